@@ -1,18 +1,18 @@
-//! Numbers from a seed: equal seeds give equal numbers on every machine.
+//! Random numbers from a seed: equal seeds give equal numbers on every machine.
 //!
-//! What was made up or shuffled with them (the demo's cluster, the simulator's sample and its ties)
-//! can be made up again, so that something odd can be looked at twice. Everything is in whole
-//! numbers, because the last bit of a floating-point function may differ between platforms.
+//! The demo draws its cluster from them, the simulator its samples and its ties, so that a
+//! surprising run can be repeated. Only whole numbers are used, because the last bit of a
+//! floating-point function may differ between platforms.
 
 use std::time::Duration;
 
 /// A stream of numbers from SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", 2014): a few lines in place of a dependency, and plenty for what is made up here.
+/// generators", 2014). A few lines in place of a dependency, and good enough for samples.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// The stream of `seed`.
+    /// Starts the stream of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -25,29 +25,29 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `bound - 1`. Its bias is below `bound / 2^64`, far beyond notice.
+    /// Returns a number from 0 to `bound - 1`. Its bias is below `bound / 2^64`.
     pub fn below(&mut self, bound: u32) -> u32 {
         let scaled = (u128::from(self.next()) * u128::from(bound)) >> 64;
         u32::try_from(scaled).expect("smaller than the bound")
     }
 
-    /// A number from `least` to `most`, both included.
+    /// Returns a number from `least` to `most`, both included.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }
 
-    /// A duration from `least` to `most` seconds.
+    /// Returns a duration from `least` to `most` seconds.
     pub fn seconds(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(self.between(least * 1_000, most * 1_000))
     }
 
-    /// One of `choices`, which must not be empty.
+    /// Returns one of `choices`, which must not be empty.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         let at = self.next() % choices.len() as u64;
         choices[usize::try_from(at).expect("less than the length")]
     }
 
-    /// One of `choices`, each as often as its weight says.
+    /// Returns one of `choices`, each with a probability in proportion to its weight.
     pub fn weighted<'a, T>(&mut self, choices: &'a [(u32, T)]) -> &'a T {
         let mut left = self.below(choices.iter().map(|(weight, _)| weight).sum());
         for (weight, choice) in choices {

@@ -1,7 +1,7 @@
-//! The time of the machine, where people are told when something was. No decision depends on it:
-//! the scheduler has a clock of its own.
+//! The machine's time, for timestamps that people read. No decision depends on it: the scheduler
+//! has a clock of its own.
 
-/// Nanoseconds since the epoch.
+/// Returns nanoseconds since the epoch.
 pub(crate) fn now_ns() -> i64 {
     #[expect(
         clippy::disallowed_methods,

@@ -1,14 +1,14 @@
-//! The full state dump: everything that the scheduler knows, as one JSON object.
+//! The full state dump: the state of the whole scheduler as one JSON object.
 //!
-//! It is what an operator attaches to a bug report: one document from one run, taken without
-//! stopping the scheduler.
+//! An operator attaches it to a bug report: one document of one run, taken without stopping the
+//! scheduler.
 //!
 //! # Invariants
-//! * One dump is made at a time: it holds the whole state twice, and a second caller waits.
-//! * A row (an application, a node, a user) is of one moment; lists, and two keys, are not. An
-//!   application that ends meanwhile is in the dump, perhaps as one that lives and as one that ended.
-//! * A resource manager that does not tell its state, or takes too long, costs the dump its part
-//!   and nothing else.
+//! * One dump is made at a time, because it holds the whole state twice. A second caller waits.
+//! * Each row (an application, a node, a user) is consistent. Lists and different keys are read at
+//!   different times, so an application that ends meanwhile may be listed as running and as ended.
+//! * A resource manager that has no state to give, or takes too long, leaves its part empty. The
+//!   rest of the dump is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,10 +33,10 @@ use crate::logbook::Logbook;
 use crate::logbook::followers::OpenStream;
 use crate::logbook::minutes::{ApplicationsThen, ContainersThen};
 
-/// How long a resource manager may take to tell its state, for one that keeps no time of its own.
+/// Time limit for the state of one resource manager.
 const RM_PATIENCE: Duration = Duration::from_secs(35);
 
-/// The dump that is being made.
+/// Held while a dump is made.
 static UNDER_WAY: Mutex<()> = Mutex::const_new(());
 
 /// The keys of the document.
@@ -58,19 +58,19 @@ pub const SECTIONS: [&str; 15] = [
     "groups",
 ];
 
-/// What is to be dumped.
+/// Selects the resource manager and the sections of a dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// The resource manager to tell of; without one, all of them.
+    /// The resource manager to include. `None` includes all.
     pub rm_id: Option<String>,
-    /// The [`SECTIONS`] to tell; all of them if this is empty.
+    /// The [`SECTIONS`] to include. Empty means all.
     pub sections: BTreeSet<String>,
     /// Whether resource managers are asked for their own state.
     pub include_rm: bool,
 }
 
 impl Wanted {
-    /// The wish for everything of everybody.
+    /// A dump of all sections of all resource managers.
     pub fn all() -> Self {
         Self { include_rm: true, ..Self::default() }
     }
@@ -80,7 +80,7 @@ impl Wanted {
     }
 }
 
-/// The document. A key that is not wanted, or has nothing, is left out.
+/// The document. A key that was not requested, or has no content, is omitted.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {
@@ -116,7 +116,7 @@ struct Document {
     groups: Vec<OfPartition<GroupSnapshot>>,
 }
 
-/// A user or group; each partition knows a part of what it uses.
+/// A user or group. Each partition knows a part of its usage.
 #[derive(Debug, Serialize)]
 struct OfPartition<T> {
     partition: String,
@@ -151,7 +151,7 @@ pub enum DumpError {
     Document(String),
 }
 
-/// Makes the dump: JSON, indented by two blanks.
+/// Makes the dump: JSON, indented by two spaces.
 pub async fn make(
     handle: &SchedulerHandle,
     logbook: &Logbook,
@@ -159,7 +159,7 @@ pub async fn make(
 ) -> Result<Vec<u8>, DumpError> {
     let _turn = UNDER_WAY.lock().await;
     let mut document = gather(handle, wanted).await?;
-    // What the service writes down is of all resource managers together.
+    // The service's own records do not distinguish resource managers.
     if wanted.rm_id.is_none() {
         copy(logbook, wanted, &mut document);
     }
@@ -258,7 +258,7 @@ fn of_partition<T>(name: &str, tracked: Option<Vec<T>>) -> impl Iterator<Item = 
     tracked.map(move |tracked| OfPartition { partition: partition.clone(), tracked })
 }
 
-/// A partition that went since it was listed is no part of the dump.
+/// Maps a partition that was removed since it was listed to `None`: it is no part of the dump.
 fn unless_gone<T>(read: Result<T, ReadError>) -> Result<Option<T>, DumpError> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -269,12 +269,12 @@ fn unless_gone<T>(read: Result<T, ReadError>) -> Result<Option<T>, DumpError> {
     }
 }
 
-/// What resource managers are configured with: the object of the only one, of nobody where
-/// there is none, or one object per id.
+/// Returns the configuration of the resource managers: the object itself if there is one manager,
+/// an empty configuration if there is none, and otherwise one object per id.
 async fn configurations(handle: &SchedulerHandle, rms: &[String]) -> Result<Value, DumpError> {
     let mut present = Vec::new();
     for rm in rms {
-        // One that left since it was listed is no part of the dump.
+        // A manager that was removed since it was listed is no part of the dump.
         present.extend(handle.configuration(rm).await);
     }
     let objects = spawn_blocking(move || {
@@ -293,7 +293,8 @@ async fn configurations(handle: &SchedulerHandle, rms: &[String]) -> Result<Valu
     objects.map_err(|error| DumpError::Document(error.to_string()))
 }
 
-/// What resource managers tell of themselves: the object of the only one, or one object per id.
+/// Returns the state that resource managers report: the object itself if there is one manager,
+/// otherwise one object per id.
 async fn diagnostics(
     handle: &SchedulerHandle,
     rms: Vec<String>,
@@ -334,8 +335,8 @@ fn empty(explanation: &str) -> Map<String, Value> {
     [("empty".to_owned(), json!(explanation))].into_iter().collect()
 }
 
-/// The finest level that is logged, by the names that readers of a dump know; nothing is below
-/// `debug` for them.
+/// Returns the most detailed level that is logged, under the name that readers of dumps know. They
+/// know none below `debug`.
 fn log_level(level: LevelFilter) -> Option<&'static str> {
     if level == LevelFilter::OFF {
         None

@@ -1,20 +1,20 @@
-//! What a resource manager sets for itself: the keys of its `extraConfig` that the edges read.
+//! The settings that a resource manager makes for itself: the keys of its `extraConfig` that the
+//! edges read.
 //!
 //! # Why one reader
-//! Sessions, the oldest dialect and callback streams each have keys of their own. Each says which
-//! key sets what, and how its value is read; what happens to a value that cannot be used is the
-//! same for all, and is here.
+//! Sessions, the oldest dialect and callback streams each have keys of their own, and say how a
+//! value is parsed. A value that cannot be used is handled here, alike for all.
 //!
 //! # Invariants
-//! * A value that cannot be used changes nothing: the setting of the service holds. It is a warning
-//!   in the log, and counted.
-//! * No warning shows a value: what a resource manager keeps there is its own, and may be a secret.
+//! * An unusable value changes nothing: the setting of the service applies. It is logged as a
+//!   warning and counted.
+//! * A warning never shows a value, because a resource manager may keep secrets there.
 
 use std::collections::BTreeMap;
 
 use tracing::warn;
 
-/// Keys of this section may be spelled as in the settings, too: `session.attach_timeout`.
+/// Keys of this section may also be spelled as in the settings: `session.attach_timeout`.
 const ANY_SPELLING: &str = "session.";
 
 /// The `extraConfig` of one resource manager while it is read.
@@ -36,12 +36,12 @@ impl<'e> ExtraConfig<'e> {
         self.rm_id
     }
 
-    /// The text under `key`, which is not complained of here if it cannot be used.
+    /// Returns the text under `key`, without a warning if the caller cannot use it.
     pub fn get(&self, key: &str) -> Option<&'e str> {
         self.entries.get(key).map(String::as_str)
     }
 
-    /// Sets `place` to what stands under `key`, if there is something that `read` can use.
+    /// Sets `place` to the value under `key`, if there is one that `read` accepts.
     pub fn set<T>(&mut self, key: &str, place: &mut T, read: impl Fn(&str) -> Result<T, String>) {
         for (given, text) in self.entries.iter().filter(|(given, _)| means(given, key)) {
             match read(text) {
@@ -51,8 +51,8 @@ impl<'e> ExtraConfig<'e> {
         }
     }
 
-    /// Hands over each key that begins with `prefix`, without that, and its text. `Err` says why
-    /// they cannot be used.
+    /// Passes each key that begins with `prefix`, with the prefix cut off, and its text to `take`.
+    /// An `Err` is the reason why the value is unusable.
     pub fn each(&mut self, prefix: &str, mut take: impl FnMut(&str, &str) -> Result<(), String>) {
         for (key, text) in self.entries {
             if let Some(name) = key.strip_prefix(prefix)
@@ -63,7 +63,7 @@ impl<'e> ExtraConfig<'e> {
         }
     }
 
-    /// How many values could not be used so far.
+    /// Counts the values that could not be used so far.
     pub fn n_unusable(&self) -> usize {
         self.n_unusable
     }
@@ -75,7 +75,7 @@ impl<'e> ExtraConfig<'e> {
     }
 }
 
-/// Whether a key that was given means `key`.
+/// Whether the key `given` is a spelling of `key`.
 fn means(given: &str, key: &str) -> bool {
     let plain = |key: &str| key.replace('_', "").to_lowercase();
     given == key || key.starts_with(ANY_SPELLING) && plain(given) == plain(key)

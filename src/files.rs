@@ -1,13 +1,13 @@
-//! A value that is read from files, and read again when they change.
+//! A value read from files, and read again when they change.
 //!
 //! Certificates, keys and tokens are replaced while the service runs: by hand, by a renewal, or by
 //! a mounted volume that swaps links. So the files are read every few seconds, and at once on
-//! SIGHUP, and compared with what was read last. Reading small files is cheaper than getting the
-//! notifications of every kind of file system right.
+//! SIGHUP, and compared with the last contents. Reading small files is cheaper than handling the
+//! change notifications of every kind of file system correctly.
 //!
 //! # Invariants
-//! * What is in use can always be used: files that cannot be read or understood change nothing.
-//! * A state of the files is reported once, however long it lasts.
+//! * The value in use is always valid: files that cannot be read or parsed change nothing.
+//! * A state of the files is logged once, however long it lasts.
 
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
@@ -22,39 +22,40 @@ use tracing::{info, warn};
 
 use crate::systemd::Systemd;
 
-/// How often the files are read. A renewal of certificates has days of overlap; a token that is
-/// taken away should be so soon.
+/// Interval between reads. A renewed certificate overlaps with the old one for days, but a token
+/// that is withdrawn should stop working soon.
 const REFRESH_EVERY: Duration = Duration::from_secs(5);
 
-/// Why files cannot be used.
+/// The files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError<E> {
     /// A file cannot be read.
     #[error("cannot read `{path}`: {reason}")]
     Unreadable {
-        /// Which one.
+        /// Path of the file.
         path: String,
-        /// What the system says.
+        /// Error of the system.
         reason: std::io::Error,
     },
-    /// What is in them makes no sense.
+    /// The contents cannot be parsed.
     #[error(transparent)]
     Content(E),
 }
 
-/// What is read from files and can be read again.
+/// A value that can be read from its files again.
 pub trait Refresh: Send + Sync {
-    /// Reads the files; when they have changed, uses what they say now, or says in the log why not.
+    /// Reads the files. Uses the new contents if they have changed, or logs why they cannot be
+    /// used.
     fn refresh(&self);
 
-    /// As [`Self::refresh`], for somebody who says that they have changed.
+    /// As [`Self::refresh`], after SIGHUP.
     fn hang_up(&self) {
         self.refresh();
     }
 }
 
-/// Refreshes `sources` every few seconds, and at each `hangup`, until `stop` is cancelled. `systemd` is
-/// told when a hangup has them read, and when they have been.
+/// Refreshes `sources` every few seconds, and at each `hangup`, until `stop` is cancelled. At a
+/// hangup, `systemd` is notified before and after the files are read.
 pub async fn keep_fresh(
     sources: Vec<Arc<dyn Refresh>>,
     mut hangup: Signal,
@@ -76,7 +77,7 @@ pub async fn keep_fresh(
             };
             for source in &sources {
                 let source = Arc::clone(source);
-                // Files may be far away, on a mount that does not answer.
+                // Files may be on a remote mount that does not answer.
                 if spawn_blocking(move || refresh(source)).await.is_err() {
                     warn!("reading files again has failed");
                 }
@@ -89,22 +90,22 @@ pub async fn keep_fresh(
     stop.run_until_cancelled(keep).await;
 }
 
-/// Makes a value from the contents of the files, in their order.
+/// Makes a value from the contents of the files, in the order of their paths.
 type Parse<T, E> = dyn Fn(&[Vec<u8>]) -> Result<T, E> + Send + Sync;
 
 /// A value of type `T` that is read from files.
 pub struct FromFiles<T, E> {
-    /// What it is called in the log.
+    /// Name in the log.
     name: &'static str,
     paths: Vec<PathBuf>,
     parse: Box<Parse<T, E>>,
-    /// What was read last, good or not; nothing when it could not be read.
+    /// Contents read last, valid or not. `None` if the files could not be read.
     seen: Mutex<Option<Vec<Vec<u8>>>>,
     current: RwLock<Arc<T>>,
 }
 
 impl<T, E: Display> FromFiles<T, E> {
-    /// Reads it for the first time; then there has to be a value.
+    /// Reads the files for the first time. Fails if they give no value.
     pub fn load(
         name: &'static str,
         paths: Vec<PathBuf>,
@@ -121,7 +122,7 @@ impl<T, E: Display> FromFiles<T, E> {
         })
     }
 
-    /// A value that never changes.
+    /// Makes a value that never changes.
     #[cfg(test)]
     pub(crate) fn fixed(name: &'static str, value: T) -> Self
     where
@@ -132,9 +133,9 @@ impl<T, E: Display> FromFiles<T, E> {
         Self { name, paths: Vec::new(), parse, seen: Mutex::new(Some(Vec::new())), current }
     }
 
-    /// The value as it is now.
+    /// Returns the current value.
     pub fn current(&self) -> Arc<T> {
-        // It is replaced in one step, so a panic elsewhere cannot have left it half done.
+        // The value is replaced in one step, so a poisoned lock is safe to use.
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 

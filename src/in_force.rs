@@ -1,12 +1,12 @@
-//! The configuration in force as a document: what was accepted, with what was added to it, and the
-//! settings that came with it, secrets masked.
+//! The configuration in force as a document: the accepted queues with defaults and added queues,
+//! and the settings that came with them, secrets masked.
 //!
-//! It is not the text that was sent: what a reader wants to know is what the scheduler works with,
-//! the defaults and the queues that it added included.
+//! It is not the text that was sent. A reader wants to see the configuration that the scheduler
+//! works with.
 //!
 //! # Invariants
-//! * JSON and YAML say the same in the same order. In YAML keys are in lower case, except where an
-//!   author chose them, and what holds nothing is left out.
+//! * JSON and YAML have the same content in the same order. In YAML, keys are in lower case (except
+//!   those that an author chose), and empty values are omitted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,23 +23,23 @@ use crate::secrets;
 /// The key of the settings outside the queue configuration.
 const EXTRA: &str = "Extra";
 
-/// The document: the queues that are in force, and beside them the other settings.
+/// The document: the queues in force, and the other settings.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct InForce {
-    /// The queues; none before a registration.
+    /// The queues. `None` before a registration.
     #[serde(flatten)]
     queues: Option<Shown>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     extra: BTreeMap<String, String>,
-    /// There is no such detector; readers expect its two settings.
+    /// There is no deadlock detector, but readers expect its two settings.
     deadlock_detection_enabled: bool,
     deadlock_timeout_seconds: i32,
 }
 
 impl InForce {
-    /// The document of a resource manager, or that of a scheduler without any. The text is parsed
-    /// again, so a large one belongs on a thread for blocking work.
+    /// Makes the document of a resource manager, or that of a scheduler without any. It parses the
+    /// configuration, so a large one belongs on a thread for blocking work.
     pub fn of(present: Option<ConfigurationSnapshot>) -> Self {
         let (queues, extra) = present.map_or_else(Default::default, |present| {
             let configuration = config::parse(&present.config);
@@ -52,11 +52,12 @@ impl InForce {
         Self { queues, extra, deadlock_detection_enabled: false, deadlock_timeout_seconds: 60 }
     }
 
-    /// The document in YAML.
+    /// Returns the document in YAML.
     pub fn to_yaml(&self) -> Result<String, String> {
         let json = serde_json::to_string(self).map_err(|error| error.to_string())?;
         let document: Node = serde_json::from_str(&json).map_err(|error| error.to_string())?;
-        // A text is one line: what is folded or in a block reads well and is easily edited wrong.
+        // Each text is on one line: folded texts and blocks are easily damaged when they are
+        // edited.
         let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
         serde_saphyr::to_string_with_options(&document.lowered(), options)
             .map_err(|error| error.to_string())
@@ -71,7 +72,7 @@ enum Node {
 }
 
 impl Node {
-    /// The document with keys in lower case and without what holds nothing.
+    /// Puts keys in lower case and omits empty values.
     fn lowered(self) -> Self {
         match self {
             Self::Map(entries) => {
@@ -86,7 +87,7 @@ impl Node {
         }
     }
 
-    /// Whether this is a mapping in which, however deep, there are only empty texts.
+    /// Whether this is a mapping that holds only empty texts, at any depth.
     fn is_nothing(&self) -> bool {
         let is_empty = |value: &Self| match value {
             Self::Scalar(Value::String(text)) => text.is_empty(),

@@ -1,42 +1,42 @@
-//! Reading the texts that people write: settings and queue configurations.
+//! Reads the texts that people write: settings and queue configurations.
 //!
 //! # Invariant
-//! No more than [`LARGEST_BYTES`] is read, whatever the path leads to: a device may have no end.
+//! At most [`LARGEST_BYTES`] are read, whatever the path leads to: a device may have no end.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// How large a text may be, in bytes: 16 MiB, far above any configuration written or generated.
+/// Largest text in bytes: 16 MiB, far above any configuration written or generated.
 pub const LARGEST_BYTES: u64 = 16 << 20;
 
-/// A text cannot be read. The text of the error has everything; it has no further source.
+/// A text cannot be read. The message is complete, so the error has no source.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// The system says no, or the file is not UTF-8.
+    /// The system refuses, or the file is not UTF-8.
     #[error("cannot read `{}`: {error}", path.display())]
     Unreadable {
-        /// What was to be read.
+        /// Path of the file.
         path: PathBuf,
-        /// Why it cannot be.
+        /// Error of the system.
         error: io::Error,
     },
-    /// There is more than [`LARGEST_BYTES`].
+    /// The text is larger than [`LARGEST_BYTES`].
     #[error("cannot read `{}`: it is larger than {} MiB", .0.display(), LARGEST_BYTES >> 20)]
     TooLarge(PathBuf),
 }
 
-/// What stands for standard input on a command line.
+/// The argument that means standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// The text of the file, which must be UTF-8; a byte order mark before it is left out.
+/// Returns the text of a file, which must be UTF-8, without a byte order mark.
 pub fn read_text(path: &Path) -> Result<String, InputError> {
     let file = File::open(path)
         .map_err(|error| InputError::Unreadable { path: path.to_owned(), error })?;
     read(file, path)
 }
 
-/// The text that a command was given: of the file, or of standard input where `path` is `-`.
+/// Returns the text of the file given on a command line; `-` is standard input.
 pub fn read_given(path: &Path) -> Result<String, InputError> {
     if path.as_os_str() == STANDARD_INPUT {
         read(io::stdin().lock(), Path::new(&name(path)))
@@ -45,7 +45,7 @@ pub fn read_given(path: &Path) -> Result<String, InputError> {
     }
 }
 
-/// What a text is called that a command was given.
+/// Returns the name by which messages call the given file.
 pub fn name(path: &Path) -> String {
     if path.as_os_str() == STANDARD_INPUT {
         "standard input".to_owned()

@@ -1,7 +1,7 @@
 //! The Monoceros service: the edges around the scheduler of `monoceros-actors`.
 //!
-//! An edge translates and hands on; no scheduling decision is made here, so that a program which
-//! embeds the scheduler without any edge gets the same decisions.
+//! An edge translates requests and passes them on. It makes no scheduling decision, so that a
+//! program which embeds the scheduler without any edge gets the same decisions.
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],

@@ -1,13 +1,13 @@
-//! Settings that hold without a restart: what is logged, what is kept and told of events, and how
-//! often the scheduler is looked over. They are what an operator changes while something is wrong,
-//! when a restart would take the trace away.
+//! Settings that take effect without a restart: the log filter, the events that are kept and sent,
+//! and the interval of health checks. An operator changes these while something is wrong, when a
+//! restart would destroy the evidence.
 //!
-//! At SIGHUP all settings are read again, in the order in which the start reads them. Those of other
-//! keys are what sockets, sessions and partitions were made with, and wait for the next start.
+//! At SIGHUP all settings are read again, in the same order of sources as at the start. Other keys
+//! configure sockets, sessions and partitions, and take effect at the next start.
 //!
 //! # Invariants
-//! * Settings that cannot be used change nothing, and the log says which and why.
-//! * Whoever changes a key that needs a restart is told so.
+//! * Unusable settings change nothing, and the log names the key and the reason.
+//! * A changed key that needs a restart is logged.
 
 use std::path::{Display, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -20,23 +20,23 @@ use crate::logbook::Logbook;
 use crate::logging::Account;
 use crate::settings::{Flags, Settings, Values};
 
-/// The keys that hold at once: whole ones, and those of a section.
+/// The keys that take effect at once: single keys, and sections ending in a dot.
 const LIVE: [&str; 3] = ["event.", "health.check_interval", "log.filter"];
 
-/// Has them hold.
+/// Applies changed settings at SIGHUP.
 pub struct LiveSettings {
-    /// What the start read, too.
+    /// The file and the flags that the start read.
     file: Option<PathBuf>,
     flags: Flags,
     handle: SchedulerHandle,
     logbook: Logbook,
     log: Account,
-    /// What was in force last, or waits for the next start.
+    /// Values in force, or waiting for the next start.
     seen: Mutex<Values>,
 }
 
 impl LiveSettings {
-    /// For a service that was started with `values`, from this file and these flags.
+    /// For a service that was started with `values`, read from `file` and `flags`.
     pub fn new(
         (file, flags, values): (Option<PathBuf>, Flags, Values),
         handle: SchedulerHandle,
@@ -46,7 +46,8 @@ impl LiveSettings {
         Self { file, flags, handle, logbook, log, seen: Mutex::new(values) }
     }
 
-    /// The file; lines of the log that name one are records, of which none is left out.
+    /// Names the file in the log. The rate limit of the log does not apply to lines with this
+    /// field.
     fn file(&self) -> Display<'_> {
         self.file.as_deref().unwrap_or(Path::new("none")).display()
     }
@@ -60,8 +61,7 @@ impl LiveSettings {
 }
 
 impl Refresh for LiveSettings {
-    /// A file of settings is read when somebody says so, and not when it was saved: what is half
-    /// written may be valid.
+    /// Does nothing: settings are read only at SIGHUP, since a half-written file may be valid.
     fn refresh(&self) {}
 
     fn hang_up(&self) {
@@ -89,7 +89,8 @@ impl Refresh for LiveSettings {
     }
 }
 
-/// The keys that have other values now: those that hold at once, and those that need a restart.
+/// Returns the keys whose values differ: those that take effect at once, and those that need a
+/// restart.
 fn changed<'v>(before: &'v Values, now: &'v Values) -> (Vec<&'v str>, Vec<&'v str>) {
     let gone = before.keys().filter(|key| !now.contains_key(*key));
     let set = now.iter().filter(|(key, value)| before.get(*key) != Some(*value));

@@ -1,7 +1,7 @@
 //! The `monoceros` command.
 //!
-//! It does nothing by itself: each command is a module of the library, so that tests run the same
-//! code without a process.
+//! It only starts the command line: each command is a module of the library, so that tests run the
+//! same code without a process.
 //!
 //! Exit codes: 0 done, 1 the work could not be done (the reason is on standard error), 2 the
 //! command line is wrong, 70 the running service has lost its scheduler.
@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// A decision makes four or five heap allocations, and many are freed on another thread. With mimalloc it
-/// takes two thirds of the CPU time or less (docs/performance.md). The library crates choose no
+/// A decision makes four or five heap allocations, and many are freed on another thread. mimalloc
+/// reduces its CPU time to two thirds or less (docs/performance.md). The library crates choose no
 /// allocator: that is up to the program that embeds them.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

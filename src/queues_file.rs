@@ -1,13 +1,14 @@
-//! The queue configuration of resource managers that bring none: a file that is read at the start,
-//! again at each SIGHUP and, unless that is switched off, whenever it was changed; and files of their
-//! own for policy groups (`policies`).
+//! The queue configuration of resource managers that bring none. It is a file, read at the start,
+//! at each SIGHUP and, unless that is switched off, whenever it changes. Policy groups have files
+//! of their own (`policies`).
 //!
-//! Unlike [`files`](crate::files) it is not read every few seconds: a file that is half written may be
-//! valid, and would take queues away. It is watched (`watch`), and read when it has come to rest.
+//! Unlike [`files`](crate::files) it is not read every few seconds: a half-written file may be
+//! valid, and would remove queues. The file is watched (`watch`), and read once no more changes
+//! follow.
 //!
 //! # Invariants
-//! * What is in force can always be used: a file that cannot be read or has errors changes nothing,
-//!   and each of its errors is a record of the log that names the file.
+//! * The configuration in force is always valid: a file that cannot be read or has errors changes
+//!   nothing, and each of its errors is logged with the name of the file.
 //! * Texts reach the scheduler one after another, the newest last.
 
 mod policies;
@@ -29,19 +30,19 @@ use self::way::WatchTarget;
 use crate::files::Refresh;
 use crate::{input, validate};
 
-/// The file of queues, with the text that was last found usable.
+/// The file of queues, with its last usable text.
 #[derive(Debug)]
 pub struct QueuesFile {
     path: PathBuf,
     text: value::Sender<Arc<str>>,
-    /// What was there at the last look, good or not; or why there was nothing.
+    /// Result of the last read: the text, valid or not, or the reason why it could not be read.
     seen: Mutex<Result<String, String>>,
-    /// Tells the task that watches to look anew.
+    /// Makes the watching task start again.
     hung_up: Notify,
 }
 
 impl QueuesFile {
-    /// Reads the file for the first time. There is nothing when it has errors, which are printed.
+    /// Reads the file for the first time. `None` if it has errors, which are printed.
     pub fn load(path: &Path) -> anyhow::Result<Option<Arc<Self>>> {
         let text = input::read_text(path)?;
         if validate::check(path, &text).is_none() {
@@ -53,18 +54,18 @@ impl QueuesFile {
         Ok(Some(Arc::new(Self { path, text, seen, hung_up })))
     }
 
-    /// What it says, as far as that can be used.
+    /// Returns the last usable text.
     pub fn text(&self) -> Arc<str> {
         Arc::clone(&self.text.borrow())
     }
 
-    /// Hands each text that is read from now on to the scheduler, until `stop` is cancelled.
+    /// Applies each new text to the scheduler, until `stop` is cancelled.
     pub fn keep_in_force(
         self: Arc<Self>,
         handle: SchedulerHandle,
         stop: CancellationToken,
     ) -> impl Future<Output = ()> {
-        // At once: what is read before the first poll counts, too.
+        // Subscribes now, so that a text read before the first poll is not missed.
         let mut texts = self.text.subscribe();
         async move {
             let keep = async {
@@ -86,7 +87,7 @@ impl QueuesFile {
         info!(%file, "queue configuration read again");
     }
 
-    /// Reads the file again whenever it was changed, until `stop` is cancelled.
+    /// Reads the file again whenever it changes, until `stop` is cancelled.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         let file = self.path.display();
         if self.is_no_file() {
@@ -97,10 +98,9 @@ impl QueuesFile {
         keep_watching(place, move || queues.look(), &self.hung_up, stop).await;
     }
 
-    /// Looks whether the file says something else than at the last look, and takes that.
+    /// Applies the text if it has changed since the last read.
     ///
-    /// A file that is not there or empty is on its way to be something else: whoever means it says
-    /// so by SIGHUP.
+    /// A missing or empty file is taken for a write in progress. Whoever means it sends SIGHUP.
     fn look(&self) {
         let file = self.path.display();
         let found = if self.is_no_file() {
@@ -126,8 +126,8 @@ impl QueuesFile {
         }
     }
 
-    /// Whether the path leads to something else than a file, such as a pipe: that may have no end,
-    /// or nobody who writes.
+    /// Whether the path leads to something other than a file, such as a pipe, which may have no end
+    /// or no writer.
     fn is_no_file(&self) -> bool {
         self.path.metadata().is_ok_and(|metadata| !metadata.is_file())
     }
@@ -139,7 +139,7 @@ impl QueuesFile {
         }
         match input::read_text(&self.path).map(queues_in) {
             Ok(text) => {
-                // Once is enough to say what is wrong with it.
+                // Remembers the text, so that the next `look` does not log its errors again.
                 *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Ok(text.clone());
                 self.take(text);
             }
@@ -147,7 +147,7 @@ impl QueuesFile {
         }
     }
 
-    /// Has the text put in force, if it can be used.
+    /// Applies the text if it is usable.
     fn take(&self, text: String) {
         if is_usable(&self.path, &text) {
             self.text.send_replace(text.into());
@@ -155,8 +155,8 @@ impl QueuesFile {
     }
 }
 
-/// The queues that a text has: its own, or those of the ConfigMap that it is. A ConfigMap without any is
-/// left as it is, for whoever reads queues to say so.
+/// Returns the queues of a text: the text itself, or the content of the ConfigMap that it is. A
+/// ConfigMap without queues is returned unchanged, and parsing it gives the error.
 fn queues_in(text: String) -> String {
     match config_map::find(&text) {
         Ok(Some(found)) => found.text,
@@ -164,7 +164,7 @@ fn queues_in(text: String) -> String {
     }
 }
 
-/// Whether it can; what is to be said about it is logged.
+/// Whether the text can be parsed. Logs its warnings and errors.
 fn is_usable(path: &Path, text: &str) -> bool {
     let file = path.display();
     match config::parse(text) {
@@ -184,7 +184,7 @@ fn is_usable(path: &Path, text: &str) -> bool {
     }
 }
 
-/// Logs what came of a file for each resource manager.
+/// Logs the outcome for each resource manager.
 fn tell(path: &Path, outcomes: Vec<OutcomeOfDefaults>) {
     let file = path.display();
     for (rm, outcome) in outcomes {

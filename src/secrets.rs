@@ -1,18 +1,18 @@
-//! Settings outside the queue configuration that nobody should read.
+//! Masks secret values among the settings outside the queue configuration.
 //!
-//! A value is masked by the name of its key, whoever asks: documents are kept and passed on by
-//! those who may read them. A client that sends the mask back means the value that is there: so
-//! what was read can be changed and sent as a whole.
+//! A value is masked if its key looks secret, for every reader: documents are stored and passed on
+//! by those who may read them. A client that sends the mask back keeps the present value, so that a
+//! document can be read, changed and sent as a whole.
 
 use std::collections::BTreeMap;
 
 /// Stands in place of a secret.
 const MASK: &str = "********";
 
-/// A key with one of these in its name has a secret value.
+/// Parts of keys that mark a secret value.
 const SIGNS: [&str; 4] = ["secret", "password", "token", "credential"];
 
-/// The settings with the values of secrets masked.
+/// Returns the settings with secret values masked.
 pub fn masked(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mask = |(key, value): (String, String)| {
         let value = if is_secret(&key) { MASK.to_owned() } else { value };
@@ -21,8 +21,8 @@ pub fn masked(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
     settings.into_iter().map(mask).collect()
 }
 
-/// The settings with each mask replaced by the present value of its key. `Err` names a key that has
-/// none.
+/// Returns the settings with each mask replaced by the present value of its key. `Err` names a key
+/// that has no present value.
 pub fn unmasked(
     mut settings: BTreeMap<String, String>,
     present: &BTreeMap<String, String>,

@@ -1,9 +1,8 @@
-//! What stands between the network and the scheduler: TLS of both edges and the rules for who may
-//! do what, assembled from the settings before anything listens.
+//! TLS of both edges and the access rules, assembled from the settings before anything listens.
 //!
-//! It is assembled in one place because its parts only make sense together: a rule for certificates
-//! without TLS lets nobody in, and a token without TLS can be read on the way. Such settings are an
-//! error or a warning at the start, not a surprise later.
+//! Both are checked together because they depend on each other: a rule for certificates without TLS
+//! admits nobody, and a token without TLS can be read on the network. Such settings are an error or
+//! a warning at the start.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,16 +13,16 @@ use crate::identity::access::AccessError;
 use crate::settings::{ClientAuth, Settings};
 use crate::tls::{HTTP_1, HTTP_2, Tls, TlsError};
 
-/// Why the settings make no security.
+/// The security settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecurityError {
-    /// Encryption of an edge.
+    /// The TLS settings of an edge.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Rules and tokens.
+    /// The rules or tokens.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// A rule could never be met.
+    /// A rule that no client could meet.
     #[error(
         "identity.rules: a rule with `certificate` needs `grpc.tls.client_auth` or \
          `rest.tls.client_auth`, or no client is asked for its certificate"
@@ -31,21 +30,21 @@ pub enum SecurityError {
     NoCertificates,
 }
 
-/// Encryption and rules.
+/// TLS and access rules.
 #[derive(Clone, Debug)]
 pub struct Security {
-    /// Encryption of gRPC, if there is any.
+    /// TLS of gRPC, if set.
     pub grpc: Option<Arc<Tls>>,
-    /// Encryption of REST, if there is any.
+    /// TLS of REST, if set.
     pub rest: Option<Arc<Tls>>,
-    /// Who may do what.
+    /// Access rules.
     pub access: Arc<Access>,
-    /// Whether the settings have a key that is ignored.
+    /// Whether the ignored key `rest.require_identity` is set.
     has_require_identity: bool,
 }
 
 impl Security {
-    /// What `settings` want.
+    /// Loads the security settings.
     pub fn load(settings: &Settings) -> Result<Self, SecurityError> {
         let grpc = Tls::load("grpc.tls", &settings.grpc.tls, HTTP_2)?;
         let rest = Tls::load("rest.tls", &settings.rest.tls, HTTP_1)?;
@@ -60,19 +59,20 @@ impl Security {
         Ok(Self { grpc, rest, access: Arc::new(access), has_require_identity })
     }
 
-    /// Whether anything is asked of a client.
+    /// Whether gRPC has neither TLS nor rules.
     pub fn is_open(&self) -> bool {
         self.grpc.is_none() && !self.access.is_restricted()
     }
 
-    /// What is read from files.
+    /// Returns the values that are read from files.
     pub fn sources(&self) -> Vec<Arc<dyn Refresh>> {
         let mut sources: Vec<Arc<dyn Refresh>> = vec![Arc::clone(&self.access) as _];
         sources.extend([&self.grpc, &self.rest].into_iter().flatten().map(|tls| tls.clone() as _));
         sources
     }
 
-    /// A sentence for each thing that is open to more than this machine, or has no effect.
+    /// Returns a warning for each edge that is unprotected and reachable from other machines, and
+    /// for each ignored key.
     pub fn warnings(&self, grpc: SocketAddr, rest: SocketAddr) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.has_require_identity {
@@ -84,7 +84,7 @@ impl Security {
         }
         let edges = [
             ("grpc", "gRPC", grpc, &self.grpc, "read and change everything"),
-            // Nothing is changed over it.
+            // REST changes nothing.
             ("rest", "REST", rest, &self.rest, "read everything"),
         ];
         for (section, name, address, tls, may) in edges {

@@ -1,14 +1,14 @@
 //! `monoceros serve`: the scheduler with its edges, from the first listener to the last stream.
 //!
 //! # Order
-//! Everything that can fail for a wrong setting is tried before anything listens, so that a service
-//! that answers is one that runs. Signals are caught before the addresses are printed: whoever
-//! waits for that line may send one at once. At the end the edges stop first and the scheduler
-//! last, so that what it still has to say is said.
+//! Everything that a wrong setting can break is tried before anything listens, so that a service
+//! that answers is one that runs. Signals are caught before the addresses are printed, because a
+//! reader of that line may send one at once. At the end the edges stop first and the scheduler
+//! last, so that its last messages are sent.
 //!
 //! # When things go wrong
-//! An edge that ends by itself ends the process with an error, and the loss of the scheduler with
-//! the exit code 70: whoever watches the process starts it again, and a service with one edge would
+//! An edge that ends by itself ends the process with an error, and the loss of the scheduler ends
+//! it with the exit code 70. A supervisor then starts it again. A service that lacks an edge would
 //! look healthy.
 
 use std::io::{self, Write as _};
@@ -50,11 +50,11 @@ use crate::{demo, files, grpc, rest, users};
 #[cfg(feature = "kubernetes")]
 pub mod elsewhere;
 
-/// The exit code where the scheduler is lost: an internal error, after which the process is to be
-/// started again.
+/// Exit code when the scheduler is lost: an internal error, after which the process should be
+/// restarted.
 const SCHEDULER_LOST: u8 = 70;
 
-/// The settings that `args` ask for, and what was said in so many words.
+/// Reads the settings for `args`, and returns them with their values as text.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<(Settings, Values)> {
     Ok(Settings::load_with_values(args.config.as_deref(), &flags(args))?)
 }
@@ -65,9 +65,9 @@ fn flags(args: &ServeArgs) -> Flags {
 
 /// A resource manager in this process.
 pub struct Resident {
-    /// Whether it has something to be asked about.
+    /// Whether the manager has work. Reported by probes.
     pub readiness: watch::Receiver<Readiness>,
-    /// What it does until the shutdown begins. Its end is that of the service.
+    /// Runs the manager until the shutdown begins. Its end is the end of the service.
     pub run: Box<dyn FnOnce(SchedulerHandle, CancellationToken) -> Work + Send>,
 }
 
@@ -75,8 +75,8 @@ pub struct Resident {
 pub type Work = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 
 /// Runs the service until SIGTERM, SIGINT or an administrator's call, then ends it within
-/// `shutdown.grace`.
-/// `log` is that of the process, which is told of on standard output and in metrics.
+/// `shutdown.grace`. `log` is the log of the process, whose state is reported on standard output
+/// and in metrics.
 pub async fn run(
     (settings, values): (Settings, Values),
     args: &ServeArgs,
@@ -85,7 +85,7 @@ pub async fn run(
 ) -> anyhow::Result<ExitCode> {
     let with_demo = args.demo;
     let queues = match settings.scheduler.queues.as_deref().map(QueuesFile::load).transpose()? {
-        // It has errors, which are printed.
+        // The file has errors, which were printed.
         Some(None) => return Ok(ExitCode::FAILURE),
         queues => queues.flatten(),
     };
@@ -118,11 +118,11 @@ pub async fn run(
     let watchdog = Watchdog::start(&handle).context("the watchdog cannot start")?;
     let systemd = Systemd::from_environment(watchdog.health());
     let systemd = systemd.context("the thread that tells systemd cannot start")?;
-    // As late as that: by now most of what is kept open is open.
+    // Computed this late, because most of the service's own files are open by now.
     let [of_rpc, of_http] = connection_limits(&settings, descriptors);
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone()).limited(of_rpc);
     let http = Connections::new(http, security.rest.clone(), shutdown.clone()).limited(of_http);
-    // Before anybody is answered: a dashboard may ask at once.
+    // Set before the first answer: a dashboard may ask at once.
     handle.describe_process(BUILD);
     if let Some(traces) = &traces {
         traces.count_in(&handle);
@@ -130,7 +130,7 @@ pub async fn run(
     let logbook = Logbook::begin(&handle, &settings, &shutdown).await;
     let said = (args.config.clone(), flags(args), values);
     let live = LiveSettings::new(said, handle.clone(), logbook.clone(), log.clone());
-    // First: what the others say of themselves is to be in the log.
+    // The first source, so that the log has the lines of the others.
     sources.insert(0, Arc::new(live));
     let edges = JoinSet::new();
     let mut service = Running { settings, handle, traces, shutdown, watchdog, systemd, edges };
@@ -143,15 +143,15 @@ pub async fn run(
             .spawn(async move { work.await.context("the resource manager in this process") });
     }
     service.spawn_edges(rpc, http, logbook, healthy, &security.access, policy_files);
-    // Before anyone can know that we run: a signal from then on must not kill us.
+    // From the ready message on, a signal must not kill the process unhandled.
     let signals = Signals::new()?;
     service.systemd.ready(&format!("grpc={rpc_address} http={http_address}"));
-    // Not before: a reload of what is not ready yet would count as its start.
+    // Started after the ready message: systemd would take an earlier reload for the start.
     let (systemd, stop) = (service.systemd.clone(), service.shutdown.clone());
     tokio::spawn(files::keep_fresh(sources, hangup, systemd, stop));
     let page = page(http_address, security.rest.is_some());
     log_start(&service.settings, args, rpc_address, &page);
-    // Standard output may be a pipe that nobody reads: no reason not to serve, and to end.
+    // Printing may block on a pipe without a reader, so it has a thread of its own.
     spawn_blocking(move || {
         if let Err(error) = announce(rpc_address, http_address, &page) {
             warn!(%error, "cannot print where we listen");
@@ -161,7 +161,7 @@ pub async fn run(
     let account = tell_of_log(log, counted);
     tokio::spawn(service.shutdown.clone().run_until_cancelled_owned(account));
     if with_demo {
-        // Not an edge: the service does not depend on how it fares.
+        // The service does not depend on the demo.
         tokio::spawn(demo::run(rpc_address, service.shutdown.clone()));
     }
     let end = service.until_end(signals).await;
@@ -184,13 +184,13 @@ struct Running {
 enum Ended {
     /// A signal came, or an administrator's call.
     Asked,
-    /// An edge ended by itself, and this is how.
+    /// An edge ended by itself, with this result.
     Edge(Result<anyhow::Result<()>, JoinError>),
     SchedulerLost,
 }
 
 impl Ended {
-    /// The exit code of the process.
+    /// Returns the exit code of the process.
     fn code(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Asked => {
@@ -201,7 +201,7 @@ impl Ended {
                 ended.context("an edge panicked")??;
                 anyhow::bail!("an edge ended by itself");
             }
-            // Nothing can be reached without it: whoever watches the process starts it again.
+            // Nothing works without the scheduler: a supervisor restarts the process.
             Self::SchedulerLost => {
                 error!("the scheduler is lost");
                 Ok(ExitCode::from(SCHEDULER_LOST))
@@ -243,11 +243,11 @@ impl Running {
         (self.handle.clone(), self.shutdown.clone(), self.settings.clone())
     }
 
-    /// Waits until there is a reason to end.
+    /// Waits for a reason to end.
     async fn until_end(&mut self, signals: Signals) -> Ended {
         let mut healthy = self.watchdog.health();
         tokio::select! {
-            // An edge that ends because the shutdown began did not end by itself.
+            // After the shutdown began, an edge that ends did not end by itself.
             biased;
             signal = signals.wait() => {
                 info!(signal, "shutting down");
@@ -263,7 +263,7 @@ impl Running {
         }
     }
 
-    /// Ends the edges and then the scheduler; what takes longer than the grace is cut.
+    /// Ends the edges and then the scheduler. Cuts off what takes longer than the grace period.
     async fn shut_down(mut self) {
         self.shutdown.cancel();
         drop(self.watchdog);
@@ -287,7 +287,7 @@ impl Running {
     }
 }
 
-/// How many connections each edge may have.
+/// Returns the connection limits of gRPC and REST.
 fn connection_limits(settings: &Settings, descriptors: Descriptors) -> [Limits; 2] {
     let limits = |served: usize, patience| Limits { patience, ..Limits::serving(served) };
     let (grpc, rest) = (&settings.grpc, &settings.rest);
@@ -323,7 +323,7 @@ fn start_scheduler(
     builder.start().context("the scheduler cannot start")
 }
 
-/// Has what the files of queues say from now on put in force. Returns what reads them at SIGHUP.
+/// Starts the tasks that apply the queue files, and returns the sources to read at SIGHUP.
 fn keep_queues(
     queues: Option<Arc<QueuesFile>>,
     policies: Option<(Arc<PolicyFiles>, Changes)>,
@@ -354,7 +354,7 @@ async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
-/// Tells people, and programs that started us with port 0, where we are.
+/// Prints the addresses, for people and for programs that started us with port 0.
 fn announce(grpc: SocketAddr, http: SocketAddr, page: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "monoceros listens: grpc={grpc} http={http}")?;
@@ -363,10 +363,10 @@ fn announce(grpc: SocketAddr, http: SocketAddr, page: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// What a browser on this machine opens.
+/// Returns the page for a browser on this machine.
 fn page(http: SocketAddr, is_https: bool) -> String {
     let scheme = if is_https { "https" } else { "http" };
-    // Who listens everywhere listens here, too, and nobody can open "everywhere".
+    // A listener on all addresses also listens on loopback, which a browser can open.
     let host = match http.ip() {
         ip if !ip.is_unspecified() => ip,
         IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
@@ -375,7 +375,7 @@ fn page(http: SocketAddr, is_https: bool) -> String {
     format!("{scheme}://{}/", SocketAddr::new(host, http.port()))
 }
 
-/// The line of the log that says which build runs, what it read, and where it is.
+/// Logs the build, the files it read, and its addresses.
 fn log_start(settings: &Settings, args: &ServeArgs, grpc: SocketAddr, page: &str) {
     let Build { version, commit, target, .. } = BUILD;
     let shown = |path: Option<&PathBuf>| match path {
@@ -397,7 +397,7 @@ fn log_start(settings: &Settings, args: &ServeArgs, grpc: SocketAddr, page: &str
     );
 }
 
-/// Counts the lines of the log, and says on standard output when they cannot be written.
+/// Counts the lines of the log, and reports on standard output when they cannot be written.
 async fn tell_of_log(log: Account, counted: LogMetrics) {
     let mut health = log.clone();
     let count = async {
@@ -411,8 +411,7 @@ async fn tell_of_log(log: Account, counted: LogMetrics) {
     let tell = async {
         loop {
             let why = health.unwritable().await;
-            // Standard output may be a pipe that nobody reads; and if this cannot be said, nobody
-            // is left to be told.
+            // Printing may block on a pipe without a reader. If it fails, nobody is left to notify.
             let said = spawn_blocking(move || {
                 let why = clean(&why);
                 writeln!(io::stdout(), "monoceros: the log cannot be written: {why}")
@@ -437,7 +436,7 @@ impl Signals {
         Ok(Self { terminate, interrupt })
     }
 
-    /// Waits for one, and names it.
+    /// Waits for a signal, and returns its name.
     async fn wait(mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

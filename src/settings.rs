@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //! * Every key has its default in that file and nowhere else; [`Settings`] has no `Default`.
-//! * A key that is not known is an error that names it and its source, wherever it comes from.
-//! * The text of an error says everything; an error has no source that would say it again.
+//! * An unknown key is an error that names the key and its source.
+//! * The message of an error is complete. An error has no source that would repeat it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -58,18 +58,18 @@ pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
 /// The settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// There is no text to read.
+    /// A file cannot be read.
     #[error("settings: {0}")]
     Unreadable(InputError),
     /// A key or value is wrong.
     #[error("settings: {layer}: {error}")]
     Unusable {
-        /// Where it was set: a file, the environment or the command line.
+        /// The source of the setting: a file, the environment or the command line.
         layer: String,
-        /// What is wrong with it; names the key.
+        /// The error, which names the key.
         error: ConfigError,
     },
-    /// Two values that do not fit each other, wherever each comes from.
+    /// Two values contradict each other.
     #[error("settings: {0}")]
     Contradictory(String),
 }
@@ -82,37 +82,37 @@ pub struct Settings {
     pub grpc: GrpcSettings,
     /// The REST edge.
     pub rest: RestSettings,
-    /// What both edges read.
+    /// Reads over both edges.
     pub reads: ReadSettings,
     /// Callback streams.
     pub callback: CallbackSettings,
     /// The scheduler itself.
     pub scheduler: SchedulerSettings,
-    /// What is kept for each registered resource manager.
+    /// Sessions of resource managers.
     pub session: SessionSettings,
-    /// How resource managers register.
+    /// Registration of resource managers.
     pub registration: RegistrationSettings,
-    /// How large messages may be.
+    /// Limits of one message.
     pub limits: LimitSettings,
-    /// How much a resource manager may have.
+    /// Quotas of one resource manager.
     pub quotas: QuotaSettings,
-    /// What is kept of applications.
+    /// Applications.
     pub applications: ApplicationSettings,
-    /// What is kept of decisions.
+    /// Records of decisions.
     pub decisions: DecisionSettings,
-    /// Which metrics there are.
+    /// Metrics.
     pub metrics: MetricSettings,
-    /// What may be asked for.
+    /// Asks.
     pub asks: AskSettings,
-    /// What may be said of nodes.
+    /// Nodes.
     pub nodes: NodeSettings,
-    /// How users are looked up.
+    /// Lookup of users.
     pub users: UserSettings,
-    /// What happened, for whoever reads it.
+    /// Events.
     pub event: EventSettings,
-    /// How often the scheduler is looked over.
+    /// Health checks.
     pub health: HealthSettings,
-    /// Who may speak for which resource manager, and who may administer.
+    /// Tokens and access rules.
     pub identity: IdentitySettings,
     /// The end of the service.
     pub shutdown: ShutdownSettings,
@@ -133,41 +133,40 @@ pub struct Settings {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
-    /// Whether that file, and those of the policy groups, are read again when they change, and not
-    /// only at SIGHUP. Default true.
+    /// Whether that file, and those of the policy groups, are read again when they change, besides
+    /// at SIGHUP. Default true.
     pub watch_queues: bool,
-    /// Most placements that wait for a predicate, per partition, where a remote shim answers it.
-    /// Default 64. One keeps the order of placements exact; more hide the round trip.
+    /// Most placements per partition that wait for a predicate of a remote shim. Default 64. One
+    /// keeps the order of placements exact; more hide the round trip.
     pub placements_in_flight: NonZeroUsize,
-    /// Whether asks that find no node reserve one. Default true; the variable
-    /// `DISABLE_RESERVATION` sets it to false.
+    /// Whether asks that fit no node reserve one. Default true; the variable `DISABLE_RESERVATION`
+    /// sets it to false.
     pub reservations: bool,
-    /// How old such an ask has to be, in seconds. Default 2.
+    /// Minimum age of such an ask, in seconds. Default 2.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub reservation_delay: Duration,
-    /// How much of the capacity of open nodes may be reserved by asks that may go elsewhere, in
-    /// percent, at most 100. Default 20; two nodes may be in any case.
+    /// Most of the capacity of open nodes that asks without a required node may reserve, in
+    /// percent, at most 100. Default 20. Two nodes may be reserved in any case.
     pub reservation_share: u32,
-    /// After how many seconds a reservation is given up whose ask does not fit its quotas. Default
-    /// an hour.
+    /// Seconds after which the reservation of an ask that does not fit its quotas is cancelled.
+    /// Default an hour.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub reservation_wait_timeout: Duration,
-    /// Seconds that a request waits after its allocation could not be started. Doubled with each further
+    /// Seconds that a request waits after its allocation failed to start. Doubled with each further
     /// failure. Default 1; not 0.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub start_retry: Duration,
-    /// Seconds that such a request waits at most. Default 60. An allocation that was not given back for so
-    /// long has started.
+    /// Longest wait of such a request, in seconds. Default 60. An allocation that was kept for so
+    /// long counts as started.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub start_retry_max: Duration,
-    /// For how many microseconds the scheduler's threads look out for more, after the last message,
-    /// before they sleep. Default 0, at most 10,000. Costs CPU and saves an ask that comes alone the time
-    /// that it takes to wake a thread.
+    /// Microseconds that the scheduler's threads poll for messages before they sleep. Default 0, at
+    /// most 10,000. Costs CPU, and saves a single ask the time to wake a thread.
     pub spin_us: u64,
 }
 
 impl SchedulerSettings {
-    /// Hands what is said of reservations, starts that fail, and threads to the scheduler.
+    /// Applies the settings of reservations, starts and threads.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder
             .spin(Duration::from_micros(self.spin_us))
@@ -185,10 +184,10 @@ impl SchedulerSettings {
     expecting = "a section (with keys `identity.KEY` or MONOCEROS__IDENTITY__KEY)"
 )]
 pub struct IdentitySettings {
-    /// The file of bearer tokens, one `name:token` in a line; read again when it changes. Default:
-    /// there are no tokens.
+    /// File of bearer tokens, one `name:token` per line, read again when it changes. Default: no
+    /// tokens.
     pub tokens: Option<PathBuf>,
-    /// Who may do what. Default: no rules, and everybody may do everything.
+    /// Access rules. Default: none, and everybody may do everything.
     #[serde(default)]
     pub rules: Vec<Rule>,
 }
@@ -200,11 +199,11 @@ pub struct IdentitySettings {
     expecting = "a section (with keys `shutdown.KEY` or MONOCEROS__SHUTDOWN__KEY)"
 )]
 pub struct ShutdownSettings {
-    /// Seconds that streams and connections may take to end before they are cut. Default 4.
+    /// Seconds for streams and connections to end before they are cut. Default 4.
     pub grace: u64,
 }
 
-/// What flags of the command line set; they override everything else.
+/// Settings of command line flags, which override everything else.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// `grpc.address`
@@ -221,7 +220,7 @@ impl Settings {
         Self::load_with_values(file, flags).map(|(settings, _)| settings)
     }
 
-    /// As [`Self::load`], with what was said in so many words.
+    /// As [`Self::load`], with the values as text.
     pub fn load_with_values(
         file: Option<&Path>,
         flags: &Flags,
@@ -239,7 +238,8 @@ impl Settings {
         disable_reservation: Option<&str>,
         flags: &Flags,
     ) -> Result<(Self, Values), SettingsError> {
-        // Each layer is tried on those below it: an unknown key does not say where it comes from.
+        // Each layer is checked on top of those below it, because the error of an unknown key does
+        // not name its source.
         let mut layers = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
         if let Some(path) = file {
             let text = input::read_text(path).map_err(SettingsError::Unreadable)?;
@@ -261,12 +261,12 @@ impl Settings {
             layers = layers.set_override_option(key, value).expect("the key is a path of names");
         }
         let settings = settings_of(&layers, "command line")?;
-        // Only now: what does not fit in one layer may be mended by the next.
+        // Checked last: a later layer may correct the values of an earlier one.
         settings.check().map_err(SettingsError::Contradictory)?;
         Ok((settings, values_of(&layers)))
     }
 
-    /// What no key can know of itself.
+    /// Checks values against each other, and bounds that the types do not have.
     fn check(&self) -> Result<(), String> {
         let Self { grpc, rest, scheduler, session, users, traces, kubernetes, .. } = self;
         traces.check()?;
@@ -299,7 +299,7 @@ impl Settings {
             ));
         }
         if Duration::from_micros(scheduler.spin_us) > SPIN_MAX {
-            // Whoever wants more wants a core that is never idle.
+            // A longer spin is a core that is never idle.
             let (spin_us, most) = (scheduler.spin_us, SPIN_MAX.as_micros());
             return Err(format!("`scheduler.spin_us` ({spin_us}) is more than {most}"));
         }
@@ -327,13 +327,13 @@ impl Settings {
 }
 
 impl ShutdownSettings {
-    /// [`Self::grace`] as a duration.
+    /// Returns [`Self::grace`] as a duration.
     pub fn grace(&self) -> Duration {
         Duration::from_secs(self.grace)
     }
 }
 
-/// What is set, as text, by the whole key.
+/// All settings as text, by their full keys.
 pub type Values = BTreeMap<String, String>;
 
 fn values_of(layers: &ConfigBuilder<DefaultState>) -> Values {
@@ -350,7 +350,7 @@ fn values_of(layers: &ConfigBuilder<DefaultState>) -> Values {
         }
     }
     let mut values = Values::new();
-    // They were built before, or there would be no settings.
+    // The layers were built before, so this does not fail.
     let built = layers.build_cloned().and_then(|config| config.collect()).unwrap_or_default();
     for (key, value) in built {
         enter(value, key, &mut values);
@@ -358,7 +358,7 @@ fn values_of(layers: &ConfigBuilder<DefaultState>) -> Values {
     values
 }
 
-/// The settings that `layers` make; an error is blamed on `layer`, the last of them.
+/// Deserializes `layers`. An error names `layer`, the last of them.
 fn settings_of(
     layers: &ConfigBuilder<DefaultState>,
     layer: &str,
@@ -367,7 +367,7 @@ fn settings_of(
     built.map_err(|error| SettingsError::Unusable {
         layer: layer.to_owned(),
         error: match error {
-            // The layer says it already.
+            // The error names the layer already.
             ConfigError::Type { unexpected, expected, key, .. } => {
                 ConfigError::Type { origin: None, unexpected, expected, key }
             }

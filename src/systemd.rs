@@ -1,18 +1,18 @@
-//! What systemd is told of the service, or whatever else watches it in the same way (`sd_notify`):
-//! that it is ready, reads its files again, ends, and is alive.
+//! Notifications to systemd, or to another supervisor with the same protocol (`sd_notify`): ready,
+//! reloading, stopping, and the watchdog's sign of life.
 //!
 //! # Why a thread of its own
-//! A message to systemd waits while systemd does not read. Neither the watchdog, which probes depend
-//! on, nor a worker of the edges may wait for it.
+//! A message to systemd blocks while systemd does not read. Neither the watchdog, on which probes
+//! depend, nor a worker of the edges may wait for it.
 //!
 //! # Invariants
-//! * Where nobody listens (`NOTIFY_SOCKET` is not set) there is no thread, and nothing is said.
-//! * A sign of life is given only while the scheduler serves and the watchdog looks: a service whose
-//!   front hangs is started again by systemd, as by a probe of liveness.
-//! * Nobody waits for this thread except the end of the service, within its grace.
+//! * Without a supervisor (`NOTIFY_SOCKET` is not set) there is no thread, and nothing is sent.
+//! * A sign of life is sent only while the scheduler serves and the watchdog runs. systemd restarts
+//!   a service whose front hangs, as a liveness probe would.
+//! * Only the end of the service waits for this thread, within its grace period.
 //!
 //! # When things go wrong
-//! What cannot be said is a line of the log, and the service goes on.
+//! A failed notification is logged, and the service goes on.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -25,73 +25,73 @@ use tracing::warn;
 
 use crate::watchdog::Healthy;
 
-/// How many facts may wait while systemd does not read; what comes then is left out.
+/// Most queued notifications. Later ones are dropped.
 const MAX_WAITING: usize = 16;
 
-/// How often the thread looks where systemd wants no signs of life: it has nothing to do then.
+/// Poll interval of the thread if systemd wants no signs of life.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-/// Who watches the process. Clones tell the same.
+/// The supervisor of the process. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Systemd(Option<SyncSender<Fact>>);
 
-/// What is so of the service from now on.
+/// A new state of the service.
 #[derive(Debug)]
 enum Fact {
-    /// It listens; the text says where.
+    /// The service listens. The text contains its addresses.
     Ready(String),
     Reloading,
     Reloaded,
-    /// It ends; whoever waits hears when it is said.
+    /// The service ends. The sender is used once systemd is notified.
     Stopping(oneshot::Sender<()>),
 }
 
 impl Systemd {
-    /// Whoever the environment says listens (`NOTIFY_SOCKET`) and wants signs of life
-    /// (`WATCHDOG_USEC`), given as long as `healthy` says that there is life.
+    /// Connects to the supervisor in the environment (`NOTIFY_SOCKET`). Sends the signs of life
+    /// that it wants (`WATCHDOG_USEC`) while `healthy` reports a serving scheduler.
     pub fn from_environment(healthy: Healthy) -> io::Result<Self> {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Self(None));
         }
         let (tell, facts) = sync_channel(MAX_WAITING);
-        // Half of it, as systemd asks for: one that comes late is not the last.
+        // Half of the timeout, as systemd recommends, so that a late one is not too late.
         let beat = sd_notify::watchdog_enabled().map(|longest| longest / 2);
         let work = move || tell_until_end(&facts, &healthy, beat);
         thread::Builder::new().name("systemd".to_owned()).spawn(work)?;
         Ok(Self(Some(tell)))
     }
 
-    /// One that nobody listens to.
+    /// No supervisor.
     #[cfg(test)]
     pub(crate) fn nobody() -> Self {
         Self(None)
     }
 
-    /// The service listens, and where: what waits for it may start.
+    /// Reports that the service listens, and where. Dependent units may start.
     pub fn ready(&self, listens: &str) {
         self.tell(Fact::Ready(format!("listens: {listens}")));
     }
 
-    /// The service reads its files again.
+    /// Reports that the service reads its files again.
     pub fn reloading(&self) {
         self.tell(Fact::Reloading);
     }
 
-    /// The service has read its files again.
+    /// Reports that the service has read its files again.
     pub fn reloaded(&self) {
         self.tell(Fact::Reloaded);
     }
 
-    /// The service ends. Returns when that is said.
+    /// Reports that the service ends, and waits until that is sent.
     pub async fn stopping(&self) {
         let (said, heard) = oneshot::channel();
         if self.tell(Fact::Stopping(said)) {
-            // Where the thread is gone nothing can be said.
+            // Fails if the thread has ended.
             let _ = heard.await;
         }
     }
 
-    /// Whether somebody will say it.
+    /// Queues a notification. `false` if it will not be sent.
     fn tell(&self, fact: Fact) -> bool {
         self.0.as_ref().is_some_and(|tell| tell.try_send(fact).is_ok())
     }
@@ -106,21 +106,21 @@ fn tell_until_end(facts: &Receiver<Fact>, healthy: &Healthy, beat: Option<Durati
                 say(&[NotifyState::Ready, NotifyState::Status(&status)]);
             }
             Ok(Fact::Reloading) => match NotifyState::monotonic_usec_now() {
-                // Newer systemd tells by the time which reload is meant.
+                // Newer versions of systemd identify a reload by its time.
                 Ok(now) => say(&[NotifyState::Reloading, now]),
                 Err(_) => say(&[NotifyState::Reloading]),
             },
             Ok(Fact::Reloaded) => say(&[NotifyState::Ready]),
             Ok(Fact::Stopping(said)) => {
                 say(&[NotifyState::Stopping]);
-                // Who has waited may have been cut.
+                // The receiver may have been dropped.
                 let _ = said.send(());
                 return;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // After each fact, too: many of them keep no sign of life back.
+        // Also after each notification, so that a series of them does not delay the sign of life.
         if beat.is_some() && is_ready && healthy.is_watched_and_serving() {
             say(&[NotifyState::Watchdog]);
         }

@@ -1,14 +1,14 @@
-//! TLS of an edge: its certificate, and whose client certificates it takes.
+//! TLS of an edge: its certificate, and the client certificates it accepts.
 //!
-//! The files may be replaced while the service runs (see [`crate::files`]). A connection keeps what
-//! it began with; the next one gets what is in the files by then.
+//! The files may be replaced while the service runs (see [`crate::files`]). An open connection
+//! keeps its certificate, the next one uses the new files.
 //!
 //! # Invariants
-//! * A certificate is only used with its own key: files that do not fit each other, as while the
-//!   first of both has been replaced, change nothing.
-//! * With `client_auth = required` there is no connection without a certificate of the client
-//!   that `client_ca` vouches for.
-//! * What cannot be used is an error that names the key and the file, and shows nothing of it.
+//! * A certificate is only used with its own key. Files that do not match, as while only the first
+//!   of both has been replaced, change nothing.
+//! * With `client_auth = required`, every connection has a client certificate signed by
+//!   `client_ca`.
+//! * An error names the key and the file, and shows nothing of the contents.
 
 use std::io;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ use tokio_rustls::server::TlsStream;
 use crate::files::{FromFiles, LoadError, Refresh};
 use crate::settings::{ClientAuth, TlsSettings};
 
-/// How long a client may take to agree on keys before its connection is closed.
+/// Time limit of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// HTTP/2, as the protocol is called in a handshake.
+/// The ALPN name of HTTP/2.
 pub const HTTP_2: &[u8] = b"h2";
-/// HTTP/1.1, as the protocol is called in a handshake.
+/// The ALPN name of HTTP/1.1.
 pub const HTTP_1: &[u8] = b"http/1.1";
 
-/// Why an edge cannot have the TLS that its settings want.
+/// The TLS settings of an edge cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A key of the settings is missing.
@@ -44,42 +44,42 @@ pub enum TlsError {
     Missing {
         /// Section of the settings.
         section: &'static str,
-        /// What is missing.
+        /// The missing key.
         missing: &'static str,
-        /// What needs it.
+        /// The key that needs it.
         by: &'static str,
     },
     /// A key of the settings has no effect without another one.
     #[error("`{0}.client_ca` has no effect unless `{0}.client_auth` is `optional` or `required`")]
     UnusedCa(&'static str),
-    /// The files.
+    /// The files cannot be used.
     #[error("{section}: {error}")]
     Files {
         /// Section of the settings.
         section: &'static str,
-        /// What is wrong with them.
+        /// The error.
         error: LoadError<ContentError>,
     },
 }
 
-/// What is wrong with the content of the files.
+/// The contents of the files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// Not one certificate.
+    /// The file has no certificate.
     #[error("`{0}` has no certificate in PEM")]
     NoCertificate(String),
-    /// No key, or one that is locked with a passphrase.
+    /// The file has no key, or one with a passphrase.
     #[error("`{0}` has no private key in PEM, or one with a passphrase")]
     NoKey(String),
-    /// The key is not that of the certificate, or one of both is of a kind that is not supported.
+    /// The key does not belong to the certificate, or one of both is of an unsupported type.
     #[error("certificate and key cannot be used together: {0}")]
     Unusable(rustls::Error),
-    /// The certificates that vouch for clients.
+    /// The authorities for client certificates cannot be used.
     #[error("`{path}` cannot vouch for clients: {reason}")]
     ClientCa {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The mistake.
         reason: String,
     },
 }
@@ -89,8 +89,8 @@ pub enum ContentError {
 pub struct Tls(FromFiles<ServerConfig, ContentError>);
 
 impl Tls {
-    /// What `settings`, which are those of `section`, want for an edge that speaks `protocol`;
-    /// nothing if they want no TLS.
+    /// Loads TLS for an edge that speaks `protocol`, from the settings of `section`. `None` if they
+    /// set no TLS.
     pub fn load(
         section: &'static str,
         settings: &TlsSettings,
@@ -125,7 +125,7 @@ impl Tls {
         files.map(Self).map(Some).map_err(|error| TlsError::Files { section, error })
     }
 
-    /// Agrees on keys with the other end of `stream`.
+    /// Performs the handshake on `stream`.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let acceptor = TlsAcceptor::from(self.0.current());
         timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await?
@@ -138,7 +138,7 @@ impl Refresh for Tls {
     }
 }
 
-/// What the files at `paths` make: certificate, key, and those who vouch for clients.
+/// Makes the configuration of the files at `paths`: certificate, key, and client authorities.
 fn config(
     paths: &[String],
     contents: &[Vec<u8>],
@@ -183,7 +183,7 @@ fn verifier(
     builder.build().map_err(|error| error.to_string())
 }
 
-/// All certificates of a PEM file; nothing unless there is one and all can be read.
+/// Returns all certificates of a PEM file. `None` if there are none, or one is unreadable.
 fn certificates(content: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let certificates = CertificateDer::pem_slice_iter(content).collect::<Result<Vec<_>, _>>();
     certificates.ok().filter(|certificates| !certificates.is_empty())

@@ -1,10 +1,10 @@
-//! What was in use, read from a state dump that was saved (`monoceros dump`, or `GET
-//! /ws/v1/fullstatedump`).
+//! Usage read from a saved state dump (`monoceros dump`, or `GET /ws/v1/fullstatedump`).
 //!
-//! It is for those who want to know what a configuration would do to a cluster that is elsewhere:
-//! one can ask before anything reaches the live cluster.
+//! It serves to check a new configuration against a remote cluster before anything reaches that
+//! cluster.
 //!
-//! Only what is needed is read, and what is missing is nothing: dumps of other versions will do.
+//! Only the needed fields are read, and missing ones count as empty, so dumps of other versions
+//! work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,13 +16,13 @@ use monoceros_actors::{Name, Resources};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Bytes of the largest dump that is read: 1 GiB.
+/// Largest dump in bytes: 1 GiB.
 const LARGEST_BYTES: u64 = 1 << 30;
 /// The partition of entries that name none.
 const DEFAULT: &str = "default";
-/// States of applications that are in no queue any more.
+/// States of applications that have left their queue.
 const ENDED: [&str; 4] = ["Completed", "Failed", "Expired", "Rejected"];
-/// How many fields a complaint names of an object that is not a dump.
+/// Most fields that an error message names.
 const MOST_FIELDS: usize = 5;
 const EXPECTED: &str = "expected is a state dump, which has `queues`, or the answer of \
                         /ws/v1/partition/NAME/queues, which has `queuename`";
@@ -38,7 +38,7 @@ struct SavedDump {
     applications: Vec<SavedApplication>,
 }
 
-/// An application of the dump; those that have ended are listed, too.
+/// An application. Ended ones are listed, too.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SavedApplication {
@@ -54,14 +54,14 @@ struct SavedApplication {
 struct SavedQueue {
     #[serde(rename = "queuename")]
     path: String,
-    /// The partition, given with the root of a tree only.
+    /// The partition, present only at the root of a tree.
     #[serde(default)]
     partition: String,
     #[serde(default)]
     allocated_resource: BTreeMap<String, i64>,
     #[serde(default)]
     pending_resource: BTreeMap<String, i64>,
-    /// Of root: what the nodes have.
+    /// Capacity of the nodes, present only at the root.
     #[serde(default)]
     max_resource: BTreeMap<String, i64>,
     #[serde(default)]
@@ -88,7 +88,7 @@ struct SavedGroup {
     queues: QueueUse,
 }
 
-/// What somebody uses of a queue.
+/// Usage of a queue by a user or group.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct QueueUse {
@@ -101,7 +101,7 @@ struct QueueUse {
     children: Vec<QueueUse>,
 }
 
-/// Reads a file.
+/// Reads the usage from a file.
 pub fn load(path: &Path) -> anyhow::Result<Usage> {
     let shown = path.display();
     let size = path.metadata().with_context(|| format!("cannot read `{shown}`"))?.len();
@@ -148,13 +148,13 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
         }
     }
     for used in usage.partitions.values_mut().flat_map(|partition| partition.queues.values_mut()) {
-        // Without a list of applications at least those are known that run.
+        // Without a list of applications, the number of running ones is a lower bound.
         used.applications = used.applications.max(used.running);
     }
     Ok(usage)
 }
 
-/// What the file is instead, for somebody who took the wrong one.
+/// Describes a file that is not a dump.
 fn what_it_is(saved: &Value) -> String {
     match saved {
         Value::Object(fields) if fields.is_empty() => "an object without fields".to_owned(),

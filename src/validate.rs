@@ -1,9 +1,9 @@
-//! A queue configuration from a file: every error and warning of it at once, in a form that editors
+//! Checks a queue configuration in a file: all errors and warnings at once, in a form that editors
 //! read.
 //!
-//! It is the check that the scheduler itself makes, not one of its own, so a configuration that
-//! passes here is taken there. All errors come at once because a configuration is often checked by
-//! a pipeline, where each further run takes minutes; they are in the order of the text.
+//! It uses the scheduler's own check, so a configuration that passes here is accepted there. All
+//! errors are reported together, in the order of the text, because a check is often a step of a
+//! pipeline and each further run takes minutes.
 
 use std::io::{self, Write as _};
 
@@ -13,18 +13,18 @@ use serde::Serialize;
 
 use crate::logging::clean;
 
-/// What was found in a text.
+/// The outcome of a check.
 #[derive(Debug)]
 pub struct Checked {
-    /// What it is called: its path, or where it came from.
+    /// The path of the text, or another name of its source.
     pub name: String,
-    /// The configuration, if it is a valid one.
+    /// The configuration, if it is valid.
     pub configuration: Option<Configuration>,
-    /// What is wrong, by line.
+    /// Errors by line.
     pub errors: Vec<Fault>,
-    /// What loads but probably does not mean what its author thinks, by line.
+    /// Warnings by line: the configuration is valid but probably a mistake.
     pub warnings: Vec<Fault>,
-    /// What helps to understand the errors.
+    /// Notes that explain the errors.
     pub notes: Vec<String>,
 }
 
@@ -32,18 +32,18 @@ pub struct Checked {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fault {
-    /// `E_…`, by which `docs/configuration.md` explains an error; none of a warning.
+    /// `E_…`, which `docs/configuration.md` explains. `None` for a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// The line, counted from 1; none of what concerns no place.
+    /// The line, counted from 1. `None` if the fault has no place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     /// The column, counted from 1 in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
-    /// The keys that lead there; empty at the top.
+    /// The keys that lead to the place. Empty at the top.
     pub path: String,
-    /// What it is.
+    /// The message.
     pub message: String,
 }
 
@@ -58,7 +58,7 @@ impl Fault {
         }
     }
 
-    /// As a line behind the name of the file.
+    /// Formats the fault for a line that begins with the name of the file.
     fn text(&self) -> String {
         let mut text = String::new();
         if let (Some(line), Some(column)) = (self.line, self.column) {
@@ -77,7 +77,7 @@ impl Fault {
 }
 
 impl Checked {
-    /// Looks at a text: a queue configuration, or a ConfigMap with one.
+    /// Checks a text: a queue configuration, or a ConfigMap with one.
     pub fn of(name: String, text: &str) -> Self {
         let mut checked =
             Self { name, configuration: None, errors: vec![], warnings: vec![], notes: vec![] };
@@ -96,7 +96,7 @@ impl Checked {
         checked
     }
 
-    /// Has the warnings say what is wrong where these types are known.
+    /// Updates the warnings for a cluster with these resource types.
     pub fn know(&mut self, types: &KnownTypes) {
         if let Some(configuration) = &self.configuration {
             let warnings = configuration.types.warnings(&configuration.warnings, types);
@@ -136,8 +136,8 @@ impl Checked {
         self.errors.sort_by_key(|error| (error.line, error.column));
     }
 
-    /// Prints errors, warnings and notes to standard error, one line each, behind the name.
-    /// Where they cannot be printed, the outcome is the same.
+    /// Prints errors, warnings and notes to standard error, one line each, beginning with the name.
+    /// Errors of printing are ignored.
     pub fn tell(&self) {
         let mut stderr = io::stderr().lock();
         let mut say = |kind: &str, text: &str| {
@@ -154,20 +154,19 @@ impl Checked {
     }
 }
 
-/// The configuration, if `yaml` is a valid one; what is wrong with it, and its warnings, are printed
-/// to standard error behind the name of the file.
+/// Returns the configuration if `yaml` is valid. Prints errors and warnings to standard error.
 pub fn check(path: &std::path::Path, yaml: &str) -> Option<Configuration> {
     let checked = Checked::of(path.display().to_string(), yaml);
     checked.tell();
     checked.configuration
 }
 
-/// How many queues there are, the given one included.
+/// Counts the queues below and including `queue`.
 pub fn n_queues(queue: &QueueConfig) -> usize {
     1 + queue.children.iter().map(n_queues).sum::<usize>()
 }
 
-/// How many of them are leaves.
+/// Counts the leaves among them.
 pub fn n_leaves(queue: &QueueConfig) -> usize {
     usize::from(queue.is_leaf) + queue.children.iter().map(n_leaves).sum::<usize>()
 }

@@ -1,19 +1,18 @@
-//! Whether the scheduler is alive: the front, without which nothing can be reached, and the steps of
-//! partitions.
+//! Health of the scheduler: whether its front answers, and whether steps of partitions are late.
 //!
 //! # Why a thread of its own
-//! What is watched may hang, and so may the workers of the edges; what tells of it must depend on
-//! neither. Health is a value that probes read, so that their answer waits for nobody.
+//! The scheduler may hang, and so may the workers of the edges, so the watchdog depends on neither.
+//! Probes read the health as a value and never wait.
 //!
 //! # Why ticks
-//! The rule counts looks and not time. When the whole process stood still (SIGSTOP, a
-//! suspended laptop), the watchdog missed its ticks as well: the first look afterwards is one look,
-//! however late it is, and what was asked before gets its usual time to answer.
+//! The rule counts ticks and not time. If the whole process was suspended (SIGSTOP, a laptop), the
+//! watchdog missed its ticks as well. The first tick afterwards counts once, however late it is,
+//! and earlier questions get their usual time for an answer.
 //!
 //! # Invariants
-//! * A front that is gone is found at the next look, one that does not answer after
-//!   `FRONT_LOOKS`; health changes at once.
-//! * A step is told once, when it is late, and once more when it is home.
+//! * A lost front is found at the next tick, one that does not answer after `FRONT_LOOKS`. Health
+//!   changes at once.
+//! * A step is logged once when it is late, and once more when it is home.
 //! * Nothing here waits for the scheduler.
 
 use std::collections::BTreeMap;
@@ -28,41 +27,41 @@ use monoceros_actors::{PartitionSign, Pulses, SchedulerHandle, Sign};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
-/// How often it looks.
+/// Interval between ticks.
 pub const TICK: Duration = Duration::from_millis(250);
 
-/// After how many looks without a change a step is late: one second.
+/// Ticks without a change after which a step is late: one second.
 const STEP_LOOKS: u32 = 4;
 
-/// After how many looks without an answer the front is stuck: five seconds. It answers in its turn,
+/// Ticks without an answer after which the front is stuck: five seconds. The front answers in turn,
 /// and a request of a hundred thousand items takes its time.
 const FRONT_LOOKS: u32 = 20;
 
-/// Whether the scheduler can be reached.
+/// Whether the scheduler answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// Its front answers.
+    /// The front answers.
     #[default]
     Serving,
-    /// Its front does not answer, and may again.
+    /// The front does not answer now.
     Stuck,
-    /// Its front is gone, and will not come back.
+    /// The front has ended for good.
     Gone,
 }
 
-/// Whether there is something to be asked here.
+/// Whether this process has work, as readiness probes report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Readiness {
-    /// There is.
+    /// Ready.
     #[default]
     Ready,
-    /// Not yet, and what is waited for.
+    /// Not ready, with the reason.
     NotYet(&'static str),
-    /// Another replica has it; which, if that is known.
+    /// Another replica is active; its name, if known.
     StandsBy(Option<String>),
 }
 
-/// What probes read. Clones see the same.
+/// The health that probes read. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Healthy {
     health: watch::Receiver<Health>,
@@ -74,33 +73,33 @@ impl Healthy {
         Self { health, readiness: watch::Sender::default().subscribe() }
     }
 
-    /// The same, which is ready when this says so.
+    /// Adds a source of readiness.
     #[must_use]
     pub fn ready_by(self, readiness: watch::Receiver<Readiness>) -> Self {
         Self { readiness, ..self }
     }
 
-    /// Whether there is something to be asked at present.
+    /// Returns the present readiness.
     pub fn readiness(&self) -> Readiness {
         self.readiness.borrow().clone()
     }
 
-    /// The health of something that nobody watches: it stays as it is.
+    /// Makes a health that never changes.
     pub fn fixed(health: Health) -> Self {
         Self::new(watch::Sender::new(health).subscribe())
     }
 
-    /// The health at present.
+    /// Returns the present health.
     pub fn now(&self) -> Health {
         *self.health.borrow()
     }
 
-    /// Whether the scheduler serves, and somebody still looks.
+    /// Whether the scheduler serves and the watchdog runs.
     pub fn is_watched_and_serving(&self) -> bool {
         self.health.has_changed().is_ok() && self.now() == Health::Serving
     }
 
-    /// Waits until it is another one than at the last call; never returns once nobody watches.
+    /// Waits for a change since the last call. Never returns once the watchdog has ended.
     pub async fn changed(&mut self) -> Health {
         if self.health.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -108,7 +107,7 @@ impl Healthy {
         *self.health.borrow_and_update()
     }
 
-    /// Waits until the front is gone.
+    /// Waits until the front has ended.
     pub async fn gone(&mut self) {
         if self.health.wait_for(|health| *health == Health::Gone).await.is_err() {
             std::future::pending::<()>().await;
@@ -116,7 +115,7 @@ impl Healthy {
     }
 }
 
-/// Watches until it is dropped.
+/// Watches the scheduler until dropped.
 #[derive(Debug)]
 pub struct Watchdog {
     health: Healthy,
@@ -124,7 +123,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Watches a scheduler.
+    /// Starts the watchdog thread.
     pub fn start(handle: &SchedulerHandle) -> io::Result<Self> {
         let (health, told) = watch::channel(Health::Serving);
         let stop = Arc::new(AtomicBool::new(false));
@@ -135,7 +134,7 @@ impl Watchdog {
         Ok(Self { health: Healthy::new(told), stop })
     }
 
-    /// What it finds.
+    /// Returns the health.
     pub fn health(&self) -> Healthy {
         self.health.clone()
     }
@@ -147,7 +146,7 @@ impl Drop for Watchdog {
     }
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Watch {
     pulses: Pulses,
     rule: Rule,
@@ -159,7 +158,7 @@ impl Watch {
     fn until(mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             let (front, partitions) = self.pulses.feel();
-            // A scheduler that ends in order is stopped being watched first.
+            // A scheduler that ends in order stops the watchdog first.
             if stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -196,18 +195,18 @@ impl Watch {
     }
 }
 
-/// What is found at a look.
+/// A change found at a tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Finding {
-    /// The front fares otherwise than before.
+    /// The health of the front changed.
     Front(Health),
     /// A step of this partition is late.
     Late(PartitionSign),
-    /// The step that was late is home.
+    /// The late step is home.
     Home(PartitionSign),
 }
 
-/// What follows from the signs of look after look.
+/// The rule that turns the signs at each tick into findings.
 #[derive(Debug, Default)]
 struct Rule {
     health: Health,
@@ -215,20 +214,20 @@ struct Rule {
     partitions: BTreeMap<(Arc<str>, Arc<str>), Since>,
 }
 
-/// How long a partition has said the same.
+/// How long a partition has given the same sign.
 #[derive(Clone, Copy, Debug, Default)]
 struct Since {
-    /// The step that was under way at its last answer.
+    /// The running step at its last answer.
     step: Option<u64>,
     looks: u32,
     is_late: bool,
 }
 
 impl Since {
-    /// Whether it is late after one more look.
+    /// Adds a sign, and returns whether the partition is late.
     fn look(&mut self, sign: Sign) -> bool {
         match sign {
-            // Its RM is told by others, and it will not be in the next look.
+            // A removed partition is handled elsewhere, and does not appear at the next tick.
             Sign::Gone => self.looks = 0,
             Sign::Silent => self.looks += 1,
             Sign::Alive { step: Some(step) } if self.step == Some(step) => self.looks += 1,
@@ -242,7 +241,7 @@ impl Since {
 }
 
 impl Rule {
-    /// What is new, by the signs since the last look.
+    /// Returns the changes since the last tick.
     fn look(&mut self, front: Sign, partitions: &[PartitionSign]) -> Vec<Finding> {
         let mut findings = Vec::new();
         let health = self.look_at_front(front);
@@ -295,7 +294,7 @@ mod tests {
         Sign::Alive { step: Some(step) }
     }
 
-    /// What is found of one partition in look after look: `.` for nothing.
+    /// Returns the findings about one partition, tick by tick: `.` for none.
     fn found(signs: &[Sign]) -> String {
         let mut rule = Rule::default();
         let look = |sign: &Sign| match rule.look(ALIVE, &[partition(*sign)]).as_slice() {
@@ -362,7 +361,7 @@ mod tests {
 
     #[test]
     fn an_hour_without_a_look_is_one_look() {
-        // The process stood still: nobody answered, and nobody looked.
+        // The process was suspended: nobody answered, and no tick was made.
         let mut rule = Rule::default();
         assert_eq!(rule.look(ALIVE, &[partition(under_way(1))]), []);
         assert_eq!(rule.look(Sign::Silent, &[partition(Sign::Silent)]), []);

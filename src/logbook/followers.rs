@@ -1,8 +1,8 @@
-//! Who follows the events, over both edges together.
+//! The open event streams of both edges together.
 //!
 //! # Invariants
-//! * At most so many follow, in all and from one host, as the settings allow; one that ends, for
-//!   whatever reason, makes room.
+//! * The number of open streams, in all and per host, is at most what the settings allow. A stream
+//!   that ends, for whatever reason, no longer counts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,13 +11,13 @@ use serde::Serialize;
 
 use crate::clock::now_ns;
 
-/// The open streams. Clones are the same.
+/// The table of open streams. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Followers(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// The number of the next one.
+    /// Number of the next stream.
     next: u64,
     open: Vec<Following>,
 }
@@ -29,26 +29,26 @@ struct Following {
     since_ns: i64,
 }
 
-/// A place among those who follow; dropping it gives it back.
+/// Permission for one open stream, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     followers: Followers,
     number: u64,
 }
 
-/// A stream, as state dumps show it.
+/// An open stream, as state dumps show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct OpenStream {
-    /// The host that it counts for: what HTTP requests name as `Host`, or the address of a caller
-    /// of gRPC.
+    /// The host that the stream counts for: the `Host` of an HTTP request, or the address of a gRPC
+    /// caller.
     pub name: String,
-    /// When it began, as RFC 3339 has it.
+    /// When the stream began, in RFC 3339.
     pub created_at: String,
 }
 
 impl Followers {
-    /// A place for one from this host, if there is one.
+    /// Admits a stream from `host`. `None` if a limit is reached.
     pub(crate) fn take(&self, host: &str, most: StreamLimits) -> Option<Seat> {
         let mut table = self.table();
         let of_host = table.open.iter().filter(|open| *open.host == *host).count();
@@ -62,7 +62,7 @@ impl Followers {
         Some(Seat { followers: self.clone(), number })
     }
 
-    /// Those who follow, the first to come first.
+    /// Lists the open streams, the oldest first.
     pub fn open(&self) -> Vec<OpenStream> {
         let shown = |open: &Following| OpenStream {
             name: open.host.to_string(),
@@ -72,7 +72,7 @@ impl Followers {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        // Entries are whole, whoever panics.
+        // No code panics between two writes, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

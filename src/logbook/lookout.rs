@@ -1,9 +1,9 @@
-//! Whether the scheduler is sound: the outcome of the last look over it.
+//! Health of the scheduler: the outcome of the last check.
 //!
 //! # Invariants
-//! * Whoever asks gets the outcome of the last look and causes none: a look visits all nodes and
+//! * A reader gets the outcome of the last check and never causes one: a check visits all nodes and
 //!   applications, and a dashboard may ask each second.
-//! * What is wrong is a line of the log when it is found, and not again while it stays.
+//! * A finding is logged when it first appears, and not again while it lasts.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,23 +15,23 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-/// Whether a check found something that is wrong with the scheduler. What came from outside was told when it
-/// came.
+/// Whether a check found a fault of the scheduler. Faults of outside input were logged when they
+/// arrived.
 fn is_wrong_here(check: &HealthCheckSnapshot) -> bool {
     !check.succeeded && !check.from_outside
 }
 
-/// The outcome of the last look. Clones are the same.
+/// The outcome of the last health check. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Lookout(Arc<Mutex<Option<HealthSnapshot>>>);
 
 impl Lookout {
-    /// The outcome; `None` before the first look.
+    /// Returns the outcome. `None` before the first check.
     pub fn outcome(&self) -> Option<HealthSnapshot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks over the scheduler.
+    /// Checks the scheduler, and logs new findings and their end.
     pub(super) async fn look(&self, handle: &SchedulerHandle) {
         let found = handle.check_health().await;
         let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(found.clone());
@@ -44,7 +44,7 @@ impl Lookout {
         let is_new = |check: &&HealthCheckSnapshot| {
             is_wrong.contains(check.description) && !was_wrong.contains(check.description)
         };
-        // In one line: the log leaves out what comes too often.
+        // One line for all: the log drops lines of one kind that follow too fast.
         let new = found.health_checks.iter().filter(is_new);
         let said =
             |check: &HealthCheckSnapshot| format!("{}: {}", check.name, check.diagnosis_message);
@@ -57,8 +57,8 @@ impl Lookout {
         }
     }
 
-    /// Looks again and again, with this much time in between; not while there is none. Another pause
-    /// causes no look: it begins when it is set.
+    /// Checks the scheduler with this pause in between, or never while it is `None`. A changed
+    /// pause begins when it is set.
     pub(super) async fn keep_looking(
         self,
         handle: SchedulerHandle,

@@ -1,8 +1,8 @@
-//! How much ran in each minute of the last day.
+//! Running applications and allocations in each minute of the last day.
 //!
 //! # Invariants
-//! * Samples are in order of time, a minute apart, and at most those of a day: the oldest goes.
-//! * A sample never waits for a partition that hangs; what could not be read is left out of it.
+//! * Samples are in order of time, a minute apart, and cover at most a day: the oldest is dropped.
+//! * A sample does not wait for a partition that hangs: it is taken without a number.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,44 +14,43 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use crate::clock::now_ns;
 
-/// How long a minute is.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A day of minutes.
+/// Samples of one day.
 const SAMPLES_MAX: usize = 1_440;
 
-/// How long a sample waits for the partitions.
+/// Time limit for the partitions to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The samples. Clones are the same.
+/// The samples. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Minutes(Arc<Mutex<VecDeque<Sample>>>);
 
-/// What ran at one time; `None`: it could not be read.
+/// Numbers at one time. `None` if they could not be read.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    /// ns since the epoch.
+    /// Nanoseconds since the epoch.
     at_ns: i64,
     ran: Option<Ran>,
 }
 
-/// What all partitions together have.
+/// Totals of all partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ran {
     applications: i64,
     allocations: usize,
 }
 
-/// A sample of applications, as clients know it: the number is a text.
+/// A sample of applications as clients know it: the number is a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationsThen {
     timestamp: i64,
-    /// `-1` where it could not be read.
+    /// `-1` if it could not be read.
     total_applications: String,
 }
 
-/// A sample of allocations, as clients know it: the number is a text.
+/// A sample of allocations as clients know it: the number is a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainersThen {
@@ -61,7 +60,7 @@ pub struct ContainersThen {
 }
 
 impl Minutes {
-    /// How many applications ran, the oldest sample first.
+    /// Lists the numbers of running applications, the oldest sample first.
     pub fn applications(&self) -> Vec<ApplicationsThen> {
         let shown = |sample: &Sample| ApplicationsThen {
             timestamp: sample.at_ns,
@@ -70,7 +69,7 @@ impl Minutes {
         self.samples().iter().map(shown).collect()
     }
 
-    /// How many allocations there were, placeholders included, the oldest sample first.
+    /// Lists the numbers of allocations, placeholders included, the oldest sample first.
     pub fn containers(&self) -> Vec<ContainersThen> {
         let shown = |sample: &Sample| ContainersThen {
             timestamp: sample.at_ns,
@@ -82,7 +81,7 @@ impl Minutes {
     /// Takes a sample each minute, the first one after a minute.
     pub(super) async fn keep_sampling(self, handle: SchedulerHandle) {
         let mut minutes = interval_at(Instant::now() + MINUTE, MINUTE);
-        // A process that stood still has no minutes to make up for.
+        // A process that was suspended does not catch up on missed minutes.
         minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             minutes.tick().await;
@@ -101,7 +100,7 @@ impl Minutes {
     }
 
     fn samples(&self) -> MutexGuard<'_, VecDeque<Sample>> {
-        // Samples are whole, whoever panics.
+        // No code panics between two writes, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,11 @@
-//! What the service itself writes down beside the scheduler, for whoever reads: how much ran in each
-//! minute of the last day, whether the last look over the scheduler found something wrong, and who
-//! follows the events; and where the sessions of resource managers are to be read.
+//! Records of the service that are not the scheduler's: usage in each minute of the last day, the
+//! outcome of the last health check, the open event streams, and access to the sessions of resource
+//! managers.
 //!
 //! # Invariants
-//! * Everything here has a bound: a day of samples, one outcome, and as many followers as the
-//!   settings allow on both edges together.
-//! * Reading it asks the scheduler nothing.
+//! * Everything here is bounded: a day of samples, one outcome, and as many streams as the settings
+//!   allow on both edges together.
+//! * A read of the logbook does not query the scheduler.
 
 pub mod followers;
 pub mod lookout;
@@ -28,24 +28,24 @@ pub use self::minutes::Minutes;
 pub use self::sessions::Sessions;
 use crate::settings::Settings;
 
-/// Most events of one answer, unless it is set.
+/// Default for the most events in one answer.
 const EVENTS_PER_ANSWER: usize = 10_000;
 
-/// What is written down. Clones are the same book.
+/// The records. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Logbook {
-    /// How much ran, minute by minute.
+    /// Usage by minute.
     pub minutes: Minutes,
-    /// What was found wrong.
+    /// Outcome of the last health check.
     pub lookout: Lookout,
-    /// Who follows the events.
+    /// Open event streams.
     pub followers: Followers,
-    /// Which resource managers have a session.
+    /// Sessions of resource managers.
     pub sessions: Sessions,
-    /// Tells the numbers of events of this run of the process from those of any other.
+    /// Distinguishes the event numbers of this run of the process from those of any other.
     pub run: Arc<str>,
     events_per_answer: Arc<AtomicUsize>,
-    /// How long after one look over the scheduler the next one is made; `None`: there is none.
+    /// Pause between health checks. `None` switches them off.
     pause: watch::Sender<Option<Duration>>,
 }
 
@@ -64,8 +64,8 @@ impl Default for Logbook {
 }
 
 impl Logbook {
-    /// Begins a book with a first look over the scheduler, and goes on with it until `shutdown`:
-    /// whoever reads it has something to read from the start.
+    /// Starts the records with a first health check, so that readers have an outcome from the
+    /// start, and continues them until `shutdown`.
     pub async fn begin(
         handle: &SchedulerHandle,
         settings: &Settings,
@@ -81,7 +81,7 @@ impl Logbook {
         book
     }
 
-    /// Goes by these settings from now on. Another pause between looks begins now.
+    /// Applies these settings from now on. A changed pause between checks begins now.
     pub fn set(&self, settings: &Settings) {
         let Settings { event, health, .. } = settings;
         self.events_per_answer.store(event.rest_response_size.get(), Ordering::Relaxed);
@@ -89,16 +89,16 @@ impl Logbook {
         self.pause.send_if_modified(|old| std::mem::replace(old, pause) != pause);
     }
 
-    /// Most events of one answer.
+    /// Most events in one answer.
     pub fn events_per_answer(&self) -> usize {
         self.events_per_answer.load(Ordering::Relaxed)
     }
 }
 
-/// A random UUID; the standard library seeds its hash maps from the operating system.
+/// Returns a random UUID. The standard library seeds its hash maps from the operating system.
 fn random_uuid() -> String {
     let bits = || RandomState::new().hash_one(0);
-    // The version (random) and the variant have places of their own.
+    // Sets the version (random) and the variant.
     let (high, low) = (bits() & !0xf000 | 0x4000, bits() & !(0b11 << 62) | (0b10 << 62));
     let (first, second, third) = (high >> 32, high >> 16 & 0xffff, high & 0xffff);
     format!(

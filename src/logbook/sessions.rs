@@ -1,7 +1,6 @@
-//! Where the sessions of resource managers are read, for who does not speak gRPC.
+//! Access to the sessions of resource managers for edges other than gRPC.
 //!
-//! Sessions are kept by the gRPC edge, which may begin after others can read. Until it has there are
-//! none.
+//! The gRPC edge owns the sessions, and may start after other edges. Until then there are none.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,17 +8,17 @@ use std::sync::{Arc, OnceLock};
 use crate::grpc::registry::Registry;
 use crate::grpc::session::SessionStatus;
 
-/// The sessions that there are. Clones are the same.
+/// The sessions. Clones share them.
 #[derive(Clone, Default)]
 pub struct Sessions(Arc<OnceLock<Arc<Registry>>>);
 
 impl Sessions {
-    /// From now on these are read. Only the first ones count: a process has one gRPC edge.
+    /// Sets the registry to read. Only the first call counts: a process has one gRPC edge.
     pub(crate) fn are_in(&self, registry: &Arc<Registry>) {
         let _ = self.0.set(Arc::clone(registry));
     }
 
-    /// The name that this run has for resource managers, and the sessions by RM.
+    /// Returns the id of this run for resource managers, and the sessions sorted by RM.
     pub(crate) fn now(&self) -> (String, Vec<SessionStatus>) {
         let Some(registry) = self.0.get() else { return (String::new(), Vec::new()) };
         let mut sessions = registry.list();

@@ -1,19 +1,18 @@
-//! Text from outside, made fit for a line of a log and for a terminal.
+//! Makes text from outside safe for a log line and for a terminal.
 //!
 //! Names of applications, nodes and requests are chosen by others. A newline in one would forge a
-//! line, an escape sequence would steer the terminal of whoever reads it, and a mark that turns
-//! the direction of writing around would show a name as another one. What is shown of such
-//! characters is their number: `\u{1b}`.
+//! line, an escape sequence would control the reader's terminal, and a bidirectional mark would
+//! disguise one name as another. Such characters are replaced by their number: `\u{1b}`.
 //!
 //! # Invariants
-//! * What comes out has no control character (C0, DEL, C1), no separator of lines or paragraphs
+//! * The output has no control character (C0, DEL, C1), no separator of lines or paragraphs
 //!   (U+2028, U+2029) and no bidirectional control.
-//! * Text without any of them is left as it is, and not copied.
+//! * Text without any of them is returned as it is, and not copied.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// `text` on one line.
+/// Returns `text` on one line.
 ///
 /// ```
 /// use monoceros::logging::clean;
@@ -28,13 +27,13 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// As [`clean`], for a text of several lines and columns that this program has put together, or
-/// whose newlines and tabs cannot mislead anybody.
+/// As [`clean`], but keeps newlines and tabs: for a text that this program has laid out, or whose
+/// newlines and tabs cannot mislead anybody.
 pub fn clean_lines(text: &str) -> Cow<'_, str> {
     replaced(text, is_unfit_in_lines, |c, out| _ = write!(out, "{}", c.escape_unicode()))
 }
 
-/// A JSON document whose texts have no such character in them, and still mean the same.
+/// Escapes such characters in the texts of a JSON document, so that it still means the same.
 pub fn clean_json(document: &str) -> Cow<'_, str> {
     replaced(document, is_unfit_in_lines, |c, out| {
         let mut units = [0; 2];

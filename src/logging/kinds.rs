@@ -1,20 +1,20 @@
-//! How many lines of one kind are written: at most one in a second for each resource manager.
+//! Rate limit of log lines: one per kind, resource manager and second.
 //!
-//! A kind is a place in the code, plus the values of [`KIND_FIELDS`] where the line has some: the
-//! key of a setting, the state that is entered. Identifiers of items are no part of it, so that a
-//! resource manager whose 50,000 requests are each a reason for a warning gets one line a second,
-//! which says how many it stands for.
+//! A kind is a place in the code, together with the values of [`KIND_FIELDS`] if the line has some:
+//! the key of a setting, the state that is entered. Identifiers of items are not part of it. So
+//! 50,000 faulty requests of a resource manager give one line a second, which states how many it
+//! stands for.
 //!
-//! Never left out are records, each of which somebody will look for ([`is_record`]): who did what, and
-//! what was found in a file of the operator, which comes no faster than files change.
+//! Records ([`is_record`]) are never dropped, because somebody will look for each: acts of
+//! administrators, and findings in an operator's file, which come no faster than the file changes.
 //!
 //! # Invariants
 //! * At most one line per kind, resource manager and second, and at most [`KINDS`] per place,
 //!   resource manager and second, whatever the values are.
-//! * What is left out is counted: on the next line of the kind or, if none comes for two seconds,
-//!   by [`Kinds::overdue`].
-//! * The table has at most [`ENTRIES`] entries, and one more for each place in the code. When it is
-//!   full, lines of one place share an entry whoever they are about.
+//! * Dropped lines are counted: on the next line of the kind or, if none comes for two seconds, by
+//!   [`Kinds::overdue`].
+//! * The table has at most [`ENTRIES`] entries, plus one for each place in the code. If it is full,
+//!   lines of one place share an entry for all resource managers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -24,11 +24,11 @@ use tracing::Metadata;
 
 use super::AUDIT;
 
-/// Fields whose values tell kinds apart; most come from lists in the code.
+/// Fields whose values distinguish kinds. Most values come from lists in the code.
 pub(super) const KIND_FIELDS: [&str; 6] =
     ["kind", "key", "state", "change", "warning", "log.target"];
 
-/// Kinds of one place, for one resource manager, that are told apart in a second.
+/// Kinds of one place and one resource manager that are distinguished in a second.
 const KINDS: u32 = 32;
 
 /// Entries of the table.
@@ -36,37 +36,37 @@ const ENTRIES: usize = 4_096;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long the next line of a kind may take before what was left out is told without it.
+/// Wait for the next line of a kind before the count of dropped lines is logged without it.
 const OVERDUE: Duration = Duration::from_secs(2);
 
-/// Bytes that are kept of the name of a resource manager.
+/// Longest stored name of a resource manager, in bytes.
 const NAME_BYTES: usize = 128;
 
-/// Whether lines from this place are records, of which none is left out.
+/// Whether lines from this place are records, which are never dropped.
 pub(super) fn is_record(place: &Metadata<'_>) -> bool {
     let fields = place.fields();
     place.target() == AUDIT || ["file", "files"].iter().any(|name| fields.field(name).is_some())
 }
 
-/// What becomes of a line.
+/// Decision about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is written, and says how many of its kind were left out before it.
+    /// Write the line, and state how many of its kind were dropped before it.
     Write { left_out: u64 },
-    /// There was one of its kind in this second.
+    /// Drop the line: one of its kind was written in this second.
     LeftOut,
 }
 
-/// Lines that were left out and that no further line has told of.
+/// Dropped lines that no further line has counted.
 #[derive(Debug)]
 pub(super) struct Overdue {
     pub(super) place: &'static Metadata<'static>,
-    /// The resource manager; empty if the lines were about none, or about several.
+    /// The resource manager. Empty if the lines were about none, or about several.
     pub(super) rm: Box<str>,
     pub(super) left_out: u64,
 }
 
-/// The lines of late, by kind.
+/// Recent lines by kind.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     entries: HashMap<u64, Entry>,
@@ -78,7 +78,7 @@ pub(super) struct Kinds {
 struct Entry {
     place: &'static Metadata<'static>,
     rm: Box<str>,
-    /// When the last line was written, or when the second began whose lines are counted.
+    /// When the last line was written, or when the counted second began.
     since: Duration,
     /// Lines, or kinds, in that second.
     written: u32,
@@ -107,8 +107,8 @@ impl Entry {
 }
 
 impl Kinds {
-    /// What becomes of a line from `place` about `rm`, at `now`. `kind` is what else tells it from
-    /// others; empty if nothing does.
+    /// Decides about a line from `place` about `rm`, at `now`. `kind` holds the values that
+    /// distinguish its kind, and may be empty.
     pub(super) fn admit(
         &mut self,
         place: &'static Metadata<'static>,
@@ -119,7 +119,7 @@ impl Kinds {
         let site = place.callsite();
         let of_kind = self.hasher.hash_one((&site, rm, kind));
         if !kind.is_empty() && !self.is_told(of_kind, now) {
-            // One more kind of its place in this second.
+            // A further kind of its place in this second.
             let of_place = self.hasher.hash_one((&site, rm, KINDS));
             if let Some(entry) = self.entry(of_place, place, rm, now)
                 && entry.take(now, KINDS) == Verdict::LeftOut
@@ -134,7 +134,7 @@ impl Kinds {
         self.entries.entry(shared).or_insert_with(|| Entry::new(place, "", now)).take(now, 1)
     }
 
-    /// What was left out and not told in time. Forgets the kinds of which nothing is left to tell.
+    /// Returns dropped lines that were not counted in time, and forgets idle kinds.
     pub(super) fn overdue(&mut self, now: Duration, most: usize) -> Vec<Overdue> {
         let mut overdue = Vec::new();
         for entry in self.entries.values_mut() {
@@ -147,13 +147,13 @@ impl Kinds {
         overdue
     }
 
-    /// Whether there was a line of this kind in this second.
+    /// Whether a line of this kind was written in this second.
     fn is_told(&self, of_kind: u64, now: Duration) -> bool {
         let entry = self.entries.get(&of_kind);
         entry.is_some_and(|entry| entry.written > 0 && now < entry.since + SECOND)
     }
 
-    /// The entry under `key`, new if it has to be; none if the table is full.
+    /// Returns the entry under `key`, new if needed. `None` if the table is full.
     fn entry(
         &mut self,
         key: u64,
@@ -230,7 +230,6 @@ mod tests {
         for ms in 1..1_000 {
             assert_eq!(kinds.admit(&HERE.0, "rm", "", at(ms)), Verdict::LeftOut);
         }
-        // Another manager and another place are other kinds.
         assert_eq!(kinds.admit(&HERE.0, "other", "", at(1)), Verdict::Write { left_out: 0 });
         assert_eq!(kinds.admit(&THERE.0, "rm", "", at(1)), Verdict::Write { left_out: 0 });
         assert_eq!(kinds.admit(&HERE.0, "rm", "", at(1_000)), Verdict::Write { left_out: 999 });

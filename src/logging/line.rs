@@ -1,13 +1,13 @@
 //! One event as a line: for people, or as a JSON object.
 //!
 //! # Why not the formatter of `tracing-subscriber`
-//! It writes what comes from outside as it is, apart from escape sequences in some places, and a
-//! line of any length. The shape of the lines is kept.
+//! It writes text from outside unchanged, apart from escape sequences in some places, and lines of
+//! any length. The shape of its lines is kept.
 //!
 //! # Invariants
 //! * Values are [cleaned](clean) in both forms, also where JSON would escape them: programs that
 //!   read the log print what they read.
-//! * A value has at most [`VALUE_BYTES`] bytes before it is cleaned; what is cut off is counted.
+//! * A value has at most [`VALUE_BYTES`] bytes before it is cleaned. The bytes cut off are counted.
 
 use std::fmt::{self, Write as _};
 
@@ -21,13 +21,13 @@ use super::clean::clean;
 use super::kinds::KIND_FIELDS;
 use crate::settings::LogFormat;
 
-/// Most bytes of a value.
+/// Longest value in bytes.
 const VALUE_BYTES: usize = 16 << 10;
 
-/// The field that is the sentence of a line.
+/// The field that holds the sentence of a line.
 const MESSAGE: &str = "message";
 
-/// The field by which records of the `log` crate tell their target.
+/// The field that holds the target of records of the `log` crate.
 const LOG_TARGET: &str = "log.target";
 
 /// The fields of an event or span, in order.
@@ -37,7 +37,7 @@ pub(super) struct Fields(Vec<(&'static str, Value)>);
 #[derive(Debug)]
 enum Value {
     Text(String),
-    /// A number or a truth value.
+    /// A number or a Boolean.
     Plain(Json),
 }
 
@@ -55,13 +55,13 @@ impl Fields {
         self.0.push((name, Value::Plain(count.into())));
     }
 
-    /// The resource manager that it is about.
+    /// Returns the resource manager that the line is about.
     pub(super) fn rm(&self) -> Option<&str> {
         let (_, value) = self.0.iter().find(|(name, _)| is_rm(name))?;
         value.text()
     }
 
-    /// The target of a record of the `log` crate, which comes as fields.
+    /// Returns the target of a record of the `log` crate, which is passed as a field.
     fn target(&self) -> Option<&str> {
         let (_, value) = self.0.iter().find(|(name, _)| *name == LOG_TARGET)?;
         value.text()
@@ -101,19 +101,19 @@ impl Fields {
     }
 }
 
-/// Whether a reader could not see otherwise where a value ends. It does not matter how the code that
-/// logs gives a value: two lines about one thing have it in one form.
+/// Whether a value needs quotes to show where it ends. The form depends on the value alone, so that
+/// two lines about one thing agree.
 fn needs_quotes(text: &str) -> bool {
     let is_special = |c: char| c.is_whitespace() || c.is_control() || "\"={}".contains(c);
     text.is_empty() || text.contains(is_special)
 }
 
-/// What an event is about, read before anything else of it is made a text.
+/// The kind of an event, read before the event is formatted.
 #[derive(Debug, Default)]
 pub(super) struct KindOf {
     /// The resource manager, or else the number of its session.
     pub(super) rm: Option<String>,
-    /// What tells its kind from others of its place in the code; empty if nothing does.
+    /// Values that distinguish its kind from others of its place in the code. May be empty.
     pub(super) kind: String,
 }
 
@@ -177,7 +177,7 @@ impl Visit for Fields {
     }
 }
 
-/// As much of a text as a value may have.
+/// A text cut to the longest value.
 #[derive(Default)]
 struct Cut {
     text: String,
@@ -187,7 +187,7 @@ struct Cut {
 impl Cut {
     fn of(value: fmt::Arguments<'_>) -> String {
         let mut cut = Self::default();
-        // An implementation that fails half-way has written what there is.
+        // An implementation that fails half-way has written a part, which is kept.
         let _ = cut.write_fmt(value);
         if cut.bytes_more > 0 {
             let _ = write!(cut.text, "… ({} bytes more)", cut.bytes_more);
@@ -207,16 +207,16 @@ impl fmt::Write for Cut {
     }
 }
 
-/// How lines look.
+/// Form of the lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) format: LogFormat,
-    /// Whether a terminal shows the level in colour.
+    /// Whether the level is coloured.
     pub(super) is_coloured: bool,
 }
 
 impl Style {
-    /// The line of an event within `spans`, outermost first; with its newline.
+    /// Formats an event within `spans`, outermost first, with a newline.
     pub(super) fn line(
         self,
         place: &Metadata<'_>,
@@ -227,7 +227,7 @@ impl Style {
         self.written(*place.level(), target, spans, fields)
     }
 
-    /// A line of this module's own, which says a sentence of so many lines.
+    /// Formats a line of this module's own: a sentence and a count of lines.
     pub(super) fn own_line(self, level: Level, target: &str, sentence: &str, lines: u64) -> String {
         let sentence = (MESSAGE, Value::Text(sentence.to_owned()));
         let lines = ("lines", Value::Plain(lines.into()));
@@ -295,10 +295,10 @@ fn json(level: Level, target: &str, spans: &[(&'static str, &Fields)], fields: &
     line.into()
 }
 
-/// The time of day, as the lines say it.
+/// Returns the time as lines show it.
 fn now() -> String {
     let mut now = String::new();
-    // A clock that cannot be shown leaves nothing.
+    // A clock that cannot be shown gives an empty text.
     let _ = SystemTime.format_time(&mut Writer::new(&mut now));
     now
 }

@@ -1,4 +1,4 @@
-//! The log of the service, which never fails or blocks whoever writes to it.
+//! The log of the service, which never fails or blocks its writers.
 //!
 //! ```text
 //! event ─▶ filter ─▶ kinds: one a second? ─▶ line: cleaned, cut ─▶ queue ─▶ thread ─▶ stderr
@@ -6,18 +6,19 @@
 //! ```
 //!
 //! # Why
-//! Standard error may be a pipe whose reader has gone or stands still, or a file on a full disk.
-//! The threads that decide write to the log, so a write that blocks or panics would stop the cluster.
-//! And whoever can cause a line from outside could fill the disk with it.
+//! Standard error may be a pipe without a reader, or a file on a full disk. The threads that decide
+//! write to the log, so a write that blocks or panics would stop the cluster. And outside callers
+//! who can cause lines could fill the disk.
 //!
 //! # Invariants
-//! * Logging takes no longer because nobody reads the log, and never panics: lines go to a bounded
-//!   queue (`writer`), and panics of other threads are lines of the log, too.
-//! * Of `info` and above there is at most one line per kind, resource manager and second (`kinds`);
-//!   not so of records, such as those of what administrators did ([`AUDIT`]). `debug` and `trace`
-//!   are bounded by the queue alone.
-//! * What comes from outside cannot end a line or steer a terminal ([`clean`]).
-//! * Every line is counted: written, left out, or lost. What was left out and lost is told.
+//! * Logging never waits for a reader and never panics: lines go to a bounded queue (`writer`).
+//!   Panics of other threads are logged, too.
+//! * Of `info` and above, at most one line is written per kind, resource manager and second
+//!   (`kinds`). Records, such as acts of administrators ([`AUDIT`]), are exempt. `debug` and
+//!   `trace` are bounded by the queue alone.
+//! * Text from outside cannot end a line or control a terminal ([`clean`]).
+//! * Every line is counted: written, dropped by the rate limit, or lost. Dropped and lost lines are
+//!   reported in the log.
 
 mod clean;
 mod kinds;
@@ -49,39 +50,39 @@ pub use self::writer::LineCounts;
 use self::writer::{Chores, Class, Lines, Trouble};
 use crate::settings::{LogFormat, LogSettings};
 
-/// The target of lines that say who did what: they are never left out.
+/// The target of lines that state who did what. They are never dropped.
 pub const AUDIT: &str = "monoceros::audit";
 
-/// The target of lines about the log itself; there are few.
+/// The target of the few lines about the log itself.
 const SELF: &str = "monoceros::logging";
 
-/// Kinds whose lines were left out that are told in a second.
+/// Kinds with dropped lines that are reported in a second.
 const OVERDUE_TOLD: usize = 16;
 
-/// How long the last lines may take when the process ends.
+/// Time limit for writing the last lines when the process ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// The log of this process. Its end gives the last lines a second to be written.
+/// The log of this process. Dropping it gives the last lines a second to be written.
 #[derive(Debug)]
 pub struct Log(Account);
 
-/// How the log fares.
+/// Reads the state of the log, and changes its filter.
 #[derive(Clone, Debug)]
 pub struct Account {
     lines: Lines,
     trouble: Trouble,
-    /// Absent where the filter is that of somebody else.
+    /// `None` if the filter belongs to another subscriber.
     filter: Option<reload::Handle<EnvFilter, Registry>>,
 }
 
 impl Log {
-    /// Starts it, on standard error. Whatever is logged from then on, and every panic, goes there.
-    /// Call it within a tokio runtime, once in a process.
+    /// Starts the log on standard error. All events and panics go there from then on. Call it
+    /// within a tokio runtime, once in a process.
     pub fn start(settings: &LogSettings) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&settings.filter)
             .map_err(|error| anyhow::anyhow!("settings: `log.filter`: {error}"))?;
-        // A file that may not grow is told by a signal that ends the process, unless it is caught;
-        // then the write fails. It stays caught when this value is dropped.
+        // The system signals a file that may not grow. The signal would end the process unless it
+        // is caught; then the write fails. It stays caught when this value is dropped.
         let _ = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;
         let is_coloured = is_coloured(
             io::stderr().is_terminal(),
@@ -97,21 +98,21 @@ impl Log {
         Ok(Self(account))
     }
 
-    /// Tells how it fares.
+    /// Returns the state of the log.
     pub fn account(&self) -> Account {
         self.0.clone()
     }
 }
 
-/// Whether levels are in colour. `NO_COLOR` with anything in it means that nobody wants any
+/// Whether levels are in colour. A `NO_COLOR` that is not empty switches colours off
 /// (<https://no-color.org>).
 fn is_coloured(is_terminal: bool, format: LogFormat, no_color: Option<&OsStr>) -> bool {
     is_terminal && format == LogFormat::Text && no_color.is_none_or(OsStr::is_empty)
 }
 
 impl Account {
-    /// Has another filter hold from the next event on. Nothing happens where the log was not
-    /// [started](Log::start) as that of the process.
+    /// Applies another filter from the next event on. Does nothing if the log was not
+    /// [started](Log::start) for the process.
     pub fn set_filter(&self, filter: &str) -> anyhow::Result<()> {
         let filter = EnvFilter::try_new(filter)?;
         if let Some(control) = &self.filter {
@@ -120,12 +121,12 @@ impl Account {
         Ok(())
     }
 
-    /// What became of lines so far.
+    /// Counts the lines so far.
     pub fn counts(&self) -> LineCounts {
         self.lines.counts()
     }
 
-    /// Waits until lines cannot be written any more, and says why.
+    /// Waits until lines cannot be written, and returns the reason.
     pub async fn unwritable(&mut self) -> String {
         loop {
             if let Some(why) = self.trouble.borrow_and_update().clone() {
@@ -140,7 +141,7 @@ impl Account {
 
     /// Waits until lines can be written again.
     pub async fn writable(&mut self) {
-        // It ends with the process only.
+        // The channel closes only when the process ends.
         let _ = self.trouble.wait_for(Option::is_none).await;
     }
 }
@@ -151,9 +152,9 @@ impl Drop for Log {
     }
 }
 
-/// What makes lines of events and writes them to `out`, for a subscriber with other layers;
-/// `log.filter` is one of those. Keep the [`Log`] until the process ends: its end writes the last
-/// lines.
+/// Makes the layer that formats events and writes them to `out`, for a subscriber with other
+/// layers. The caller applies `log.filter`. Keep the [`Log`] until the process ends: dropping it
+/// writes the last lines.
 pub fn layer(
     out: impl Write + Send + 'static,
     settings: &LogSettings,
@@ -171,7 +172,7 @@ fn start(out: impl Write + Send + 'static, style: Style) -> io::Result<(LogLayer
     Ok((layer, Account { lines, trouble, filter: None }))
 }
 
-/// What makes lines of events.
+/// Formats events as lines.
 #[derive(Debug)]
 pub struct LogLayer {
     lines: Lines,
@@ -181,7 +182,8 @@ pub struct LogLayer {
 }
 
 impl LogLayer {
-    /// How many of its kind were left out before this one; `None` if this one is, too.
+    /// Returns how many lines of its kind were dropped before this one. `None` if this one is
+    /// dropped, too.
     fn admit(&self, event: &Event<'_>, rm_of_span: Option<&str>) -> Option<u64> {
         let place = event.metadata();
         let of = KindOf::event(event);
@@ -247,7 +249,7 @@ fn class_of(place: &Metadata<'_>) -> Class {
     }
 }
 
-/// What is due every second.
+/// Work that is due every second.
 struct Housekeeping {
     kinds: Arc<Mutex<Kinds>>,
     began: Instant,
@@ -275,7 +277,7 @@ impl Chores for Housekeeping {
     }
 }
 
-/// Makes a line of a panic, which is otherwise written to standard error by the thread itself.
+/// Logs a panic, which the thread itself would write to standard error.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     let message = match panic.payload().downcast_ref::<String>() {
@@ -285,7 +287,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let thread = thread.name().unwrap_or("(no name)");
     let backtrace = Backtrace::capture();
-    // The place tells kinds apart.
+    // The place distinguishes kinds.
     if backtrace.status() == BacktraceStatus::Captured {
         error!(target: "monoceros::panic", thread, kind = place, message, %backtrace);
     } else {
@@ -300,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    /// What is written.
+    /// The bytes written.
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<Vec<u8>>>);
 
@@ -315,7 +317,7 @@ mod tests {
         }
     }
 
-    /// The lines of what `log` logs.
+    /// Returns the lines that `log` logs.
     fn written(format: LogFormat, log: impl FnOnce()) -> Vec<String> {
         let paper = Paper::default();
         let settings = LogSettings { filter: "debug".to_owned(), format };

@@ -1,19 +1,19 @@
-//! A bounded queue of lines, and the one thread that writes them.
+//! A bounded queue of log lines, and the one thread that writes them.
 //!
 //! # Why not a crate
-//! The writer of `tracing-appender` is bounded and does not block, and counts what its full queue
-//! refuses. But it forgets the lines whose write fails, without counting them and without a sign
-//! that anything is wrong; it bounds lines and not their bytes; a line that was written half is
-//! followed by the next on the same line; and at its end it prints to standard output, which panics
-//! where nobody reads that. Each of these is a case that this module is for.
+//! The writer of `tracing-appender` is bounded, does not block, and counts the lines that its full
+//! queue refuses. But it forgets lines whose write fails, uncounted and without a sign of the
+//! fault; it bounds lines and not their bytes; after a half-written line it continues on the same
+//! line; and at its end it prints to standard output, which panics if nobody reads that. This
+//! module handles each of these cases.
 //!
 //! # Invariants
 //! * [`Lines::put`] never waits and never fails: it takes no lock that is held across a system
-//!   call, and a line for which there is no room is counted as lost.
-//! * At most [`LINES`] lines and [`BYTES`] bytes wait. Debug lines may take half of that, audit
-//!   lines all, others most: what an operator has to know is not pushed out by what helps in a search.
-//! * A line that could not be written whole is lost, and counted. The next begins a line of its own.
-//! * Once something can be written again, the first line says how many were lost. That is tried
+//!   call, and a line that does not fit is counted as lost.
+//! * At most [`LINES`] lines and [`BYTES`] bytes are queued. Debug lines may fill half of that,
+//!   audit lines all, others most: important lines are not displaced by debugging output.
+//! * A line that was not written completely is counted as lost. The next one begins on a new line.
+//! * Once writing works again, the first line states how many were lost. The writer tries this
 //!   every second, also when there is nothing else to write.
 
 use std::io::{self, ErrorKind, Write};
@@ -26,31 +26,31 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Most lines that wait to be written.
+/// Most queued lines.
 pub(super) const LINES: usize = 8_192;
 
-/// Most bytes of lines that wait to be written.
+/// Most bytes of queued lines.
 pub(super) const BYTES: usize = 4 << 20;
 
-/// How often what was lost is tried to be told.
+/// Interval between attempts to report lost lines.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long a writer that has no room at present is left alone.
+/// Pause before the next attempt when the output would block.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a line is, for who comes first when there is little room.
+/// Importance of a line, which sets its share of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// `debug` and `trace`.
     Detail,
     /// `info`, `warn` and `error`.
     News,
-    /// Who did what.
+    /// Acts of administrators.
     Audit,
 }
 
 impl Class {
-    /// How much of a whole it may fill.
+    /// Returns the part of `whole` that this class may fill.
     fn share(self, whole: usize) -> usize {
         match self {
             Self::Detail => whole / 2,
@@ -60,20 +60,19 @@ impl Class {
     }
 }
 
-/// What became of lines so far.
+/// Counts of lines so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// They were written.
     pub written: u64,
-    /// There was one of their kind in the same second.
+    /// Dropped by the rate limit: one of their kind was written in the same second.
     pub left_out: u64,
-    /// There was no room for them, or they could not be written.
+    /// Lost: the queue was full, or the write failed.
     pub lost: u64,
-    /// They wait to be written.
+    /// In the queue.
     pub waiting: u64,
 }
 
-/// Where lines are put.
+/// The entry of the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     queue: SyncSender<String>,
@@ -82,7 +81,7 @@ pub(super) struct Lines {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Lines and bytes that wait, the one that is being written included.
+    /// Queued lines and bytes, including the line that is being written.
     lines: AtomicUsize,
     bytes: AtomicUsize,
     written: AtomicU64,
@@ -90,20 +89,20 @@ struct Shared {
     lost: AtomicU64,
 }
 
-/// What the thread does every second besides writing.
+/// Work of the thread every second, besides writing.
 pub(super) trait Chores: Send + 'static {
-    /// The line that says that so many were lost, with its newline.
+    /// Formats the line that reports `lines` lost lines, with a newline.
     fn lost(&self, lines: u64) -> String;
 
-    /// Whatever else is due.
+    /// Does the other work that is due.
     fn tick(&mut self);
 }
 
-/// Why the last line could not be written; `None` while lines can be.
+/// Why the last write failed. `None` while writes succeed.
 pub(super) type Trouble = watch::Receiver<Option<String>>;
 
 impl Lines {
-    /// A thread that writes to `out`, and does `chores`.
+    /// Starts a thread that writes to `out` and does `chores`.
     pub(super) fn start(
         out: impl Write + Send + 'static,
         mut chores: impl Chores,
@@ -118,13 +117,13 @@ impl Lines {
         Ok((Self { queue, shared }, troubles))
     }
 
-    /// Whether a line of this class would be taken.
+    /// Whether a line of this class would be accepted.
     pub(super) fn have_room(&self, class: Class) -> bool {
         self.shared.lines.load(Ordering::Relaxed) < class.share(LINES)
             && self.shared.bytes.load(Ordering::Relaxed) < class.share(BYTES)
     }
 
-    /// Has a line written, which ends in a newline, if there is room for it.
+    /// Queues a line, which ends in a newline, if there is room.
     pub(super) fn put(&self, class: Class, line: String) {
         let bytes = line.len();
         let lines = self.shared.lines.fetch_add(1, Ordering::Relaxed);
@@ -136,12 +135,12 @@ impl Lines {
         }
     }
 
-    /// Counts a line that was lost before it was put.
+    /// Counts a line that was lost before it was queued.
     pub(super) fn lose(&self) {
         self.shared.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a line that was left out.
+    /// Counts a line that the rate limit dropped.
     pub(super) fn leave_out(&self) {
         self.shared.left_out.fetch_add(1, Ordering::Relaxed);
     }
@@ -156,7 +155,7 @@ impl Lines {
         }
     }
 
-    /// Waits until nothing waits to be written, or for so long.
+    /// Waits until the queue is empty, for at most `patience`.
     pub(super) fn flush(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         while self.shared.lines.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
@@ -176,7 +175,7 @@ struct Writer {
     out: Box<dyn Write + Send>,
     shared: Arc<Shared>,
     trouble: watch::Sender<Option<String>>,
-    /// How many lost lines the log tells of.
+    /// Lost lines that the log has reported.
     told: u64,
     /// Whether the last write ended within a line.
     is_torn: bool,
@@ -243,7 +242,7 @@ impl Writer {
                     self.is_torn = !bytes.is_empty();
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Somebody who shares it has set it not to wait.
+                // Another process that shares the file has made it non-blocking.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(PAUSE),
                 Err(error) => return Err(error),
             }
@@ -258,14 +257,14 @@ mod tests {
 
     use super::*;
 
-    /// What is written, by somebody who lets it be written or does not.
+    /// An output with room for a number of bytes.
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<Sheet>>);
 
     #[derive(Default)]
     struct Sheet {
         text: String,
-        /// How many bytes it has room for; none: any number.
+        /// Bytes that fit. `None`: any number.
         room: Option<usize>,
         n_failures: usize,
     }

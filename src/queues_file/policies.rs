@@ -1,13 +1,14 @@
-//! The queue configurations of policy groups: `GROUP.yaml` of a folder stands for the configuration
-//! that a resource manager of the group does not bring.
+//! Queue configurations of policy groups: the file `GROUP.yaml` of a folder applies to resource
+//! managers of the group that bring no configuration.
 //!
-//! They are read and watched as the file of all others is, with two differences: a file that cannot
-//! be used from the start keeps the service not from starting but its group from registering, and a
-//! registration of a group that has nothing yet looks for itself: the file may have come just now.
+//! The files are read and watched like the file for all others, with two differences. A file that
+//! is unusable at the start does not stop the service from starting, but its group from
+//! registering. And a registration of a group without a text reads the file itself, since it may
+//! just have been written.
 //!
 //! # Invariants
-//! * A file that has been usable once stands for its group until another text can be used, or
-//!   SIGHUP finds it gone or empty.
+//! * A text that was usable applies to its group until another text is usable, or until SIGHUP
+//!   finds the file missing or empty.
 //! * Texts reach the scheduler one after another, the newest of a group last.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,46 +28,46 @@ use super::{is_usable, tell};
 use crate::files::Refresh;
 use crate::input;
 
-/// The folder of policy groups, with the text of each group that was last found usable.
+/// The folder of policy groups, with the last usable text of each group.
 #[derive(Debug)]
 pub struct PolicyFiles {
     folder: PathBuf,
-    /// The lock of whoever looks at the folder, which may take long on a mount that does not
-    /// answer.
+    /// Held while the folder is read, which may take long on a mount that does not answer.
     turn: Mutex<()>,
     table: Mutex<GroupTexts>,
-    /// Tells the task that watches to look anew.
+    /// Makes the watching task start again.
     hung_up: Notify,
 }
 
 #[derive(Debug)]
 struct GroupTexts {
-    /// What was there at the last look, usable or not; or why there was nothing.
+    /// Results of the last read by group: the text, usable or not, or the reason why there was
+    /// none.
     seen: BTreeMap<String, Result<String, String>>,
-    /// What stands for the group.
+    /// The text that applies to the group.
     usable: BTreeMap<String, Arc<str>>,
-    /// What stands from now on; empty: nothing.
+    /// Reports each change of a group's text. An empty text withdraws it.
     changes: UnboundedSender<(String, Arc<str>)>,
 }
 
-/// What stands for the groups from now on, in order.
+/// The changes of the groups' texts, in order.
 #[derive(Debug)]
 pub struct Changes(UnboundedReceiver<(String, Arc<str>)>);
 
-/// Why somebody looks.
+/// Why the folder is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Occasion {
-    /// Something may have changed.
+    /// A file may have changed.
     Change,
-    /// Somebody sent SIGHUP, or started the service: the files are as they are meant to be.
+    /// SIGHUP or the start of the service: the files are complete.
     Meant,
 }
 
 impl PolicyFiles {
-    /// Reads the folder for the first time. What its files say stands in the [`Changes`].
+    /// Reads the folder for the first time. The texts are in the [`Changes`].
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The folder cannot be read.
     pub fn load(folder: &Path) -> anyhow::Result<(Arc<Self>, Changes)> {
         let unreadable = || format!("cannot read `{}`", folder.display());
         let folder = std::path::absolute(folder).with_context(unreadable)?;
@@ -79,14 +80,14 @@ impl PolicyFiles {
         Ok((Arc::new(files), Changes(receiver)))
     }
 
-    /// What stands for a group that somebody registers for; if there is nothing yet, what its file
-    /// says, whether that can be used or not. Blocks.
+    /// Returns the text that applies to a group at its registration. If there is none yet, reads
+    /// the file and returns its text unchecked. Blocks.
     ///
     /// # Errors
-    /// The file cannot be read; says why.
+    /// The reason why the file cannot be read.
     pub fn at_registration(&self, group: &str) -> Result<Option<Arc<str>>, String> {
         if !is_name(group) {
-            // Never a path to somewhere else.
+            // A name that is part of a path could lead out of the folder.
             return Ok(None);
         }
         if let Some(text) = self.table().usable.get(group) {
@@ -100,20 +101,20 @@ impl PolicyFiles {
             return Err("it is no file".to_owned());
         }
         let text = input::read_text(&path).map_err(|reason| reason.to_string())?;
-        // The next look takes it, once it has come to rest.
+        // The next `look` checks the text, once the file has come to rest.
         let seen = Err("it was read at a registration".to_owned());
         self.table().seen.insert(group.to_owned(), seen);
         Ok(Some(text.into()))
     }
 
-    /// Reads the files again whenever they were changed, until `stop` is cancelled.
+    /// Reads the files again whenever they change, until `stop` is cancelled.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         let place = WatchTarget::Folder(self.folder.clone());
         let files = Arc::clone(&self);
         keep_watching(place, move || files.look(Occasion::Change), &self.hung_up, stop).await;
     }
 
-    /// Looks which files say something else than at the last look, and takes that.
+    /// Applies the texts that have changed since the last read.
     fn look(&self, occasion: Occasion) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let there = match self.groups() {
@@ -139,7 +140,7 @@ impl PolicyFiles {
         }
     }
 
-    /// Who says that the files are as they are meant to be is told again what is wrong with them.
+    /// Applies the text of a group. After SIGHUP, errors that were logged before are logged again.
     fn take(&self, group: String, found: Result<String, String>, occasion: Occasion) {
         let (path, mut table) = (self.path(&group), self.table());
         if occasion == Occasion::Meant {
@@ -148,7 +149,8 @@ impl PolicyFiles {
         table.take(&path, group, found);
     }
 
-    /// A file that is not there or empty is on its way to be something else, unless it is meant.
+    /// Handles a missing or empty file: at a change it is taken for a write in progress, at SIGHUP
+    /// the group loses its text.
     fn is_nothing(&self, group: String, occasion: Occasion, why: &str) {
         match occasion {
             Occasion::Change => self.take(group, Err(why.to_owned()), occasion),
@@ -160,7 +162,8 @@ impl PolicyFiles {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The groups that have a file. Other things than files, such as pipes, may have no end.
+    /// Lists the groups that have a file. Pipes and the like are skipped, since they may have no
+    /// end.
     fn groups(&self) -> std::io::Result<BTreeSet<String>> {
         let mut groups = BTreeSet::new();
         for entry in self.folder.read_dir()? {
@@ -182,7 +185,7 @@ impl PolicyFiles {
 }
 
 impl GroupTexts {
-    /// Puts what was found in force, if it can be used and is something else.
+    /// Applies the text if it is usable and has changed.
     fn take(&mut self, path: &Path, group: String, found: Result<String, String>) {
         let file = path.display();
         if self.seen.get(&group) == Some(&found) {
@@ -194,7 +197,7 @@ impl GroupTexts {
             Ok(text) if is_usable(path, &text) => {
                 let text: Arc<str> = text.into();
                 self.usable.insert(group.clone(), Arc::clone(&text));
-                // Fails only while the service stops, as below.
+                // The receiver is gone only while the service stops, as below.
                 let _ = self.changes.send((group, text));
             }
             Ok(_) => {}
@@ -204,7 +207,7 @@ impl GroupTexts {
         }
     }
 
-    /// Has nothing stand for the group, not even what was read at a registration.
+    /// Removes the text of a group, even if it was only read at a registration.
     fn withdraw(&mut self, group: String) {
         self.usable.remove(&group);
         if self.seen.remove(&group).is_some() {
@@ -223,7 +226,7 @@ impl Refresh for PolicyFiles {
 }
 
 impl Changes {
-    /// Hands each text to the scheduler, until `stop` is cancelled.
+    /// Applies each change to the scheduler, until `stop` is cancelled.
     pub async fn keep_in_force(
         mut self,
         files: Arc<PolicyFiles>,
@@ -252,7 +255,7 @@ impl Changes {
     }
 }
 
-/// Whether the group can have a file: its name is one of the folder, and never a path.
+/// Whether the group can have a file: its name is a plain file name.
 fn is_name(group: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     !group.is_empty() && !group.starts_with('.') && group.chars().all(is_part)

@@ -1,17 +1,16 @@
-//! Waiting until a file, or one of a folder, has changed and whoever changes it is done.
+//! Waits until a file, or a file of a folder, has changed and its writer is done.
 //!
 //! # What can happen to a file
-//! It is written in place, in one go or in several; it is replaced by renaming another over it; the
-//! link that it is leads elsewhere; or a link on the way to it does, as when Kubernetes swaps
-//! `..data` in a mounted `ConfigMap`, or a release `current`; or a directory on the way is
-//! replaced. So every directory on the [way](super::way) is watched. The file may be gone for a
-//! while in each case. The same can happen to each file of a folder, and to the folder.
+//! It is written in place, at once or in several steps. It is replaced by renaming another file
+//! over it. It is a link that is changed, or a link on the path to it is, as when Kubernetes swaps
+//! `..data` in a mounted `ConfigMap`, or a release swaps `current`. Or a directory on the path is
+//! replaced. So every directory on the [way](super::way) is watched. In each case the file may be
+//! missing for a while. The same can happen to each file of a folder, and to the folder.
 //!
 //! # Invariants
-//! * [`FileWatch::at_rest`] returns only when nothing has happened for [`QUIET`] and no writer is
-//!   known to have a file open: what is then read is not half of something, as far as the system
-//!   can tell.
-//! * What is read was watched before: no change falls between.
+//! * [`FileWatch::at_rest`] returns only after [`QUIET`] without an event and without a known open
+//!   writer, so the file that is then read is complete as far as the system can tell.
+//! * A file is watched before it is read, so no change is missed in between.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -32,29 +31,29 @@ use tracing::{debug, info, warn};
 
 use super::way::{WatchTarget, Way};
 
-/// How long nothing may happen to the file before it is read. Editors and deployments take a few
+/// How long a file must be unchanged before it is read. Editors and deployments pause for a few
 /// milliseconds between two steps.
 const QUIET: Duration = Duration::from_millis(250);
-/// How long a writer who keeps a file open is waited for.
+/// Longest wait for a writer that keeps a file open.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often the watcher looks where the system does not notify.
+/// Interval between checks if the system sends no notifications.
 const POLL_EVERY: Duration = Duration::from_secs(5);
-/// How often the way is followed again because it changed meanwhile, before the next event is
-/// waited for: each change brings an event of its own.
+/// Most attempts to follow a way that keeps changing, before waiting for the next event. Each
+/// change brings an event of its own.
 const MOST_TRIES: usize = 8;
 
-/// Something happened to a file, or may have.
+/// A change, or a possible change, of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FileEvent {
     /// These files were written to, and the writer has not closed them yet.
     Written(Vec<PathBuf>),
-    /// Anything else happened to these; without any, perhaps to all.
+    /// These files changed in another way. An empty list means that any may have changed.
     Changed(Vec<PathBuf>),
-    /// Somebody asks to look for other reasons.
+    /// SIGHUP: the files are to be read.
     Asked,
 }
 
-/// Calls `look` at once and whenever something was changed or `asked` for, until `stop` is
+/// Calls `look` at once, after each change, and when `asked` is notified, until `stop` is
 /// cancelled.
 pub(super) async fn keep_watching(
     place: WatchTarget,
@@ -81,13 +80,13 @@ pub(super) async fn keep_watching(
     stop.run_until_cancelled(watch).await;
 }
 
-/// A file or folder that is watched, with every directory on the way to it.
+/// A watched file or folder, with every directory on the way to it.
 struct FileWatch<'a> {
     place: WatchTarget,
-    /// As the way was when it was looked at last; for the thread that is told what happens.
+    /// The way when it was last followed. Shared with the thread that receives notifications.
     way: Arc<Mutex<Way>>,
     watcher: Box<dyn Watcher + Send>,
-    /// The watcher looks for itself, and at the contents of all files of a directory.
+    /// Whether the watcher compares contents at intervals, which covers all files of a directory.
     polls: bool,
     watched: BTreeSet<PathBuf>,
     events: UnboundedReceiver<FileEvent>,
@@ -95,7 +94,7 @@ struct FileWatch<'a> {
 }
 
 impl<'a> FileWatch<'a> {
-    /// Watches it from now on.
+    /// Starts watching.
     fn begin(place: WatchTarget, asked: &'a Notify) -> notify::Result<Self> {
         let (tell, events) = unbounded_channel();
         let way = Arc::new(Mutex::new(Way::default()));
@@ -107,10 +106,10 @@ impl<'a> FileWatch<'a> {
         Ok(watch)
     }
 
-    /// Looks at once and after each change, for as long as changes are told.
+    /// Calls `look` at once and after each change, until no more notifications come.
     async fn keep_looking(mut self, shown: &str, look: &(impl Fn() + Clone + Send + 'static)) {
         loop {
-            // Files may be far away, on a mount that does not answer.
+            // Files may be on a remote mount that does not answer.
             if spawn_blocking(look.clone()).await.is_err() {
                 warn!(file = %shown, "reading the queue configuration again has failed");
             }
@@ -123,15 +122,15 @@ impl<'a> FileWatch<'a> {
         }
     }
 
-    /// Watches the way to the files as it is now.
+    /// Watches the present way to the files.
     ///
-    /// All anew: a directory may be another one of the same name.
+    /// All directories are watched again: one may have been replaced by another of the same name.
     fn follow(&mut self) -> notify::Result<()> {
         for directory in std::mem::take(&mut self.watched) {
-            // It is often gone with all that was in it.
+            // Fails if the directory was removed, which is common.
             let _ = self.watcher.unwatch(&directory);
         }
-        // While a part of the way is not watched yet, it may come to lead elsewhere.
+        // A part of the way that is not watched yet may be changed meanwhile.
         for _ in 0..MOST_TRIES {
             let way = self.place.way();
             self.way.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&way);
@@ -143,9 +142,9 @@ impl<'a> FileWatch<'a> {
         Ok(())
     }
 
-    /// Watches the directories of the way, those above first.
+    /// Watches the directories of the way, parents first.
     fn watch(&mut self, way: &Way) -> notify::Result<()> {
-        // Where it is looked, a directory that is replaced is seen by its contents.
+        // A polling watcher notices a replaced directory by its contents.
         let wanted = if self.polls { way.near().clone() } else { way.directories() };
         let mut refused = None;
         for directory in wanted {
@@ -158,7 +157,7 @@ impl<'a> FileWatch<'a> {
                 }
                 Err(error) => {
                     debug!(directory = %directory.display(), %error, "not watched");
-                    // One that is not there will be noticed when it comes.
+                    // A missing directory is noticed when it is created.
                     if way.near().contains(&directory) && !is_missing(&error) {
                         refused = Some(error);
                     }
@@ -171,7 +170,7 @@ impl<'a> FileWatch<'a> {
         }
     }
 
-    /// Waits until something has happened and is over. False: nothing will be told any more.
+    /// Waits until a change is complete. Returns `false` if no more notifications will come.
     async fn at_rest(&mut self) -> bool {
         let Some(mut last) = self.next().await else { return false };
         let mut open = BTreeSet::new();
@@ -184,8 +183,8 @@ impl<'a> FileWatch<'a> {
                         !changed.iter().any(|path| file.starts_with(path))
                     });
                     if self.lead_elsewhere(&changed) {
-                        // At once: whoever writes there is to be noticed. Why it fails, if it does,
-                        // is said when it is over.
+                        // Followed at once, so that writes at the new place are noticed. An error
+                        // is logged when the change is complete.
                         let _ = self.follow();
                     }
                 }
@@ -200,7 +199,7 @@ impl<'a> FileWatch<'a> {
         }
     }
 
-    /// Whether one of these is a link or a directory on the way, and not just a file.
+    /// Whether one of these is a link or a directory on the way.
     fn lead_elsewhere(&self, changed: &[PathBuf]) -> bool {
         let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         changed.iter().any(|changed| !way.ends_at(changed))
@@ -222,8 +221,7 @@ fn is_missing(error: &notify::Error) -> bool {
     }
 }
 
-/// A watcher by the system's notifications; where there are none to be had, one that looks again
-/// and again.
+/// Makes a watcher that uses the system's notifications or, if there are none, one that polls.
 fn watcher(
     way: &Arc<Mutex<Way>>,
     tell: &UnboundedSender<FileEvent>,
@@ -249,15 +247,15 @@ fn teller(
     move |event| {
         let happening = file_event(&way.lock().unwrap_or_else(PoisonError::into_inner), event);
         if let Some(happening) = happening {
-            // Whoever waited has gone.
+            // Fails if the watch has ended.
             let _ = tell.send(happening);
         }
     }
 }
 
-/// What an event means for the files; most mean nothing, such as those of their neighbours.
+/// Translates an event. Most concern other files in the same directories and give `None`.
 fn file_event(way: &Way, event: notify::Result<Event>) -> Option<FileEvent> {
-    // An error, or a rescan, may have hidden anything.
+    // After an error or a rescan, any file may have changed.
     let Ok(event) = event else { return Some(FileEvent::Changed(Vec::new())) };
     if event.need_rescan() || event.paths.is_empty() {
         return Some(FileEvent::Changed(Vec::new()));

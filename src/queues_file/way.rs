@@ -1,22 +1,21 @@
-//! Where a file is found: every name on the way to it, links followed.
+//! The way to a file: every name on its path, links followed.
 //!
 //! # Why the whole way
-//! What is read by a path changes with each name that the path leads through: a directory is
-//! replaced by another of the same name, or a link by one that leads elsewhere. Whoever knows the
-//! file alone holds on to what was there before.
+//! A path leads elsewhere when any name on it changes: a directory is replaced by another of the
+//! same name, or a link is changed. A watch of the file alone would keep watching the old one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// Links that are followed one after another: as many as Linux follows.
+/// Most links that are followed one after another: as many as Linux follows.
 const MOST_LINKS: usize = 40;
 
-/// What is watched.
+/// The file or folder that is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WatchTarget {
     File(PathBuf),
-    /// Every `*.yaml` right in it.
+    /// Every `*.yaml` directly in this folder.
     Folder(PathBuf),
 }
 
@@ -27,7 +26,7 @@ impl WatchTarget {
         }
     }
 
-    /// The way to it as it is now.
+    /// Follows the present way to the target.
     pub(super) fn way(&self) -> Way {
         let mut way = Way::default();
         let end = way.follow(self.path());
@@ -44,21 +43,21 @@ impl WatchTarget {
     }
 }
 
-/// Names on the way to files; all paths are absolute and without links before their last name.
+/// Names on the way to files. All paths are absolute, and only their last name may be a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Way {
-    /// All names on the ways, with those of the files or the folder at their ends.
+    /// All names on the ways, including the files or the folder at their ends.
     names: BTreeSet<PathBuf>,
     /// The name at the end of each way.
     ends: BTreeSet<PathBuf>,
-    /// The directories of links and files.
+    /// The directories that contain links and files.
     near: BTreeSet<PathBuf>,
-    /// Every `*.yaml` in it counts.
+    /// The folder whose `*.yaml` files count.
     folder: Option<PathBuf>,
 }
 
 impl Way {
-    /// Adds the way to a path; the answer is where it ends, which need not be there.
+    /// Adds the way to a path, and returns its end, which may not exist.
     fn follow(&mut self, path: &Path) -> PathBuf {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut at = PathBuf::from("/");
@@ -95,37 +94,36 @@ impl Way {
         at
     }
 
-    /// The directories in which something happens when a file is written or a link set.
+    /// Returns the directories in which an event occurs when a file is written or a link set.
     pub(super) fn near(&self) -> &BTreeSet<PathBuf> {
         &self.near
     }
 
-    /// Those, and the directories that hold any other name on a way.
+    /// Returns those, and the directories of all other names on the way.
     pub(super) fn directories(&self) -> BTreeSet<PathBuf> {
         let above = self.names.iter().filter_map(|name| name.parent());
         above.map(Path::to_owned).chain(self.near.iter().cloned()).collect()
     }
 
-    /// Whether no way goes on from there.
+    /// Whether a way ends at `path`.
     pub(super) fn ends_at(&self, path: &Path) -> bool {
         self.ends.contains(path) && self.folder.as_deref() != Some(path)
     }
 
-    /// Whether what is read may be another after something happened to this.
+    /// Whether a change of this path may change the files that are read.
     pub(super) fn leads_through(&self, changed: &Path) -> bool {
         let is_in_folder = self.folder.is_some() && changed.parent() == self.folder.as_deref();
         self.names.contains(changed) || (is_in_folder && is_yaml(changed))
     }
 }
 
-/// One step of a path.
 enum PathStep {
     Root,
     Up,
     Down(OsString),
 }
 
-/// The steps of a path, the first one last.
+/// Returns the steps of a path in reverse.
 fn steps(path: &Path) -> Vec<PathStep> {
     let step = |component| match component {
         Component::RootDir => Some(PathStep::Root),
@@ -136,7 +134,7 @@ fn steps(path: &Path) -> Vec<PathStep> {
     path.components().rev().filter_map(step).collect()
 }
 
-/// Whether the file of a folder is one of those that count.
+/// Whether a file of a folder counts.
 pub(super) fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "yaml")
 }

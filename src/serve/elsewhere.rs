@@ -1,5 +1,5 @@
-//! A process whose scheduler is elsewhere: a resource manager with its probes, from the listener to the
-//! end.
+//! A process without a scheduler: a resource manager and its probes, for a scheduler in another
+//! process.
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,25 +24,25 @@ use crate::systemd::Systemd;
 use crate::watchdog::{Health, Healthy, Readiness};
 use crate::{files, rest};
 
-/// A resource manager of a scheduler that is not in this process.
+/// A resource manager whose scheduler is in another process.
 pub struct Outpost {
-    /// Where the scheduler is, for people.
+    /// Address of the scheduler, for people.
     pub scheduler: String,
-    /// Whether it has something to do.
+    /// Whether the manager has work. Reported by probes.
     pub readiness: watch::Receiver<Readiness>,
-    /// What it does until the shutdown begins; its numbers go into the registry. Its end is that of the
-    /// process.
+    /// Runs the manager until the shutdown begins, with a registry for its metrics. Its end is the
+    /// end of the process.
     pub run: Box<dyn FnOnce(Registry, CancellationToken) -> Work + Send>,
 }
 
-/// Runs it until SIGTERM or SIGINT, then ends within `shutdown.grace`.
+/// Runs the manager until SIGTERM or SIGINT, then ends it within `shutdown.grace`.
 pub async fn run(settings: Settings, outpost: Outpost) -> anyhow::Result<ExitCode> {
     let Outpost { scheduler, readiness, run } = outpost;
     let descriptors = Descriptors::raised();
     let security = Security::load(&settings).context("settings")?;
     let http = listen("rest.address", settings.rest.address).await?;
     let address = http.local_addr()?;
-    // Nothing listens for gRPC.
+    // No gRPC listener.
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     for warning in security.warnings(nowhere, address) {
         warn!(%warning, "security");
@@ -66,14 +66,14 @@ pub async fn run(settings: Settings, outpost: Outpost) -> anyhow::Result<ExitCod
         let served = rest::serve_probes(http, numbers, at, access, &rest, healthy, stop);
         served.await.context("REST edge")
     });
-    // Before anyone can know that we run: a signal from then on must not kill us.
+    // From the ready message on, a signal must not kill the process unhandled.
     let signals = Signals::new()?;
     systemd.ready(&format!("http={address}"));
     let (reloaded, stop) = (systemd.clone(), shutdown.clone());
     tokio::spawn(files::keep_fresh(security.sources(), hangup, reloaded, stop));
     let Build { version, commit, target, .. } = BUILD;
     info!(version, commit, target, scheduler, http = %address, "monoceros runs");
-    // Standard output may be a pipe that nobody reads: no reason not to go on, and to end.
+    // Printing may block on a pipe without a reader, so it has a thread of its own.
     spawn_blocking(move || {
         if let Err(error) = writeln!(io::stdout(), "monoceros listens: http={address}") {
             warn!(%error, "cannot print where we listen");

@@ -1,7 +1,8 @@
-//! Section `callback`: how an RM that attaches a callback stream is asked and told.
+//! Section `callback`: predicates and notifications of an RM with a callback stream.
 //!
-//! The defaults suit a shim in the same cluster. Each key may also be brought by one RM in its
-//! `extraConfig`: shims differ in how fast they answer and in what their absence should mean.
+//! The defaults suit a shim in the same cluster. An RM may set each key for itself in its
+//! `extraConfig`, because shims differ in how fast they answer and in how their absence should be
+//! handled.
 
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -19,69 +20,69 @@ use super::seconds;
     expecting = "a section (with keys `callback.KEY` or MONOCEROS__CALLBACK__KEY)"
 )]
 pub struct CallbackSettings {
-    /// Whether predicates are asked. Default `auto`.
+    /// Whether predicates are called. Default `auto`.
     pub predicates: Asking,
-    /// The same for single resource managers, by rmID. Default: none.
+    /// As `predicates`, for single resource managers by rmID. Default: none.
     #[serde(default)]
     pub predicates_of: HashMap<String, Asking>,
-    /// How long a question may be out. Default 2 s, from 10 ms to 30 s. Longer bears with slower
-    /// shims, and holds quota and node of a lost question for longer.
+    /// Longest wait for the answer to a question. Default 2 s, from 10 ms to 30 s. A longer wait
+    /// tolerates slower shims, and holds the quota and node of a lost question for longer.
     #[serde(deserialize_with = "question_timeout")]
     pub predicate_timeout: Duration,
-    /// What counts as the answer then. Default `fail`.
+    /// The answer assumed after that. Default `fail`.
     pub on_timeout: OnTimeout,
-    /// How long nothing is decided for want of a stream before `after_grace` holds. Default 60 s.
+    /// How long decisions wait for a stream before `after_grace` applies. Default 60 s.
     #[serde(deserialize_with = "span")]
     pub reattach_grace: Duration,
-    /// What counts as the answer after that. Default `hold`.
+    /// The answer assumed after that. Default `hold`.
     pub after_grace: AfterGrace,
-    /// Most batches that are out. Default 16. More hide a longer round trip.
+    /// Most unanswered batches. Default 16. More hide a longer round trip.
     pub max_inflight_batches: NonZeroU32,
-    /// Most nodes that one batch asks about. Default 512.
+    /// Most nodes per batch. Default 512.
     pub max_nodes_per_batch: NonZeroU32,
-    /// Most questions in one batch. Default 64.
+    /// Most questions per batch. Default 64.
     pub max_queries_per_batch: NonZeroU32,
-    /// How many full batches of questions may wait for one that is out to come back. Default 64.
+    /// Most full batches of questions in the queue. Default 64.
     pub queue_batches: NonZeroUsize,
-    /// How long a new stream may take to say Hello. Default 5 s.
+    /// Time limit for the Hello of a new stream. Default 5 s.
     #[serde(deserialize_with = "span")]
     pub hello_timeout: Duration,
-    /// How long a shim may be silent before it is asked for a sign of life. Default 10 s.
+    /// How long a shim may be silent before it must answer a heartbeat. Default 10 s.
     #[serde(deserialize_with = "span")]
     pub heartbeat: Duration,
-    /// How long a shim may take no message while some wait. Default 30 s.
+    /// How long a shim may accept no message while some are queued. Default 30 s.
     #[serde(deserialize_with = "span")]
     pub idle_timeout: Duration,
-    /// How long the shim's part of a state dump may take. Default 30 s.
+    /// Time limit for the shim's part of a state dump. Default 30 s.
     #[serde(deserialize_with = "span")]
     pub state_dump_timeout: Duration,
-    /// Its largest size, in bytes. Default 64 MiB.
+    /// Largest size of that part, in bytes. Default 64 MiB.
     pub state_dump_max_bytes: NonZeroUsize,
-    /// How long an allocation is kept back until the shim's `CacheSync` for it has been written
-    /// or, where the shim wants to confirm it first, acknowledged. Default 2 s.
+    /// How long an allocation is withheld until the shim's `CacheSync` for it is written or, if the
+    /// shim confirms allocations first, acknowledged. Default 2 s.
     #[serde(deserialize_with = "span")]
     pub cache_sync_timeout: Duration,
-    /// How many events are kept for a shim that does not take them. Default: as many as it may be
-    /// told of in a second ([`EventSettings::request_capacity`](super::EventSettings)).
+    /// Most events kept for a slow shim. Default: as many as it may receive in a second
+    /// ([`EventSettings::request_capacity`](super::EventSettings)).
     pub event_capacity: Option<NonZeroUsize>,
 }
 
-/// Whether predicates are asked.
+/// Whether predicates are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Asking {
     /// Not before a stream that answers them was attached in the session. Afterwards as
-    /// [`Required`](Self::Required), unless the shim has said otherwise.
+    /// [`Required`](Self::Required), unless the shim states otherwise.
     Auto,
-    /// Never: everything passes.
+    /// Never: every node passes.
     None,
-    /// While a stream is attached; everything passes otherwise.
+    /// While a stream is attached. Otherwise every node passes.
     Optional,
     /// Always: nothing is decided without a stream.
     Required,
 }
 
-/// What counts as the answer to a question that was not answered in time.
+/// The answer assumed for a question that was not answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum OnTimeout {
@@ -91,7 +92,7 @@ pub enum OnTimeout {
     Pass,
 }
 
-/// What counts as the answer when nobody has attached again in time.
+/// The answer assumed when no stream was attached again in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum AfterGrace {
@@ -103,12 +104,11 @@ pub enum AfterGrace {
     Pass,
 }
 
-/// What a question may take at least and at most.
+/// Shortest and longest value of `predicate_timeout`.
 const QUESTION_TIMEOUT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
 
 impl CallbackSettings {
-    /// Sets what a registration calls `callback.NAME`. `Err`: it cannot be used, and nothing
-    /// changes.
+    /// Sets the key that a registration calls `callback.NAME`. An `Err` changes nothing.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "predicates" => self.predicates = value.to_owned().try_into()?,
@@ -181,7 +181,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| format!("`{text}` is not a duration (such as `500ms`, `2s` or `1m30s`)"))
 }
 
-/// Longer ones are mistakes, and could not be added to a time.
+/// Longer durations are mistakes, and could not be added to a time.
 fn is_sane(duration: Duration) -> bool {
     const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
     !duration.is_zero() && duration <= LONGEST

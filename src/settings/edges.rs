@@ -1,7 +1,7 @@
-//! Sections `grpc` and `rest`: where the edges listen, how much they take, and how they encrypt.
+//! Sections `grpc` and `rest`: addresses, bounds and encryption of the edges.
 //!
-//! Both listen to this machine alone unless told otherwise: without rules and TLS everybody who can
-//! reach them may do everything.
+//! By default both listen on this machine only: without rules and TLS everybody who can reach them
+//! may do everything.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -20,44 +20,43 @@ use super::seconds;
     expecting = "a section (with keys `grpc.KEY` or MONOCEROS__GRPC__KEY)"
 )]
 pub struct GrpcSettings {
-    /// Where to listen; port 0 takes a free one. Default 127.0.0.1:50051.
+    /// Address to listen on. Port 0 selects a free one. Default 127.0.0.1:50051.
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
-    /// Largest request message, in bytes; a larger one ends its stream. Default 64 MiB.
+    /// Largest request message, in bytes. A larger one ends its stream. Default 64 MiB.
     pub max_recv_message_bytes: NonZeroUsize,
     /// Most bytes of messages that are read and decoded at a time, for streams with a session.
     /// Default 256 MiB.
     pub decoding_bytes: NonZeroUsize,
     /// The same for all callers without a session together. Default 64 MiB.
     pub decoding_bytes_unbound: NonZeroUsize,
-    /// How long the body of a request, and the taking of an answer, may stand still. Default 30
+    /// How long a request body, or the reading of an answer, may make no progress. Default 30
     /// seconds.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub body_timeout: Duration,
-    /// Most items in one response message. More make fewer messages, which clients must hold whole.
-    /// Default 1,000.
+    /// Most items in one response message. More items make fewer messages, each of which a client
+    /// must hold whole. Default 1,000.
     pub send_chunk_items: NonZeroUsize,
-    /// Most bytes in one response message, unless one item alone is larger. Default 2 MiB: half of
+    /// Most bytes in one response message, unless a single item is larger. Default 2 MiB: half of
     /// what clients in Go and Python accept.
     pub send_chunk_bytes: NonZeroUsize,
-    /// Seconds without traffic after which the peer is asked for a sign of life. Default 20.
+    /// Seconds without traffic before a keepalive ping. Default 20.
     pub keepalive_interval: NonZeroU64,
-    /// Seconds that the sign of life may take before the connection is closed. Default 20.
+    /// Seconds to answer the ping before the connection is closed. Default 20.
     pub keepalive_timeout: NonZeroU64,
-    /// Most streams that are open on one connection at a time. Default 1,024.
+    /// Most open streams per connection. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
-    /// How long a stream may be open before it says whose it is. Default 10 seconds.
+    /// How long a stream may be open before it names its resource manager. Default 10 seconds.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub bind_timeout: Duration,
-    /// Most calls that are open at a time without being those of a session, over all connections.
-    /// Default 4,096.
+    /// Most open calls without a session, over all connections. Default 4,096.
     pub max_streams: NonZeroUsize,
-    /// Most connections that are open at a time. Default 1,024.
+    /// Most open connections. Default 1,024.
     pub max_connections: NonZeroUsize,
-    /// Most resource managers that are registered at a time, with rules by one caller. Default 256.
+    /// Most resource managers registered at a time; with rules, per caller. Default 256.
     pub max_sessions: NonZeroUsize,
-    /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
-    /// saves network, costs processor time on both sides.
+    /// Whether replies are compressed (gzip) for clients that accept it. Default true: saves
+    /// network, costs CPU on both sides.
     pub send_gzip: bool,
     /// Encryption.
     pub tls: TlsSettings,
@@ -70,20 +69,20 @@ pub struct GrpcSettings {
     expecting = "a section (with keys `rest.KEY` or MONOCEROS__REST__KEY)"
 )]
 pub struct RestSettings {
-    /// Where to listen; port 0 takes a free one. Default 127.0.0.1:9080.
+    /// Address to listen on. Port 0 selects a free one. Default 127.0.0.1:9080.
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
-    /// Whether metrics need no identity where there are rules. Default false.
+    /// Whether metrics need no identity even with rules. Default false.
     pub open_metrics: bool,
-    /// Has no effect any more: with rules, reading needs an identity.
+    /// Ignored: with rules, reading always needs an identity.
     pub require_identity: Option<bool>,
-    /// Most bytes of the body of a request; one with more gets 413. Default 8 MiB.
+    /// Largest request body, in bytes. A larger one gets 413. Default 8 MiB.
     pub max_body_bytes: NonZeroUsize,
-    /// How long the body of a request, and the taking of an answer, may stand still. Default 30
+    /// How long a request body, or the reading of an answer, may make no progress. Default 30
     /// seconds.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub body_timeout: Duration,
-    /// Most connections that are open at a time. Default 1,024.
+    /// Most open connections. Default 1,024.
     pub max_connections: NonZeroUsize,
     /// Encryption.
     pub tls: TlsSettings,
@@ -96,8 +95,8 @@ pub struct RestSettings {
     expecting = "a section (with keys `reads.KEY` or MONOCEROS__READS__KEY)"
 )]
 pub struct ReadSettings {
-    /// Most bytes of documents that were read for clients of both edges and that they have not
-    /// taken yet. Default 256 MiB.
+    /// Most bytes of documents that were made for clients of both edges and not yet received by
+    /// them. Default 256 MiB.
     pub bytes: NonZeroUsize,
 }
 
@@ -105,12 +104,12 @@ pub struct ReadSettings {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a section (with keys such as `tls.certificate`)")]
 pub struct TlsSettings {
-    /// The certificate to show (PEM), with those that lead from it to one that clients trust, in
-    /// this order. Default: none, and no TLS.
+    /// The server certificate (PEM), followed by those that lead from it to one that clients trust.
+    /// Default: none, and no TLS.
     pub certificate: Option<PathBuf>,
-    /// Its private key (PEM, no passphrase).
+    /// The private key of the certificate (PEM, no passphrase).
     pub key: Option<PathBuf>,
-    /// Certificates of the authorities that vouch for clients (PEM, any number).
+    /// Certificates of the authorities for client certificates (PEM, any number).
     pub client_ca: Option<PathBuf>,
     /// Whether clients show a certificate. Default `none`.
     pub client_auth: ClientAuth,
@@ -120,22 +119,22 @@ pub struct TlsSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum ClientAuth {
-    /// Clients are not asked for one.
+    /// Clients are not asked for a certificate.
     #[default]
     None,
-    /// Clients may show one; one that cannot be verified ends the connection.
+    /// Clients may show a certificate. An invalid one ends the connection.
     Optional,
-    /// Without one there is no connection.
+    /// Clients must show a certificate.
     Required,
 }
 
 impl GrpcSettings {
-    /// [`Self::keepalive_interval`] as a duration.
+    /// Returns [`Self::keepalive_interval`] as a duration.
     pub fn keepalive_interval(&self) -> Duration {
         Duration::from_secs(self.keepalive_interval.get())
     }
 
-    /// [`Self::keepalive_timeout`] as a duration.
+    /// Returns [`Self::keepalive_timeout`] as a duration.
     pub fn keepalive_timeout(&self) -> Duration {
         Duration::from_secs(self.keepalive_timeout.get())
     }

@@ -1,20 +1,20 @@
 //! Settings from environment variables: `MONOCEROS__SECTION__KEY`.
 //!
-//! Two underscores separate, because keys have single ones in them. A variable with one too few
-//! would be ignored in silence, so such are looked for and told.
+//! Two underscores separate the parts, because keys contain single ones. A variable with one too
+//! few would be ignored silently, so such variables are found and logged.
 
 use config::Environment;
 
 use crate::cli::GRPC_VARIABLE;
 
-/// Environment variables that start with this and two underscores are settings.
+/// Prefix of the variables. Two underscores follow it.
 const ENVIRONMENT_PREFIX: &str = "MONOCEROS";
 
-/// A variable that other schedulers of this interface know, too: whether no ask reserves a node for
-/// its age. It counts as part of the environment.
+/// A variable that other schedulers of this interface know, too: it switches off reservations by
+/// age. It counts as part of the environment.
 pub(super) const DISABLE_RESERVATION: &str = "DISABLE_RESERVATION";
 
-/// Whether the value of [`DISABLE_RESERVATION`] says so.
+/// Parses the value of [`DISABLE_RESERVATION`].
 pub(super) fn disables(value: Option<&str>) -> Result<bool, String> {
     match value {
         None | Some("" | "0" | "f" | "F" | "false" | "False" | "FALSE") => Ok(false),
@@ -32,8 +32,8 @@ pub(super) fn environment() -> Environment {
         .try_parsing(true)
 }
 
-/// Variables of the process that look like settings and are none, because one underscore was
-/// written for two; each with the name that it should perhaps have.
+/// Returns variables of the process that look like settings but have one underscore in place of
+/// two, each with the probable intended name.
 pub fn ignored_variables() -> Vec<(String, String)> {
     ignored_among(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))
 }
@@ -41,7 +41,7 @@ pub fn ignored_variables() -> Vec<(String, String)> {
 fn ignored_among(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let suggested = |name: String| {
         let rest = name.strip_prefix(ENVIRONMENT_PREFIX)?.strip_prefix('_')?;
-        // One is for those who ask a scheduler, which may be started from the same shell.
+        // This variable is for clients, and may be set in the same shell.
         if rest.starts_with('_') || name == GRPC_VARIABLE {
             return None;
         }

@@ -1,6 +1,6 @@
-//! Settings of what resource managers may send, and of the events that are made of it.
+//! Sections of applications, asks, nodes, decisions, metrics, health and events.
 //!
-//! No registration can change `applications`, `asks` and `nodes`: they guard what all resource
+//! A registration cannot change `applications`, `asks` and `nodes`, which protect what all resource
 //! managers share. It may change `event`, because only a shim knows how many events it can pass on.
 
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -19,11 +19,10 @@ use super::seconds;
     expecting = "a section (with keys `applications.KEY` or MONOCEROS__APPLICATIONS__KEY)"
 )]
 pub struct ApplicationSettings {
-    /// How many applications that have ended a partition keeps, and how many that it rejected.
-    /// Default 10,000.
+    /// Most ended applications that a partition keeps, and most rejected ones. Default 10,000.
     pub max_ended: usize,
-    /// Whether an application that is no gang fails when it has run for its
-    /// `executionTimeoutMilliSeconds`. Default false, since shims use it for gangs.
+    /// Whether an application that is no gang fails after its `executionTimeoutMilliSeconds`.
+    /// Default false, since shims use the field for gangs.
     pub enforce_execution_timeout: bool,
 }
 
@@ -34,7 +33,7 @@ pub struct ApplicationSettings {
     expecting = "a section (with keys `decisions.KEY` or MONOCEROS__DECISIONS__KEY)"
 )]
 pub struct DecisionSettings {
-    /// How many of its last decisions a partition keeps, each with what it was decided by; 0: none.
+    /// Most recent decisions that a partition records, each with its reasons. 0 records none.
     /// Default 4,096, at most 100,000.
     #[serde(deserialize_with = "kept")]
     pub kept: usize,
@@ -55,8 +54,8 @@ fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     expecting = "a section (with keys `metrics.KEY` or MONOCEROS__METRICS__KEY)"
 )]
 pub struct MetricSettings {
-    /// Whether there are families with the path of a queue in their names, too, as older dashboards
-    /// read them. Default true.
+    /// Whether metric families with queue paths in their names, which older dashboards read, are
+    /// exported too. Default true.
     pub legacy_queue_names: bool,
 }
 
@@ -67,10 +66,10 @@ pub struct MetricSettings {
     expecting = "a section (with keys `asks.KEY` or MONOCEROS__ASKS__KEY)"
 )]
 pub struct AskSettings {
-    /// Most allocations that one ask may want. Default 10,000.
+    /// Most allocations of one ask. Default 10,000.
     pub max_repeat: NonZeroU32,
-    /// Whether allocations are taken back when they have run for the
-    /// `executionTimeoutMilliSeconds` of their ask. Default true.
+    /// Whether allocations are released after the `executionTimeoutMilliSeconds` of their ask.
+    /// Default true.
     pub enforce_execution_timeout: bool,
 }
 
@@ -81,8 +80,8 @@ pub struct AskSettings {
     expecting = "a section (with keys `nodes.KEY` or MONOCEROS__NODES__KEY)"
 )]
 pub struct NodeSettings {
-    /// Whether changes of a node that is not there are rejected; otherwise they are ignored and
-    /// counted, as clients of every revision know it. Default false.
+    /// Whether updates of an unknown node are rejected. Otherwise they are ignored and counted, as
+    /// clients of every revision expect. Default false.
     pub reject_updates: bool,
 }
 
@@ -93,37 +92,36 @@ pub struct NodeSettings {
     expecting = "a section (with keys `health.KEY` or MONOCEROS__HEALTH__KEY)"
 )]
 pub struct HealthSettings {
-    /// How long after one look over the scheduler the next one is made; with 0 there is only the
-    /// one at the start. Default 30 seconds.
+    /// Pause between health checks. 0 leaves only the check at the start. Default 30 seconds.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub check_interval: Duration,
 }
 
-/// Section `event`. It holds for all resource managers, apart from how many events each is told of:
-/// `event.requestCapacity` in its `extraConfig` goes before that.
+/// Section `event`. It applies to all resource managers, except that `event.requestCapacity` in an
+/// `extraConfig` overrides `request_capacity`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     deny_unknown_fields,
     expecting = "a section (with keys `event.KEY` or MONOCEROS__EVENT__KEY)"
 )]
 pub struct EventSettings {
-    /// Whether events are made. Default true; without them nobody learns afterwards what happened.
+    /// Whether events are recorded. Default true; without them there is no history.
     pub tracking_enabled: bool,
-    /// Most events that a resource manager is told of in a second. Default 1,000.
+    /// Most events sent to a resource manager in a second. Default 1,000.
     pub request_capacity: NonZeroUsize,
-    /// How many events of all resource managers are kept to be read. Default 100,000; each holds
-    /// some hundred bytes.
+    /// Most events kept for readers, of all resource managers. Default 100,000; each takes some
+    /// hundred bytes.
     pub ring_buffer_capacity: NonZeroUsize,
-    /// Most events of one answer over HTTP. Default 10,000.
+    /// Most events in one answer over HTTP. Default 10,000.
     pub rest_response_size: NonZeroUsize,
-    /// How many readers may follow the events at a time. Default 100.
+    /// Most open event streams. Default 100.
     pub max_streams: usize,
-    /// How many of them from one host. Default 15.
+    /// Most open event streams of one host. Default 15.
     pub max_streams_per_host: usize,
 }
 
 impl ApplicationSettings {
-    /// Hands them to the scheduler.
+    /// Applies the settings to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder
             .ended_applications(self.max_ended)
@@ -132,21 +130,21 @@ impl ApplicationSettings {
 }
 
 impl DecisionSettings {
-    /// Hands them to the scheduler.
+    /// Applies the settings to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder.decisions(self.kept)
     }
 }
 
 impl MetricSettings {
-    /// Hands them to the scheduler.
+    /// Applies the settings to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder.legacy_queue_metrics(self.legacy_queue_names)
     }
 }
 
 impl AskSettings {
-    /// Hands them to the scheduler.
+    /// Applies the settings to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder
             .max_repeat(self.max_repeat.get())
@@ -155,14 +153,14 @@ impl AskSettings {
 }
 
 impl HealthSettings {
-    /// How long the pause between two looks is; `None`: there is one look.
+    /// Returns the pause between health checks. `None` if there is only the first.
     pub fn interval(&self) -> Option<Duration> {
         Some(self.check_interval).filter(|pause| !pause.is_zero())
     }
 }
 
 impl EventSettings {
-    /// As the scheduler has them.
+    /// Returns the settings in the scheduler's form.
     pub fn of_scheduler(&self) -> monoceros_actors::EventSettings {
         let streams =
             StreamLimits { in_all: self.max_streams, per_host: self.max_streams_per_host };

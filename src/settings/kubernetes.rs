@@ -16,32 +16,33 @@ use super::seconds;
 pub struct KubernetesSettings {
     /// Pods with one of these as `schedulerName` are scheduled. Default `monoceros`.
     pub scheduler_names: Vec<String>,
-    /// Where the lease and the ConfigMaps are. Default: the namespace of the own pod, or of the context.
+    /// Namespace of the lease and the ConfigMaps. Default: that of the own pod, or of the context.
     pub namespace: Option<String>,
-    /// The lease by which one of several replicas schedules. Default: none, and there is one replica.
+    /// Name of the lease that selects the active replica. Default: none, and there is one replica.
     pub lease: Option<String>,
-    /// How long a lease lasts, in seconds, at most an hour. Default 20.
+    /// Duration of a lease in seconds, at most an hour. Default 20.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub lease_duration: Duration,
-    /// Whether a pod without an application belongs to that of its controller, and not to that of its
-    /// namespace. Default false.
+    /// Whether a pod without an application belongs to an application of its controller, in place
+    /// of its namespace. Default false.
     pub application_by_controller: bool,
-    /// Whether what a pod says of its user counts. Default false.
+    /// Whether the user that a pod names is trusted. Default false.
     pub trust_user: bool,
-    /// How nodes are chosen among those that may run a pod.
+    /// Scoring of the nodes that may run a pod.
     pub score: ScoreSettings,
-    /// Most bindings under way at once. Default 64.
+    /// Most concurrent bindings. Default 64.
     pub bindings: NonZeroUsize,
-    /// Most conditions that are written in a second. Default 50.
+    /// Most pod conditions written per second. Default 50.
     pub conditions_per_second: NonZeroU32,
-    /// Most events that are written in a second; others are dropped. Default 50.
+    /// Most events written per second. Others are dropped. Default 50.
     pub events_per_second: NonZeroU32,
-    /// How victims are made to go. Default `evict_then_delete`.
+    /// How victims of preemption are removed. Default `evict_then_delete`.
     pub victims: Victims,
-    /// How long an eviction that a budget forbids is tried, in seconds, at most 7 days. Default 60.
+    /// How long an eviction that a budget forbids is retried, in seconds, at most 7 days. Default
+    /// 60.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub eviction_timeout: Duration,
-    /// How long the volumes of a pod are waited for, in seconds, at most 7 days. Default 600.
+    /// Longest wait for the volumes of a pod, in seconds, at most 7 days. Default 600.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub volume_timeout: Duration,
 }
@@ -50,31 +51,31 @@ pub struct KubernetesSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a section")]
 pub struct ScoreSettings {
-    /// Whether the preferred affinity of a pod decides between all nodes that may run it, and not only
-    /// between those that are equal in the order of the partition. Default false.
+    /// Whether the preferred affinity of a pod ranks all nodes that may run it. Otherwise it only
+    /// ranks nodes that are equal in the order of the partition. Default false.
     pub preferred: bool,
 }
 
-/// How victims of preemption are made to go.
+/// How victims of preemption are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Victims {
-    /// By eviction, and by deletion when budgets have forbidden that for `eviction_timeout`.
+    /// By eviction, and by deletion if budgets forbid it for `eviction_timeout`.
     EvictThenDelete,
-    /// By eviction, and not at all when budgets have forbidden that for `eviction_timeout`: the victim
-    /// stays, and the scheduler looks for others.
+    /// By eviction. If budgets forbid it for `eviction_timeout`, the victim stays and the scheduler
+    /// looks for others.
     EvictThenGiveBack,
     /// By eviction, however long budgets forbid it.
     Evict,
-    /// By deletion: budgets are not asked.
+    /// By deletion, without regard to budgets.
     Delete,
 }
 
-/// The longest that a pod may be waited for: what is to end is far from the end of any clock.
+/// Longest timeout for a pod: far below the range of any clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The name of an object of Kubernetes: parts of small letters, digits and hyphens that begin and end with a
-/// letter or digit, with points between them. Else what is wrong with it.
+/// Checks the name of a Kubernetes object: parts of small letters, digits and hyphens that begin
+/// and end with a letter or digit, separated by points. `Err` states the mistake.
 pub(crate) fn object_name(name: &str) -> Result<String, &'static str> {
     let is_plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_part = |part: &str| {
@@ -89,11 +90,11 @@ pub(crate) fn object_name(name: &str) -> Result<String, &'static str> {
 }
 
 impl KubernetesSettings {
-    /// What no key can know of itself.
+    /// Checks bounds that the types do not have.
     pub(super) fn check(&self) -> Result<(), String> {
-        /// The shortest lease: a renewal takes a moment, and three of them have to fit in.
+        /// Shortest lease: three renewals must fit in.
         const SHORTEST: Duration = Duration::from_secs(2);
-        /// The longest: for so long nobody schedules when a leader is gone.
+        /// Longest lease: the time without a scheduler when a leader is lost.
         const LONGEST: Duration = Duration::from_secs(60 * 60);
         if self.scheduler_names.is_empty() {
             return Err(

@@ -1,7 +1,7 @@
-//! Section `log`: what is logged, and how a record looks.
+//! Section `log`: the filter and the format of log lines.
 //!
-//! A filter is checked when it is read, because a mistake in it would otherwise show as a log that
-//! is silent, in the hour in which it is needed.
+//! The filter is checked when it is read. Otherwise a mistake would silence the log, and be noticed
+//! only when the log is needed.
 
 use config::{Environment, Source as _};
 use serde::de::Error as _;
@@ -15,20 +15,20 @@ use super::SettingsError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a section (with keys `log.KEY` or MONOCEROS__LOG__KEY)")]
 pub struct LogSettings {
-    /// What to log: a level, also per module. Default `info`.
+    /// Levels to log, also per module. Default `info`.
     #[serde(deserialize_with = "filter")]
     pub filter: String,
-    /// How a record looks. Default `text`.
+    /// Format of log lines. Default `text`.
     pub format: LogFormat,
 }
 
-/// The variable that many programs in Rust take their filter from.
+/// The filter variable that many Rust programs share.
 pub(super) const RUST_LOG: &str = "RUST_LOG";
 
 impl LogSettings {
-    /// Takes the filter of the variable [`RUST_LOG`], unless one of the variables of our own has one.
-    /// It is read as every program reads it, and not as strictly as the setting: it may be meant for
-    /// several.
+    /// Takes the filter from [`RUST_LOG`], unless an environment variable of our own sets one.
+    /// `RUST_LOG` is checked less strictly than the setting, as other programs do: it may be meant
+    /// for several.
     pub(super) fn follow(
         &mut self,
         rust_log: Option<&str>,
@@ -50,11 +50,11 @@ impl LogSettings {
     }
 }
 
-/// How a log record looks.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum LogFormat {
-    /// One line for people.
+    /// One line of text per event.
     Text,
     /// One JSON object per line.
     Json,
@@ -80,10 +80,10 @@ fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
     }
 }
 
-/// Stricter than the library, which takes `infoo` for a module of which everything is to be
-/// logged, and an empty text for `error`.
+/// Checks a filter. Stricter than the library, which takes `infoo` for a module name, and an empty
+/// text for `error`.
 fn check_filter(text: &str) -> Result<(), String> {
-    // Commas within the brackets of a span separate fields; the library checks those.
+    // Commas within the brackets of a span separate fields, which the library checks.
     let directives = text.split(',').filter(|_| !text.contains('['));
     for directive in directives {
         let (module, level) = directive.rsplit_once('=').unwrap_or(("", directive));

@@ -1,4 +1,4 @@
-//! How much one resource manager may have, so that none takes the memory or the threads of all:
+//! Quotas of one resource manager, so that none exhausts the memory or the threads of all:
 //! `docs/quotas.md`.
 
 use monoceros_actors::{Quotas, SchedulerBuilder};
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::LimitSettings;
 
-/// Section `quotas`: how much one resource manager may have. What is new and would be more is
+/// Section `quotas`: the most that one resource manager may have. New items beyond a quota are
 /// rejected.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
@@ -14,22 +14,22 @@ use super::LimitSettings;
     expecting = "a section (with keys `quotas.KEY` or MONOCEROS__QUOTAS__KEY)"
 )]
 pub struct QuotaSettings {
-    /// Requests that wait. Default 2,000,000.
+    /// Pending requests. Default 2,000,000.
     pub pending_asks: u64,
-    /// Applications that are not over. Default 500,000.
+    /// Applications that have not ended. Default 500,000.
     pub applications: u64,
     /// Nodes. Default 200,000.
     pub nodes: u64,
     /// Partitions of its configuration. Default 64.
     pub partitions: u64,
-    /// Queues, configured or made on demand. Default 50,000.
+    /// Queues, configured or created on demand. Default 50,000.
     pub queues: u64,
-    /// Bytes of all of it together, about. Default 4 GiB.
+    /// Approximate bytes of all of it. Default 4 GiB.
     pub bytes: u64,
 }
 
 impl LimitSettings {
-    /// Hands them to the scheduler.
+    /// Applies the settings to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder
             .id_bytes(self.id_bytes.get())
@@ -39,7 +39,7 @@ impl LimitSettings {
 }
 
 impl QuotaSettings {
-    /// Hands them to the scheduler.
+    /// Applies the settings to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder.quotas(Quotas {
             asks: self.pending_asks,

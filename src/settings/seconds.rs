@@ -1,7 +1,6 @@
-//! Spans of time in settings: a number of seconds, or a text with a unit.
+//! Durations in settings: a number of seconds, or a text with units.
 //!
-//! Both are there because both were there before: older configurations have numbers, and people
-//! read `1m30s` more easily than 90.
+//! Older configurations have numbers, and people read `1m30s` more easily than 90.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use serde::Deserializer;
 use serde::de::{Error, Visitor};
 
-/// Reads `90`, `1.5`, `90s`, `1m30s`, `200ms` or `2h`.
+/// Parses `90`, `1.5`, `90s`, `1m30s`, `200ms` or `2h`.
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
@@ -35,7 +34,7 @@ pub fn parse(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(sum)
 }
 
-/// The same, with a reason where it cannot be read.
+/// As [`parse`], with the reason as `Err`.
 pub fn read(text: &str) -> Result<Duration, String> {
     parse(text).ok_or_else(|| not_a_span(&text))
 }

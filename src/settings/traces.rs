@@ -1,4 +1,4 @@
-//! Section `traces`: whether placements are traced, how many of them, and where to.
+//! Section `traces`: the share of placements that is traced, and the collector.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -15,25 +15,25 @@ use super::seconds;
     expecting = "a section (with keys `traces.KEY` or MONOCEROS__TRACES__KEY)"
 )]
 pub struct TraceSettings {
-    /// Where the collector takes OTLP over gRPC, as `http://HOST:PORT` or `https://HOST:PORT`. Default:
-    /// nothing is traced.
+    /// The collector of OTLP over gRPC, as `http://HOST:PORT` or `https://HOST:PORT`. Default:
+    /// none, and nothing is traced.
     pub endpoint: Option<String>,
-    /// Certificates (PEM) that vouch for the collector. Default: none, and no TLS.
+    /// Certificates (PEM) of the authority for the collector. Default: none, and no TLS.
     pub ca: Option<PathBuf>,
-    /// How many of all placements are traced, from 0 to 1. Default 0.01.
+    /// Share of placements that is traced, from 0 to 1. Default 0.01.
     pub ratio: f64,
-    /// Most spans that wait to be exported; what is beyond is lost. A placement has six. Default 6,000.
+    /// Most spans in the queue. Others are lost. A placement has six. Default 6,000.
     pub queue: NonZeroUsize,
-    /// After how many seconds what waits is exported. Default 5.
+    /// Seconds between exports. Default 5.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub interval: Duration,
-    /// How many seconds the collector may take. Default 5.
+    /// Seconds for the collector to answer. Default 5.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub timeout: Duration,
 }
 
 impl TraceSettings {
-    /// What no key can know of itself.
+    /// Checks bounds that the types do not have.
     pub(super) fn check(&self) -> Result<(), String> {
         if !(0.0..=1.0).contains(&self.ratio) {
             return Err(format!("`traces.ratio` ({}) is not from 0 to 1", self.ratio));

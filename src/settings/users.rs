@@ -1,7 +1,7 @@
-//! Settings of how users are looked up.
+//! Section `users`: lookup of users and their groups.
 //!
-//! Which kind of lookup is used is not among them: the configuration of the queues says that, and a
-//! resource manager may bring it. Here is what only the host knows.
+//! The kind of lookup is not set here but in the queue configuration, which a resource manager may
+//! bring. These settings depend on the host.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use super::seconds;
     expecting = "a section (with keys `users.KEY` or MONOCEROS__USERS__KEY)"
 )]
 pub struct UserSettings {
-    /// Folder of the files with the settings of LDAP, read at the start. Default
-    /// `/run/secrets/ldap`, where it need not be.
+    /// Folder of the files with the LDAP settings, read at the start. Default `/run/secrets/ldap`,
+    /// which need not exist.
     pub ldap_dir: PathBuf,
-    /// How long a lookup may take before the user counts as one that cannot be resolved. Default
-    /// 10 s; what the resource manager sends meanwhile waits.
+    /// Longest lookup before the user counts as unresolvable. Default 10 s. Messages of the
+    /// resource manager wait meanwhile.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub lookup_timeout: Duration,
 }

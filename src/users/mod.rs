@@ -1,15 +1,14 @@
-//! Where the service looks up which groups a user is in: the operating system, or a directory that
-//! speaks LDAP.
+//! Lookup of a user's groups: in the operating system, or in an LDAP directory.
 //!
-//! `os` is always there. `ldap` needs settings, in files of their own as secrets are mounted:
-//! * where their directory is there, they must be right, or the service does not start;
-//! * where it is not, a file `scheduler.queues` that wants `ldap` cannot be served either;
-//! * otherwise whoever comes later with a configuration that wants `ldap` has no user resolved, and
-//!   is told why with each application. A user without groups might get in where the user's groups
-//!   would be kept out, so there is nothing to fall back to.
+//! `os` is always available. `ldap` needs settings, in files of their own as secrets are mounted:
+//! * If their folder exists, they must be valid, or the service does not start.
+//! * If it is missing, the service does not start with a file `scheduler.queues` that uses `ldap`.
+//! * Otherwise a later configuration that uses `ldap` resolves no user, and each application is
+//!   rejected with the reason. There is no fallback, because a user without groups might get access
+//!   that the user's groups would deny.
 //!
-//! A build without the feature `ldap` is as one without settings; where they are there, it says in the
-//! log that it does not read them.
+//! A build without the feature `ldap` behaves as one without settings. If the folder exists, it
+//! logs that it does not read it.
 
 #[cfg(feature = "ldap")]
 mod ldap;
@@ -35,11 +34,11 @@ use self::ldap::{LdapResolver, LdapSettings};
 use self::os::OsResolver;
 use crate::settings::UserSettings;
 
-/// The type of the resolver that needs settings.
+/// Name of the resolver that needs settings.
 const LDAP: &str = "ldap";
 
-/// Lets the scheduler look users up as `settings` say; `queues` is the queue configuration that is
-/// there from the start. In a tokio runtime, on which a directory is spoken to.
+/// Registers the resolvers. `queues` is the queue configuration at the start. Call it in a tokio
+/// runtime, which runs the LDAP connections.
 pub fn apply(
     settings: &UserSettings,
     queues: &str,
@@ -52,7 +51,8 @@ pub fn apply(
         .user_group_resolver(LDAP, ldap))
 }
 
-/// Who looks users up by LDAP, as the files of `directory` say; `is_wanted` from the start or not.
+/// Makes the LDAP resolver from the files of `directory`. `is_wanted`: the queues use it from the
+/// start.
 #[cfg(feature = "ldap")]
 fn ldap_resolver(
     directory: &Path,
@@ -68,7 +68,7 @@ fn ldap_resolver(
     Ok(Arc::new(LdapResolver::new(settings, Handle::current())))
 }
 
-/// LDAP is wanted from the start, and this build has none.
+/// The queues use LDAP from the start, and this build has none.
 #[cfg(not(feature = "ldap"))]
 #[derive(Debug, thiserror::Error)]
 #[error("the queue configuration wants LDAP, and {WITHOUT_LDAP}")]
@@ -77,7 +77,7 @@ pub struct LdapSettingsError;
 #[cfg(not(feature = "ldap"))]
 const WITHOUT_LDAP: &str = "this program was built without it (feature `ldap`)";
 
-/// Whoever is to be looked up by LDAP cannot be.
+/// Makes a resolver that fails every lookup.
 #[cfg(not(feature = "ldap"))]
 fn ldap_resolver(
     directory: &Path,
@@ -93,7 +93,7 @@ fn ldap_resolver(
     Ok(Arc::new(Unavailable(format!("there is no LDAP: {WITHOUT_LDAP}"))))
 }
 
-/// A directory that cannot be looked at counts as there.
+/// Whether the folder exists. If that cannot be determined, it counts as existing.
 fn is_there(directory: &Path) -> bool {
     !directory.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -103,7 +103,7 @@ fn wants_ldap(queues: &str) -> bool {
     configuration.is_ok_and(|is| is.partitions.iter().any(|partition| partition.resolver == LDAP))
 }
 
-/// Says of everybody why nobody can be looked up.
+/// A resolver that fails every lookup with this reason.
 struct Unavailable(String);
 
 impl UserGroupResolver for Unavailable {

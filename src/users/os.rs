@@ -1,7 +1,7 @@
 //! Users and groups of the operating system (`usergroupresolver.type: os`).
 //!
-//! The system's database may be files or a service far away; its calls block. They are made on
-//! threads for that, and one that never returns keeps its thread.
+//! The system's database may be files or a remote service, and its calls block. They run on threads
+//! for blocking work, and a call that never returns keeps its thread.
 
 use std::ffi::CString;
 
@@ -9,7 +9,7 @@ use monoceros_actors::{Lookup, LookupError, UserGroupResolver};
 use nix::unistd::{Gid, Group, User, getgrouplist};
 use tokio::task::spawn_blocking;
 
-/// Looks users up in the system's database, which has no settings here.
+/// Looks users up in the system's database.
 pub(super) struct OsResolver;
 
 impl UserGroupResolver for OsResolver {
@@ -22,7 +22,7 @@ impl UserGroupResolver for OsResolver {
     }
 }
 
-/// The primary group, then all others of the user. A group that has no name goes by its number.
+/// Returns the primary group, then all others. A group without a name is given by its number.
 fn groups_of(user: &str) -> Result<Vec<String>, LookupError> {
     let failed = |error| LookupError::new(format!("the system cannot look the user up: {error}"));
     let unknown = || LookupError::new("the system has no such user");
@@ -54,7 +54,7 @@ mod tests {
         OsResolver.look_up(user).await
     }
 
-    /// What the command `id` says.
+    /// Returns the output of the command `id`.
     fn id(arguments: &[&str]) -> String {
         let output = Command::new("id").args(arguments).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()

@@ -1,12 +1,12 @@
 //! Groups from a directory that speaks LDAP (`usergroupresolver.type: ldap`).
 //!
-//! Each lookup has a connection of its own: bind, search, and away. What it finds is remembered by
-//! the scheduler, so there is no connection to be kept alive; and it is spoken on the service's own
-//! threads, not on the one that all resource managers share.
+//! Each lookup opens a connection, binds, searches and closes it. The scheduler caches the result,
+//! so no connection is kept open. Lookups run on the service's own threads, not on the thread that
+//! all resource managers share.
 //!
 //! # Invariants
-//! * Whatever the user's name is, it stays one value in the filter.
-//! * What the directory says of errors goes to the log only; whoever submits learns a number.
+//! * A user's name stays one value in the filter, whatever it contains.
+//! * Error texts of the directory are only logged. The submitter receives a result code.
 
 mod settings;
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub(crate) use self::settings::LdapSettings;
 pub use self::settings::LdapSettingsError;
 use self::settings::USER;
 
-/// Looks users up in the directory of its settings; each lookup is a task of `runtime`.
+/// Looks users up in a directory. Each lookup is a task of `runtime`.
 pub(super) struct LdapResolver {
     settings: Arc<LdapSettings>,
     runtime: Handle,
@@ -39,7 +39,7 @@ impl LdapResolver {
 impl UserGroupResolver for LdapResolver {
     fn look_up(&self, user: &str) -> Lookup {
         let (settings, user) = (Arc::clone(&self.settings), user.to_owned());
-        // Dropped with the lookup, and the task with it.
+        // Dropping the lookup drops the set, which cancels the task.
         let mut tasks = JoinSet::new();
         tasks.spawn_on(async move { groups_of(&settings, &user).await }, &self.runtime);
         Box::pin(async move {
@@ -51,7 +51,7 @@ impl UserGroupResolver for LdapResolver {
     }
 }
 
-/// A group named like the user, then those of the directory.
+/// Returns a group named like the user, then the groups of the directory.
 async fn groups_of(settings: &LdapSettings, user: &str) -> Result<Vec<String>, LookupError> {
     let mut groups = vec![user.to_owned()];
     match found(settings, user, &mut groups).await {
@@ -103,14 +103,14 @@ async fn found(
 fn url(settings: &LdapSettings) -> String {
     let scheme = if settings.ssl { "ldaps" } else { "ldap" };
     let LdapSettings { host, port, .. } = settings;
-    // An address of version 6, without the brackets that it needs here.
+    // An IPv6 address needs brackets here.
     if host.contains(':') && !host.starts_with('[') {
         return format!("{scheme}://[{host}]:{port}");
     }
     format!("{scheme}://{host}:{port}")
 }
 
-/// What to ask for: what was configured, and in any case the groups.
+/// Returns the attributes to search for: the configured ones and that of the groups.
 fn attributes(settings: &LdapSettings) -> Vec<&str> {
     let group = settings.group_attribute.as_str();
     let mut names: Vec<_> = settings.return_attributes.iter().map(String::as_str).collect();
@@ -120,7 +120,7 @@ fn attributes(settings: &LdapSettings) -> Vec<&str> {
     names
 }
 
-/// What the one who submits is told; the rest is for the operator.
+/// Logs the error, and returns the text for the submitter.
 fn failed(step: &'static str, error: &LdapError) -> String {
     warn!(step, %error, "LDAP lookup");
     match error {
@@ -130,28 +130,28 @@ fn failed(step: &'static str, error: &LdapError) -> String {
     }
 }
 
-/// The groups that an entry names by the attribute, in the directory's order.
+/// Returns the groups in an entry's attribute, in the directory's order.
 fn values(entry: SearchEntry, attribute: &str) -> Vec<String> {
     let is_it = |name: &str| name.eq_ignore_ascii_case(attribute);
     let texts = entry.attrs.into_iter().filter(|(name, _)| is_it(name));
     let mut groups: Vec<_> =
         texts.flat_map(|(_, values)| values).filter_map(|value| common_name(&value)).collect();
-    // Where one value is no text, all are taken for bytes.
+    // If one value is not UTF-8, the library returns all of them as bytes.
     let bytes = entry.bin_attrs.into_iter().filter(|(name, _)| is_it(name));
     let readable = bytes.flat_map(|(_, values)| values).filter_map(|v| String::from_utf8(v).ok());
     groups.extend(readable.filter_map(|value| common_name(&value)));
     groups
 }
 
-/// The value of the first part of a distinguished name, where that is a `CN`: of
-/// `CN=dev\, ops,OU=groups` it is `dev, ops` (RFC 4514).
+/// Returns the value of the first part of a distinguished name if it is a `CN`: `dev, ops` for
+/// `CN=dev\, ops,OU=groups` (RFC 4514).
 fn common_name(name: &str) -> Option<String> {
     let (attribute, rest) = name.split_once('=')?;
     if !attribute.trim().eq_ignore_ascii_case("CN") {
         return None;
     }
     let rest = rest.trim_start();
-    // What begins so is not text but its encoding.
+    // A value that begins with `#` is an encoding.
     if rest.starts_with('#') {
         return None;
     }

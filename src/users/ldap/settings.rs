@@ -1,11 +1,11 @@
-//! How to reach the directory: one file for each setting, as secrets are mounted.
+//! Settings of the directory: one file per setting, as secrets are mounted.
 //!
-//! One of the settings is a password, and orchestrators mount secrets as folders of files; the
-//! others come along, so that all of it is replaced in one go.
+//! One setting is a password, and orchestrators mount secrets as folders of files. The other
+//! settings are there too, so that all are replaced together.
 //!
 //! # Invariants
-//! * The password is neither logged nor shown: [`Password`] has no way to print what it holds.
-//! * What is said about a value never shows the value: it may be in the wrong file.
+//! * The password is neither logged nor shown: [`Password`] cannot be printed.
+//! * A message about a value never shows the value, since a password may be in the wrong file.
 
 use std::fmt;
 use std::io;
@@ -15,44 +15,44 @@ use tracing::warn;
 
 use crate::input;
 
-/// The keys without which there is nothing to be looked up.
+/// The keys without which a lookup is impossible.
 const REQUIRED: [&str; 8] =
     ["Host", "Port", "BaseDN", "Filter", "GroupAttr", "ReturnAttr", "BindUser", "BindPassword"];
-/// The place in a filter where the user's name goes.
+/// The placeholder for the user's name in a filter.
 pub(super) const USER: &str = "%s";
-/// The port of LDAP within TLS.
+/// The port of LDAP over TLS.
 const LDAPS: u16 = 636;
 
 /// The settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LdapSettingsError {
-    /// The directory of the files cannot be read.
+    /// The folder cannot be read.
     #[error("cannot read the LDAP settings in `{directory}`: {reason}")]
     Unreadable {
-        /// The folder in which they should be.
+        /// The folder.
         directory: String,
-        /// What the system says.
+        /// Error of the system.
         reason: io::Error,
     },
-    /// There are no files, or others.
+    /// The folder has no files with known names.
     #[error("there are no LDAP settings in `{0}`")]
     None(String),
     /// Some files are missing.
     #[error("LDAP settings in `{directory}`: {} missing", list(.keys))]
     Missing {
-        /// The folder in which they should be.
+        /// The folder.
         directory: String,
-        /// Their names.
+        /// The missing keys.
         keys: Vec<&'static str>,
     },
 }
 
-/// A text that nobody should read.
+/// A password, which is never printed.
 #[derive(Clone)]
 pub(super) struct Password(String);
 
 impl Password {
-    /// The password for the directory itself.
+    /// Returns the password, for the directory only.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -69,13 +69,13 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Where the directory is, how the service proves who it is, and what a search asks for.
+/// Address of the directory, credentials of the service, and search parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct LdapSettings {
     /// Name or address, without a port.
     pub(super) host: String,
     pub(super) port: u16,
-    /// Below this entry users are searched.
+    /// The entry below which users are searched.
     pub(super) base_dn: String,
     /// The filter of a search, with [`USER`] in it.
     pub(super) filter: String,
@@ -85,14 +85,14 @@ pub(crate) struct LdapSettings {
     pub(super) return_attributes: Vec<String>,
     pub(super) bind_user: String,
     pub(super) bind_password: Password,
-    /// Whether TLS is taken from whoever answers.
+    /// Whether TLS certificates are not verified.
     pub(super) insecure: bool,
-    /// Whether TLS is spoken from the start.
+    /// Whether the connection begins with TLS.
     pub(super) ssl: bool,
 }
 
 impl Default for LdapSettings {
-    /// What stands in for values that cannot be used.
+    /// Values for settings that cannot be used.
     fn default() -> Self {
         Self {
             host: "localhost".to_owned(),
@@ -110,7 +110,7 @@ impl Default for LdapSettings {
 }
 
 impl LdapSettings {
-    /// Reads the files of a directory, once. What cannot be used is told in the log and left out.
+    /// Reads the files of a folder once. Unusable values are logged and replaced by defaults.
     pub(crate) fn load(directory: &Path) -> Result<Self, LdapSettingsError> {
         let (settings, warnings) = Self::read(directory)?;
         for warning in warnings.into_iter().chain(settings.doubts()) {
@@ -129,7 +129,7 @@ impl LdapSettings {
         for entry in directory.read_dir().map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
             let key = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // A mounted volume keeps what the links lead to under such names.
+            // A mounted volume keeps the targets of its links under such names.
             if key.starts_with("..") || path.is_dir() {
                 continue;
             }
@@ -193,7 +193,7 @@ impl LdapSettings {
         Ok(())
     }
 
-    /// Warns of values that can be used and probably do not mean what their author thinks.
+    /// Returns warnings about values that are valid but probably mistakes.
     fn doubts(&self) -> Vec<String> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
         let is_attribute = |name: &String| {
@@ -219,7 +219,7 @@ impl LdapSettings {
 
 enum Unusable {
     Key,
-    /// What it should be.
+    /// The expected form.
     Value(&'static str),
 }
 
@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory with files, gone at the end.
+    /// A temporary folder of files, removed when dropped.
     struct Mounted(PathBuf);
 
     impl Mounted {

@@ -1,4 +1,4 @@
-//! Lookups against a directory in this process, which answers as each test says.
+//! Lookups in a directory within the test process.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -21,19 +21,19 @@ use tokio_util::codec::Framed;
 
 use super::*;
 
-/// How the directory answers.
+/// Behaviour of the directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
     Plainly,
     WithinTls,
-    /// With what is no LDAP, and no more.
+    /// Sends something that is not LDAP, and closes.
     Garbage,
-    /// With another result than success, after the entries.
+    /// Ends the entries with a result other than success.
     Incompletely,
 }
 
-/// A directory on a port of its own, which takes the password `s3cret`. Of each search it notes
-/// base, filter and attributes, and returns an entry with these values of `MEMBEROF` and `cn`.
+/// A directory on a port of its own with the password `s3cret`. It records base, filter and
+/// attributes of each search, and returns an entry with these values of `MEMBEROF` and `cn`.
 struct Directory {
     port: u16,
     searched: Arc<Mutex<Vec<String>>>,
@@ -139,7 +139,7 @@ fn result(code: LdapResultCode, message: &str) -> LdapResult {
     LdapResult { code, matcheddn, message, referral: Vec::new() }
 }
 
-/// The values that a filter compares with, as they are.
+/// Returns the comparisons of a filter, unescaped.
 fn equalities(filter: &LdapFilter) -> Vec<String> {
     match filter {
         LdapFilter::And(parts) => parts.iter().flat_map(equalities).collect(),
@@ -274,7 +274,7 @@ async fn a_lookup_that_is_given_up_leaves_no_connection() {
     let ((), given_up) = tokio::join!(
         async {
             let (mut stream, _) = listener.accept().await.unwrap();
-            // Ends when the other end does.
+            // Ends when the peer closes.
             stream.read_to_end(&mut Vec::new()).await.unwrap();
         },
         timeout(Duration::from_millis(50), lookup),
