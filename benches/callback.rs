@@ -1,8 +1,8 @@
-//! What remote predicates cost: one shim on loopback that answers at once.
+//! Cost of remote predicates: one shim on loopback that answers at once.
 //!
-//! `cargo bench --bench callback`, or with some of `trip`, `rate`, `scope`, `stalled` behind `--`. The
-//! service is the `monoceros` binary in a process of its own; RM and shim are here, on connections of
-//! their own. A round trip is from an ask to its allocation.
+//! `cargo bench --bench callback`, or with some of `trip`, `rate`, `scope`, `stalled` after `--`.
+//! The service is the `monoceros` binary in its own process. RM and shim run here, on separate
+//! connections. A round trip is from an ask to its allocation.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 #![allow(
@@ -33,58 +33,57 @@ use crate::aims::at_least;
 use service::{Service, resource};
 
 const NODES: usize = 1_000;
-/// Asks of one measurement of the rate, in messages of [`BATCH`].
+/// Asks of a rate measurement, in messages of [`BATCH`].
 const ASKS: usize = 30_000;
 const BATCH: usize = 1_000;
-/// Asks of one measurement of round trips.
+/// Asks of a measurement of round trips.
 const TRIPS: usize = 3_000;
 const IN_FLIGHT: [usize; 4] = [1, 8, 64, 512];
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
 
-/// The topic of all containers, and that of those whose rules concern others.
+/// The topic of all containers, and that of containers whose rules concern others.
 const ALL: u64 = 1;
 const RULES: u64 = 2;
 
-/// Runs of each line of the table of scopes, of which the median is shown.
+/// Runs of each line of the table of scopes, which shows the median.
 const RUNS: usize = 5;
-/// Asks of one run of a line whose placements settle one after another.
+/// Asks of a run whose placements settle one after another.
 const FEW_ASKS: usize = 6_000;
 
-/// How the RM is asked.
+/// How predicates are called.
 #[derive(Clone, Copy)]
 enum Asked {
-    /// Not at all.
+    /// Never.
     Never,
-    /// At most so many placements at once, by a shim of this kind.
+    /// For at most this many placements at a time, by a shim of this kind.
     Remote { in_flight: usize, kind: Kind },
 }
 
-/// What a shim keeps of the cluster, and what it says of its answers.
+/// A shim's view of the cluster, and the scopes of its answers.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// It keeps no view, so that its answers depend on everything.
+    /// It keeps no view, so its answers depend on everything.
     Blind,
     /// It assumes requests with its answers.
     Assumes,
-    /// It confirms what it is told to assume, and assumes nothing by itself; its answers depend on
-    /// this much.
+    /// It only assumes requests when notified, and confirms them. Its answers have this scope.
     Confirms(cb::Scope),
-    /// The same with answers that depend on the topology, of which it says how: containers without
-    /// rules of their own affect only those with rules, but for every so many-th, which may not run
-    /// beside any other.
+    /// The same with answers that depend on the topology, and state how: containers without rules
+    /// affect only those with rules, except every n-th, which must be alone in its domain.
     SaysElsewhere { one_in: usize },
-    /// The same where each container has to keep clear of those of its own group, of so many groups.
+    /// The same where each container keeps apart from those of its own group, with this many
+    /// groups.
     Groups { groups: u64 },
 }
 
 impl Kind {
-    /// Whether it assumes nothing by itself and confirms what it is told.
+    /// Whether it only assumes requests when notified, and confirms them.
     fn confirms(self) -> bool {
         !matches!(self, Kind::Blind | Kind::Assumes)
     }
 
-    /// What its answer about this request says of its scope.
+    /// Returns the scopes of its answer about this request.
     fn scope(self, key: &str) -> (cb::Scope, Option<cb::Elsewhere>) {
         let number: u64 = key.parse().unwrap();
         let (depends_on, affects) = match self {
@@ -174,23 +173,23 @@ impl Rm {
         Self { id, requests, answers, _shim: shim }
     }
 
-    /// Asks for these many, in messages of at most [`BATCH`].
+    /// Sends these asks, in messages of at most [`BATCH`].
     async fn ask(&self, numbers: std::ops::Range<usize>) {
         ask(&self.requests, self.id, numbers).await;
     }
 
-    /// The next allocations, each by the number of its ask.
+    /// Receives the next allocations, each by the number of its ask.
     async fn placed(&mut self) -> Vec<usize> {
         let response = self.answers.message().await.unwrap().unwrap();
         response.new.iter().map(|new| new.allocation_key.parse().unwrap()).collect()
     }
 
-    /// Allocations per second with everything asked for at once.
+    /// Measures allocations per second with all asks sent at once.
     async fn rate(&mut self) -> f64 {
         self.rate_of(ASKS).await
     }
 
-    /// The same with so many asks.
+    /// The same with this many asks.
     async fn rate_of(&mut self, asks: usize) -> f64 {
         let start = Instant::now();
         let (requests, id) = (self.requests.clone(), self.id);
@@ -202,7 +201,7 @@ impl Rm {
         asks as f64 / start.elapsed().as_secs_f64()
     }
 
-    /// Round trips of asks that come one after the other.
+    /// Measures round trips of asks sent one after another.
     async fn trips(&mut self, from: usize) -> Vec<Duration> {
         let mut trips = Vec::with_capacity(TRIPS);
         for number in from..from + TRIPS {
@@ -214,9 +213,9 @@ impl Rm {
         trips
     }
 
-    /// Round trips of asks that come at this rate, whether or not those before are placed.
+    /// Measures round trips of asks sent at this rate, whether or not earlier ones are placed.
     async fn trips_at(&mut self, rate: f64) -> Vec<Duration> {
-        // One tick per millisecond: a timer is not finer.
+        // One tick per millisecond, because timers are not finer.
         let per_tick = ((rate / 1_000.0).round() as usize).max(1);
         let (requests, id) = (self.requests.clone(), self.id);
         let (asked, mut begun) = mpsc::unbounded_channel();
@@ -224,7 +223,7 @@ impl Rm {
             let mut ticks = interval(Duration::from_millis(1));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
             for from in (0..ASKS).step_by(per_tick) {
-                // From when it was due: being late with asking is part of the wait.
+                // Measured from its due time, so that a late send counts as waiting.
                 let due = ticks.tick().await;
                 asked.send((from..from + per_tick, due)).unwrap();
                 ask(&requests, id, from..from + per_tick).await;
@@ -268,7 +267,7 @@ async fn ask(
     }
 }
 
-/// A shim for which every node passes; or one that reads questions and answers none.
+/// A shim that passes every node, or one that reads questions and answers none.
 async fn attach(
     service: &Service,
     id: &str,
@@ -337,7 +336,7 @@ fn all_pass(batch: &cb::PredicateBatch, cache_seq: u64, kind: Kind) -> cb::Predi
     }
 }
 
-/// The time that this share of all takes at most, in microseconds.
+/// Returns a percentile in microseconds.
 fn percentile(trips: &mut [Duration], share: f64) -> u128 {
     trips.sort_unstable();
     trips[((trips.len() - 1) as f64 * share).round() as usize].as_micros()
@@ -373,7 +372,7 @@ async fn rates() {
     }
 }
 
-/// What answers depend on, with 64 placements in flight.
+/// Compares the scopes of answers, with 64 placements in flight.
 async fn scopes() {
     println!("| shim | allocations/s, median (best) | aim |\n|---|---|---|");
     for (name, kind, asks) in [

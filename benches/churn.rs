@@ -1,16 +1,16 @@
-//! Gangs that start and end all the time: whether latency and memory stay as they are.
+//! Gangs that start and end all the time: stability of latency and memory.
 //!
-//! `cargo bench --bench churn -- [SECONDS]` starts 10,000 members per second in gangs of 20, and ends
-//! as many, for some seconds (20 unless told; a long run is 600). Half of the gangs are declared, and
-//! their members ask right after the application; the others ask for placeholders first. Each gang
-//! lives for half a second after its last member was allocated; then its members are released and its
-//! application is removed. In process, on 1,000 nodes, of which the gangs take about a half.
+//! `cargo bench --bench churn -- [SECONDS]` starts 10,000 members per second in gangs of 20, and
+//! ends as many, for some seconds (default 20; a long run is 600). Half of the gangs are declared,
+//! and their members ask right after the application. The others ask for placeholders first. Each
+//! gang lives for half a second after its last member was allocated. Then its members are released
+//! and its application is removed. In process, on 1,000 nodes, of which the gangs use about a half.
 //!
-//! Printed is, for each third of the time, how long it took from the submission of a gang to the
-//! allocation of its last member, the processor time, and the memory in use when the third ended.
-//! What a scheduler keeps of applications that are over is bounded at 1,000 here, instead of 10,000,
-//! and the five seconds before the first third are not counted: by then everything that is kept is
-//! full. See docs/performance.md for the figures.
+//! For each third of the time it prints the time from the submission of a gang to the allocation of
+//! its last member, the CPU time, and the memory in use at the end of the third. The scheduler
+//! keeps at most 1,000 ended applications here, instead of 10,000, and the five seconds before the
+//! first third are not counted: by then all bounded collections are full. See docs/performance.md
+//! for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
@@ -42,17 +42,18 @@ const GROUP: &str = "workers";
 const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
                       queues:\n    - {name: jobs, properties: {application.sort.policy: fifo}}\n";
 
-/// What the resource manager has to do next.
+/// The next action of the resource manager.
 enum Next {
-    /// The placeholders of this gang are there: its members ask.
+    /// The placeholders of this gang are allocated: its members ask.
     Ask(usize),
-    /// All members of this gang are there since then; the gang was submitted so long before.
+    /// All members of this gang have been allocated since then. The gang was submitted this long
+    /// before.
     Runs(usize, Instant, Duration),
-    /// The scheduler waits for these to be confirmed.
+    /// The scheduler waits for confirmation of these releases.
     Confirm(Vec<si::AllocationRelease>),
 }
 
-/// A gang whose members are not all there.
+/// A gang whose members are not all allocated.
 struct Gang {
     submitted: Instant,
     placeholders_missing: usize,
@@ -102,8 +103,8 @@ impl ResourceManagerCallback for ChurnShim {
     }
 }
 
-/// How often a time was in which range: each is a twentieth longer than the one before, so that the
-/// memory of this does not grow.
+/// Counts of times by range. Each range is a twentieth longer than the previous one, so the memory
+/// does not grow.
 struct Histogram {
     counts: Vec<u64>,
     most: Duration,
@@ -128,7 +129,7 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// In milliseconds, the upper end of its range.
+    /// Returns the upper end of the range, in milliseconds.
     fn at(&self, share: f64) -> f64 {
         let wanted = (self.count() as f64 * share).ceil() as u64;
         let mut so_far = 0;
@@ -147,7 +148,7 @@ struct Churn {
     scheduler: SchedulerHandle,
     shim: Arc<ChurnShim>,
     submitted: usize,
-    /// Gangs that run, since when.
+    /// Running gangs, with their start.
     running: VecDeque<(usize, Instant)>,
     /// Applications whose members were released in the last tick.
     over: Vec<usize>,
@@ -190,7 +191,7 @@ impl Churn {
         }
     }
 
-    /// Gangs start, and those that have run for long enough end.
+    /// Starts gangs, and ends those that have run for long enough.
     async fn tick(&mut self) {
         let now = Instant::now();
         let remove = std::mem::take(&mut self.over).into_iter().map(|number| {
@@ -308,10 +309,10 @@ fn asks(number: usize, placeholder: bool) -> impl Iterator<Item = si::Allocation
     })
 }
 
-/// Lets gangs come and go until then.
+/// Starts and ends gangs until then.
 async fn churn(churn: &mut Churn, next: &mut mpsc::UnboundedReceiver<Next>, until: Instant) {
     let mut ticks = tokio::time::interval(TICK);
-    // A tick that was missed is made up for: the rate is what is given.
+    // A missed tick is made up for, so that the rate is constant.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     while Instant::now() < until {
         tokio::select! {

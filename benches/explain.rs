@@ -1,9 +1,9 @@
-//! How long an answer takes to why requests wait, while nothing else happens and while the scheduler
-//! decides at full rate; and what asking costs those decisions.
+//! Latency of explanations, at rest and while the scheduler decides at full rate, and their cost to
+//! those decisions.
 //!
-//! `cargo bench --bench explain`: 10,000 nodes, 1,000 applications in 100 leaves, a million requests
-//! of five sizes that no node is large enough for. Whoever asks has a thread of its own, since the
-//! thread that makes the load is busy with that. See docs/performance.md for the figures.
+//! `cargo bench --bench explain`: 10,000 nodes, 1,000 applications in 100 leaves, a million
+//! requests of five sizes that fit no node. The client has its own thread, since the thread that
+//! makes the load is busy. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
@@ -30,11 +30,11 @@ const NODES: usize = 10_000;
 const APPLICATIONS: usize = 1_000;
 const PARKED: usize = 1_000_000;
 const SIZES: usize = 5;
-/// Requests of a round that are placed, and released when all are.
+/// Requests of a round, which are released when all are placed.
 const ROUND: usize = 100_000;
 const ROUNDS: usize = 20;
 
-/// Somebody who asks, one application after the other, until told to stop.
+/// Requests explanations, one application after another, until stopped.
 struct Asker {
     stops: Arc<AtomicBool>,
     thread: JoinHandle<Vec<f64>>,
@@ -81,7 +81,7 @@ fn row(name: &str, taken: &[f64], rate: Option<f64>) {
     println!("| {name} | {} | {p50} | {p99} | {aim} | {rate} |", taken.len());
 }
 
-/// Places and releases a round of small requests again and again; allocations per second.
+/// Places and releases rounds of small requests. Returns allocations per second.
 async fn load(shim: &Shim, prefix: &str) -> f64 {
     let start = Instant::now();
     for round in 0..ROUNDS {

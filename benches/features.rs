@@ -1,7 +1,8 @@
-//! What a feature costs, each beside the same asks without it: events, decisions that are kept, predicates that
-//! are answered later, requests that keep apart, and gangs with a topology.
+//! Cost of features, each compared with the same asks without it: events, recorded decisions,
+//! asynchronous predicates, anti-affinity, and gangs with a topology.
 //!
-//! `cargo bench --bench features -- [FILTER]` prints a table of each. See docs/performance.md for the figures.
+//! `cargo bench --bench features -- [FILTER]` prints a table for each. See docs/performance.md for
+//! the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
@@ -21,14 +22,14 @@ use crate::runs::{figures, in_turns, run};
 use crate::shapes::{KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_u};
 use crate::shim::{Shim, ask_requests, cpu_time, median, resource};
 
-/// So few decisions that memory for them has been touched before long, as it has after a while.
+/// Few decisions, so that their memory is soon in use, as it is in a long run.
 const FEW: usize = 256;
 
-/// Pairs of runs, for what costs little.
+/// Pairs of runs, for small costs.
 const PAIRS: usize = 31;
 
-/// Predicates that are answered later, by an RM in this process that needs no time for it: what
-/// waiting for answers costs, without the wire.
+/// Predicates answered asynchronously, by an RM in this process that takes no time: the cost of
+/// waiting for answers, without the network.
 async fn remote_predicates() {
     println!(
         "\n| remote predicates | own threads: CPU µs each | allocations/s | one thread: CPU µs each | allocations/s | aim |"
@@ -40,7 +41,7 @@ async fn remote_predicates() {
             let shape = Shape { in_flight, ..base.clone() };
             let own = figures(&shape, Threads::PerPartition).await;
             let one = figures(&shape, Threads::One).await;
-            // The default, with which an RM that answers in time should not be what limits.
+            // The default, which should not limit an RM that answers in time.
             let aim = if in_flight == Some(64) { 100_000.0 } else { 0.0 };
             let columns = [own, one].map(|it| it.columns_beside(aim, f64::INFINITY));
             let aim = if aim > 0.0 { "100,000" } else { "–" };
@@ -49,8 +50,8 @@ async fn remote_predicates() {
     }
 }
 
-/// Rows of what costs little: pairs of runs, one without and one with, in turns, since the machine is never as
-/// quiet as what is measured is small. `aim` is in percent.
+/// Prints the row of a small cost: pairs of runs, without and with the feature, in turns, because
+/// the noise of the machine exceeds the difference. `aim` is in percent.
 async fn pairs(name: &str, (without, with): (&Shape, &Shape), aim: f64) {
     for (how, threads) in [("one", Threads::One), ("own", Threads::PerPartition)] {
         let (mut nones, mut somes, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -70,7 +71,7 @@ async fn pairs(name: &str, (without, with): (&Shape, &Shape), aim: f64) {
     }
 }
 
-/// What it costs to keep decisions.
+/// Measures the cost of recording decisions.
 async fn decisions() {
     println!(
         "\n| decisions kept | threads | CPU µs without | with | more, of the pairs, % | aim |"
@@ -86,7 +87,7 @@ async fn decisions() {
     }
 }
 
-/// What it costs to make events, to keep them and to tell of them.
+/// Measures the cost of recording events, and of sending them.
 async fn events() {
     println!("\n| events | threads | CPU µs without | with | more, of the pairs, % | aim |");
     println!("|---|---|---|---|---|---|");
@@ -96,8 +97,8 @@ async fn events() {
     }
 }
 
-/// Ten thousand asks that keep apart on as many nodes, each beside the same asks without a constraint.
-/// With bin packing the nodes that are excluded are those that a search comes to first.
+/// Ten thousand asks with anti-affinity on as many nodes, compared with the same asks without a
+/// constraint. With bin packing, a search comes to the excluded nodes first.
 async fn keep_apart() {
     println!(
         "\n| 10,000 asks over 10,000 nodes | CPU µs each | allocations/s, median (best) | of that without | aim |"
@@ -117,7 +118,7 @@ async fn keep_apart() {
     }
 }
 
-/// One run of asks of which so many may be on a node; 0: any number, and there is no constraint.
+/// Runs asks of which at most this many may be on a node. 0 means no constraint.
 async fn run_apart(policy: &str, max_cardinality: i32) -> (f64, f64) {
     let shim = Shim::start(&queues(policy, "{name: a}"), Threads::PerPartition).await;
     shim.nodes(10_000, &[("memory", 50), ("vcore", 5)]).await;
@@ -180,7 +181,7 @@ async fn racks() {
     }
 }
 
-/// One run from the first request of a gang to the last allocation.
+/// Measures a run from the first request of a gang to the last allocation.
 async fn run_racks(policy: &str, required: &str, preferred: &[&str]) -> (f64, f64) {
     let shim = Shim::start(&queues(policy, "{name: a}"), Threads::PerPartition).await;
     for rack in 0..200 {
@@ -207,7 +208,7 @@ async fn run_racks(policy: &str, required: &str, preferred: &[&str]) -> (f64, f6
         application_id: format!("app-{number:06}"),
         queue_name: "root.a".into(),
         ugi: Some(si::UserGroupInformation { user: "bench".into(), groups: vec![] }),
-        // No size: the gang is decided when its requests are there.
+        // No size: the gang is decided when its requests have arrived.
         task_groups: vec![si::TaskGroup {
             name: "w".into(),
             min_members: 8,

@@ -1,22 +1,25 @@
-//! Writes the figures of docs/performance.md anew: `cargo bench --bench figures` runs every benchmark that
-//! is named there, but for the few that take long, and puts its tables where they are; `-- NAME` only those
-//! of one benchmark, however long it takes, or `-- NAME ARGUMENTS` one table. What was changed is seen in
-//! the working tree, and is for whoever measured to look at.
+//! Updates the figures in docs/performance.md: `cargo bench --bench figures` runs every benchmark
+//! that the page names, except a few long ones, and writes their tables. `-- NAME` runs one
+//! benchmark, however long it takes, and `-- NAME ARGUMENTS` updates one table. The changes are
+//! left in the working tree for review.
 //!
 //! # How the document names them
-//! A table stands between two comments: `<!-- figures: scheduling lone -->`, which is the benchmark with
-//! its arguments, and `<!-- end of figures -->`. `<!-- figures: machine -->` is the line that says what was
-//! measured on, and when. Lines of a benchmark that are no rows of a table are not taken over.
 //!
-//! Below a table stands when it was measured and at which commit, how much of the machine somebody else had
-//! meanwhile, and how long the same walk through memory took before and after: figures that were taken beside
-//! other work, or while the machine was slow by itself, should be known by it. Before the first
-//! benchmark runs memory is touched: the host of a virtual machine has to find what its guest has never used,
-//! at some 8 µs a page.
+//! A table stands between two comments: `<!-- figures: scheduling lone -->`, which has the
+//! benchmark with its arguments, and `<!-- end of figures -->`. `<!-- figures: machine -->` is the
+//! line with the machine and the date. Other lines than rows of a table are not copied.
+//!
+//! Below a table are its time and commit, the share of the machine that other processes used
+//! meanwhile, and the duration of a fixed walk through memory before and after. They show figures
+//! that were taken beside other work, or while the machine was slow. Memory is touched before the
+//! first benchmark, because the host of a virtual machine has to map unused pages, at some 8 µs a
+//! page.
 //!
 //! # When things go wrong
-//! A table whose benchmark fails stays as it was, the others are written; at the end the failure is told.
-//! Each table is written as soon as it is there, into the document as it is then.
+//!
+//! If a benchmark fails, its table stays unchanged, the others are written, and the failure is
+//! reported at the end. Each table is written as soon as it is complete, into the document as it is
+//! then.
 
 #![allow(clippy::print_stdout, missing_docs, reason = "a program for people")]
 
@@ -33,21 +36,21 @@ const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end of figures -->";
 const MACHINE: &str = "machine";
 
-/// What takes minutes for one table, and is run where it is named.
+/// Benchmarks that take minutes for one table, and are run only if named.
 const LONG: [&str; 3] = ["churn", "preemption in vain", "soak"];
 
-/// What the marks of a document name, in their order.
+/// Returns the marks of a document, in order.
 fn marks(document: &str) -> Vec<String> {
     let behind = document.split(BEGIN).skip(1);
     behind.filter_map(|text| Some(text.split_once(" -->")?.0.to_owned())).collect()
 }
 
-/// Whether a mark names this benchmark, perhaps with more arguments.
+/// Whether a mark has this benchmark, perhaps with more arguments.
 fn names(mark: &str, wanted: &str) -> bool {
     mark.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
-/// The marks whose figures are to be written.
+/// Returns the marks to update.
 fn chosen(document: &str, wanted: &str) -> Result<Vec<String>, String> {
     let mut marks = marks(document);
     if wanted.is_empty() {
@@ -62,7 +65,7 @@ fn cargo() -> Command {
     Command::new(env::var("CARGO").unwrap_or("cargo".to_owned()))
 }
 
-/// Builds what these marks name, so that nothing is built while something is measured.
+/// Builds the benchmarks of these marks, so that nothing is built during a measurement.
 fn build(marks: &[String]) -> Result<(), String> {
     let named = marks.iter().filter(|mark| *mark != MACHINE);
     let benches: BTreeSet<&str> = named.filter_map(|mark| mark.split(' ').next()).collect();
@@ -79,7 +82,7 @@ fn build(marks: &[String]) -> Result<(), String> {
     }
 }
 
-/// The rows that a benchmark with its arguments prints, and beside what.
+/// Returns the rows that a benchmark prints, and the load of the machine.
 fn measured(mark: &str) -> Result<String, String> {
     if mark == MACHINE {
         return machine();
@@ -97,7 +100,7 @@ fn measured(mark: &str) -> Result<String, String> {
         return Err(format!("`{mark}` failed: {said}"));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    // Between two tables there is an empty line.
+    // An empty line separates two tables.
     let rows: Vec<&str> =
         text.lines().filter(|line| line.starts_with('|') || line.is_empty()).collect();
     let rows = rows.join("\n");
@@ -117,7 +120,7 @@ fn measured(mark: &str) -> Result<String, String> {
     }
 }
 
-/// Touches as much memory as most benchmarks use, or half of what is free where that is less.
+/// Touches as much memory as most benchmarks use, or half of the free memory if that is less.
 fn touch_memory() {
     const MOST: usize = 4 << 30;
     let free = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -127,8 +130,8 @@ fn touch_memory() {
     std::hint::black_box(vec![1_u8; half.min(MOST)]);
 }
 
-/// How long the same walk takes each time: some million steps through 32 MiB, each to where the one before
-/// says. Beside it a figure shows whether the machine was quick or slow.
+/// Measures a fixed walk: some million dependent steps through 32 MiB. Its duration shows whether
+/// the machine was fast or slow.
 fn walk() -> Duration {
     const PLACES: usize = 1 << 22;
     let mut memory: Vec<usize> = vec![1; PLACES];
@@ -141,12 +144,12 @@ fn walk() -> Duration {
     start.elapsed()
 }
 
-/// Whether the compiler knows what runs often (`deploy/build/profile-guided.sh`).
+/// Whether this build is profile-guided (`deploy/build/profile-guided.sh`).
 fn is_guided() -> bool {
     env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| flags.contains("-Cprofile-use="))
 }
 
-/// What was measured: the commit, and whether something was changed since. None outside of a repository.
+/// Returns the commit, and whether the tree was changed since. `None` outside a repository.
 fn commit() -> Option<String> {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok()?;
@@ -158,9 +161,9 @@ fn commit() -> Option<String> {
     Some(if changed.is_empty() { commit } else { format!("{commit} and changes") })
 }
 
-/// How long all cores were busy so far, and how long with what this program ran.
+/// CPU time of all cores so far, and that of this program's children.
 struct Busy {
-    /// The time of one core.
+    /// In core time.
     passed: Duration,
     all: Duration,
     ours: Duration,
@@ -175,8 +178,8 @@ impl Busy {
         let ticks = ticks.map_err(|error| format!("/proc/stat: {error}"))?;
         // In hundredths of a second.
         let time = |ticks: u64| Duration::from_millis(10 * ticks);
-        // Of user, nice, system, idle, waiting for a disk, two kinds of interrupts, and what the machine
-        // itself was kept from; guests are among the first.
+        // User, nice, system, idle, waiting for a disk, two kinds of interrupts, and steal time.
+        // Guest time is part of the first two.
         let [user, nice, system, idle, waiting, irq, softirq, steal, ..] = ticks[..] else {
             return Err("/proc/stat has no times".to_owned());
         };
@@ -189,9 +192,9 @@ impl Busy {
         Ok(Self { passed, all, ours })
     }
 
-    /// How many cores others had since then.
+    /// Returns the number of cores that other processes used since then.
     fn others_since(&self, before: &Self) -> f64 {
-        // The system's times do not go back.
+        // The system's times do not decrease.
         let since = |now: Duration, before: Duration| now.saturating_sub(before);
         let ours = since(self.ours, before.ours);
         let others = since(self.all, before.all).saturating_sub(ours);
@@ -203,7 +206,7 @@ fn read(path: &str) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
 }
 
-/// The day.
+/// Returns the date.
 fn today() -> Result<String, String> {
     #[expect(clippy::disallowed_methods, reason = "when people measured")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
@@ -211,7 +214,7 @@ fn today() -> Result<String, String> {
     Ok(now.split('T').next().unwrap_or_default().to_owned())
 }
 
-/// What it is measured on, and when.
+/// Returns the line with the machine and the date.
 fn machine() -> Result<String, String> {
     let cpus = read("/proc/cpuinfo")?;
     let models: Vec<&str> = cpus
@@ -224,7 +227,7 @@ fn machine() -> Result<String, String> {
     Ok(format!("Measured on {}: {model}, {n_cores} cores.", today()?))
 }
 
-/// The document with what was measured in place of what stands between this mark and its end.
+/// Returns the document with the text between this mark and its end replaced.
 fn renewed(document: &str, mark: &str, figures: &str) -> Result<String, String> {
     let begin = format!("{BEGIN}{mark} -->\n");
     let (before, old) = document.split_once(&begin).ok_or(format!("`{mark}` has gone"))?;
@@ -236,7 +239,7 @@ fn write_figures(path: &Path, mark: &str) -> Result<(), String> {
     println!("{mark}");
     let figures = measured(mark)?;
     println!("{figures}\n");
-    // Somebody may have written meanwhile.
+    // It may have been edited meanwhile.
     let document = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let renewed = renewed(&document, mark, &figures)?;
     fs::write(path, renewed).map_err(|error| error.to_string())

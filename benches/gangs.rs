@@ -1,16 +1,16 @@
-//! What a gang costs: the same members as ordinary requests, by way of placeholders, and declared
-//! with their application.
+//! Cost of gangs: the same members as ordinary requests, with placeholders, and declared with their
+//! application.
 //!
-//! `cargo bench --bench gangs -- [FILTER]` prints a table of gangs 500 × 20, 20 × 500 and 1 × 10,000
-//! on 1,000 nodes: each way to get the members allocated, in wall and CPU time, and how many members
-//! per second that is of the rate without gangs. FILTER is a part of the name of a way, which is then
-//! run alone. The ways take turns, so that whatever else the machine does falls on all of them.
+//! `cargo bench --bench gangs -- [FILTER]` prints a table of gangs 500 × 20, 20 × 500 and 1 ×
+//! 10,000 on 1,000 nodes: for each way to allocate the members, wall and CPU time, and the rate as
+//! a share of that without gangs. FILTER is a part of the name of a way, which then runs alone. The
+//! ways take turns, so that other work of the machine affects all of them.
 //!
-//! Timed is everything from the first request to the last member that was told to be allocated, in
-//! process, with a resource manager that confirms at once. Applications are there before. Two ways
-//! differ in that: where *all requests come first* nothing is decided before they are there, so that
-//! taking in and deciding do not overlap; where *places are held first* the time begins with the
-//! search for them. See docs/performance.md for the figures.
+//! The time is from the first request to the notification of the last member's allocation, in
+//! process, with a resource manager that confirms at once. Applications exist before. Two ways
+//! differ: where *all requests come first* nothing is decided before they have arrived, so that
+//! receiving and deciding do not overlap, and where *places are held first* the time begins with
+//! the search for places. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -37,20 +37,20 @@ const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n 
 const GROUP: &str = "workers";
 const MEMBER: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 
-/// How members come to be allocated.
+/// How the members are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Ordinary requests.
+    /// As ordinary requests.
     Alone,
-    /// Ordinary requests, decided when all of them are there.
+    /// As ordinary requests, decided when all have arrived.
     AloneAtOnce,
-    /// A placeholder each, and then the member that takes its place.
+    /// With a placeholder each, which the member replaces.
     Placeholders,
-    /// A declared gang of members of any size: it is decided when the last of them asks.
+    /// As a declared gang of members without a size, decided when the last of them asks.
     Declared,
-    /// A declared gang of members with a size, decided when all of them have asked.
+    /// As a declared gang of members with a size, decided when all of them have asked.
     DeclaredAtOnce,
-    /// A declared gang that is decided before any member asks.
+    /// As a declared gang that is decided before any member asks.
     HeldFirst,
 }
 
@@ -75,7 +75,7 @@ impl Way {
         }
     }
 
-    /// How much of the rate without gangs it should have at least, and that in words.
+    /// Returns the target as a share of the rate without gangs, and its text.
     fn aim(self) -> (f64, &'static str) {
         match self {
             Self::Declared | Self::DeclaredAtOnce | Self::HeldFirst => (0.9, "≥ 0.9"),
@@ -83,7 +83,7 @@ impl Way {
         }
     }
 
-    /// What the reference scheduler does of it per second, where that was measured.
+    /// Returns the reference scheduler's rate per second, if it was measured.
     fn reference(self, shape: (usize, usize)) -> &'static str {
         match (self, shape) {
             (Self::Alone, (500, 20)) => "6,335",
@@ -92,7 +92,7 @@ impl Way {
         }
     }
 
-    /// The same without gangs.
+    /// Returns the same way without gangs.
     fn base(self) -> Self {
         match self {
             Self::AloneAtOnce | Self::DeclaredAtOnce => Self::AloneAtOnce,
@@ -101,7 +101,7 @@ impl Way {
     }
 }
 
-/// Waits until a count gets to where it is expected.
+/// A count with a target that can be awaited.
 #[derive(Default)]
 struct Count {
     so_far: AtomicU64,
@@ -129,7 +129,7 @@ impl Count {
     }
 }
 
-/// Counts what is allocated and which applications run, and hands on what is to be confirmed.
+/// Counts allocations and running applications, and passes on releases to confirm.
 struct GangShim {
     allocated: Count,
     running: Count,
@@ -304,13 +304,13 @@ async fn run(way: Way, (gangs, members): (usize, usize)) -> Took {
     took
 }
 
-/// What runs of one way came to.
+/// The rates of the runs of one way.
 struct Rates {
-    /// Members per second, the median.
+    /// Median of members per second.
     rate: f64,
-    /// Members per second, the most.
+    /// Maximum of members per second.
     best: f64,
-    /// CPU µs per member, the median.
+    /// Median of CPU µs per member.
     cpu: f64,
 }
 

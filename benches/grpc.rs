@@ -1,9 +1,9 @@
 //! Allocations per second over gRPC: one shim, batched streams, loopback.
 //!
-//! `cargo bench --bench grpc`, or with parts of the rows' names behind `--`. The service is the `monoceros` binary in a process of its own; the
-//! shim here sends 50,000 asks in messages of 1,000 or of one, with numbers or without, or one by one
-//! through the client library, and counts allocations until the last has arrived. See
-//! docs/performance.md.
+//! `cargo bench --bench grpc`, or with parts of row names after `--`. The service is the
+//! `monoceros` binary in its own process. The shim here sends 50,000 asks in messages of 1,000 or
+//! of one, with numbers or without, or one by one through the client library, and counts
+//! allocations until the last has arrived. See docs/performance.md.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 #![allow(
@@ -45,8 +45,8 @@ fn registration() -> si::RegisterResourceManagerRequest {
     }
 }
 
-/// Registers, brings nodes and one application, and waits until both are accepted.
-/// Returns the session.
+/// Registers, adds nodes and one application, and waits until both are accepted. Returns the
+/// session.
 async fn prepare(client: &mut SchedulerClient<Channel>, n_nodes: usize) -> MetadataValue<Ascii> {
     let rm_id = "bench".to_owned();
     let registered = client.register_resource_manager(registration()).await.unwrap();
@@ -86,23 +86,23 @@ fn ask(number: usize) -> si::Allocation {
     }
 }
 
-/// How the asks come.
+/// How the asks are sent.
 #[derive(Clone, Copy)]
 enum Way {
-    /// In messages of so many, with numbers or without.
+    /// In messages of this many, with numbers or without.
     Messages { batch: usize, numbered: bool },
     /// One call for each through the client library.
     Library,
-    /// One message for each, on 5,000 nodes, and each placement is asked about: a shim that keeps a
-    /// view of the cluster (scope NODE) and says yes.
+    /// One message for each, on 5,000 nodes, with a predicate for each placement: a shim with a
+    /// view of the cluster (scope NODE) that accepts.
     Pods,
 }
 
-/// Says yes, and notes how long events took.
+/// Accepts every node, and measures the delay of events.
 #[derive(Clone, Default)]
 struct Yes(Arc<Mutex<Delays>>);
 
-/// How old events were when they came.
+/// Age of events at their arrival.
 #[derive(Default)]
 struct Delays {
     ages_ms: Vec<i64>,
@@ -132,11 +132,11 @@ impl Callbacks for Yes {
     }
 }
 
-/// What one run took, seconds: by the clock, and of the service's processor time.
+/// Duration of a run in seconds: wall time, and the service's CPU time.
 struct Took {
     wall: f64,
     cpu: f64,
-    /// Of those who are told of events.
+    /// For shims that receive events.
     delays: Delays,
 }
 
@@ -150,7 +150,7 @@ async fn run(way: Way) -> Took {
     let wall = match way {
         Way::Messages { batch, numbered } => {
             if numbered {
-                // Another manager: the one that prepared had no numbers.
+                // Another manager, because the one that prepared had no numbers.
                 let mut again = Request::new(registration());
                 again.metadata_mut().insert("x-si-register-mode", "attach".parse().unwrap());
                 client.register_resource_manager(again).await.unwrap();
@@ -183,7 +183,7 @@ async fn messages(
             let request = si::AllocationRequest { allocations, client_seq, ..Default::default() };
             requests.send(request).await.unwrap();
         }
-        // The stream stays open until the answers are in.
+        // The stream stays open until the answers have arrived.
         tokio::time::sleep(Duration::from_secs(60)).await;
         drop(requests);
     });
@@ -205,13 +205,13 @@ async fn messages(
 async fn pods(service: &Service) -> (f64, Delays) {
     let shim = Yes::default();
     let wall = library(service, |options| options.batch_items(1).callbacks(shim.clone())).await;
-    // The last ones are on their way.
+    // The last ones are in transit.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let delays = std::mem::take(&mut *shim.0.lock().unwrap());
     (wall, delays)
 }
 
-/// What was told of events, one row for each run with some.
+/// Prints a row on events for each run that received some.
 fn print_events(runs: &mut [Delays]) {
     if runs.iter().all(|delays| delays.ages_ms.is_empty()) {
         return;

@@ -1,15 +1,14 @@
-//! What a decision takes from the heap: allocations of memory, bytes, and CPU time; and how often a thread
-//! gave its core up for it, to wait.
+//! Heap use of a decision: allocations of memory, bytes, CPU time, and voluntary context switches.
 //!
-//! `cargo bench --bench heap -- [FILTER]` prints a row per shape: medians of some runs after one that
-//! warms up. Every heap allocation of every thread is counted, from the first ask sent to the last
-//! allocation heard: for receiving, deciding, telling, and the mailboxes between. The messages with
-//! the asks are made before. A reallocation counts as one, with the bytes by which it grows.
+//! `cargo bench --bench heap -- [FILTER]` prints a row per shape: medians of some runs after a
+//! warm-up. Every heap allocation of every thread is counted, from the first ask sent to the last
+//! allocation received: for receiving, deciding, notifying, and the mailboxes between. The messages
+//! with the asks are made before. A reallocation counts as one, with the bytes by which it grows.
 //!
-//! Counts hardly depend on the machine and on what else it does: three runs agreed within one per
-//! cent, or three for U with 5,000 nodes, since messages to the resource manager join when the
-//! threads' turns allow it. CPU time and rate contain the counting; `scheduling` measures them
-//! without it. See docs/performance.md for the figures.
+//! Counts hardly depend on the machine and its load: three runs agreed within one per cent, or
+//! three for U with 5,000 nodes, since messages to the resource manager are merged depending on the
+//! threads' timing. CPU time and rate include the counting; `scheduling` measures them without it.
+//! See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -43,7 +42,7 @@ struct Taken {
     wall_us: f64,
 }
 
-/// What is allocated and how long it takes from now on.
+/// Counts heap allocations and time from now on.
 struct Measure {
     heap: Region<'static, MiMalloc>,
     start: Instant,
@@ -72,7 +71,7 @@ impl Measure {
     }
 }
 
-/// A shape, asked for at once.
+/// Measures a shape with all asks sent at once.
 async fn at_once(shape: &Shape, in_messages: bool) -> Taken {
     let builder = Scheduler::builder().threads(Threads::PerPartition).decisions(shape.kept);
     let shim = Shim::start_told(builder, &shape.config, in_messages).await;
@@ -91,7 +90,7 @@ async fn at_once(shape: &Shape, in_messages: bool) -> Taken {
     taken
 }
 
-/// One ask after another on an idle cluster.
+/// Measures one ask after another on an idle cluster.
 async fn one_by_one() -> Taken {
     let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
     shim.nodes(5_000, &[("memory", 1_000), ("vcore", 100)]).await;
@@ -110,7 +109,7 @@ async fn one_by_one() -> Taken {
     taken
 }
 
-/// What a row should reach, where that is said of it: heap allocations, context switches; and that in words.
+/// Returns the targets of a row, if it has any: heap allocations, context switches, and their text.
 fn aims(row: &str) -> (f64, f64, &'static str) {
     let none = f64::INFINITY;
     let has = |start: &str| row.starts_with(start);
@@ -127,7 +126,7 @@ fn aims(row: &str) -> (f64, f64, &'static str) {
     }
 }
 
-/// The row of some runs, of which the first only warms up.
+/// Prints the row of some runs, of which the first is a warm-up.
 fn print_row(name: &str, decisions: usize, runs: &[Taken]) {
     let of =
         |field: fn(&Taken) -> f64| median(&mut runs[1..].iter().map(field).collect::<Vec<_>>());

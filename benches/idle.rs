@@ -1,8 +1,8 @@
-//! What a scheduler takes that has nothing to decide: CPU while a full cluster waits, the way from one release
-//! to the next allocation, and memory for what is there.
+//! A scheduler without decisions to make: CPU of a full cluster, CPU from a release to the next
+//! allocation, and memory per item.
 //!
-//! `cargo bench --bench idle -- [FILTER]` prints a table of each: `full` and `memory`. See docs/performance.md
-//! for the figures.
+//! `cargo bench --bench idle -- [FILTER]` prints a table for each: `full` and `memory`. See
+//! docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
@@ -26,10 +26,10 @@ use crate::aims::at_most;
 use crate::shapes::{SMALL, queues};
 use crate::shim::{Shim, cpu_time, median, peak_kib, resident_kib, thread_time};
 
-/// The argument with which this program prints what things of a large cluster take.
+/// The argument with which this program prints the memory of a large cluster.
 const LARGE: &str = "bytes-of-large";
 
-/// What 20 asks take, which are small.
+/// The amount of 20 asks, which are small.
 const ROOM_FOR_20: [(&str, i64); 3] = [("memory", 200), ("vcore", 20), ("pods", 110)];
 
 /// One queue for all.
@@ -37,7 +37,7 @@ fn config() -> String {
     queues("fair", "{name: a}")
 }
 
-/// Fills the cluster, and has 100,000 asks wait that cannot be placed.
+/// Fills the cluster, and adds 100,000 asks that cannot be placed.
 async fn fill(shim: &Shim) {
     shim.nodes(100, &[("memory", 50), ("vcore", 5)]).await;
     shim.applications(1_000, |_| "root.a".into()).await;
@@ -46,17 +46,17 @@ async fn fill(shim: &Shim) {
     shim.scheduler.settle().await;
 }
 
-/// Long enough for the look for what more machines would have to be, which begins a second after the asks came.
+/// Long enough for the scan for the scale-up signal, which begins a second after the asks arrive.
 const LOOKED: Duration = Duration::from_secs(2);
 
-/// CPU of all threads in this time, ms.
+/// Returns the CPU time of all threads during this time, in ms.
 async fn cpu_ms(during: Duration) -> f64 {
     let cpu = cpu_time();
     tokio::time::sleep(during).await;
     cpu_time().saturating_sub(cpu).as_secs_f64() * 1e3
 }
 
-/// Lets each task of this thread that has something to do run once.
+/// Lets each ready task of this thread run once.
 async fn turn_of_others() {
     let mut had_one = false;
     poll_fn(|context| {
@@ -66,8 +66,8 @@ async fn turn_of_others() {
     .await;
 }
 
-/// The longest time, in ms of CPU, for which somebody else had to wait on a thread that does all. More than one
-/// actor may have had its turn meanwhile, so that no slice of the look took longer.
+/// Returns the longest CPU time, in ms, for which others had to wait on a single thread. Several
+/// actors may have run meanwhile, so no slice of the scan took longer.
 async fn longest_slice_ms() -> f64 {
     let work = async {
         let shim = Shim::start_local(Scheduler::builder(), &config()).await;
@@ -91,7 +91,8 @@ async fn longest_slice_ms() -> f64 {
     LocalSet::new().run_until(work).await
 }
 
-/// CPU of five seconds in which nothing changes, where threads spin after a message, ms.
+/// Returns the CPU time of five seconds without changes, with threads that spin after a message, in
+/// ms.
 async fn idle_spinning_ms() -> f64 {
     let builder = Scheduler::builder().spin(Duration::from_micros(200));
     let shim = Shim::start_with(builder, &config()).await;
@@ -102,7 +103,7 @@ async fn idle_spinning_ms() -> f64 {
     idle
 }
 
-/// What asks that cannot be placed take after they came and while nothing changes, and one release.
+/// Measures asks that cannot be placed, after their arrival and without changes, and one release.
 async fn full_cluster() {
     let shim = Shim::start(&config(), Threads::PerPartition).await;
     fill(&shim).await;
@@ -138,17 +139,18 @@ async fn full_cluster() {
     }
 }
 
-/// What [`large`] comes to in a process of its own: memory that was in use before, and is used again, would
-/// not be counted.
+/// Runs [`large`] in its own process, because memory that was in use before and is reused would not
+/// be counted.
 fn large_elsewhere() -> Vec<u64> {
     let output = Command::new(std::env::current_exe().unwrap()).arg(LARGE).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     said.split_whitespace().map(|figure| figure.parse().expect("bytes")).collect()
 }
 
-/// 50,000 nodes, a million allocations that run and a million asks that wait. Bytes of each, and how much is
-/// resident in the end. Each kind comes in two halves, of which the second is measured: with the first come
-/// the messages, whose memory is used again, and what is bounded, such as the events that are kept.
+/// Creates 50,000 nodes, a million running allocations and a million pending asks. Returns the
+/// bytes of each, and the resident memory at the end. Each kind is created in two halves, of which
+/// the second is measured: the first one covers messages, whose memory is reused, and bounded
+/// collections such as events.
 async fn large() -> Vec<u64> {
     let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
     shim.applications(100, |_| "root.a".into()).await;
@@ -162,7 +164,7 @@ async fn large() -> Vec<u64> {
         known = now;
     };
     for half in 0..2 {
-        // As many allocations fit as will run.
+        // Exactly as many allocations fit as will run.
         shim.nodes_named(&format!("node-{half}"), 25_000, &ROOM_FOR_20).await;
         shim.scheduler.settle().await;
         note(half, 25_000);
@@ -184,7 +186,8 @@ async fn large() -> Vec<u64> {
     bytes
 }
 
-/// Bytes per node, running allocation and pending ask, and what stays resident after all of them have gone.
+/// Prints the bytes per node, running allocation and pending ask, and the resident memory after all
+/// are removed.
 async fn memory() {
     println!("\n| memory | bytes | aim |\n|---|---|---|");
     let large = large_elsewhere();
@@ -227,7 +230,7 @@ async fn memory() {
         shim.scheduler.settle().await;
         resident("all is gone");
     }
-    // Memory allocators give pages back after a delay of up to ten seconds, when something is allocated.
+    // Memory allocators return pages after up to ten seconds, when something is allocated.
     for _ in 0..15 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         shim.scheduler.settle().await;

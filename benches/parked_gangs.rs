@@ -1,15 +1,15 @@
-//! What a release costs while 1,000 declared gangs wait that cannot be placed.
+//! Cost of a release while 1,000 declared gangs are pending that cannot be placed.
 //!
 //! `cargo bench --bench parked_gangs -- [FILTER]` prints a row per case: CPU time and heap
-//! allocations of each of some hundred releases, medians of some runs, and how many gangs these let
-//! run; then the CPU time of three seconds in which nothing changes. The row before it is the same
-//! without any gang: what a release costs by itself, and to wait until it is decided and told. FILTER
-//! is a part of the name of a case.
+//! allocations of each of some hundred releases, medians of some runs, and how many gangs they let
+//! run; then the CPU time of three seconds without changes. The row before it is the same without
+//! gangs: the cost of the release itself, including its notification. FILTER is a part of the name
+//! of a case.
 //!
-//! Where nodes are what lacks, each of 1,000 has a little room, so that quota would do; a release
-//! gives its node room for no member, for one of a gang of many, or for exactly one gang. Where quota
-//! lacks, the same holds for the queue. Heap allocations hardly depend on what else the machine does;
-//! CPU times do. See docs/performance.md for the figures.
+//! If capacity is short, each of 1,000 nodes has a little room, and the quota is sufficient. A
+//! release makes room on its node for no member, for one of a gang of many, or for exactly one
+//! gang. If quota is short, the same applies to the queue. Heap allocations hardly depend on the
+//! load of the machine, CPU times do. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -29,22 +29,22 @@ static HEAP: StatsAlloc<MiMalloc> = StatsAlloc::new(MiMalloc);
 
 const NODES: usize = 1_000;
 const GANGS: usize = 1_000;
-/// How much of each node is held when the gangs come.
+/// Amount held on each node when the gangs arrive.
 const HELD: i64 = 100;
 const RUNS: usize = 5;
 const IDLE: Duration = Duration::from_secs(3);
 const FILLER: &str = "app-000000";
 
-/// Gangs that wait, and what is released.
+/// Pending gangs, and the releases.
 struct Case {
     name: &'static str,
-    /// Of the `n`th gang: how many members it has, and how much each takes.
+    /// Of the `n`th gang: its number of members, and the amount of each.
     gang: fn(usize) -> (i32, i64),
-    /// The size of each of the allocations that hold the nodes, and of each release.
+    /// Amount of each allocation that holds the nodes, and of each release.
     filler: i64,
-    /// What each node has beside what is held: less than a member takes.
+    /// Free amount of each node besides the held one: less than a member needs.
     spare: i64,
-    /// What the queue may use, where that is what lacks.
+    /// Quota of the queue, if that is what is short.
     quota: Option<i64>,
     releases: usize,
 }
@@ -108,15 +108,15 @@ const CASES: [Case; 7] = [
     },
 ];
 
-/// What a run took, most of it per release.
+/// Costs of a run, mostly per release.
 struct Taken {
     cpu_us: f64,
     allocations: f64,
     bytes: f64,
     started: u64,
-    /// Of the whole time without a change.
+    /// Of the whole time without changes.
     idle_ms: f64,
-    /// Per gang, until it was looked for.
+    /// Per gang, until a search for it has ended.
     intake_us: f64,
 }
 
@@ -143,7 +143,7 @@ async fn submit(shim: &Shim, case: &Case) {
     shim.scheduler.settle().await;
 }
 
-/// Releases on one node after another, first what came first.
+/// Makes releases on one node after another, the oldest allocation first.
 fn releases(case: &Case) -> Vec<si::AllocationRequest> {
     let release = |number: usize| {
         let release = si::AllocationRelease {
@@ -190,7 +190,7 @@ async fn run(case: &Case, with_gangs: bool, idle: Duration) -> Taken {
     let intake = cpu_time().saturating_sub(cpu);
     assert_eq!(shim.running(), before, "no gang fits");
 
-    // The look for more machines is over by then.
+    // The scan for the scale-up signal is over by then.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     let cpu = cpu_time();
     tokio::time::sleep(idle).await;

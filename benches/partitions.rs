@@ -1,14 +1,14 @@
-//! What a second partition adds: partitions on threads of their own, fed by one front thread.
+//! Scaling with partitions: each has its own thread, and one front thread feeds all.
 //!
-//! `cargo bench --bench partitions`: 1, 2 and 4 partitions of 1,000 nodes, each with 100 applications in one
-//! leaf that ask for 50,000 allocations. Either each partition is of a resource manager of its own, or one
-//! resource manager has all of them. All messages are made before; they are sent in turns, one for each
-//! partition. Timed is from the first ask sent to the last allocation heard. The arrangements take turns, so
-//! that whatever else the machine does falls on all of them.
+//! `cargo bench --bench partitions`: 1, 2 and 4 partitions of 1,000 nodes, each with 100
+//! applications in one leaf that ask for 50,000 allocations. Either each partition belongs to its
+//! own resource manager, or one has all of them. All messages are made before, and are sent in
+//! turns, one per partition. The time is from the first ask sent to the last allocation received.
+//! The arrangements take turns, so that other work of the machine affects all of them.
 //!
-//! CPU is that of each thread by itself, and so says what the rate of one machine cannot: how much the
-//! front's thread does for an allocation and how much a partition's, and so how many partitions one front
-//! could feed where each had a core. See docs/performance.md for the figures.
+//! CPU is measured per thread, which shows what the rate of one machine cannot: the cost of an
+//! allocation to the front's thread and to a partition's, and so how many partitions one front
+//! could feed if each had a core. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -33,30 +33,30 @@ use crate::shim::{cpu_time, median, resource};
 const RUNS: usize = 9;
 const NODES: usize = 1_000;
 const APPLICATIONS: usize = 100;
-/// Of each partition.
+/// Per partition.
 const ASKS: usize = 50_000;
 const BATCH: usize = 1_000;
 const NODE: [(&str, i64); 2] = [("memory", 1_000), ("vcore", 100)];
 const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 const FRONT: &str = "monoceros-front";
-/// What the system keeps of the name of a partition's thread.
+/// The system's truncated name of a partition's thread.
 const PARTITION: &str = "actix-rt";
 
-/// Who has the partitions.
+/// Owner of the partitions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     /// A resource manager each.
     Each,
-    /// One resource manager all.
+    /// One resource manager for all.
     One,
 }
 
-/// So many partitions of whom.
+/// A number of partitions and their owner.
 #[derive(Clone, Copy)]
 struct Arrangement {
     partitions: usize,
     owner: Owner,
-    /// It is told in messages, as an embedding program may want to be, or before they are made.
+    /// Notified by messages, as an embedding program may be, or before messages are made.
     in_messages: bool,
 }
 
@@ -76,7 +76,7 @@ impl Arrangement {
         if self.owner == Owner::Each { self.partitions } else { 1 }
     }
 
-    /// The resource manager of a partition, and what it calls the partition.
+    /// Returns the resource manager of a partition, and its name for the partition.
     fn names(self, partition: usize) -> (String, String) {
         match self.owner {
             Owner::Each => (format!("rm-{partition}"), "default".to_owned()),
@@ -84,7 +84,7 @@ impl Arrangement {
         }
     }
 
-    /// The partitions of each resource manager.
+    /// Returns the partitions of each resource manager.
     fn config(self) -> String {
         let mut config = "partitions:\n".to_owned();
         for partition in 0..self.partitions / self.rms() {
@@ -98,7 +98,7 @@ impl Arrangement {
     }
 }
 
-/// Counts what all resource managers are told.
+/// Counts the allocations of all resource managers.
 #[derive(Default)]
 struct Count {
     allocated: AtomicUsize,
@@ -140,7 +140,7 @@ impl ResourceManagerCallback for Ear {
     }
 }
 
-/// Nodes and applications of a partition.
+/// Creates nodes and applications of a partition.
 async fn prepare(scheduler: &SchedulerHandle, rm_id: &str, partition: &str) {
     let attributes: BTreeMap<_, _> =
         [("si/node-partition".to_owned(), partition.to_owned())].into();
@@ -166,7 +166,7 @@ async fn prepare(scheduler: &SchedulerHandle, rm_id: &str, partition: &str) {
     scheduler.update_application(request).await.unwrap();
 }
 
-/// The message of a partition with its asks from this one on.
+/// Makes the message of a partition with its asks from this one on.
 fn asks(rm_id: &str, partition: &str, from: usize) -> si::AllocationRequest {
     let ask = |number: usize| si::AllocationAsk {
         allocation_key: format!("ask-{number:07}"),
@@ -180,7 +180,7 @@ fn asks(rm_id: &str, partition: &str, from: usize) -> si::AllocationRequest {
     si::AllocationRequest { rm_id: rm_id.to_owned(), asks, ..Default::default() }
 }
 
-/// CPU time of each thread of this process so far: its name and what it had.
+/// Returns the CPU time of each thread of this process so far, with its name.
 fn cpu_by_thread() -> BTreeMap<u64, (String, Duration)> {
     let mut threads = BTreeMap::new();
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
@@ -195,12 +195,12 @@ fn cpu_by_thread() -> BTreeMap<u64, (String, Duration)> {
     threads
 }
 
-/// What one run took, CPU per allocation.
+/// Costs of a run, CPU per allocation.
 struct Took {
-    /// Allocations per second, of all partitions.
+    /// Allocations per second of all partitions.
     rate: f64,
     front_us: f64,
-    /// Of the partitions' threads together, so that it is what one of them takes for one of its own.
+    /// Sum of the partitions' threads, which is the cost of an allocation to its own thread.
     partition_us: f64,
     all_us: f64,
 }
@@ -232,7 +232,7 @@ async fn run(arrangement: Arrangement) -> Took {
     }
     timeout(Duration::from_secs(120), count.reached.notified()).await.expect("everything fits");
     let wall = start.elapsed();
-    // What is left is to tell: done, and in what the threads are said to have had.
+    // The last notifications are sent before threads' times are read.
     scheduler.settle().await;
     let (cpu, after) = (cpu_time().saturating_sub(cpu), cpu_by_thread());
     scheduler.shutdown().await;

@@ -1,19 +1,19 @@
-//! Preemption for a guarantee: how fast a queue gets back what it is guaranteed, and what others
-//! notice of requests that would preempt and cannot.
+//! Preemption for a guarantee: how fast a queue gets its guarantee back, and the cost to others of
+//! requests that want to preempt and cannot.
 //!
-//! `cargo bench --bench preemption -- [FILTER]`, in process. 500 nodes are full: 4,000 allocations of
-//! one application, in a queue that is guaranteed nothing.
+//! `cargo bench --bench preemption -- [FILTER]`, in process. 500 nodes are full: 4,000 allocations
+//! of one application, in a queue without a guarantee.
 //!
-//! *reclaim*: 4,000 requests come of a queue that is guaranteed all of it, old enough to preempt; the
-//! resource manager confirms each batch of victims when it hears of it. Wall and CPU time go from the
-//! first request sent to the last allocation heard.
+//! *reclaim*: 4,000 requests arrive in a queue that is guaranteed everything, old enough to
+//! preempt. The resource manager confirms each batch of victims on receipt. Wall and CPU time are
+//! from the first request sent to the last allocation received.
 //!
-//! *in vain*: nothing may be preempted, and 4,000 requests wait that would. They look for victims a
-//! second after they came, and that is measured by itself. Afterwards somebody else asks for one
-//! allocation every two milliseconds, on nodes that are too small for those who wait, and releases it
-//! when it is there; how long each took is measured from when it was sent. The time is a little more
-//! than two times the 15 seconds after which a request that looked in vain looks again, so each looks
-//! twice at most. Looks are counted by what the engine says to the log of each. See
+//! *in vain*: nothing may be preempted, and 4,000 requests that would preempt are pending. They
+//! search for victims a second after their arrival, which is measured separately. Afterwards
+//! another client asks for one allocation every two milliseconds, on nodes that are too small for
+//! the pending requests, and releases it on receipt. The latency is measured from the send. The
+//! time is slightly more than twice the 15 seconds after which an unsuccessful request searches
+//! again, so each searches at most twice. Searches are counted from the engine's log lines. See
 //! docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
@@ -42,7 +42,7 @@ use crate::shim::{Clock, median, resource};
 
 const NODES: usize = 500;
 const HELD: usize = 4_000;
-/// Nodes for whoever does not preempt, each for one allocation.
+/// Nodes for the client that does not preempt, each for one allocation.
 const SPARE: usize = 200;
 const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 /// More than a spare node has.
@@ -50,16 +50,16 @@ const LARGE: [(&str, i64); 2] = [("memory", 20), ("vcore", 2)];
 const RUNS: usize = 5;
 const TICK: Duration = Duration::from_millis(2);
 const MEASURED: Duration = Duration::from_secs(32);
-/// By then those who wait have looked for the first time.
+/// By then the pending requests have searched for the first time.
 const FIRST: Duration = Duration::from_secs(3);
 const IMPORTANT: i32 = 1_000_000;
 
-/// How the requests that preempt differ from each other.
+/// Differences between the preempting requests.
 #[derive(Clone, Copy, Debug)]
 enum Askers {
-    /// All are alike, in one application.
+    /// All are equal, in one application.
     Alike,
-    /// All are alike, in a hundred applications.
+    /// All are equal, in a hundred applications.
     InApplications,
     /// Each has another priority.
     Different,
@@ -85,23 +85,23 @@ impl Askers {
     }
 }
 
-/// Why nothing may be preempted.
+/// The reason why nothing may be preempted.
 #[derive(Clone, Copy, Debug)]
 enum Obstacle {
-    /// Their policy does not let the requests preempt others: they only wait.
+    /// The requests' policy does not let them preempt: they only wait.
     Policy,
-    /// The queue that could lose something may not.
+    /// The victims' queue is protected.
     Disabled,
-    /// It has no more than it is guaranteed.
+    /// The victims' queue has no more than its guarantee.
     Guaranteed,
-    /// What runs is more important.
+    /// The running allocations have a higher priority.
     Priority,
 }
 
-/// How often an ask looked for victims in vain.
+/// Number of searches for victims without result.
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 
-/// Counts what the engine says of each look in vain, and has it say nothing else.
+/// Counts the engine's log lines about searches without result, and disables all others.
 struct Looks;
 
 impl Subscriber for Looks {
@@ -136,7 +136,7 @@ impl Visit for Message {
     }
 }
 
-/// What the resource manager has to do next.
+/// The next action of the resource manager.
 enum Next {
     Allocated(Box<si::Allocation>),
     /// These were preempted.
@@ -166,14 +166,14 @@ impl ResourceManagerCallback for Ear {
     }
 }
 
-/// A cluster that is full.
+/// A full cluster.
 struct Full {
     scheduler: SchedulerHandle,
     next: mpsc::UnboundedReceiver<Next>,
 }
 
 impl Full {
-    /// `batch` is the queue whose application holds all, as YAML without its name.
+    /// `batch` is the YAML of the queue whose application holds everything, without its name.
     async fn start(threads: Threads, batch: &str, priority: i32) -> Self {
         let guaranteed = "guaranteed: {memory: 40000, vcore: 4000}";
         let config = format!(
@@ -245,7 +245,7 @@ impl Full {
         self.scheduler.update_allocation(request).await.unwrap();
     }
 
-    /// Waits for so many allocations and confirms what is preempted; returns how many were.
+    /// Waits for this many allocations and confirms victims. Returns the number of victims.
     async fn hear_of(&mut self, mut missing: usize) -> usize {
         let mut preempted = 0;
         while missing > 0 {
@@ -260,7 +260,7 @@ impl Full {
         preempted
     }
 
-    /// The applications of those who would preempt, and what they ask for; `tags` are those of each.
+    /// Creates the preempting applications and their requests; `tags` belong to each request.
     async fn askers(
         &self,
         askers: Askers,
@@ -310,7 +310,7 @@ async fn reclaim() {
             let (mut walls, mut cpus) = (Vec::new(), Vec::new());
             for _ in 0..RUNS {
                 let mut full = Full::start(threads, "properties: {}", 0).await;
-                // As old as time.
+                // With the oldest possible creation time.
                 let asks = full.askers(askers, &SMALL, true, &[("creationTime", "1")]).await;
                 let clock = Clock::start();
                 full.ask(asks).await;
@@ -333,7 +333,7 @@ async fn reclaim() {
     }
 }
 
-/// Who asks for one allocation after another, and when each was sent.
+/// A client that asks for one allocation after another, with the time of each send.
 #[derive(Default)]
 struct Others {
     sent: BTreeMap<String, Instant>,
@@ -341,7 +341,7 @@ struct Others {
 }
 
 impl Others {
-    /// Lets allocations come and go for a while.
+    /// Makes and releases allocations for a while.
     async fn come_and_go(&mut self, full: &mut Full) {
         let until = Instant::now() + MEASURED;
         let mut ticks = tokio::time::interval(TICK);

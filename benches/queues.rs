@@ -1,10 +1,10 @@
-//! What an allocation costs while the queues grow in number, in depth, or in users with limits.
+//! Cost of an allocation as queues grow in number, in depth, or in users with limits.
 //!
-//! `cargo bench --bench queues -- [leaves|depth|users|shared]` prints a row of each of the first three
-//! and a table of the last. The sizes of a row are measured in turns. All asks are
-//! there before the nodes are, so that what is measured, from the first node to the last allocation,
-//! is deciding and telling; and twice as many wait as there is room for, so that no queue runs out.
-//! See docs/performance.md for the figures.
+//! `cargo bench --bench queues -- [leaves|depth|users|shared]` prints a row for each of the first
+//! three and a table for the last. The sizes of a row are measured in turns. All asks arrive before
+//! the nodes, so that the measurement, from the first node to the last allocation, covers deciding
+//! and notifying. Twice as many asks are pending as fit, so that no queue runs out. See
+//! docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, missing_docs)]
 
@@ -26,12 +26,12 @@ use crate::shim::{Shim, cpu_time, median};
 
 const NODES: usize = 1_000;
 const ROOM: usize = 50_000;
-/// The leaves that wait for one thing.
+/// Leaves that wait for the same limit.
 const LEAVES: usize = 1_000;
 const RELEASES: u32 = 2_000;
 const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 
-/// A tree, and what is asked of it.
+/// A tree with its asks.
 struct Tree {
     config: String,
     applications: usize,
@@ -41,7 +41,7 @@ struct Tree {
     user: Box<dyn Fn(usize) -> usize>,
 }
 
-/// One partition with these queues, and limits, of root.
+/// Makes one partition with these queues and limits of root.
 fn configured(queues: &str, limits: &str) -> String {
     format!(
         "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
@@ -63,7 +63,7 @@ fn flat(n_leaves: usize) -> Tree {
     }
 }
 
-/// 64 leaves, each at the end of a chain of its own.
+/// 64 leaves, each at the end of its own chain.
 fn deep(n_levels: usize) -> Tree {
     const LEAVES: usize = 64;
     let mut queues = String::new();
@@ -80,8 +80,8 @@ fn deep(n_levels: usize) -> Tree {
     }
 }
 
-/// 10,000 users with an application each in one of 100 leaves. Half of them are named, the others
-/// are meant by `*`; half of the groups are named, the others are meant by `*` together.
+/// 10,000 users with an application each in one of 100 leaves. Half of the users are named, and the
+/// others are covered by `*`, and so are the groups.
 fn users(limits: &str) -> Tree {
     let mut queues = String::new();
     for leaf in 0..100 {
@@ -96,7 +96,7 @@ fn users(limits: &str) -> Tree {
     }
 }
 
-/// Each user may have so many of the ten containers that each wants: a named one, any other one.
+/// Limits each user to some of the ten containers that each wants, by name or by `*`.
 fn user_limits(named: usize, other: usize) -> String {
     let mut limits = String::new();
     for user in (0..10_000).step_by(2) {
@@ -110,7 +110,7 @@ fn user_limits(named: usize, other: usize) -> String {
     limits
 }
 
-/// So many asks wait for nodes, in blocks of equal size over the applications.
+/// Creates this many asks, in blocks of equal size over the applications.
 async fn begin(shape: &Tree, asks: usize) -> Shim {
     let shim = Shim::start(&shape.config, Threads::PerPartition).await;
     let owner = |n| {
@@ -120,13 +120,13 @@ async fn begin(shape: &Tree, asks: usize) -> Shim {
     shim.applications_of(shape.applications, &shape.queue, owner).await;
     shim.asks("ask", asks, shape.applications, &SMALL).await;
     shim.scheduler.settle().await;
-    // The look for what more machines would have to be comes a second later, and is measured in `idle`.
+    // The scan for the scale-up signal follows a second later, and is measured in `idle`.
     sleep(Duration::from_secs(3)).await;
     shim.scheduler.settle().await;
     shim
 }
 
-/// Room for half of what is asked for comes. Seconds of wall and CPU until it is used.
+/// Adds nodes for half of the asks. Returns seconds of wall and CPU until they are full.
 async fn fill(shim: &Shim) -> (f64, f64) {
     let per_node = i64::try_from(ROOM / NODES).expect("small");
     shim.expect(ROOM);
@@ -137,7 +137,7 @@ async fn fill(shim: &Shim) -> (f64, f64) {
     (start.elapsed().as_secs_f64(), cpu.as_secs_f64())
 }
 
-/// The row of some shapes, which grow to the last.
+/// Prints the row of some shapes, which grow to the last.
 async fn row(what: &str, shapes: &[Tree], aim: f64) {
     let sizes = in_turns(shapes.len(), ROOM, async |size| {
         let shim = begin(&shapes[size], 2 * ROOM).await;
@@ -148,11 +148,11 @@ async fn row(what: &str, shapes: &[Tree], aim: f64) {
     print_growth(what, &sizes.await, aim);
 }
 
-/// What a thousand leaves wait for.
+/// The limit that a thousand leaves wait for.
 #[derive(Clone, Copy, PartialEq)]
 enum Awaited {
     Node,
-    /// The limit of all users together on what they use.
+    /// The limit of all users together on their usage.
     Quota,
     /// Their limit on running applications.
     Start,
@@ -175,7 +175,7 @@ impl Awaited {
         shape
     }
 
-    /// How many allocations there is room for.
+    /// Returns the number of allocations that fit.
     fn room(self) -> usize {
         if self == Self::Start { LEAVES } else { ROOM }
     }
@@ -185,7 +185,7 @@ impl Awaited {
     }
 }
 
-/// A thousand leaves that wait, and at a time one release, or one application that goes.
+/// A thousand waiting leaves, with one release, or one ended application, at a time.
 async fn shared() {
     println!(
         "\n| 1,000 leaves wait for | CPU µs per release | release to reuse, median µs | aim |"
@@ -197,7 +197,7 @@ async fn shared() {
         ("one limit on running applications", Awaited::Start),
     ] {
         let shape = awaited.shape();
-        // Of those that wait to start, each asks for one.
+        // Each application that waits to start has one ask.
         let asks = if awaited == Awaited::Start { shape.applications } else { 2 * ROOM };
         let shim = begin(&shape, asks).await;
         let per_node = i64::try_from(ROOM / NODES).expect("small");

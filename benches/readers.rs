@@ -1,13 +1,14 @@
-//! What readers cost a large cluster that places at full rate.
+//! Cost of readers to a large cluster that places at full rate.
 //!
-//! `cargo bench --bench readers`: the service in a process of its own, with 10,000 nodes, 100,000
-//! applications and 1,000,000 allocations (the first argument divides all three: `-- 10`). A resource
-//! manager keeps 2,000 requests outstanding and releases each allocation when it hears of it, while
+//! `cargo bench --bench readers`: the service in its own process, with 10,000 nodes, 100,000
+//! applications and 1,000,000 allocations (the first argument divides all three: `-- 10`). A
+//! resource manager keeps 2,000 requests outstanding and releases each allocation on receipt, while
 //! 32 readers get a page of 1,000 rows each second, half of them of nodes and half of applications:
-//! brief rows, as our own page and command line read them, and then whole rows, in which a page of
-//! nodes has 100,000 allocations and one of applications 10,000. Told are the rate, the CPU of the front's and of the partition's thread per allocation, how long a
-//! placement took, and how long a page; then the same while whole dumps are made one after another.
-//! `BENCH_SERVICE` names another build. See docs/performance.md for the figures.
+//! first brief rows, as the web UI and the command line read them, and then whole rows, in which a
+//! page of nodes has 100,000 allocations and one of applications 10,000. It prints the rate, the
+//! CPU of the front's and of the partition's thread per allocation, and the latency of placements
+//! and of pages; then the same while whole dumps are made one after another. `BENCH_SERVICE` names
+//! another build. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_precision_loss, missing_docs)]
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
@@ -36,7 +37,7 @@ const MEASURED: Duration = Duration::from_secs(10);
 const QUEUES: &str = "partitions: [{name: default, queues: [{name: root, submitacl: '*', \
                       queues: [{name: a}]}]}]";
 
-/// How large the cluster is.
+/// Size of the cluster.
 #[derive(Clone, Copy)]
 struct Size {
     nodes: usize,
@@ -52,9 +53,9 @@ fn application(number: usize) -> String {
     format!("app-{number:06}")
 }
 
-/// Everything that runs at the beginning.
+/// Reports everything that runs at the beginning.
 fn report(size: Size) -> Report {
-    // Room for half as much again.
+    // Capacity for half as much again.
     let room = (size.allocations / size.nodes * 3 / 2) as i64;
     let nodes = (0..size.nodes).map(|number| si::NodeInfo::new(node(number), [("vcore", room)]));
     let applications = (0..size.applications).map(|number| {
@@ -72,7 +73,7 @@ fn report(size: Size) -> Report {
     }
 }
 
-/// A resource manager with some requests outstanding.
+/// A resource manager with some outstanding requests.
 struct Manager {
     client: Client,
     events: Events,
@@ -94,7 +95,7 @@ impl Manager {
         manager
     }
 
-    /// The next allocations, by key and application.
+    /// Receives the next allocations, by key and application.
     async fn placed(&mut self) -> Vec<(String, String)> {
         loop {
             match self.events.next().await.unwrap() {
@@ -112,7 +113,7 @@ impl Manager {
         let (first, now) = (self.asked, Instant::now());
         self.asked += count;
         let asks = (first..self.asked).map(|number| {
-            // Each of another application than the one before.
+            // Each request is of another application than the previous one.
             let id = application(number * 7_919 % self.size.applications);
             si::Allocation::ask(id, format!("next-{number}"), [("vcore", 1)])
         });
@@ -121,7 +122,7 @@ impl Manager {
         self.client.ask(asks).await.unwrap();
     }
 
-    /// Places for a while; how long each took in ms, sorted, and how long it was in all.
+    /// Places for a while. Returns the sorted latencies in ms, and the total time.
     async fn measure(&mut self) -> (Vec<f64>, Duration) {
         let mut waits = Vec::new();
         self.ask(OUTSTANDING).await;
@@ -152,7 +153,7 @@ impl Manager {
     }
 }
 
-/// Who reads meanwhile, on a thread of their own, and how long each answer took in ms.
+/// Readers on their own thread, with the latencies of answers in ms.
 struct Readers {
     stops: Arc<AtomicBool>,
     took: Arc<Mutex<Vec<f64>>>,
@@ -195,7 +196,7 @@ impl Readers {
                     let (told, kept) = (Arc::clone(&told), Arc::clone(&kept));
                     let (path, address) = (Arc::clone(&path), address.clone());
                     readers.spawn(async move {
-                        // Not all at once.
+                        // Staggered starts.
                         let part = 1_000 * reader as u64 / count as u64;
                         tokio::time::sleep(Duration::from_millis(part)).await;
                         for turn in 0.. {
@@ -216,7 +217,7 @@ impl Readers {
         Self { stops, took, thread }
     }
 
-    /// How long answers took, sorted.
+    /// Returns the sorted latencies of answers.
     fn stop(self) -> Vec<f64> {
         self.stops.store(true, Ordering::Release);
         self.thread.join().unwrap();
@@ -226,7 +227,7 @@ impl Readers {
     }
 }
 
-/// Reads an answer to its end, with a connection of its own: a stranger's first page.
+/// Reads a whole answer on a new connection, as a first visitor does.
 async fn get(address: &str, path: &str) {
     let mut connection = BufReader::new(TcpStream::connect(address).await.unwrap());
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");

@@ -1,9 +1,9 @@
-//! What readers of lists over REST cost the placements of a resource manager.
+//! Cost of REST readers of lists to the placements of a resource manager.
 //!
-//! `cargo bench --bench reads`: the service in a process of its own, with 2,000 nodes and 20,000
+//! `cargo bench --bench reads`: the service in its own process, with 2,000 nodes and 20,000
 //! allocations. A resource manager asks for one allocation, waits for it, releases it and asks
-//! again, while readers get the list of nodes: whole without a pause or each second, or a page of 100
-//! each second. `BENCH_SERVICE` names another build of the service (one that knows no pages sends the
+//! again, while readers get the list of nodes: whole without a pause or each second, or a page of
+//! 100 each second. `BENCH_SERVICE` names another build of the service (one without pages sends the
 //! whole list). See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
@@ -34,14 +34,14 @@ const ALLOCATIONS: usize = 20_000;
 const APPLICATIONS: usize = 40;
 const MEASURED: Duration = Duration::from_secs(8);
 
-/// What readers ask for.
+/// What the readers request.
 #[derive(Clone, Copy)]
 enum Reading {
-    /// The whole list, again and again.
+    /// The whole list, without a pause.
     Whole,
     /// The whole list, each second.
     WholeEachSecond,
-    /// A page of 100 nodes each second, going on behind the last.
+    /// A page of 100 nodes each second, each after the previous one.
     Pages,
 }
 
@@ -124,7 +124,7 @@ async fn read(
     }
 }
 
-/// The resource manager, with its stream of allocations.
+/// The resource manager, with its allocation stream.
 struct Manager {
     requests: mpsc::Sender<si::AllocationRequest>,
     answers: Streaming<si::AllocationResponse>,
@@ -221,7 +221,7 @@ impl Manager {
         last
     }
 
-    /// Asks, waits and releases for a while; the waits in ms, sorted.
+    /// Asks, waits and releases for a while. Returns the sorted waits in ms.
     async fn measure(&mut self) -> Vec<f64> {
         let mut waits = Vec::new();
         let began = Instant::now();

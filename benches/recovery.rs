@@ -1,10 +1,10 @@
-//! How long a resource manager takes to bring a scheduler that knows nothing up to date: from its
-//! registration to the first allocation that is new.
+//! Time of a resource manager to restore the state of a restarted scheduler: from its registration
+//! to the first new allocation.
 //!
-//! `cargo bench --bench recovery`. The service is the `monoceros` binary in a process of its own;
-//! the shim here does what a Kubernetes shim does after a restart of the scheduler: nodes closed,
-//! applications, running allocations with their nodes, nodes opened, one pending ask. See
-//! docs/performance.md.
+//! `cargo bench --bench recovery`. The service is the `monoceros` binary in its own process. The
+//! shim here acts as a Kubernetes shim after a restart of the scheduler: it reports closed nodes,
+//! applications, running allocations with their nodes, opens the nodes, and sends one pending ask.
+//! See docs/performance.md.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -70,7 +70,7 @@ fn applications() -> si::ApplicationRequest {
     si::ApplicationRequest { new: new.collect(), rm_id: rm_id(), ..Default::default() }
 }
 
-/// What runs, as it is reported.
+/// Reports the running allocations.
 fn reports() -> Vec<si::AllocationRequest> {
     let message = |from| si::AllocationRequest {
         allocations: (from..from + BATCH)
@@ -82,7 +82,7 @@ fn reports() -> Vec<si::AllocationRequest> {
     (0..ALLOCATIONS).step_by(BATCH).map(message).collect()
 }
 
-/// Seconds until all running allocations are known again, and until the first new one.
+/// Returns the seconds until all running allocations are known again, and until the first new one.
 async fn run() -> (f64, f64) {
     let service = Service::start();
     let mut client = service.client().await;
@@ -133,7 +133,7 @@ async fn run() -> (f64, f64) {
             ..Default::default()
         };
         to_allocations.send(ask).await.unwrap();
-        // The streams stay open until the answers are in.
+        // The streams stay open until the answers have arrived.
         to_allocations.closed().await;
         drop((to_nodes, to_applications));
     });

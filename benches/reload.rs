@@ -1,9 +1,9 @@
-//! How long a reload of many queues holds allocations up.
+//! Pause of allocations during a reload of many queues.
 //!
 //! `cargo bench --bench reload -- [FILTER]`: 5,000 queues on three levels, 10,000 applications with
-//! asks that wait, in process, allocations told as fast as they are decided. The figure is the longest time
-//! between two of them while a configuration is put in force, beside the longest in as much time
-//! without one. See docs/performance.md.
+//! pending asks, in process, with allocations at full rate. The figure is the longest time between
+//! two of them while a configuration is applied, compared with the longest in an equal time without
+//! one. See docs/performance.md.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation, missing_docs)]
 
@@ -29,10 +29,10 @@ const LEAVES: usize = 49;
 const APPLICATIONS: usize = 10_000;
 const ASKS: usize = 1_000_000;
 const RUNS: usize = 5;
-/// Between two reloads, and as long is looked at without one.
+/// Time between two reloads, and of the measurement without one.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Notes the longest time between two answers with allocations.
+/// Measures the longest time between two answers with allocations.
 struct Gaps {
     seen: Mutex<(Instant, Duration)>,
     allocated: AtomicU64,
@@ -65,7 +65,7 @@ impl ResourceManagerCallback for Gaps {
 }
 
 impl Gaps {
-    /// Begins anew, and returns the longest until now.
+    /// Returns the longest time so far, and starts again.
     fn take(&self) -> Duration {
         let now = Instant::now();
         let mut seen = self.seen.lock().unwrap();
@@ -74,7 +74,7 @@ impl Gaps {
     }
 }
 
-/// What differs from one configuration to the next.
+/// The difference between consecutive configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The maximum of one leaf.
@@ -83,7 +83,7 @@ enum Kind {
     All,
     /// The maximum of every leaf and every parent.
     Parents,
-    /// 500 queues come, or go again.
+    /// 500 queues are added or removed.
     Tree,
     /// 500 leaves without applications become parents, or leaves again.
     Flip,
@@ -101,7 +101,7 @@ impl Kind {
     }
 }
 
-/// The `turn`-th configuration.
+/// Returns the `turn`-th configuration.
 fn queues(kind: Kind, turn: usize) -> String {
     let mut text =
         "partitions:\n- queues:\n  - name: root\n    submitacl: '*'\n    queues:\n".to_owned();
@@ -170,7 +170,7 @@ async fn start(kind: Kind) -> (SchedulerHandle, Arc<Gaps>) {
         scheduler.update_allocation(request).await.unwrap();
     }
     scheduler.settle().await;
-    // Only now: from here on there is nothing but deciding.
+    // Added last, so that only decisions follow.
     let nodes = (0..5_000).map(|number| si::NodeInfo {
         node_id: format!("node-{number:04}"),
         action: si::node_info::ActionFromRm::Create as i32,

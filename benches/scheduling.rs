@@ -1,9 +1,11 @@
-//! Allocations per second through the full actor path, in process, metrics on: shapes of load that need
-//! no feature besides queues. What features cost is in `features`, what a scheduler at rest takes in `idle`.
+//! Allocations per second through all actors, in process, with metrics: shapes of load that need no
+//! feature besides queues. `features` measures the cost of features, `idle` that of a scheduler at
+//! rest.
 //!
-//! `cargo bench --bench scheduling -- [FILTER]` prints a table; `shapes` has a row for each shape: the median of some runs of
-//! wall and CPU time from the first ask sent to the last allocation heard, so that receiving,
-//! deciding and telling are all in it. See docs/performance.md for the shapes and the figures.
+//! `cargo bench --bench scheduling -- [FILTER]` prints a table. `shapes` has a row per shape:
+//! medians of some runs of wall and CPU time from the first ask sent to the last allocation
+//! received, which covers receiving, deciding and notifying. See docs/performance.md for the shapes
+//! and the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
@@ -47,8 +49,8 @@ async fn throughput(filter: &str) {
     }
 }
 
-/// What a shape should reach: allocations per second with own threads and with one, CPU µs for each; and that in
-/// words, CPU first.
+/// Returns the targets of a shape: allocations per second with own threads and with one, CPU µs for
+/// each; and their text, CPU first.
 fn aims(shape: &str) -> (f64, f64, f64, &'static str) {
     let has = |start: &str| shape.starts_with(start);
     if has("U ") || has("A 100 ") || has("B ") {
@@ -60,8 +62,8 @@ fn aims(shape: &str) -> (f64, f64, f64, &'static str) {
     }
 }
 
-/// What a quota-fair engine for batch jobs measures itself by, on one thread, as it does: first fills,
-/// and a few places for many who wait.
+/// The measure of a quota-fair engine for batch jobs, on one thread like there: first fills, then a
+/// few places for many pending requests.
 async fn quota_fair() {
     println!(
         "\n| one thread | CPU µs each | allocations/s, median (best) | that engine | times it | aim |"
@@ -80,12 +82,12 @@ async fn quota_fair() {
     print("3,200 places for 320,000 asks that wait", &backlog, 1_700);
 }
 
-/// So many asks wait for nodes; then those come that have so many places. From the first node to the last
-/// allocation.
+/// Measures this many asks that are pending for nodes. Then nodes with this many places are added.
+/// From the first node to the last allocation.
 async fn run_backlog(asks: usize, places: usize) -> (f64, f64) {
     let shape = shape_quota_fair(10, 100, asks);
     let shim = Shim::start(&shape.config, Threads::One).await;
-    // One that is full, so that they have been tried.
+    // A full node, so that all asks were tried before.
     shim.nodes(1, &[("memory", 1), ("vcore", 1)]).await;
     shim.applications(shape.applications, shape.queue).await;
     shim.asks("ask", asks, shape.applications, &SMALL).await;
@@ -100,7 +102,7 @@ async fn run_backlog(asks: usize, places: usize) -> (f64, f64) {
     (wall.as_secs_f64(), cpu.as_secs_f64())
 }
 
-/// CPU per allocation while one dimension grows.
+/// Measures CPU per allocation while one dimension grows.
 async fn growth() {
     let base = |applications: usize| Shape {
         nodes: 1_000,
@@ -133,7 +135,7 @@ async fn growth() {
     }
 }
 
-/// One ask at a time on an idle cluster, with threads that sleep at once and such that look out for more.
+/// One ask at a time on an idle cluster, with threads that sleep at once, and with spinning ones.
 async fn lone_ask() {
     println!(
         "\n| lone ask, 5,000 idle nodes | p50 µs | p99 µs | context switches | CPU µs | aim: p50, switches |"
@@ -166,7 +168,7 @@ async fn lone_ask() {
         let switches = (context_switches() - switches) as f64 / f64::from(asks);
         taken.sort_by(f64::total_cmp);
         let at = |share: f64| taken[(taken.len() as f64 * share) as usize];
-        // With own threads and the spin on.
+        // With own threads and spinning.
         let has_aim = threads == Threads::PerPartition && spin_us > 0;
         let aims = if has_aim { (20.0, 3.0) } else { (f64::INFINITY, f64::INFINITY) };
         let (p50, switches) = (at_most(at(0.5), aims.0, 1), at_most(switches, aims.1, 1));

@@ -1,14 +1,14 @@
-//! The service under a steady load for a long time: whether memory and latency stay as they are.
+//! The service under a steady load for a long time: stability of memory and latency.
 //!
-//! `cargo bench --bench soak -- [SECONDS]` starts 10,000 containers per second over gRPC, and ends as
-//! many, for so many seconds (60 unless told; a long run is 600): 100 applications per second, of
-//! 100 requests each. What is placed is released half a second later, and the application removed.
-//! Beside that load an innocent resource manager asks for one container at a time and gives it back.
+//! `cargo bench --bench soak -- [SECONDS]` starts 10,000 containers per second over gRPC, and ends
+//! as many, for some seconds (default 60; a long run is 600): 100 applications per second, of 100
+//! requests each. Allocations are released after half a second, and the application is removed.
+//! Another resource manager asks for one container at a time and releases it.
 //!
-//! Printed is, for each tenth of the time, how long the innocent waited from its request to its
-//! allocation, what was started, the processor time of the service, and the memory that it has
-//! resident. At the end: by how much the memory changed over the last half; after a long run the exit
-//! code is 1 if that is more than 1 %. See docs/performance.md for the figures.
+//! For each tenth of the time it prints the latency of the other manager's requests, the number of
+//! started containers, the CPU time of the service, and its resident memory. At the end it prints
+//! the change of memory over the last half. After a long run the exit code is 1 if that exceeds 1
+//! %. See docs/performance.md for the figures.
 
 #![allow(
     clippy::print_stderr,
@@ -32,9 +32,9 @@ use tonic::transport::Endpoint;
 
 use crate::service::Service;
 
-/// How long memory may take until it is as large as it will be.
+/// Time after which the memory should not grow any more.
 const FLAT_AFTER_SECONDS: u64 = 600;
-/// By how much it may change from then on, per cent.
+/// Largest change from then on, in per cent.
 const FLAT_WITHIN: f64 = 1.0;
 const TICK: Duration = Duration::from_millis(10);
 const REQUESTS: usize = 100;
@@ -43,7 +43,7 @@ const PARTS: u64 = 10;
 const NODES: usize = 1_000;
 const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
                       queues: [{name: jobs}]\n";
-/// What one container takes.
+/// Amount of a container.
 const SIZE: [(&str, i64); 1] = [("vcore", 100)];
 
 fn node(number: usize) -> si::NodeInfo {
@@ -54,8 +54,8 @@ fn application(id: &str, user: &str) -> si::AddApplicationRequest {
     si::AddApplicationRequest::new(id, user).in_queue("root.jobs")
 }
 
-/// A resource manager whose nodes are all that it has to report, once it has a session: what is said
-/// before is not said in it.
+/// A resource manager that reports only its nodes. Returns once it has a session, because earlier
+/// messages are not part of it.
 async fn start(service: &Service, rm: &str, nodes: usize) -> (Client, Events) {
     let endpoint = Endpoint::from_shared(service.address.clone()).unwrap();
     let state = move || Report { nodes: (0..nodes).map(node).collect(), ..Report::default() };
@@ -73,7 +73,7 @@ fn release(application: &str, key: &str) -> si::AllocationRelease {
     }
 }
 
-/// Containers of an application that are placed.
+/// Placed containers of an application.
 type Placed = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 
 async fn hear(mut events: Events, placed: Placed, n_started: Arc<AtomicU64>) {
@@ -119,7 +119,7 @@ async fn load(client: Client, placed: Placed) {
     }
 }
 
-/// One container at a time: how long each took.
+/// Requests one container at a time, and records the latency of each.
 async fn innocent(client: Client, mut events: Events, waits: Arc<Mutex<Vec<Duration>>>) {
     client.submit(vec![application("calm", "bob")]).await.unwrap();
     for number in 0_u64.. {
@@ -188,7 +188,7 @@ async fn run(seconds: u64) {
     let (low, high) = (half.iter().min().unwrap(), half.iter().max().unwrap());
     let change = 100.0 * (*high as f64 / *low as f64 - 1.0);
     println!("| the last half, apart by at most | | | {change:.1} %, aim {FLAT_WITHIN} % | | | |");
-    // They would take the end of the service for a fault.
+    // They would report the end of the service as a fault.
     tasks.shutdown().await;
     if seconds >= FLAT_AFTER_SECONDS && change > FLAT_WITHIN {
         eprintln!("memory of the last half is not flat within {FLAT_WITHIN} %");

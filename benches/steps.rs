@@ -1,9 +1,9 @@
-//! The longest step of applications that are as large, and as mixed, as they may be.
+//! The longest step of the largest and most varied applications that are allowed.
 //!
-//! `cargo bench --bench steps -- [FILTER]` prints a table. A step keeps everybody else of its partition
-//! waiting, so it has to be short whatever one application is. All actors are on one thread here, and a
-//! task beside them measures the longest time between two of its turns: more than one step may be in it,
-//! and no step took longer. FILTER is a part of the name of a case, which is then run alone. See
+//! `cargo bench --bench steps -- [FILTER]` prints a table. A step blocks the rest of its partition,
+//! so it has to be short whatever the application is. All actors are on one thread here, and a task
+//! measures the longest time between two of its turns: it may include several steps, and no step
+//! took longer. FILTER is a part of the name of a case, which then runs alone. See
 //! docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
@@ -26,18 +26,18 @@ use tokio::time::Instant;
 
 use crate::aims::at_most;
 
-/// The aim for a step, ms.
+/// Target for a step, in ms.
 const AIM_MS: f64 = 50.0;
 const RUNS: usize = 3;
 const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
                       queues:\n    - {name: jobs, properties: {application.sort.policy: fifo}}\n";
 
-/// What the resource manager says of a node.
+/// The resource manager's predicates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Predicates {
-    /// Any will do.
+    /// Every node passes.
     Pass,
-    /// Nine of ten nodes refuse a request, others for each.
+    /// Nine of ten nodes refuse a request, different ones for each.
     NineOfTen,
     /// All nodes refuse all requests.
     Refuse,
@@ -76,7 +76,7 @@ impl ResourceManagerCallback for Shim {
     }
 }
 
-/// A scheduler on this thread, and the task that measures.
+/// A scheduler on this thread, with the measuring task.
 struct Bench {
     scheduler: SchedulerHandle,
     shim: Arc<Shim>,
@@ -189,13 +189,13 @@ impl Bench {
         self.shim.allocated.load(Ordering::Relaxed)
     }
 
-    /// From now on counts; what came before was preparation.
+    /// Starts the measurement. Earlier steps were preparation.
     fn watch(&self) {
         self.longest.set(Duration::ZERO);
     }
 }
 
-/// Comes back once everybody else had a turn.
+/// Returns after all other tasks had a turn.
 async fn turn_of_others() {
     let mut had_one = false;
     poll_fn(|context| {
@@ -216,7 +216,7 @@ fn group(name: &str, members: i64, member: Option<si::Resource>) -> Vec<si::Task
     vec![si::TaskGroup { name: name.to_owned(), min_members, member, ..Default::default() }]
 }
 
-/// Sizes that differ all, of at most 10 of a capacity of 100.
+/// Different sizes, of at most 10 of a capacity of 100.
 fn own_size(number: i64) -> Vec<(&'static str, i64)> {
     vec![("memory", 900_000 + number), ("vcore", 900_000 + 10 * ((number * 7_919) % 10_000))]
 }
@@ -232,7 +232,7 @@ async fn gang(predicates: Predicates, members: i64, nodes: usize) -> Bench {
     bench
 }
 
-/// The cases of reads.
+/// Runs the cases of reads.
 async fn read(case: Case) -> Bench {
     match case {
         Case::ExplainHeld => {

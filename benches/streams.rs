@@ -1,9 +1,9 @@
-//! What streams of events over HTTP cost the service, and how many events it gets through them.
+//! Cost of event streams over HTTP to the service, and their throughput.
 //!
-//! `cargo bench --bench streams`: the service in a process of its own, 100 streams that are read as
-//! fast as they can be, and a resource manager that reports and withdraws foreign allocations, each
-//! of which is an event. `BENCH_SERVICE` names another build of the service. See
-//! docs/performance.md for the figures.
+//! `cargo bench --bench streams`: the service in its own process, 100 streams that are read as fast
+//! as possible, and a resource manager that adds and removes foreign allocations, each of which is
+//! an event. `BENCH_SERVICE` names another build of the service. See docs/performance.md for the
+//! figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -24,10 +24,10 @@ use tonic::Request;
 
 const STREAMS: usize = 100;
 const MEASURED: Duration = Duration::from_secs(8);
-/// How often the resource manager speaks.
+/// Interval of the resource manager's messages.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What all streams were sent.
+/// Totals of all streams.
 #[derive(Default)]
 struct Counts {
     lines: AtomicU64,
@@ -44,7 +44,7 @@ async fn follow(address: String, counts: Arc<Counts>) {
     loop {
         let read = connection.read(&mut buffer).await.unwrap_or(0);
         let text = &buffer[..read];
-        // A stream that is closed has a last chunk, which is empty.
+        // A closed stream has an empty last chunk.
         if read == 0 || text.ends_with(b"\n0\r\n\r\n") {
             counts.ended.fetch_add(1, Ordering::Relaxed);
             return;
@@ -55,7 +55,7 @@ async fn follow(address: String, counts: Arc<Counts>) {
     }
 }
 
-/// A resource manager with a node, and its stream of allocations.
+/// A resource manager with a node, and its allocation stream.
 async fn manager(service: &Service) -> mpsc::Sender<si::AllocationRequest> {
     let mut client = service.client().await;
     let registration = si::RegisterResourceManagerRequest {
@@ -83,7 +83,7 @@ async fn manager(service: &Service) -> mpsc::Sender<si::AllocationRequest> {
     requests
 }
 
-/// So many events: half of them foreign allocations that come, half the same that go.
+/// Makes this many events: half of them add foreign allocations, half remove them.
 fn request(events: usize) -> si::AllocationRequest {
     let key = |number: usize| format!("pod-{number:06}");
     let come = (0..events / 2).map(|number| si::Allocation {

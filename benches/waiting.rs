@@ -1,10 +1,10 @@
-//! What it costs that many requests wait for room, with reservations and without.
+//! Cost of many requests that are pending for capacity, with and without reservations.
 //!
-//! `cargo bench --bench waiting`: 1,000 nodes, each held so far that none of 100,000 requests has
-//! room; all requests are old enough to reserve a node, of one size in each of 100 applications, or
-//! all of different sizes. Measured is the CPU time of the whole process until everything was looked
-//! at, while nothing changes, and for each of 1,000 releases that lets one request run. Medians of some
-//! runs in turns. See docs/performance.md for the figures.
+//! `cargo bench --bench waiting`: 1,000 nodes, each so full that none of 100,000 requests fits. All
+//! requests are old enough to reserve a node, and have one size in each of 100 applications, or all
+//! different sizes. It measures the CPU time of the whole process until all were tried, while
+//! nothing changes, and for each of 1,000 releases that let one request run. Medians of some runs
+//! in turns. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -22,13 +22,13 @@ const NODES: usize = 1_000;
 const WAITING: usize = 100_000;
 const APPLICATIONS: usize = 100;
 const IDLE: Duration = Duration::from_secs(3);
-/// How old a request is that reserves a node.
+/// Age at which a request reserves a node.
 const DELAY: Duration = Duration::from_secs(2);
 const RUNS: usize = 3;
 const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
                       queues:\n    - {name: jobs}\n";
 
-/// Requests that are as old as time.
+/// Makes requests with the oldest possible creation time.
 fn waiting(distinct: bool) -> impl Iterator<Item = si::AllocationRequest> {
     let ask = move |number: usize| {
         let memory = if distinct { i64::try_from(number).unwrap() } else { 0 };
@@ -67,11 +67,11 @@ async fn release(shim: &Shim, number: usize) {
     shim.scheduler.update_allocation(request).await.unwrap();
 }
 
-/// What one run took.
+/// Costs of a run.
 struct Taken {
     reserved: usize,
     intake_us: f64,
-    /// Of the whole time without a change.
+    /// Of the whole time without changes.
     idle_ms: f64,
     release_cpu_us: f64,
     release_us: f64,
@@ -98,7 +98,7 @@ async fn case(distinct: bool, delay: Option<Duration>) -> Taken {
     let nodes = shim.scheduler.nodes("[bench]default").await.unwrap();
     let reserved = nodes.iter().filter(|node| node.is_reserved).count();
 
-    // The look for more machines is over by then.
+    // The scan for the scale-up signal is over by then.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let clock = Clock::start();
     tokio::time::sleep(IDLE).await;

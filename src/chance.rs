@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_seed_gives_one_stream_and_another_seed_another() {
+    fn the_seed_determines_the_stream() {
         let stream = |seed| {
             let mut chance = Chance::new(seed);
             (0..100).map(|_| chance.below(1000)).collect::<Vec<_>>()
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_between_two_is_any_from_the_least_to_the_most() {
+    fn between_returns_every_number_of_the_range() {
         let draw = |seed| {
             let mut chance = Chance::new(seed);
             (0..1_000).map(|_| chance.between(3, 7)).collect::<Vec<_>>()

@@ -30,14 +30,14 @@ use tracing::level_filters::LevelFilter;
 use crate::clock::now_ns;
 use crate::in_force::InForce;
 use crate::logbook::Logbook;
-use crate::logbook::followers::OpenStream;
 use crate::logbook::minutes::{ApplicationsThen, ContainersThen};
+use crate::logbook::streams::StreamSnapshot;
 
 /// Time limit for the state of one resource manager.
-const RM_PATIENCE: Duration = Duration::from_secs(35);
+const RM_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// Held while a dump is made.
-static UNDER_WAY: Mutex<()> = Mutex::const_new(());
+static DUMPING: Mutex<()> = Mutex::const_new(());
 
 /// The keys of the document.
 pub const SECTIONS: [&str; 15] = [
@@ -60,7 +60,7 @@ pub const SECTIONS: [&str; 15] = [
 
 /// Selects the resource manager and the sections of a dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DumpRequest {
     /// The resource manager to include. `None` includes all.
     pub rm_id: Option<String>,
     /// The [`SECTIONS`] to include. Empty means all.
@@ -69,7 +69,7 @@ pub struct Wanted {
     pub include_rm: bool,
 }
 
-impl Wanted {
+impl DumpRequest {
     /// A dump of all sections of all resource managers.
     pub fn all() -> Self {
         Self { include_rm: true, ..Self::default() }
@@ -109,7 +109,7 @@ struct Document {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     placement_rules: Vec<RulesOfPartition>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    event_streams: Vec<OpenStream>,
+    event_streams: Vec<StreamSnapshot>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     users: Vec<OfPartition<UserSnapshot>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -155,9 +155,9 @@ pub enum DumpError {
 pub async fn make(
     handle: &SchedulerHandle,
     logbook: &Logbook,
-    wanted: &Wanted,
+    wanted: &DumpRequest,
 ) -> Result<Vec<u8>, DumpError> {
-    let _turn = UNDER_WAY.lock().await;
+    let _turn = DUMPING.lock().await;
     let mut document = gather(handle, wanted).await?;
     // The service's own records do not distinguish resource managers.
     if wanted.rm_id.is_none() {
@@ -173,7 +173,7 @@ pub async fn make(
     .map_err(|error| DumpError::Document(error.to_string()))
 }
 
-async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, DumpError> {
+async fn gather(handle: &SchedulerHandle, wanted: &DumpRequest) -> Result<Document, DumpError> {
     let is_wanted = |rm: &str| wanted.rm_id.as_deref().is_none_or(|only| only == rm);
     let mut document = Document::default();
     if wanted.has("timestamp") {
@@ -186,34 +186,34 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
     let names = handle.partition_names();
     for name in names.iter().filter(|name| is_wanted(rm_id(name))) {
         if wanted.has("applications") {
-            let applications = unless_gone(handle.all_applications(name).await)?;
+            let applications = unless_removed(handle.all_applications(name).await)?;
             document.applications.extend(applications.into_iter().flatten());
-            let completed = unless_gone(handle.completed_applications(name).await)?;
+            let completed = unless_removed(handle.completed_applications(name).await)?;
             document.applications.extend(completed.into_iter().flatten());
-            let rejected = unless_gone(handle.rejected_applications(name).await)?;
+            let rejected = unless_removed(handle.rejected_applications(name).await)?;
             document.applications.extend(rejected.into_iter().flatten());
         }
         if wanted.has("nodes")
-            && let Some(nodes_info) = unless_gone(handle.nodes(name).await)?
+            && let Some(nodes_info) = unless_removed(handle.nodes(name).await)?
         {
             let partition_name = plain_name(name).to_owned();
             document.nodes.push(NodesOfPartition { partition_name, nodes_info });
         }
         if wanted.has("placementRules")
-            && let Some(rules) = unless_gone(handle.placement_rules(name).await)?
+            && let Some(rules) = unless_removed(handle.placement_rules(name).await)?
         {
             let partition = plain_name(name).to_owned();
             document.placement_rules.push(RulesOfPartition { partition, rules });
         }
         if wanted.has("queues") {
-            document.queues.extend(unless_gone(handle.queues(name).await)?);
+            document.queues.extend(unless_removed(handle.queues(name).await)?);
         }
         if wanted.has("users") {
-            let users = unless_gone(handle.users(name).await)?;
+            let users = unless_removed(handle.users(name).await)?;
             document.users.extend(of_partition(name, users));
         }
         if wanted.has("groups") {
-            let groups = unless_gone(handle.groups(name).await)?;
+            let groups = unless_removed(handle.groups(name).await)?;
             document.groups.extend(of_partition(name, groups));
         }
     }
@@ -240,7 +240,7 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
     Ok(document)
 }
 
-fn copy(logbook: &Logbook, wanted: &Wanted, document: &mut Document) {
+fn copy(logbook: &Logbook, wanted: &DumpRequest, document: &mut Document) {
     if wanted.has("appHistory") {
         document.app_history = logbook.minutes.applications();
     }
@@ -248,7 +248,7 @@ fn copy(logbook: &Logbook, wanted: &Wanted, document: &mut Document) {
         document.container_history = logbook.minutes.containers();
     }
     if wanted.has("eventStreams") {
-        document.event_streams = logbook.followers.open();
+        document.event_streams = logbook.streams.open();
     }
 }
 
@@ -259,7 +259,7 @@ fn of_partition<T>(name: &str, tracked: Option<Vec<T>>) -> impl Iterator<Item = 
 }
 
 /// Maps a partition that was removed since it was listed to `None`: it is no part of the dump.
-fn unless_gone<T>(read: Result<T, ReadError>) -> Result<Option<T>, DumpError> {
+fn unless_removed<T>(read: Result<T, ReadError>) -> Result<Option<T>, DumpError> {
     match read {
         Ok(read) => Ok(Some(read)),
         Err(
@@ -303,14 +303,14 @@ async fn diagnostics(
     if !include {
         return empty("resource managers were not asked");
     }
-    let told = rms.iter().map(|rm| async move {
+    let states = rms.iter().map(|rm| async move {
         let control = handle.control(rm).await.ok()?;
         let state = control.state().await?;
-        let late = || Err(format!("no answer within {} s", RM_PATIENCE.as_secs()));
-        Some(timeout(RM_PATIENCE, state).await.unwrap_or_else(|_| late()))
+        let late = || Err(format!("no answer within {} s", RM_TIMEOUT.as_secs()));
+        Some(timeout(RM_TIMEOUT, state).await.unwrap_or_else(|_| late()))
     });
-    let told: Vec<_> = join_all(told).await;
-    let mut objects: BTreeMap<_, _> = rms.into_iter().zip(told.into_iter().map(object)).collect();
+    let states: Vec<_> = join_all(states).await;
+    let mut objects: BTreeMap<_, _> = rms.into_iter().zip(states.into_iter().map(object)).collect();
     if objects.len() > 1 {
         return objects.into_iter().map(|(rm, object)| (rm, Value::Object(object))).collect();
     }
@@ -318,9 +318,9 @@ async fn diagnostics(
     only.unwrap_or_else(|| empty("no resource manager is registered"))
 }
 
-fn object(told: Option<Result<String, String>>) -> Map<String, Value> {
+fn object(states: Option<Result<String, String>>) -> Map<String, Value> {
     let failed = |reason: String| [("Error".to_owned(), json!(reason))].into_iter().collect();
-    match told {
+    match states {
         None => empty("the resource manager has no state dump to give"),
         Some(Err(reason)) => failed(reason),
         Some(Ok(text)) => match serde_json::from_str(&text) {
@@ -356,8 +356,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_resource_manager_tells_is_merged_or_its_failure_is() {
-        let shown = |told| serde_json::to_string(&object(told)).unwrap();
+    fn the_manager_state_or_its_failure_is_merged() {
+        let shown = |states| serde_json::to_string(&object(states)).unwrap();
         assert_eq!(shown(Some(Ok(r#"{"cache":{"pods":3}}"#.into()))), r#"{"cache":{"pods":3}}"#);
         assert_eq!(shown(Some(Err("no time".into()))), r#"{"Error":"no time"}"#);
         for text in ["pods: 3", "[3]"] {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_finest_level_is_named_as_readers_of_dumps_know_it() {
+    fn the_log_level_has_the_name_readers_know() {
         for (level, name) in [
             (LevelFilter::TRACE, Some("debug")),
             (LevelFilter::DEBUG, Some("debug")),

@@ -43,10 +43,10 @@ impl<'e> ExtraConfig<'e> {
 
     /// Sets `place` to the value under `key`, if there is one that `read` accepts.
     pub fn set<T>(&mut self, key: &str, place: &mut T, read: impl Fn(&str) -> Result<T, String>) {
-        for (given, text) in self.entries.iter().filter(|(given, _)| means(given, key)) {
+        for (given, text) in self.entries.iter().filter(|(given, _)| is_spelling_of(given, key)) {
             match read(text) {
                 Ok(value) => *place = value,
-                Err(reason) => self.complain(given, text, &reason),
+                Err(reason) => self.warn_unusable(given, text, &reason),
             }
         }
     }
@@ -58,7 +58,7 @@ impl<'e> ExtraConfig<'e> {
             if let Some(name) = key.strip_prefix(prefix)
                 && let Err(reason) = take(name, text)
             {
-                self.complain(key, text, &reason);
+                self.warn_unusable(key, text, &reason);
             }
         }
     }
@@ -68,7 +68,7 @@ impl<'e> ExtraConfig<'e> {
         self.n_unusable
     }
 
-    fn complain(&mut self, key: &str, text: &str, reason: &str) {
+    fn warn_unusable(&mut self, key: &str, text: &str, reason: &str) {
         let reason = reason.replace(&format!("`{text}`"), "the value");
         warn!(rm = self.rm_id, key, reason, "unusable value of the extra configuration ignored");
         self.n_unusable += 1;
@@ -76,7 +76,7 @@ impl<'e> ExtraConfig<'e> {
 }
 
 /// Whether the key `given` is a spelling of `key`.
-fn means(given: &str, key: &str) -> bool {
+fn is_spelling_of(given: &str, key: &str) -> bool {
     let plain = |key: &str| key.replace('_', "").to_lowercase();
     given == key || key.starts_with(ANY_SPELLING) && plain(given) == plain(key)
 }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_taken_or_counted_and_the_rest_is_left_alone() {
+    fn unusable_values_are_counted_and_others_untouched() {
         let entries = [("a.one", "1"), ("a.two", "many"), ("b.three", "3")];
         let entries = entries.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
         let mut extra = ExtraConfig::new("rm", &entries);
@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn only_keys_of_sessions_have_a_second_spelling() {
-        assert!(means("session.attach_timeout", "session.attachTimeout"));
-        assert!(means("session.attachTimeout", "session.attachTimeout"));
-        assert!(!means("callback.idle_timeout", "callback.idleTimeout"));
-        assert!(!means("session.pauseTimeout", "session.attachTimeout"));
+        assert!(is_spelling_of("session.attach_timeout", "session.attachTimeout"));
+        assert!(is_spelling_of("session.attachTimeout", "session.attachTimeout"));
+        assert!(!is_spelling_of("callback.idle_timeout", "callback.idleTimeout"));
+        assert!(!is_spelling_of("session.pauseTimeout", "session.attachTimeout"));
     }
 
     #[test]

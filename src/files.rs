@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_files_replace_the_value_and_bad_ones_leave_it() {
+    fn changed_files_replace_the_value_unless_invalid() {
         let path = std::env::temp_dir().join(format!("monoceros-files-{}", std::process::id()));
         fs::write(&path, "1").unwrap();
         let (files, parsed) = number(&path);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn files_are_read_every_five_seconds_until_the_service_stops() {
+    async fn files_are_read_every_five_seconds_until_shutdown() {
         let counted = Arc::new(Counted(AtomicUsize::new(0)));
         let stop = CancellationToken::new();
         let hangup = signal(SignalKind::hangup()).unwrap();

@@ -213,7 +213,7 @@ partitions:
     }
 
     #[test]
-    fn yaml_has_keys_in_lower_case_and_no_empty_objects() {
+    fn yaml_has_lower_case_keys_and_no_empty_objects() {
         expect![[r#"
             partitions:
             - name: default
@@ -281,7 +281,7 @@ partitions:
     }
 
     #[test]
-    fn the_queues_in_the_yaml_are_a_configuration_again() {
+    fn the_yaml_of_queues_is_a_valid_configuration() {
         let yaml = shown().to_yaml().unwrap();
         let (queues, _) = yaml.split_once("extra:").unwrap();
         let again = config::parse(queues).unwrap();
@@ -291,7 +291,7 @@ partitions:
     }
 
     #[test]
-    fn before_a_registration_only_the_two_settings_are_there() {
+    fn only_the_two_settings_exist_before_registration() {
         let nobody = InForce::of(None);
         let json = r#"{"DeadlockDetectionEnabled":false,"DeadlockTimeoutSeconds":60}"#;
         assert_eq!(serde_json::to_string(&nobody).unwrap(), json);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_is_named_with_the_reason() {
+    fn unreadable_files_are_named_with_the_reason() {
         for (path, reason) in [
             ("/does/not/exist", "No such file"),
             ("/", "directory"),

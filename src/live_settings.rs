@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 
 use crate::files::Refresh;
 use crate::logbook::Logbook;
-use crate::logging::Account;
+use crate::logging::LogControl;
 use crate::settings::{Flags, Settings, Values};
 
 /// The keys that take effect at once: single keys, and sections ending in a dot.
@@ -30,7 +30,7 @@ pub struct LiveSettings {
     flags: Flags,
     handle: SchedulerHandle,
     logbook: Logbook,
-    log: Account,
+    log: LogControl,
     /// Values in force, or waiting for the next start.
     seen: Mutex<Values>,
 }
@@ -41,7 +41,7 @@ impl LiveSettings {
         (file, flags, values): (Option<PathBuf>, Flags, Values),
         handle: SchedulerHandle,
         logbook: Logbook,
-        log: Account,
+        log: LogControl,
     ) -> Self {
         Self { file, flags, handle, logbook, log, seen: Mutex::new(values) }
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_at_once_is_told_from_what_needs_a_restart() {
+    fn live_keys_are_separated_from_restart_keys() {
         let values = |pairs: &[(&str, &str)]| -> Values {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };

@@ -81,7 +81,7 @@ impl QueuesFile {
     async fn put_in_force(&self, handle: &SchedulerHandle, text: &str) {
         let file = self.path.display();
         match handle.set_default_queues(text).await {
-            Ok(outcomes) => tell(&self.path, outcomes),
+            Ok(outcomes) => log_outcomes(&self.path, outcomes),
             Err(reason) => return error!(%file, %reason, "queue configuration not in force"),
         }
         info!(%file, "queue configuration read again");
@@ -90,20 +90,20 @@ impl QueuesFile {
     /// Reads the file again whenever it changes, until `stop` is cancelled.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         let file = self.path.display();
-        if self.is_no_file() {
+        if self.is_special() {
             return warn!(%file, "a queue configuration that is no file cannot be watched");
         }
         let place = WatchTarget::File(self.path.clone());
         let queues = Arc::clone(&self);
-        keep_watching(place, move || queues.look(), &self.hung_up, stop).await;
+        keep_watching(place, move || queues.read_changed(), &self.hung_up, stop).await;
     }
 
     /// Applies the text if it has changed since the last read.
     ///
     /// A missing or empty file is taken for a write in progress. Whoever means it sends SIGHUP.
-    fn look(&self) {
+    fn read_changed(&self) {
         let file = self.path.display();
-        let found = if self.is_no_file() {
+        let found = if self.is_special() {
             Err("it is no file".to_owned())
         } else {
             match input::read_text(&self.path).map(queues_in) {
@@ -119,7 +119,7 @@ impl QueuesFile {
         seen.clone_from(&found);
         match found {
             Ok(text) if *text == **self.text.borrow() => {}
-            Ok(text) => self.take(text),
+            Ok(text) => self.apply(text),
             Err(reason) => {
                 warn!(%file, reason, "queue configuration not used, what was read before stays");
             }
@@ -128,27 +128,27 @@ impl QueuesFile {
 
     /// Whether the path leads to something other than a file, such as a pipe, which may have no end
     /// or no writer.
-    fn is_no_file(&self) -> bool {
+    fn is_special(&self) -> bool {
         self.path.metadata().is_ok_and(|metadata| !metadata.is_file())
     }
 
     fn reread(&self) {
         let file = self.path.display();
-        if self.is_no_file() {
+        if self.is_special() {
             return warn!(%file, "a queue configuration that is no file cannot be read again");
         }
         match input::read_text(&self.path).map(queues_in) {
             Ok(text) => {
                 // Remembers the text, so that the next `look` does not log its errors again.
                 *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Ok(text.clone());
-                self.take(text);
+                self.apply(text);
             }
             Err(reason) => error!(%reason, "queue configuration not read again"),
         }
     }
 
     /// Applies the text if it is usable.
-    fn take(&self, text: String) {
+    fn apply(&self, text: String) {
         if is_usable(&self.path, &text) {
             self.text.send_replace(text.into());
         }
@@ -185,7 +185,7 @@ fn is_usable(path: &Path, text: &str) -> bool {
 }
 
 /// Logs the outcome for each resource manager.
-fn tell(path: &Path, outcomes: Vec<OutcomeOfDefaults>) {
+fn log_outcomes(path: &Path, outcomes: Vec<OutcomeOfDefaults>) {
     let file = path.display();
     for (rm, outcome) in outcomes {
         match outcome {

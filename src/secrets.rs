@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_by_the_name_of_their_key() {
+    fn secrets_are_masked_by_key() {
         let shown = masked(settings(&[
             ("log.level", "info"),
             ("ldap.bindPassword", "a"),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_that_comes_back_means_the_value_that_is_there() {
+    fn a_returned_mask_keeps_the_value() {
         let present = settings(&[("token", "t"), ("log.level", "info")]);
         let mut sent = masked(present.clone());
         assert_eq!(unmasked(sent.clone(), &present), Ok(present.clone()));

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_service_warns_where_others_can_reach_it() {
+    fn an_open_reachable_service_warns() {
         let (_, security) = open();
         let warnings = |grpc: &str, rest: &str| {
             security.warnings(grpc.parse().unwrap(), rest.parse().unwrap())
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_nobody_can_meet_is_an_error() {
+    fn an_unsatisfiable_rule_is_an_error() {
         let (mut settings, _) = open();
         settings.identity.rules = vec![Rule::certificate("cn=a", &["a"], false).unwrap()];
         assert!(matches!(Security::load(&settings), Err(SecurityError::NoCertificates)));

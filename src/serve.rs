@@ -37,7 +37,7 @@ use crate::files::Refresh;
 use crate::identity::Access;
 use crate::live_settings::LiveSettings;
 use crate::logbook::Logbook;
-use crate::logging::{Account, LineCounts, clean};
+use crate::logging::{LineCounts, LogControl, clean};
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
 use crate::reads::Source;
 use crate::security::Security;
@@ -48,7 +48,7 @@ use crate::watchdog::{Healthy, Readiness, Watchdog};
 use crate::{demo, files, grpc, rest, users};
 
 #[cfg(feature = "kubernetes")]
-pub mod elsewhere;
+pub mod standalone;
 
 /// Exit code when the scheduler is lost: an internal error, after which the process should be
 /// restarted.
@@ -64,14 +64,14 @@ fn flags(args: &ServeArgs) -> Flags {
 }
 
 /// A resource manager in this process.
-pub struct Resident {
+pub struct LocalManager {
     /// Whether the manager has work. Reported by probes.
     pub readiness: watch::Receiver<Readiness>,
     /// Runs the manager until the shutdown begins. Its end is the end of the service.
     pub run: Box<dyn FnOnce(SchedulerHandle, CancellationToken) -> Work + Send>,
 }
 
-/// Work of a [`Resident`].
+/// Work of a [`LocalManager`].
 pub type Work = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 
 /// Runs the service until SIGTERM, SIGINT or an administrator's call, then ends it within
@@ -80,8 +80,8 @@ pub type Work = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 pub async fn run(
     (settings, values): (Settings, Values),
     args: &ServeArgs,
-    resident: Option<Resident>,
-    log: Account,
+    local_manager: Option<LocalManager>,
+    log: LogControl,
 ) -> anyhow::Result<ExitCode> {
     let with_demo = args.demo;
     let queues = match settings.scheduler.queues.as_deref().map(QueuesFile::load).transpose()? {
@@ -135,7 +135,7 @@ pub async fn run(
     let edges = JoinSet::new();
     let mut service = Running { settings, handle, traces, shutdown, watchdog, systemd, edges };
     let mut healthy = service.watchdog.health();
-    if let Some(Resident { readiness, run }) = resident {
+    if let Some(LocalManager { readiness, run }) = local_manager {
         healthy = healthy.ready_by(readiness);
         let work = run(service.handle.clone(), service.shutdown.clone());
         service
@@ -158,7 +158,7 @@ pub async fn run(
         }
     });
     let counted = service.handle.log_metrics();
-    let account = tell_of_log(log, counted);
+    let account = report_log(log, counted);
     tokio::spawn(service.shutdown.clone().run_until_cancelled_owned(account));
     if with_demo {
         // The service does not depend on the demo.
@@ -398,7 +398,7 @@ fn log_start(settings: &Settings, args: &ServeArgs, grpc: SocketAddr, page: &str
 }
 
 /// Counts the lines of the log, and reports on standard output when they cannot be written.
-async fn tell_of_log(log: Account, counted: LogMetrics) {
+async fn report_log(log: LogControl, counted: LogMetrics) {
     let mut health = log.clone();
     let count = async {
         let mut every_second = interval(Duration::from_secs(1));
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_can_be_opened_also_where_it_listens_everywhere() {
+    fn the_page_address_can_always_be_opened() {
         for (address, is_https, expected) in [
             ("127.0.0.1:9080", false, "http://127.0.0.1:9080/"),
             ("0.0.0.0:80", false, "http://127.0.0.1:80/"),
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_process_ends_with_its_own_code_when_the_front_is_gone() {
+    async fn a_lost_front_ends_with_its_own_code() {
         let settings = Settings::load(None, &Flags::default()).unwrap();
         let handle = start_scheduler(&settings, None, Descriptors::raised(), None).unwrap();
         let watchdog = Watchdog::start(&handle).unwrap();

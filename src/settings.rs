@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn reservations_are_made_unless_a_key_or_the_variable_says_otherwise() {
+    fn a_key_or_the_variable_disables_reservations() {
         let made = |value: &[(&str, &str)]| {
             with_environment(value, &Flags::default())
                 .map(|settings| settings.scheduler.reservations)
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_of_starts_are_never_at_once_and_have_a_bound() {
+    fn start_retries_have_lower_and_upper_bounds() {
         let scheduler = with_file("").unwrap().scheduler;
         let seconds = [scheduler.start_retry, scheduler.start_retry_max].map(|it| it.as_secs());
         assert_eq!(seconds, [1, 60]);
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_has_a_name_that_an_object_may_have_and_ends_within_an_hour() {
+    fn lease_name_and_duration_are_checked() {
         let with = |line: &str| {
             with_file(&format!("[kubernetes]\n{line}")).map(drop).map_err(|error| error.to_string())
         };
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_not_waited_for_until_the_end_of_time() {
+    fn waits_for_pods_are_bounded() {
         for key in ["eviction_timeout", "volume_timeout"] {
             let with = |value: &str| with_file(&format!("[kubernetes]\n{key} = {value}"));
             assert!(with("604800").is_ok());
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_sentence_with_the_value_and_what_is_wanted() {
+    fn errors_state_value_and_expectation() {
         for (key, value, fragments) in [
             ("LOG__FORMAT", "xml", ["`xml`", "`text` or `json`", "log.format"]),
             ("GRPC__ADDRESS", "localhost:50051", ["`localhost:50051`", "IP:PORT", "grpc.address"]),
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_do_not_fit_each_other_are_refused_by_the_names_of_both() {
+    fn contradictory_values_are_refused_with_both_keys() {
         let interval = ("MONOCEROS__GRPC__KEEPALIVE_INTERVAL", "5");
         let timeout = ("MONOCEROS__GRPC__KEEPALIVE_TIMEOUT", "5");
         let grace = |text| ("MONOCEROS__SESSION__DELIVERY_GRACE", text);

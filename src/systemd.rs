@@ -26,18 +26,18 @@ use tracing::warn;
 use crate::watchdog::Healthy;
 
 /// Most queued notifications. Later ones are dropped.
-const MAX_WAITING: usize = 16;
+const MOST_QUEUED: usize = 16;
 
 /// Poll interval of the thread if systemd wants no signs of life.
 const IDLE: Duration = Duration::from_secs(3_600);
 
 /// The supervisor of the process. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Systemd(Option<SyncSender<Fact>>);
+pub struct Systemd(Option<SyncSender<Notification>>);
 
 /// A new state of the service.
 #[derive(Debug)]
-enum Fact {
+enum Notification {
     /// The service listens. The text contains its addresses.
     Ready(String),
     Reloading,
@@ -53,12 +53,12 @@ impl Systemd {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Self(None));
         }
-        let (tell, facts) = sync_channel(MAX_WAITING);
+        let (send, notifications) = sync_channel(MOST_QUEUED);
         // Half of the timeout, as systemd recommends, so that a late one is not too late.
         let beat = sd_notify::watchdog_enabled().map(|longest| longest / 2);
-        let work = move || tell_until_end(&facts, &healthy, beat);
+        let work = move || notify_until_end(&notifications, &healthy, beat);
         thread::Builder::new().name("systemd".to_owned()).spawn(work)?;
-        Ok(Self(Some(tell)))
+        Ok(Self(Some(send)))
     }
 
     /// No supervisor.
@@ -69,52 +69,56 @@ impl Systemd {
 
     /// Reports that the service listens, and where. Dependent units may start.
     pub fn ready(&self, listens: &str) {
-        self.tell(Fact::Ready(format!("listens: {listens}")));
+        self.send(Notification::Ready(format!("listens: {listens}")));
     }
 
     /// Reports that the service reads its files again.
     pub fn reloading(&self) {
-        self.tell(Fact::Reloading);
+        self.send(Notification::Reloading);
     }
 
     /// Reports that the service has read its files again.
     pub fn reloaded(&self) {
-        self.tell(Fact::Reloaded);
+        self.send(Notification::Reloaded);
     }
 
     /// Reports that the service ends, and waits until that is sent.
     pub async fn stopping(&self) {
-        let (said, heard) = oneshot::channel();
-        if self.tell(Fact::Stopping(said)) {
+        let (sent, done) = oneshot::channel();
+        if self.send(Notification::Stopping(sent)) {
             // Fails if the thread has ended.
-            let _ = heard.await;
+            let _ = done.await;
         }
     }
 
     /// Queues a notification. `false` if it will not be sent.
-    fn tell(&self, fact: Fact) -> bool {
-        self.0.as_ref().is_some_and(|tell| tell.try_send(fact).is_ok())
+    fn send(&self, notification: Notification) -> bool {
+        self.0.as_ref().is_some_and(|send| send.try_send(notification).is_ok())
     }
 }
 
-fn tell_until_end(facts: &Receiver<Fact>, healthy: &Healthy, beat: Option<Duration>) {
+fn notify_until_end(
+    notifications: &Receiver<Notification>,
+    healthy: &Healthy,
+    beat: Option<Duration>,
+) {
     let mut is_ready = false;
     loop {
-        match facts.recv_timeout(beat.unwrap_or(IDLE)) {
-            Ok(Fact::Ready(status)) => {
+        match notifications.recv_timeout(beat.unwrap_or(IDLE)) {
+            Ok(Notification::Ready(status)) => {
                 is_ready = true;
-                say(&[NotifyState::Ready, NotifyState::Status(&status)]);
+                notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
             }
-            Ok(Fact::Reloading) => match NotifyState::monotonic_usec_now() {
+            Ok(Notification::Reloading) => match NotifyState::monotonic_usec_now() {
                 // Newer versions of systemd identify a reload by its time.
-                Ok(now) => say(&[NotifyState::Reloading, now]),
-                Err(_) => say(&[NotifyState::Reloading]),
+                Ok(now) => notify(&[NotifyState::Reloading, now]),
+                Err(_) => notify(&[NotifyState::Reloading]),
             },
-            Ok(Fact::Reloaded) => say(&[NotifyState::Ready]),
-            Ok(Fact::Stopping(said)) => {
-                say(&[NotifyState::Stopping]);
+            Ok(Notification::Reloaded) => notify(&[NotifyState::Ready]),
+            Ok(Notification::Stopping(sent)) => {
+                notify(&[NotifyState::Stopping]);
                 // The receiver may have been dropped.
-                let _ = said.send(());
+                let _ = sent.send(());
                 return;
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -122,12 +126,12 @@ fn tell_until_end(facts: &Receiver<Fact>, healthy: &Healthy, beat: Option<Durati
         }
         // Also after each notification, so that a series of them does not delay the sign of life.
         if beat.is_some() && is_ready && healthy.is_watched_and_serving() {
-            say(&[NotifyState::Watchdog]);
+            notify(&[NotifyState::Watchdog]);
         }
     }
 }
 
-fn say(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         warn!(%error, "systemd cannot be told");
     }

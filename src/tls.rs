@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_used_are_named_and_not_shown() {
+    fn unusable_files_are_named_and_not_shown() {
         let ((certificate, key), (_, other_key)) = (pair(), pair());
         let auth = ClientAuth::Required;
         for (contents, fragment) in [
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_settings_is_no_tls_at_all_but_an_error() {
+    fn incomplete_tls_settings_are_an_error() {
         let path = |name: &str| Some(PathBuf::from(name));
         let none = TlsSettings::default();
         assert!(Tls::load("grpc.tls", &none, HTTP_2).unwrap().is_none());

@@ -119,20 +119,20 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
     } else if saved.get("queues").is_some() {
         serde_json::from_value(saved).context("as a state dump it makes no sense")?
     } else {
-        bail!("{EXPECTED}; found {}", what_it_is(&saved));
+        bail!("{EXPECTED}; found {}", describe(&saved));
     };
     let mut usage = Usage::default();
     for root in dump.queues {
         let partition = partition_of(&mut usage, &root.partition);
         let named = [&root.max_resource, &root.allocated_resource, &root.pending_resource];
         partition.types.extend(named.into_iter().flat_map(BTreeMap::keys).cloned());
-        take_queue(root, partition);
+        add_queue(root, partition);
     }
     for SavedUser { name, partition, queues } in dump.users {
-        take_place(queues, &name, &mut partition_of(&mut usage, &partition).users);
+        add_tracked_use(queues, &name, &mut partition_of(&mut usage, &partition).users);
     }
     for SavedGroup { name, partition, queues } in dump.groups {
-        take_place(queues, &name, &mut partition_of(&mut usage, &partition).groups);
+        add_tracked_use(queues, &name, &mut partition_of(&mut usage, &partition).groups);
     }
     for SavedApplication { partition, queue_name, state } in dump.applications {
         if ENDED.contains(&state.as_str()) {
@@ -155,7 +155,7 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
 }
 
 /// Describes a file that is not a dump.
-fn what_it_is(saved: &Value) -> String {
+fn describe(saved: &Value) -> String {
     match saved {
         Value::Object(fields) if fields.is_empty() => "an object without fields".to_owned(),
         Value::Object(fields) => {
@@ -177,19 +177,23 @@ fn partition_of<'u>(usage: &'u mut Usage, name: &str) -> &'u mut PartitionUsage 
     usage.partitions.entry(name.to_owned()).or_default()
 }
 
-fn take_queue(queue: SavedQueue, usage: &mut PartitionUsage) {
+fn add_queue(queue: SavedQueue, usage: &mut PartitionUsage) {
     let allocated = resources(&queue.allocated_resource);
     let used = Used { allocated, running: queue.running_apps, applications: 0 };
     usage.queues.insert(queue.path, used);
-    queue.children.into_iter().for_each(|child| take_queue(child, usage));
+    queue.children.into_iter().for_each(|child| add_queue(child, usage));
 }
 
-fn take_place(place: QueueUse, whose: &str, usage: &mut BTreeMap<String, BTreeMap<String, Used>>) {
+fn add_tracked_use(
+    place: QueueUse,
+    whose: &str,
+    usage: &mut BTreeMap<String, BTreeMap<String, Used>>,
+) {
     let allocated = resources(&place.resource_usage);
     let running = place.running_applications.len() as u64;
     let used = Used { allocated, running, applications: running };
     usage.entry(place.queue_path).or_default().insert(whose.to_owned(), used);
-    place.children.into_iter().for_each(|child| take_place(child, whose, usage));
+    place.children.into_iter().for_each(|child| add_tracked_use(child, whose, usage));
 }
 
 fn resources(quantities: &BTreeMap<String, i64>) -> Resources {
@@ -205,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_tells_what_queues_users_and_groups_use() {
+    fn a_dump_has_usage_of_queues_users_and_groups() {
         let dump = r#"{"timestamp": 1, "queues": [{"queuename": "root", "partition": "default",
             "runningApps": 2, "maxResource": {"nvidia.com/gpu": 8}, "pendingResource": {"cpu": 1},
             "children": [{"queuename": "root.a", "status": "Active",
@@ -230,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queues_of_one_partition_will_do_and_anything_else_is_refused() {
+    fn a_queue_document_works_and_others_are_refused() {
         let tree = r#"{"queuename": "root", "partition": "[rm]gpu", "runningApps": 3}"#;
         assert_eq!(read(tree.as_bytes()).unwrap().partitions["gpu"].queues["root"].running, 3);
         for (text, reason) in [

@@ -97,7 +97,7 @@ impl Checked {
     }
 
     /// Updates the warnings for a cluster with these resource types.
-    pub fn know(&mut self, types: &KnownTypes) {
+    pub fn set_known_types(&mut self, types: &KnownTypes) {
         if let Some(configuration) = &self.configuration {
             let warnings = configuration.types.warnings(&configuration.warnings, types);
             self.warnings = warnings.iter().map(Fault::of_warning).collect();
@@ -138,7 +138,7 @@ impl Checked {
 
     /// Prints errors, warnings and notes to standard error, one line each, beginning with the name.
     /// Errors of printing are ignored.
-    pub fn tell(&self) {
+    pub fn print(&self) {
         let mut stderr = io::stderr().lock();
         let mut say = |kind: &str, text: &str| {
             let _ = writeln!(stderr, "{}: {kind}{}", clean(&self.name), clean(text));
@@ -157,7 +157,7 @@ impl Checked {
 /// Returns the configuration if `yaml` is valid. Prints errors and warnings to standard error.
 pub fn check(path: &std::path::Path, yaml: &str) -> Option<Configuration> {
     let checked = Checked::of(path.display().to_string(), yaml);
-    checked.tell();
+    checked.print();
     checked.configuration
 }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_in_the_order_of_the_text_and_say_amounts_as_it_does() {
+    fn errors_have_the_order_and_amounts_of_the_text() {
         let errors = of(BAD).errors;
         let lines: Vec<_> = errors.iter().map(|error| error.line.unwrap()).collect();
         assert_eq!(lines, [7, 8, 9], "{errors:#?}");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_config_map_are_those_of_the_file() {
+    fn config_map_errors_have_file_lines() {
         let embedded = format!("    {}\n", BAD.trim_end().replace('\n', "\n    "));
         let file = format!("kind: ConfigMap\ndata:\n  queues.yaml: |\n{embedded}");
         let moved = of(&file);

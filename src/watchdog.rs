@@ -10,7 +10,7 @@
 //! and earlier questions get their usual time for an answer.
 //!
 //! # Invariants
-//! * A lost front is found at the next tick, one that does not answer after `FRONT_LOOKS`. Health
+//! * A lost front is found at the next tick, one that does not answer after `FRONT_TICKS`. Health
 //!   changes at once.
 //! * A step is logged once when it is late, and once more when it is home.
 //! * Nothing here waits for the scheduler.
@@ -31,11 +31,11 @@ use tracing::{error, info, warn};
 pub const TICK: Duration = Duration::from_millis(250);
 
 /// Ticks without a change after which a step is late: one second.
-const STEP_LOOKS: u32 = 4;
+const STEP_TICKS: u32 = 4;
 
 /// Ticks without an answer after which the front is stuck: five seconds. The front answers in turn,
 /// and a request of a hundred thousand items takes its time.
-const FRONT_LOOKS: u32 = 20;
+const FRONT_TICKS: u32 = 20;
 
 /// Whether the scheduler answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,13 +125,13 @@ pub struct Watchdog {
 impl Watchdog {
     /// Starts the watchdog thread.
     pub fn start(handle: &SchedulerHandle) -> io::Result<Self> {
-        let (health, told) = watch::channel(Health::Serving);
+        let (health, health_of) = watch::channel(Health::Serving);
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, metrics) = (Arc::clone(&stop), handle.watchdog_metrics());
         let watch = Watch { pulses: handle.pulses(), rule: Rule::default(), health, metrics };
         let work = move || watch.until(&stopped);
         thread::Builder::new().name("watchdog".to_owned()).spawn(work)?;
-        Ok(Self { health: Healthy::new(told), stop })
+        Ok(Self { health: Healthy::new(health_of), stop })
     }
 
     /// Returns the health.
@@ -162,8 +162,8 @@ impl Watch {
             if stop.load(Ordering::Relaxed) {
                 return;
             }
-            for finding in self.rule.look(front, &partitions) {
-                self.tell(finding);
+            for finding in self.rule.tick(front, &partitions) {
+                self.report(finding);
             }
             let late = i64::try_from(self.rule.n_late()).unwrap_or(i64::MAX);
             self.metrics.late_partitions.set(late);
@@ -171,7 +171,7 @@ impl Watch {
         }
     }
 
-    fn tell(&self, finding: Finding) {
+    fn report(&self, finding: Finding) {
         match finding {
             Finding::Front(health) => {
                 match health {
@@ -187,7 +187,7 @@ impl Watch {
                 warn!(rm, partition, kind = partition, "a step takes longer than a second");
                 self.pulses.step_is_late(&sign);
             }
-            Finding::Home(sign) => {
+            Finding::Recovered(sign) => {
                 let (rm, partition) = (&*sign.rm_id, &*sign.partition);
                 info!(rm, partition, kind = partition, "the step is home");
             }
@@ -203,48 +203,48 @@ enum Finding {
     /// A step of this partition is late.
     Late(PartitionSign),
     /// The late step is home.
-    Home(PartitionSign),
+    Recovered(PartitionSign),
 }
 
 /// The rule that turns the signs at each tick into findings.
 #[derive(Debug, Default)]
 struct Rule {
     health: Health,
-    silent_looks: u32,
-    partitions: BTreeMap<(Arc<str>, Arc<str>), Since>,
+    silent_ticks: u32,
+    partitions: BTreeMap<(Arc<str>, Arc<str>), PartitionState>,
 }
 
 /// How long a partition has given the same sign.
 #[derive(Clone, Copy, Debug, Default)]
-struct Since {
+struct PartitionState {
     /// The running step at its last answer.
     step: Option<u64>,
-    looks: u32,
+    ticks: u32,
     is_late: bool,
 }
 
-impl Since {
+impl PartitionState {
     /// Adds a sign, and returns whether the partition is late.
-    fn look(&mut self, sign: Sign) -> bool {
+    fn tick(&mut self, sign: Sign) -> bool {
         match sign {
             // A removed partition is handled elsewhere, and does not appear at the next tick.
-            Sign::Gone => self.looks = 0,
-            Sign::Silent => self.looks += 1,
-            Sign::Alive { step: Some(step) } if self.step == Some(step) => self.looks += 1,
+            Sign::Gone => self.ticks = 0,
+            Sign::Silent => self.ticks += 1,
+            Sign::Alive { step: Some(step) } if self.step == Some(step) => self.ticks += 1,
             Sign::Alive { step } => {
                 self.step = step;
-                self.looks = 0;
+                self.ticks = 0;
             }
         }
-        self.looks >= STEP_LOOKS
+        self.ticks >= STEP_TICKS
     }
 }
 
 impl Rule {
     /// Returns the changes since the last tick.
-    fn look(&mut self, front: Sign, partitions: &[PartitionSign]) -> Vec<Finding> {
+    fn tick(&mut self, front: Sign, partitions: &[PartitionSign]) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let health = self.look_at_front(front);
+        let health = self.front_health(front);
         if health != self.health {
             self.health = health;
             findings.push(Finding::Front(health));
@@ -253,10 +253,10 @@ impl Rule {
         for sign in partitions {
             let key = (Arc::clone(&sign.rm_id), Arc::clone(&sign.partition));
             let mut since = before.remove(&key).unwrap_or_default();
-            let is_late = since.look(sign.sign);
+            let is_late = since.tick(sign.sign);
             match (since.is_late, is_late) {
                 (false, true) => findings.push(Finding::Late(sign.clone())),
-                (true, false) => findings.push(Finding::Home(sign.clone())),
+                (true, false) => findings.push(Finding::Recovered(sign.clone())),
                 _ => {}
             }
             since.is_late = is_late;
@@ -265,14 +265,14 @@ impl Rule {
         findings
     }
 
-    fn look_at_front(&mut self, front: Sign) -> Health {
+    fn front_health(&mut self, front: Sign) -> Health {
         match front {
             _ if self.health == Health::Gone => return Health::Gone,
             Sign::Gone => return Health::Gone,
-            Sign::Silent => self.silent_looks = self.silent_looks.saturating_add(1),
-            Sign::Alive { .. } => self.silent_looks = 0,
+            Sign::Silent => self.silent_ticks = self.silent_ticks.saturating_add(1),
+            Sign::Alive { .. } => self.silent_ticks = 0,
         }
-        if self.silent_looks >= FRONT_LOOKS { Health::Stuck } else { Health::Serving }
+        if self.silent_ticks >= FRONT_TICKS { Health::Stuck } else { Health::Serving }
     }
 
     fn n_late(&self) -> usize {
@@ -297,17 +297,17 @@ mod tests {
     /// Returns the findings about one partition, tick by tick: `.` for none.
     fn found(signs: &[Sign]) -> String {
         let mut rule = Rule::default();
-        let look = |sign: &Sign| match rule.look(ALIVE, &[partition(*sign)]).as_slice() {
+        let look = |sign: &Sign| match rule.tick(ALIVE, &[partition(*sign)]).as_slice() {
             [] => '.',
             [Finding::Late(_)] => 'L',
-            [Finding::Home(_)] => 'H',
+            [Finding::Recovered(_)] => 'H',
             _ => '?',
         };
         signs.iter().map(look).collect()
     }
 
     #[test]
-    fn a_step_that_is_under_way_for_a_second_is_told_once_and_once_more_when_it_is_home() {
+    fn a_late_step_is_reported_when_late_and_home() {
         let slow = [vec![ALIVE], vec![under_way(7); 7], vec![ALIVE; 2]].concat();
         assert_eq!(found(&slow), ".....L..H.");
         let busy: Vec<Sign> = (1..40).map(|look| under_way(look / 3)).collect();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_says_nothing_is_as_one_whose_step_is_not_home() {
+    fn a_silent_partition_counts_as_late() {
         let hangs = [vec![ALIVE], vec![Sign::Silent; 6], vec![under_way(9), ALIVE]].concat();
         assert_eq!(found(&hangs), "....L..H.");
         let mixed = [under_way(3), under_way(3), Sign::Silent, Sign::Silent, under_way(3), ALIVE];
@@ -323,32 +323,32 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_is_gone_is_nothing_to_tell() {
+    fn a_removed_partition_is_not_reported() {
         assert_eq!(found(&[ALIVE, Sign::Silent, Sign::Gone, Sign::Gone, Sign::Gone]), ".....");
     }
 
     #[test]
-    fn a_front_that_does_not_answer_is_stuck_and_serves_again_when_it_does() {
+    fn a_silent_front_is_stuck_until_it_answers() {
         let mut rule = Rule::default();
-        for look in 1..FRONT_LOOKS {
-            assert_eq!(rule.look(Sign::Silent, &[]), [], "look {look}");
+        for look in 1..FRONT_TICKS {
+            assert_eq!(rule.tick(Sign::Silent, &[]), [], "look {look}");
         }
-        assert_eq!(rule.look(Sign::Silent, &[]), [Finding::Front(Health::Stuck)]);
-        assert_eq!(rule.look(Sign::Silent, &[]), []);
-        assert_eq!(rule.look(ALIVE, &[]), [Finding::Front(Health::Serving)]);
+        assert_eq!(rule.tick(Sign::Silent, &[]), [Finding::Front(Health::Stuck)]);
+        assert_eq!(rule.tick(Sign::Silent, &[]), []);
+        assert_eq!(rule.tick(ALIVE, &[]), [Finding::Front(Health::Serving)]);
     }
 
     #[test]
-    fn a_front_that_is_gone_is_found_at_once_and_for_good() {
+    fn a_lost_front_is_found_at_once() {
         let mut rule = Rule::default();
-        assert_eq!(rule.look(Sign::Gone, &[]), [Finding::Front(Health::Gone)]);
-        assert_eq!(rule.look(ALIVE, &[]), []);
+        assert_eq!(rule.tick(Sign::Gone, &[]), [Finding::Front(Health::Gone)]);
+        assert_eq!(rule.tick(ALIVE, &[]), []);
     }
 
     #[test]
-    fn health_counts_while_somebody_looks() {
-        let (health, told) = watch::channel(Health::Serving);
-        let healthy = Healthy::new(told);
+    fn health_needs_a_running_watchdog() {
+        let (health, health_of) = watch::channel(Health::Serving);
+        let healthy = Healthy::new(health_of);
         assert!(healthy.is_watched_and_serving());
         health.send_replace(Health::Stuck);
         assert!(!healthy.is_watched_and_serving());
@@ -360,11 +360,11 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_without_a_look_is_one_look() {
+    fn a_missed_hour_counts_as_one_tick() {
         // The process was suspended: nobody answered, and no tick was made.
         let mut rule = Rule::default();
-        assert_eq!(rule.look(ALIVE, &[partition(under_way(1))]), []);
-        assert_eq!(rule.look(Sign::Silent, &[partition(Sign::Silent)]), []);
-        assert_eq!(rule.look(ALIVE, &[partition(ALIVE)]), []);
+        assert_eq!(rule.tick(ALIVE, &[partition(under_way(1))]), []);
+        assert_eq!(rule.tick(Sign::Silent, &[partition(Sign::Silent)]), []);
+        assert_eq!(rule.tick(ALIVE, &[partition(ALIVE)]), []);
     }
 }

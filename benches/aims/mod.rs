@@ -1,12 +1,12 @@
-//! Figures beside what they should be.
+//! Figures and their targets.
 #![allow(unreachable_pub, dead_code, reason = "every benchmark uses a part of this")]
 
-/// A figure with so many digits behind the point, in bold type if it is more than it should be.
+/// Formats a figure with this many decimals, in bold type if it exceeds its target.
 pub fn at_most(value: f64, aim: f64, digits: usize) -> String {
     marked(value, digits, value > aim)
 }
 
-/// A figure with so many digits behind the point, in bold type if it is less than it should be.
+/// Formats a figure with this many decimals, in bold type if it is below its target.
 pub fn at_least(value: f64, aim: f64, digits: usize) -> String {
     marked(value, digits, value < aim)
 }

@@ -1,4 +1,4 @@
-//! The allocator of the service, for benchmarks: they measure what users run.
+//! The service's allocator, so that benchmarks measure what users run.
 
 use mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! Runs of a shape, and what they took, for the benchmarks that share them.
+//! Runs of a shape with their costs, for several benchmarks.
 #![allow(
     clippy::unwrap_used,
     unreachable_pub,
@@ -16,10 +16,10 @@ use crate::aims::{at_least, at_most};
 use crate::shapes::{SMALL, Shape};
 use crate::shim::{Shim, ask_requests, cpu_time, median};
 
-/// A figure is the median of so many runs.
+/// Number of runs, of which the median is printed.
 pub const RUNS: usize = 5;
 
-/// One run: seconds of wall and CPU.
+/// Makes one run. Returns seconds of wall and CPU.
 pub async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
     let events = EventSettings { tracking: shape.events, ..EventSettings::default() };
     let builder = Scheduler::builder().threads(threads).decisions(shape.kept).events(events);
@@ -34,12 +34,12 @@ pub async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
         // More than any node has.
         shim.asks("parked", shape.parked, shape.applications, &[("memory", 1_000_000)]).await;
         shim.scheduler.settle().await;
-        // The look for what more machines would have to be comes a second later, and is measured in `idle`.
+        // The scan for the scale-up signal follows a second later, and is measured in `idle`.
         sleep(Duration::from_secs(3)).await;
     }
     shim.scheduler.settle().await;
     shim.expect(shape.asks);
-    // To make the messages is not the scheduler's work.
+    // Making the messages is not the scheduler's work.
     let requests: Vec<_> = ask_requests("ask", shape.asks, shape.applications, &SMALL).collect();
     let (start, cpu) = (Instant::now(), cpu_time());
     shim.send(requests).await;
@@ -49,7 +49,7 @@ pub async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
     (wall.as_secs_f64(), cpu.as_secs_f64())
 }
 
-/// What some runs of a shape took.
+/// Costs of some runs of a shape.
 pub struct Figures {
     /// Allocations per second.
     pub median: f64,
@@ -70,19 +70,19 @@ impl Figures {
         }
     }
 
-    /// As the columns of a table.
+    /// Formats the columns of a table.
     pub fn columns(&self) -> String {
         self.columns_beside(0.0, f64::INFINITY)
     }
 
-    /// The same beside what they should be: allocations per second at least, and CPU µs at most.
+    /// The same with targets: minimum of allocations per second, and maximum of CPU µs.
     pub fn columns_beside(&self, least: f64, most_us: f64) -> String {
         let (cpu_us, median) = (at_most(self.cpu_us, most_us, 2), at_least(self.median, least, 0));
         format!("{cpu_us} | {median} ({:.0})", self.best)
     }
 }
 
-/// Runs something several times that makes so many allocations, and takes seconds of wall and CPU.
+/// Runs a case several times. Each run makes `allocations` and returns seconds of wall and CPU.
 pub async fn several(allocations: usize, run: impl AsyncFn() -> (f64, f64)) -> Figures {
     let mut figures = in_turns(1, allocations, async |_| run().await).await;
     figures.remove(0)
@@ -93,8 +93,8 @@ pub async fn figures(shape: &Shape, threads: Threads) -> Figures {
     several(shape.asks, async || run(shape, threads).await).await
 }
 
-/// Runs so many cases, each several times as [`several`] does, in turns: whatever else the machine does
-/// falls on all of them. `run` is given the number of its case.
+/// Runs several cases in turns, each as often as in [`several`], so that other work of the machine
+/// affects all. `run` gets the number of its case.
 pub async fn in_turns(
     cases: usize,
     allocations: usize,
@@ -111,14 +111,14 @@ pub async fn in_turns(
     runs.into_iter().map(|(walls, cpus)| Figures::of(allocations, walls, cpus)).collect()
 }
 
-/// The head of a table of what grows.
+/// Prints the head of a table of growth.
 pub fn print_growth_head() {
     println!("| what grows | CPU µs per allocation | ratio, last to first | aim |");
     println!("|---|---|---|---|");
 }
 
-/// The row of something that grows from figures to figures: what an allocation takes of CPU, and how
-/// much more with the last than with the first, which should be at most so much.
+/// Prints the row of a growing dimension: CPU per allocation, and its increase from the first to
+/// the last case, with a target.
 pub fn print_growth(what: &str, sizes: &[Figures], aim: f64) {
     let each: Vec<_> = sizes.iter().map(|figures| format!("{:.2}", figures.cpu_us)).collect();
     let ratio = sizes[sizes.len() - 1].cpu_us / sizes[0].cpu_us;

@@ -1,4 +1,4 @@
-//! The service in a process of its own, for benchmarks that speak to it over loopback.
+//! The service in its own process, for benchmarks over loopback.
 #![allow(
     clippy::unwrap_used,
     unreachable_pub,
@@ -18,28 +18,28 @@ use nix::unistd::Pid;
 use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long it may take to end; its streams are cut after a second.
+/// Longest time for its end. Streams are cut after a second.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The `monoceros` binary, running; ended when dropped.
+/// The running `monoceros` binary, ended when dropped.
 pub struct Service {
     child: Child,
-    /// Where resource managers connect.
+    /// The gRPC address.
     pub address: String,
-    /// Where readers connect: address and port.
+    /// The HTTP address and port.
     pub rest: String,
-    /// Kept open: the service prints more than the line that is read here.
+    /// Kept open, because the service prints more than the line that is read here.
     _output: BufReader<ChildStdout>,
 }
 
 impl Service {
     /// Starts it on free ports: the binary built with this benchmark, or the one whose path is in
-    /// `BENCH_SERVICE`, so that two builds can be measured in turn.
+    /// `BENCH_SERVICE`, so that two builds can be compared.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// [`Self::start`] with some settings, as `("READS__BYTES", "1000000")`.
+    /// As [`Self::start`], with some settings such as `("READS__BYTES", "1000000")`.
     pub fn start_with(settings: &[(&str, &str)]) -> Self {
         let built = env!("CARGO_BIN_EXE_monoceros");
         let program = std::env::var_os("BENCH_SERVICE").unwrap_or_else(|| built.into());
@@ -59,7 +59,7 @@ impl Service {
         Self { address: format!("http://{address}"), rest, child, _output: output }
     }
 
-    /// A connection of its own.
+    /// Opens a new connection.
     pub async fn client(&self) -> SchedulerClient<Channel> {
         let endpoint = Endpoint::from_shared(self.address.clone()).unwrap();
         SchedulerClient::new(endpoint.connect().await.unwrap()).max_decoding_message_size(64 << 20)
@@ -67,23 +67,23 @@ impl Service {
 }
 
 impl Service {
-    /// Memory in use, KiB; zero where the system does not say.
+    /// Returns the memory in use in KiB. Zero if the system does not report it.
     pub fn resident_kib(&self) -> u64 {
         let status = self.proc("status");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
         line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// CPU time of all its threads so far; zero where the system does not say.
+    /// Returns the CPU time of all its threads so far. Zero if the system does not report it.
     pub fn cpu_time(&self) -> Duration {
         let stat = self.proc("stat");
-        // Behind the name, which may have spaces: user and system time in hundredths of a second.
+        // After the name, which may contain spaces: user and system time in hundredths of a second.
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
         Duration::from_millis(10 * ticks.sum::<u64>())
     }
 
-    /// CPU time of each thread so far, by its name; threads of one name together.
+    /// Returns the CPU time of each thread so far, summed by name.
     pub fn cpu_by_thread(&self) -> HashMap<String, Duration> {
         let mut by_name = HashMap::new();
         let tasks = format!("/proc/{}/task", self.child.id());
@@ -104,7 +104,7 @@ impl Service {
 }
 
 impl Drop for Service {
-    /// It ends in order, so that a build that counts leaves what it counted; or else is killed.
+    /// Ends it in order, so that an instrumented build writes its profile, or else kills it.
     fn drop(&mut self) {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         let begun = Instant::now();
@@ -121,7 +121,7 @@ impl Drop for Service {
     }
 }
 
-/// Amounts by name.
+/// Makes an amount from names.
 pub fn resource(amounts: &[(&str, i64)]) -> si::Resource {
     let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
     si::Resource { resources: amounts.iter().map(quantity).collect() }

@@ -1,4 +1,4 @@
-//! The shapes of load in docs/performance.md, for the benchmarks that share them.
+//! The shapes of load in docs/performance.md, for several benchmarks.
 #![allow(
     clippy::unwrap_used,
     unreachable_pub,
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// An ask of these shapes.
 pub const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 
-/// What is asked of which cluster.
+/// A cluster with its asks.
 #[derive(Clone)]
 pub struct Shape {
     pub name: String,
@@ -22,20 +22,21 @@ pub struct Shape {
     pub asks: usize,
     pub parked: usize,
     pub queue: fn(usize) -> String,
-    /// Predicates are answered later, so many at once; `None`: in the middle of a placement.
+    /// Predicates are answered asynchronously, at most this many at a time. `None`: during a
+    /// placement.
     pub in_flight: Option<usize>,
-    /// How many of the last decisions are kept.
+    /// Number of recent decisions that are recorded.
     pub kept: usize,
-    /// Events are made.
+    /// Whether events are recorded.
     pub events: bool,
-    /// What the reference scheduler does of it per second; empty where that was not measured.
+    /// The reference scheduler's rate per second. Empty if it was not measured.
     pub reference: &'static str,
 }
 
-/// How many of the last decisions are kept by default.
+/// Default number of recorded decisions.
 pub const KEPT: usize = 4_096;
 
-/// One partition with this order of nodes and these queues below root.
+/// Makes one partition with this order of nodes and these queues below root.
 pub fn queues(policy: &str, names: &str) -> String {
     format!(
         "partitions: [{{name: default, nodesortpolicy: {{type: {policy}}}, \
@@ -43,7 +44,7 @@ pub fn queues(policy: &str, names: &str) -> String {
     )
 }
 
-/// Two queues of one application each; nodes that just hold all asks.
+/// Two queues of one application each. The nodes exactly fit all asks.
 pub fn shape_u(nodes: usize) -> Shape {
     let per_node = 10_000 / i64::try_from(nodes).unwrap();
     Shape {
@@ -62,7 +63,7 @@ pub fn shape_u(nodes: usize) -> Shape {
     }
 }
 
-/// One fifo leaf, many nodes.
+/// One FIFO leaf, many nodes.
 pub fn shape_a(applications: usize, policy: &str) -> Shape {
     Shape {
         reference: match (applications, policy) {
@@ -126,8 +127,8 @@ pub fn shape_small() -> Shape {
     }
 }
 
-/// The shapes that a quota-fair engine for batch jobs measures itself by (in Go, in its own process, on
-/// one core of an AMD EPYC, by its own benchmark): fair queues that are guaranteed equal parts.
+/// The shapes of a quota-fair engine for batch jobs (in Go, in process, on one core of an AMD EPYC,
+/// by its own benchmark): fair queues with equal guarantees.
 pub fn shape_quota_fair(queues: usize, nodes: usize, asks: usize) -> Shape {
     let per_node = i64::try_from(asks.div_ceil(nodes)).unwrap();
     let part = i64::try_from(asks / queues).unwrap();

@@ -1,4 +1,4 @@
-//! A resource manager in this process that counts what it gets, for benchmarks without the wire.
+//! A resource manager in this process that counts its answers, for benchmarks without the network.
 #![allow(
     clippy::unwrap_used,
     unreachable_pub,
@@ -20,17 +20,17 @@ use nix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Counts allocations and wakes whoever waits for a number of them.
+/// Counts allocations and wakes a task that waits for a number of them.
 #[derive(Default)]
 pub struct Counter {
     allocated: AtomicU64,
     wanted: AtomicU64,
     reached: Notify,
     running: AtomicU64,
-    /// Requests for which more machines would help.
+    /// Requests in the last scale-up signal.
     waiting: AtomicU64,
     last: Mutex<Option<(Arc<str>, Arc<str>)>>,
-    /// It is told in messages, as an RM that does not implement `allocations`.
+    /// Notified by messages, as an RM that does not implement `allocations`.
     wants_messages: bool,
 }
 
@@ -81,7 +81,7 @@ impl ResourceManagerCallback for Counter {
         self.waiting.fetch_add(told as u64, Ordering::AcqRel);
     }
 
-    /// Every first candidate passes, at once, and is assumed, as a shim with a cache does.
+    /// The first candidate passes at once and is assumed, as by a shim with a cache.
     fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
         let Some(sink) = questions.first().map(|question| question.answers.clone()) else { return };
         let verdict = Verdict::Passed { position: 0, scope: Scope::Node, assumed: true };
@@ -91,7 +91,7 @@ impl ResourceManagerCallback for Counter {
     }
 }
 
-/// The scheduler, and the resource manager `bench` in it.
+/// The scheduler with the resource manager `bench`.
 pub struct Shim {
     pub scheduler: SchedulerHandle,
     counter: Arc<Counter>,
@@ -102,12 +102,12 @@ impl Shim {
         Self::start_with(Scheduler::builder().threads(threads), config).await
     }
 
-    /// With a scheduler that is set up by the caller.
+    /// With a scheduler that the caller has configured.
     pub async fn start_with(builder: SchedulerBuilder, config: &str) -> Self {
         Self::start_told(builder, config, false).await
     }
 
-    /// One that is told of allocations in messages, or before they are.
+    /// With notification of allocations by messages, or before messages are made.
     pub async fn start_told(builder: SchedulerBuilder, config: &str, wants_messages: bool) -> Self {
         Self::register(builder.start().unwrap(), config, wants_messages).await
     }
@@ -129,12 +129,12 @@ impl Shim {
         Self { scheduler, counter }
     }
 
-    /// So many equal nodes.
+    /// Adds equal nodes.
     pub async fn nodes(&self, count: usize, capacity: &[(&str, i64)]) {
         self.nodes_named("node", count, capacity).await;
     }
 
-    /// So many equal nodes, named after `prefix`.
+    /// Adds equal nodes, named after `prefix`.
     pub async fn nodes_named(&self, prefix: &str, count: usize, capacity: &[(&str, i64)]) {
         for from in (0..count).step_by(1_000) {
             let nodes = (from..count.min(from + 1_000)).map(|number| si::NodeInfo {
@@ -149,7 +149,7 @@ impl Shim {
         }
     }
 
-    /// The nodes of [`Self::nodes`] go.
+    /// Removes the nodes of [`Self::nodes`].
     pub async fn remove_nodes(&self, count: usize) {
         for from in (0..count).step_by(1_000) {
             let nodes = (from..count.min(from + 1_000)).map(|number| si::NodeInfo {
@@ -163,7 +163,7 @@ impl Shim {
         }
     }
 
-    /// The applications of [`Self::applications`] go, with all that they have.
+    /// Removes the applications of [`Self::applications`] with their allocations.
     pub async fn remove_applications(&self, count: usize) {
         let remove = (0..count).map(|number| si::RemoveApplicationRequest {
             application_id: format!("app-{number:06}"),
@@ -175,12 +175,12 @@ impl Shim {
         self.scheduler.update_application(request).await.unwrap();
     }
 
-    /// Application `n` goes to the queue `queue(n)`.
+    /// Submits application `n` to the queue `queue(n)`.
     pub async fn applications(&self, count: usize, queue: impl Fn(usize) -> String) {
         self.applications_of(count, queue, |_| ("bench".to_owned(), vec![])).await;
     }
 
-    /// Application `n` goes to the queue `queue(n)` and is of the user and groups `owner(n)`.
+    /// Submits application `n` to the queue `queue(n)` for the user and groups `owner(n)`.
     pub async fn applications_of(
         &self,
         count: usize,
@@ -201,7 +201,7 @@ impl Shim {
         self.scheduler.update_application(request).await.unwrap();
     }
 
-    /// Sends what [`ask_requests`] makes.
+    /// Sends the requests of [`ask_requests`].
     pub async fn asks(
         &self,
         prefix: &str,
@@ -212,19 +212,19 @@ impl Shim {
         self.send(ask_requests(prefix, total, applications, size)).await;
     }
 
-    /// Sends these one after the other.
+    /// Sends these one after another.
     pub async fn send(&self, requests: impl IntoIterator<Item = si::AllocationRequest>) {
         for request in requests {
             self.scheduler.update_allocation(request).await.unwrap();
         }
     }
 
-    /// For how many requests it was told that more machines would help.
+    /// Returns the number of requests in the last scale-up signal.
     pub fn told_waiting(&self) -> u64 {
         self.counter.waiting.load(Ordering::Acquire)
     }
 
-    /// From now on, so many allocations are waited for by [`Self::all_allocated`].
+    /// Sets the number of allocations that [`Self::all_allocated`] waits for.
     pub fn expect(&self, more: usize) {
         let so_far = self.counter.allocated.load(Ordering::Acquire);
         self.counter.wanted.store(so_far + more as u64, Ordering::Release);
@@ -235,17 +235,17 @@ impl Shim {
         tokio::time::timeout(Duration::from_secs(120), reached).await.expect("everything fits");
     }
 
-    /// How many applications have begun to run.
+    /// Returns the number of applications that have started.
     pub fn running(&self) -> u64 {
         self.counter.running.load(Ordering::Acquire)
     }
 
-    /// The application and the key of what was heard of last.
+    /// Returns application and key of the last allocation.
     fn take_last(&self) -> (Arc<str>, Arc<str>) {
         self.counter.last.lock().unwrap().take().expect("something was allocated")
     }
 
-    /// Removes the application of what was heard of last.
+    /// Removes the application of the last allocation.
     pub async fn remove_last(&self) {
         let (application, _) = self.take_last();
         let application_id = application.to_string();
@@ -255,7 +255,7 @@ impl Shim {
         self.scheduler.update_application(request).await.unwrap();
     }
 
-    /// Releases what was heard of last.
+    /// Releases the last allocation.
     pub async fn release_last(&self) {
         let (application_id, allocation_key) = self.take_last();
         let release = si::AllocationRelease {
@@ -278,8 +278,8 @@ impl Shim {
     }
 }
 
-/// `total` asks named after `prefix`, in blocks of equal size over the applications, a thousand in a
-/// message.
+/// Makes `total` asks named after `prefix`, in blocks of equal size over the applications, a
+/// thousand per message.
 pub fn ask_requests(
     prefix: &str,
     total: usize,
@@ -301,7 +301,7 @@ pub fn ask_requests(
     })
 }
 
-/// An amount by name.
+/// Makes an amount from names.
 pub fn resource(amounts: &[(&str, i64)]) -> si::Resource {
     let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
     si::Resource { resources: amounts.iter().map(quantity).collect() }
@@ -313,7 +313,7 @@ pub struct Took {
     pub cpu: Duration,
 }
 
-/// When a run began, by both.
+/// The start of a run, in wall and CPU time.
 pub struct Clock(Instant, Duration);
 
 impl Clock {
@@ -326,27 +326,27 @@ impl Clock {
     }
 }
 
-/// CPU time of all threads of this process so far.
+/// Returns the CPU time of all threads of this process so far.
 pub fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap().into()
 }
 
-/// CPU time of this thread so far.
+/// Returns the CPU time of this thread so far.
 pub fn thread_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
 }
 
-/// How often a thread of this process gave its core up so far, to wait.
+/// Returns the number of voluntary context switches of this process so far.
 pub fn context_switches() -> i64 {
     getrusage(UsageWho::RUSAGE_SELF).unwrap().voluntary_context_switches()
 }
 
-/// Memory in use, KiB.
+/// Returns the memory in use in KiB.
 pub fn resident_kib() -> u64 {
     status_kib("VmRSS:")
 }
 
-/// The most memory that was in use at once so far, KiB.
+/// Returns the peak of the memory in use in KiB.
 pub fn peak_kib() -> u64 {
     status_kib("VmHWM:")
 }
@@ -357,7 +357,7 @@ fn status_kib(field: &str) -> u64 {
     line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The middle one.
+/// Returns the median.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

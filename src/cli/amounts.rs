@@ -1,29 +1,29 @@
-//! Amounts and times as a person reads them in a column.
+//! Amounts and times in the form that people read in a column.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_actors::{readable, rfc3339};
 use monoceros_proto::si::v1 as si;
 
-/// The types that have a column of their own.
+/// Resource types with a column of their own.
 pub(super) const CORES: &str = "vcore";
 pub(super) const MEMORY: &str = "memory";
 
-/// Amounts by type.
+/// Amounts by resource type.
 pub(super) type Amounts = BTreeMap<String, i64>;
 
-/// The amounts of a message; none where it has none.
+/// Returns the amounts of a message.
 pub(super) fn amounts(message: Option<&si::Resource>) -> Amounts {
     let resources = message.iter().flat_map(|message| &message.resources);
     resources.map(|(name, quantity)| (name.clone(), quantity.value)).collect()
 }
 
-/// What is used, and of how much.
+/// Usage and its limit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Use {
-    /// A type that is missing is not used.
+    /// A missing type is unused.
     pub(super) used: Amounts,
-    /// A type that is missing is not limited.
+    /// A missing type is unlimited.
     pub(super) most: Amounts,
 }
 
@@ -32,7 +32,7 @@ impl Use {
         Self { used: amounts(used), most: amounts(most) }
     }
 
-    /// One type: `3/4`, or `3` where there is no limit.
+    /// Formats one type: `3/4`, or `3` without a limit.
     pub(super) fn cell(&self, name: &str) -> String {
         let used = self.used.get(name).copied().unwrap_or(0);
         match self.most.get(name) {
@@ -41,7 +41,7 @@ impl Use {
         }
     }
 
-    /// Types beside cores and memory of which anything is used or limited, and which are not nothing.
+    /// Returns the other types than cores and memory that have a usage or limit above zero.
     fn others(&self) -> impl Iterator<Item = &str> {
         let named: BTreeSet<&str> = self
             .used
@@ -53,17 +53,18 @@ impl Use {
         named.into_iter().filter(|name| ![CORES, MEMORY].contains(name))
     }
 
-    /// Every type that is used or limited.
+    /// Returns every type with a usage or limit.
     pub(super) fn types(&self) -> impl Iterator<Item = &str> {
         self.used.keys().chain(self.most.keys()).map(String::as_str)
     }
 
-    /// Whether it has any.
+    /// Whether there are other types than cores and memory.
     pub(super) fn has_others(&self) -> bool {
         self.others().next().is_some()
     }
 
-    /// Cores and memory, and where they are wanted all others in one cell: `gpu=1/2,pods=7`.
+    /// Formats cores and memory, and if `with_others` all other types in one cell:
+    /// `gpu=1/2,pods=7`.
     pub(super) fn cells(&self, with_others: bool) -> Vec<String> {
         let mut cells = vec![self.cell(CORES), self.cell(MEMORY)];
         if with_others {
@@ -74,20 +75,20 @@ impl Use {
         cells
     }
 
-    /// How much of a type is used, as a part of its limit; none where there is no limit.
+    /// Returns the usage of a type as a share of its limit. `None` without a limit.
     pub(super) fn share(&self, name: &str) -> Option<f64> {
         let most = *self.most.get(name)?;
         let used = self.used.get(name).copied().unwrap_or(0);
         (most > 0).then(|| used as f64 / most as f64)
     }
 
-    /// The largest of all shares.
+    /// Returns the largest share of any type.
     pub(super) fn largest_share(&self) -> f64 {
         self.most.keys().filter_map(|name| self.share(name)).fold(0.0, f64::max)
     }
 }
 
-/// Every amount in one cell, cores and memory first: `cores=4,memory=8GiB`.
+/// Formats all amounts in one cell, cores and memory first: `cores=4,memory=8GiB`.
 pub(super) fn all(message: Option<&si::Resource>) -> String {
     let amounts = amounts(message);
     let first = [CORES, MEMORY].into_iter().filter(|name| amounts.contains_key(*name));
@@ -97,7 +98,7 @@ pub(super) fn all(message: Option<&si::Resource>) -> String {
     first.chain(others).map(text).collect::<Vec<_>>().join(",")
 }
 
-/// How long ago it was, in two units at most: `3d2h`; nothing where it never was.
+/// Formats an age in at most two units: `3d2h`. Empty if the time is not set.
 pub(super) fn age(at_ns: i64, now_ns: i64) -> String {
     if at_ns <= 0 {
         return String::new();
@@ -119,23 +120,12 @@ pub(super) fn age(at_ns: i64, now_ns: i64) -> String {
     }
 }
 
-/// A moment in columns: to the millisecond, each as wide as the others.
+/// Formats a time in milliseconds, always with the same width.
 pub(super) fn moment(ns: i64) -> String {
     let (seconds, ms) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000) / 1_000_000);
     let whole = rfc3339(seconds.saturating_mul(1_000_000_000));
     let whole = whole.split('.').next().unwrap_or_default();
     format!("{whole}.{ms:03}Z")
-}
-
-/// The time of day, in nanoseconds since the epoch.
-pub(super) fn now_ns() -> i64 {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "shows people how long ago something was; no decision depends on it"
-    )]
-    let now = std::time::SystemTime::now();
-    let since_epoch = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -149,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stands_before_what_may_be() {
+    fn cells_show_usage_and_limit() {
         let some =
             of(&[("vcore", 1_500), ("gpu", 1)], &[("vcore", 4_000), ("gpu", 2), ("pods", 0)]);
         assert_eq!(some.cells(true), ["1.5/4", "0B", "gpu=1/2"]);

@@ -1,4 +1,4 @@
-//! A running scheduler as the commands ask it: whole lists, read page by page, within bounds.
+//! A running scheduler as the commands read it: whole lists, page by page, up to a bound.
 
 use std::io::{self, Write as _};
 
@@ -12,39 +12,39 @@ use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use crate::logging::clean;
 
-/// Most rows of a list: they are in memory before they are printed.
+/// Most rows of a list, which is in memory before it is printed.
 const MOST_ROWS: usize = 1_000_000;
 
-/// A connection, and what is meant there.
+/// A connection, with the selected resource manager and partition.
 pub(super) struct Cluster {
     pub(super) admin: AdminServiceClient<AdminChannel>,
     pub(super) metrics: MetricsServiceClient<AdminChannel>,
-    /// The resource manager that is meant; empty: the only one.
+    /// The selected resource manager. Empty if there is only one.
     pub(super) rm: String,
-    /// The partition that is meant.
+    /// The selected partition.
     pub(super) partition: String,
 }
 
-/// Which applications are wanted; what is empty leaves all in.
+/// A filter of applications. Empty fields select all.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ApplicationsWanted {
+pub(super) struct ApplicationFilter {
     pub(super) queue: String,
     pub(super) states: Vec<String>,
     pub(super) users: Vec<String>,
     pub(super) ids: Vec<String>,
     pub(super) list: v1::ApplicationList,
-    /// Also what each has and waits for.
+    /// Whether the answer lists allocations and pending requests.
     pub(super) details: bool,
 }
 
-/// What was decided last.
+/// Recent decisions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastDecisions {
-    /// The newest last.
+    /// In order, the newest last.
     pub(super) decisions: Vec<v1::DecisionInfo>,
-    /// The number of the newest, whether it is among them or not.
+    /// The number of the newest decision, even if the filter excludes it.
     pub(super) newest: Option<u64>,
-    /// How many the scheduler keeps; 0: none.
+    /// Most decisions that the scheduler keeps. 0: it keeps none.
     pub(super) kept: u64,
 }
 
@@ -59,7 +59,8 @@ impl Cluster {
         })
     }
 
-    /// A queue with all that is below it, if it is there; of an empty path, all queues.
+    /// Returns a queue with its subtree, or `None` if it is unknown. An empty path selects all
+    /// queues.
     pub(super) async fn find_queue(&mut self, path: &str) -> anyhow::Result<Option<v1::QueueInfo>> {
         match self.queue(path).await {
             Err(error) if is_unknown_queue(&error) => Ok(None),
@@ -67,7 +68,7 @@ impl Cluster {
         }
     }
 
-    /// A queue with all that is below it; of an empty path, all queues.
+    /// Returns a queue with its subtree. An empty path selects all queues.
     pub(super) async fn queue(&mut self, path: &str) -> anyhow::Result<Option<v1::QueueInfo>> {
         let request = v1::GetQueuesRequest {
             rm_id: self.rm.clone(),
@@ -78,7 +79,7 @@ impl Cluster {
         Ok(self.admin.get_queues(request).await?.into_inner().root)
     }
 
-    /// A queue and all below it, each without those below it, in the order of the tree.
+    /// Returns a queue and its subtree as a list in the order of the tree, without nested children.
     pub(super) async fn queues(&mut self, path: &str) -> anyhow::Result<Vec<v1::QueueInfo>> {
         let mut rest: Vec<_> = self.queue(path).await?.into_iter().collect();
         let mut queues = Vec::new();
@@ -89,10 +90,10 @@ impl Cluster {
         Ok(queues)
     }
 
-    /// Applications that are live, by id.
+    /// Lists applications by id.
     pub(super) async fn applications(
         &mut self,
-        wanted: &ApplicationsWanted,
+        filter: &ApplicationFilter,
     ) -> anyhow::Result<Vec<v1::ApplicationInfo>> {
         let mut applications = Vec::new();
         let mut page_token = String::new();
@@ -100,14 +101,14 @@ impl Cluster {
             let request = v1::ListApplicationsRequest {
                 rm_id: self.rm.clone(),
                 partition_name: self.partition.clone(),
-                queue: wanted.queue.clone(),
-                states: wanted.states.clone(),
-                users: wanted.users.clone(),
-                application_ids: wanted.ids.clone(),
-                details: wanted.details,
+                queue: filter.queue.clone(),
+                states: filter.states.clone(),
+                users: filter.users.clone(),
+                application_ids: filter.ids.clone(),
+                details: filter.details,
                 page_size: 0,
                 page_token,
-                list: wanted.list.into(),
+                list: filter.list.into(),
             };
             let page = self.admin.list_applications(request).await?.into_inner();
             applications.extend(page.applications);
@@ -118,7 +119,7 @@ impl Cluster {
         }
     }
 
-    /// Nodes by id: those that are named, or all.
+    /// Lists nodes by id: the given ones, or all.
     pub(super) async fn nodes(
         &mut self,
         ids: &[String],
@@ -144,11 +145,11 @@ impl Cluster {
         }
     }
 
-    /// The last decisions that a request lets through and that have a higher number than this one, the
-    /// newest last; no more than so many.
+    /// Returns at most `most` recent decisions that match the request and have a higher number than
+    /// `behind`, the newest last.
     pub(super) async fn decisions(
         &mut self,
-        wanted: &v1::ListDecisionsRequest,
+        filter: &v1::ListDecisionsRequest,
         behind: u64,
         most: usize,
     ) -> anyhow::Result<LastDecisions> {
@@ -160,7 +161,7 @@ impl Cluster {
                 partition_name: self.partition.clone(),
                 page_size: u32::try_from(most.min(1_000)).unwrap_or(0),
                 page_token,
-                ..wanted.clone()
+                ..filter.clone()
             };
             let page = self.admin.list_decisions(request).await?.into_inner();
             last.kept = page.kept;
@@ -176,7 +177,7 @@ impl Cluster {
         }
     }
 
-    /// The decision with this number; says where it is not there.
+    /// Returns the decision with this number. Prints a message if there is none.
     pub(super) async fn decision(
         &mut self,
         name: &str,
@@ -200,25 +201,25 @@ impl Cluster {
         Ok(found)
     }
 
-    /// The sessions of resource managers: of the one that is meant, or of all.
+    /// Lists the sessions of the selected resource manager, or of all.
     pub(super) async fn sessions(&mut self) -> anyhow::Result<Vec<v1::SessionInfo>> {
         let answer = self.admin.list_sessions(v1::ListSessionsRequest {}).await?.into_inner();
         let is_meant = |session: &v1::SessionInfo| self.rm.is_empty() || session.rm_id == self.rm;
         Ok(answer.sessions.into_iter().filter(is_meant).collect())
     }
 
-    /// Refuses a resource manager that is not there: to end the session of such is no error for the
-    /// scheduler, and a name that was mistyped would look as if it had been done.
+    /// Fails if the resource manager is not registered. The scheduler accepts the end of an unknown
+    /// session, so a mistyped name would look like success.
     pub(super) async fn check_registered(&mut self, rm_id: &str) -> anyhow::Result<()> {
         let request = v1::GetConfigRequest { rm_id: rm_id.to_owned(), ..Default::default() };
         match self.admin.get_config(request).await {
             Err(status) if is_refused(&status, "RM_NOT_REGISTERED") => Err(status.into()),
-            // Whatever else is wrong with it, it can be ended.
+            // A manager in any other state can be ended.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// The resource manager that is meant; where none is named, the only one.
+    /// Returns the selected resource manager, or the only one.
     pub(super) async fn only_rm(&mut self) -> anyhow::Result<String> {
         if !self.rm.is_empty() {
             return Ok(self.rm.clone());
@@ -244,7 +245,7 @@ fn is_unknown_queue(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(|status| is_refused(status, "QUEUE_UNKNOWN"))
 }
 
-/// Whether no further row is read; says so to people.
+/// Whether the bound on rows is reached. Prints a message then.
 fn is_enough(rows: usize) -> anyhow::Result<bool> {
     if rows < MOST_ROWS {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! `monoceros config`: the queue configuration that is in force, and another one.
+//! `monoceros config`: prints or replaces the queue configuration.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub(super) async fn run(
     let request = si::UpdateConfigurationRequest {
         rm_id: cluster.rm.clone(),
         config,
-        // The settings outside the queues are replaced as a whole: say those that are there again.
+        // The other settings are replaced as a whole, so the present ones are sent again.
         extra_config: present.extra_config,
         ..Default::default()
     };
@@ -72,7 +72,7 @@ pub(super) async fn run(
     };
     let answer = answer.into_inner();
     if answer.success {
-        // Warnings, then what is different, if anything.
+        // Warnings first, then the differences.
         let is_warning = |line: &&str| line.starts_with("warning: ");
         for warning in answer.reason.lines().filter(is_warning) {
             writeln!(io::stderr(), "{}: {}", input::name(file), clean(warning))?;

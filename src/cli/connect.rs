@@ -1,5 +1,4 @@
-//! A connection to the admin services of a running scheduler, for the commands that ask it for
-//! something or steer it.
+//! The connection of a command to the admin and metrics services of a running scheduler.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,20 +17,20 @@ use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use crate::input;
 use crate::logging::clean;
 
-/// How long a connection may take.
+/// Time limit for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Pages and trees of a large cluster.
+/// Largest answer in bytes: pages and trees of a large cluster.
 const MESSAGE_BYTES: usize = 256 << 20;
 
-/// What may help where no answer came.
+/// Advice when no answer came.
 const TLS_HINT: &str = "if the scheduler speaks TLS, give --ca, and only then; if it asks for client \
                         certificates, give --cert and --key";
 
-/// Where a scheduler listens unless something else is said.
+/// Default address of a scheduler.
 const DEFAULT_GRPC: &str = "127.0.0.1:50051";
 
-/// The variable that says where the scheduler listens, where no flag does.
+/// The variable with the address of the scheduler. A flag overrides it.
 pub(crate) const GRPC_VARIABLE: &str = "MONOCEROS_GRPC";
 
 const DEFAULT_PARTITION: &str = "default";
@@ -68,7 +67,7 @@ pub(crate) struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// Those of [`IDS`] that were given.
+    /// Returns the names in [`IDS`] of the flags that were given.
     pub(super) fn given(&self) -> Vec<&'static str> {
         let Self { grpc, rm, partition, token, ca, cert, key } = self;
         let given = [
@@ -83,21 +82,21 @@ impl ConnectArgs {
         IDS.into_iter().zip(given).filter_map(|(id, is_given)| is_given.then_some(id)).collect()
     }
 
-    /// The resource manager that is meant; empty: the only one.
+    /// Returns the selected resource manager. Empty: the only one.
     pub(super) fn rm(&self) -> String {
         self.rm.clone().unwrap_or_default()
     }
 
-    /// The partition that is meant.
+    /// Returns the selected partition.
     pub(super) fn partition(&self) -> String {
         self.partition.clone().unwrap_or_else(|| DEFAULT_PARTITION.to_owned())
     }
 
-    /// The address, and what said it.
+    /// Returns the address, and the name of its source.
     fn address(&self) -> (String, &'static str) {
         let variable = || std::env::var(GRPC_VARIABLE).ok().filter(|it| !it.is_empty());
         match &self.grpc {
-            // As a browser shows it.
+            // Browsers show addresses with this prefix.
             Some(address) => {
                 (address.strip_prefix("http://").unwrap_or(address).to_owned(), "--grpc")
             }
@@ -108,7 +107,7 @@ impl ConnectArgs {
         }
     }
 
-    /// What clap cannot check.
+    /// Checks what clap cannot check.
     fn check(&self) -> anyhow::Result<()> {
         let wrong = |text: &str| Err(WrongLine(text.to_owned()).into());
         match (&self.ca, &self.cert, &self.key) {
@@ -122,7 +121,7 @@ impl ConnectArgs {
     }
 }
 
-/// Runs a command to its end; what the scheduler refused is an error with its reason.
+/// Runs a command. Turns a refusal of the scheduler into an error with its reason.
 pub(super) fn run<T>(
     args: &ConnectArgs,
     command: impl Future<Output = anyhow::Result<T>>,
@@ -139,7 +138,7 @@ fn refusal(args: &ConnectArgs, status: &Status) -> anyhow::Error {
     let reason = reason.and_then(|reason| reason.to_str().ok());
     let reason = reason.map_or_else(|| format!("{:?}", status.code()), str::to_owned);
     let text = format!("{} [{}]", clean(status.message()), clean(&reason));
-    // Only a status that was made on this side has an error behind it.
+    // Only a status that was made on this side has a source.
     match std::error::Error::source(status) {
         Some(error) => {
             let (address, said_by) = args.address();
@@ -151,7 +150,7 @@ fn refusal(args: &ConnectArgs, status: &Status) -> anyhow::Error {
     }
 }
 
-/// Shows the token with every call.
+/// Adds the token to every call.
 #[derive(Clone)]
 pub(super) struct Bearer(Option<AsciiMetadataValue>);
 
@@ -164,7 +163,7 @@ impl Interceptor for Bearer {
     }
 }
 
-/// A channel to a scheduler that shows who calls.
+/// A channel that identifies the caller.
 pub(super) type AdminChannel = InterceptedService<Channel, Bearer>;
 
 /// Connects to the scheduler.
@@ -180,7 +179,7 @@ pub(super) async fn connect(args: &ConnectArgs) -> anyhow::Result<AdminChannel> 
     Ok(InterceptedService::new(channel, Bearer(token)))
 }
 
-/// The way to the scheduler at this address, which `said_by` has said.
+/// Returns the endpoint of `address`, which `said_by` set.
 pub(super) fn endpoint(
     args: &ConnectArgs,
     address: &str,
@@ -199,17 +198,17 @@ pub(super) fn endpoint(
     endpoint.tls_config(tls).context("TLS")
 }
 
-/// What is shown with each call.
+/// Returns the value of the `authorization` header.
 pub(super) fn authorization(args: &ConnectArgs) -> anyhow::Result<Option<AsciiMetadataValue>> {
     args.token.as_deref().map(bearer).transpose()
 }
 
-/// The client of the admin service.
+/// Returns a client of the admin service.
 pub(super) fn admin(connection: &AdminChannel) -> AdminServiceClient<AdminChannel> {
     AdminServiceClient::new(connection.clone()).max_decoding_message_size(MESSAGE_BYTES)
 }
 
-/// The client of the metrics service.
+/// Returns a client of the metrics service.
 pub(super) fn metrics(connection: &AdminChannel) -> MetricsServiceClient<AdminChannel> {
     MetricsServiceClient::new(connection.clone()).max_decoding_message_size(MESSAGE_BYTES)
 }

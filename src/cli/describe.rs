@@ -1,7 +1,7 @@
-//! `monoceros describe`: everything about one thing, for people. Programs take `get -o json`.
+//! `monoceros describe`: all details of one item, for people. Programs use `get -o json`.
 //!
 //! # Invariant
-//! Tables of what a thing holds have [`MOST_ROWS`] rows at most, and say how many there are besides.
+//! Tables have at most [`MOST_ROWS`] rows, and state how many more there are.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,18 +13,19 @@ use monoceros_actors::readable;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 
-use super::amounts::{Amounts, age, all, amounts, moment, now_ns};
-use super::cluster::{ApplicationsWanted, Cluster};
+use super::amounts::{Amounts, age, all, amounts, moment};
+use super::cluster::{ApplicationFilter, Cluster};
 use super::get::Kind;
 use super::names;
 use super::output::{self, WrongLine};
 use super::table::Table;
+use crate::clock::now_ns;
 use crate::logging::clean;
 
 /// Most rows of a table.
 const MOST_ROWS: usize = 200;
 
-/// How many of the last decisions about an application are shown.
+/// Most recent decisions about an application that are shown.
 const DECISIONS: usize = 5;
 
 /// Arguments of `monoceros describe`.
@@ -38,7 +39,7 @@ pub(super) struct DescribeArgs {
     names: Vec<String>,
 }
 
-/// Prints all about each of the things; those that are not there are said.
+/// Prints the details of each item, and a message for each unknown one.
 pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::Result<ExitCode> {
     let mut sheets = Vec::new();
     let mut n_missing = 0;
@@ -60,7 +61,7 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
         }
         n_missing += 1;
         let kind = match args.kind {
-            // It was said already.
+            // The message was printed already.
             Kind::Decisions => continue,
             Kind::Apps => "application",
             Kind::Nodes => "node",
@@ -73,7 +74,7 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
     Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Lines of a title and a value, then tables.
+/// The description of an item: lines of a title and a value, then tables.
 #[derive(Debug, Default)]
 struct Sheet {
     lines: Vec<(&'static str, String)>,
@@ -81,22 +82,22 @@ struct Sheet {
 }
 
 impl Sheet {
-    /// A line; what is empty has none.
-    fn say(&mut self, title: &'static str, value: impl Into<String>) {
+    /// Adds a line, unless the value is empty.
+    fn line(&mut self, title: &'static str, value: impl Into<String>) {
         let value = value.into();
         if !value.is_empty() {
             self.lines.push((title, value));
         }
     }
 
-    /// A moment, and how long ago it was; none where it never was.
-    fn say_since(&mut self, title: &'static str, at_ns: i64) {
+    /// Adds a time and its age, unless the time is not set.
+    fn time(&mut self, title: &'static str, at_ns: i64) {
         if at_ns > 0 {
-            self.say(title, format!("{} ({} ago)", moment(at_ns), age(at_ns, now_ns())));
+            self.line(title, format!("{} ({} ago)", moment(at_ns), age(at_ns, now_ns())));
         }
     }
 
-    /// A table; one without rows is left out.
+    /// Adds a table, unless it has no rows.
     fn table<const N: usize>(
         &mut self,
         title: &str,
@@ -129,7 +130,7 @@ impl Sheet {
     }
 }
 
-/// The application that lives, or else the last one of this id that is still kept.
+/// Returns the live application, or else the last one with this id that is still kept.
 pub(super) async fn application_called(
     cluster: &mut Cluster,
     id: &str,
@@ -137,8 +138,8 @@ pub(super) async fn application_called(
     use v1::ApplicationList as List;
     for list in [List::Live, List::Ended, List::Rejected] {
         let ids = vec![id.to_owned()];
-        let wanted = ApplicationsWanted { ids, list, details: true, ..Default::default() };
-        if let Some(found) = cluster.applications(&wanted).await?.into_iter().next() {
+        let filter = ApplicationFilter { ids, list, details: true, ..Default::default() };
+        if let Some(found) = cluster.applications(&filter).await?.into_iter().next() {
             return Ok(Some(found));
         }
     }
@@ -148,18 +149,18 @@ pub(super) async fn application_called(
 async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
     let Some(found) = application_called(cluster, id).await? else { return Ok(None) };
     let mut sheet = Sheet::default();
-    sheet.say("Application", &found.application_id);
-    sheet.say("Queue", &found.queue);
-    sheet.say("User", &found.user);
-    sheet.say("Groups", found.groups.join(", "));
-    sheet.say("State", &found.state);
-    sheet.say_since("Submitted", found.submitted_at_nano);
-    sheet.say_since("Started", found.started_at_nano);
-    sheet.say("Allocated", all(found.allocated.as_ref()));
-    sheet.say("Placeholders", all(found.placeholders.as_ref()));
-    sheet.say("Pending", all(found.pending.as_ref()));
+    sheet.line("Application", &found.application_id);
+    sheet.line("Queue", &found.queue);
+    sheet.line("User", &found.user);
+    sheet.line("Groups", found.groups.join(", "));
+    sheet.line("State", &found.state);
+    sheet.time("Submitted", found.submitted_at_nano);
+    sheet.time("Started", found.started_at_nano);
+    sheet.line("Allocated", all(found.allocated.as_ref()));
+    sheet.line("Placeholders", all(found.placeholders.as_ref()));
+    sheet.line("Pending", all(found.pending.as_ref()));
     if found.priority != i32::MIN {
-        sheet.say("Priority", format!("{} (of what waits)", found.priority));
+        sheet.line("Priority", format!("{} (of what waits)", found.priority));
     }
     let states = found.state_log.iter();
     sheet.table(
@@ -185,8 +186,8 @@ async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<S
         ]
     });
     sheet.table("Waiting", ["REQUEST", "COUNT", "AMOUNT EACH", "GROUP", "AGE", "WHY"], waiting);
-    let wanted = v1::ListDecisionsRequest { application_id: id.to_owned(), ..Default::default() };
-    let last = cluster.decisions(&wanted, 0, DECISIONS).await?;
+    let filter = v1::ListDecisionsRequest { application_id: id.to_owned(), ..Default::default() };
+    let last = cluster.decisions(&filter, 0, DECISIONS).await?;
     let decisions = last.decisions.iter().rev().map(|it| {
         vec![
             it.id.to_string(),
@@ -204,19 +205,19 @@ async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<S
 async fn decision(cluster: &mut Cluster, number: &str) -> anyhow::Result<Option<Sheet>> {
     let Some(found) = cluster.decision(number).await? else { return Ok(None) };
     let mut sheet = Sheet::default();
-    sheet.say("Decision", found.id.to_string());
-    sheet.say("Kind", &found.kind);
-    sheet.say("Rule", &found.ruled);
-    sheet.say_since("Told", found.time);
-    sheet.say_since("Made", found.decided_time);
-    sheet.say("Application", &found.application_id);
-    sheet.say("Pod", &found.pod);
-    sheet.say("Key", &found.allocation_key);
-    sheet.say("Queue", &found.queue_name);
-    sheet.say("Node", &found.node_id);
-    sheet.say("For", &found.preempted_for);
+    sheet.line("Decision", found.id.to_string());
+    sheet.line("Kind", &found.kind);
+    sheet.line("Rule", &found.ruled);
+    sheet.time("Told", found.time);
+    sheet.time("Made", found.decided_time);
+    sheet.line("Application", &found.application_id);
+    sheet.line("Pod", &found.pod);
+    sheet.line("Key", &found.allocation_key);
+    sheet.line("Queue", &found.queue_name);
+    sheet.line("Node", &found.node_id);
+    sheet.line("For", &found.preempted_for);
     if found.tried > 0 {
-        sheet.say("Nodes asked", found.tried.to_string());
+        sheet.line("Nodes asked", found.tried.to_string());
     }
     let levels = found.levels.iter().map(|it| {
         let (first, second) = names::of_level(&found, it);
@@ -232,7 +233,7 @@ async fn decision(cluster: &mut Cluster, number: &str) -> anyhow::Result<Option<
     Ok(Some(sheet))
 }
 
-/// The titles of a table of allocations; the second is what [`held`] is given.
+/// Titles of a table of allocations. [`held`] is given the cell of the second column.
 const HELD: [&str; 6] = ["REQUEST", "NODE", "AMOUNT", "KIND", "AGE", "ALLOCATION"];
 const HELD_ON_NODE: [&str; 6] = ["REQUEST", "APPLICATION", "AMOUNT", "KIND", "AGE", "ALLOCATION"];
 
@@ -255,15 +256,15 @@ fn held(allocation: &v1::AllocationInfo, of: &str) -> Vec<String> {
 async fn node(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
     let Some(found) = cluster.nodes(&[id.to_owned()], true).await?.pop() else { return Ok(None) };
     let mut sheet = Sheet::default();
-    sheet.say("Node", &found.node_id);
+    sheet.line("Node", &found.node_id);
     let state = if found.schedulable { "Open" } else { "Closed: nothing new is placed here" };
-    sheet.say("State", state);
-    sheet.say("Host", &found.host_name);
-    sheet.say("Rack", &found.rack_name);
-    sheet.say("Reserved by", names::of_reservations(&found).join(", "));
-    sheet.say("Allocations", found.allocations.to_string());
+    sheet.line("State", state);
+    sheet.line("Host", &found.host_name);
+    sheet.line("Rack", &found.rack_name);
+    sheet.line("Reserved by", names::of_reservations(&found).join(", "));
+    sheet.line("Allocations", found.allocations.to_string());
     if found.foreign_allocations > 0 {
-        sheet.say("Of others", found.foreign_allocations.to_string());
+        sheet.line("Of others", found.foreign_allocations.to_string());
     }
     by_type(
         &mut sheet,
@@ -282,23 +283,23 @@ async fn node(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> 
 async fn queue(cluster: &mut Cluster, path: &str) -> anyhow::Result<Option<Sheet>> {
     let Some(found) = cluster.find_queue(path).await? else { return Ok(None) };
     let mut sheet = Sheet::default();
-    sheet.say("Queue", &found.path);
-    sheet.say("State", &found.state);
+    sheet.line("Queue", &found.path);
+    sheet.line("State", &found.state);
     let kind = if found.leaf { "leaf" } else { "parent" };
     let made = if found.managed { "configured" } else { "made for an application" };
-    sheet.say("Kind", format!("{kind}, {made}"));
+    sheet.line("Kind", format!("{kind}, {made}"));
     let most = match found.max_running_applications {
         0 => String::new(),
         most => format!(" of {most}"),
     };
-    sheet.say("Applications", format!("{}{most} running", found.running_applications));
-    sheet.say("Sorting", &found.sorting_policy);
+    sheet.line("Applications", format!("{}{most} running", found.running_applications));
+    sheet.line("Sorting", &found.sorting_policy);
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
-    sheet.say("Priorities", yes(found.priority_sorting));
+    sheet.line("Priorities", yes(found.priority_sorting));
     if found.priority_offset != 0 {
-        sheet.say("Offset", found.priority_offset.to_string());
+        sheet.line("Offset", found.priority_offset.to_string());
     }
-    sheet.say("Preemption", yes(found.preemption_enabled));
+    sheet.line("Preemption", yes(found.preemption_enabled));
     by_type(
         &mut sheet,
         ["TYPE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PENDING", "HEADROOM"],
@@ -318,8 +319,8 @@ async fn queue(cluster: &mut Cluster, path: &str) -> anyhow::Result<Option<Sheet
         .map(|child| vec![child.path.clone(), child.state.clone(), all(child.allocated.as_ref())]);
     sheet.table("Queues", ["QUEUE", "STATE", "ALLOCATED"], below);
     if found.leaf {
-        let wanted = ApplicationsWanted { queue: found.path, ..Default::default() };
-        let applications = cluster.applications(&wanted).await?;
+        let filter = ApplicationFilter { queue: found.path, ..Default::default() };
+        let applications = cluster.applications(&filter).await?;
         let row = |it: &v1::ApplicationInfo| {
             let (allocated, pending) = (all(it.allocated.as_ref()), all(it.pending.as_ref()));
             vec![it.application_id.clone(), it.state.clone(), it.user.clone(), allocated, pending]
@@ -336,26 +337,26 @@ async fn rm(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
     let request = v1::GetConfigRequest { rm_id: id.to_owned(), ..Default::default() };
     let config = cluster.admin.get_config(request).await?.into_inner();
     let mut sheet = Sheet::default();
-    sheet.say("RM", &found.rm_id);
-    sheet.say("State", &found.state);
-    sheet.say("Lost", &found.lost);
-    sheet.say("Remark", &found.remark);
-    sheet.say_since("Registered", found.registered_at_nano);
-    sheet.say_since("Paused", found.paused_at_nano);
-    sheet.say("Session", found.session_id.to_string());
-    sheet.say("Instance", &found.instance_id);
-    sheet.say("Version", &found.version);
-    sheet.say("Policy group", &found.policy_group);
-    sheet.say("Dialect", &found.dialect);
-    sheet.say("Streams", found.open_streams.join(", "));
-    sheet.say("Waiting", format!("{} items to be sent", found.outbox_items));
-    sheet.say("Checksum", &config.checksum);
+    sheet.line("RM", &found.rm_id);
+    sheet.line("State", &found.state);
+    sheet.line("Lost", &found.lost);
+    sheet.line("Remark", &found.remark);
+    sheet.time("Registered", found.registered_at_nano);
+    sheet.time("Paused", found.paused_at_nano);
+    sheet.line("Session", found.session_id.to_string());
+    sheet.line("Instance", &found.instance_id);
+    sheet.line("Version", &found.version);
+    sheet.line("Policy group", &found.policy_group);
+    sheet.line("Dialect", &found.dialect);
+    sheet.line("Streams", found.open_streams.join(", "));
+    sheet.line("Waiting", format!("{} items to be sent", found.outbox_items));
+    sheet.line("Checksum", &config.checksum);
     sheet.table("Settings", ["NAME", "VALUE"], sorted(&config.extra_config));
     sheet.table("Build", ["NAME", "VALUE"], sorted(&found.build_info));
     Ok(Some(sheet))
 }
 
-/// A table of amounts, one row for each type that any of them names.
+/// Adds a table of amounts, with one row per type.
 fn by_type<const N: usize, const M: usize>(
     sheet: &mut Sheet,
     head: [&str; N],
@@ -388,12 +389,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sheet_is_lines_then_tables_and_leaves_out_what_is_empty() {
+    fn a_sheet_has_lines_then_tables_without_empty_ones() {
         let mut sheet = Sheet::default();
-        sheet.say("Node", "n1");
-        sheet.say("Rack", "");
-        sheet.say_since("Started", 0);
-        sheet.say("Reserved by", "a\nb");
+        sheet.line("Node", "n1");
+        sheet.line("Rack", "");
+        sheet.time("Started", 0);
+        sheet.line("Reserved by", "a\nb");
         sheet.table("Nothing", ["A"], []);
         sheet.table("Things", ["A", "B"], [vec!["x".to_owned(), String::new()]]);
         expect![[r#"
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_many_rows_says_how_many_there_are_besides() {
+    fn a_long_table_states_how_many_rows_are_omitted() {
         let mut sheet = Sheet::default();
         sheet.table("Things", ["A"], (0..MOST_ROWS + 3).map(|n| vec![n.to_string()]));
         let shown = sheet.shown();

@@ -1,8 +1,9 @@
-//! The messages of the gRPC services as documents, in JSON and YAML.
+//! Messages of the gRPC services as documents, in JSON and YAML.
 //!
-//! They are what protobuf defines as the JSON form of a message, which tools such as `grpcurl` print,
-//! with three differences that make them easier to use: amounts are `{"vcore": 1000}`, numbers are
-//! numbers, and what is zero is there. Numbers of sessions stay texts: programs that read numbers as
+//! They have the JSON form that protobuf defines and tools such as `grpcurl` print, with three
+//! differences that make them easier to use: amounts are `{"vcore": 1000}`, numbers are numbers,
+//! and zeros are included. Numbers of sessions stay texts, because programs that read numbers as
+//! floating point would change them.
 //! floating point would change them.
 
 use std::sync::OnceLock;
@@ -10,15 +11,16 @@ use std::sync::OnceLock;
 use anyhow::Context as _;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::grpc::stubs::DESCRIPTORS;
 use crate::logging::{clean_json, clean_lines};
 
-/// The field whose numbers are above what floating point holds.
+/// The field whose numbers exceed the precision of floating point.
 const SESSION: &str = "sessionId";
 
-/// The document of a message of this name, such as `monoceros.v1.NodeState`.
+/// Returns the document of a message with this name, such as `monoceros.v1.NodeState`.
 pub(super) fn document(name: &str, message: &impl Message) -> anyhow::Result<Value> {
     static POOL: OnceLock<Option<DescriptorPool>> = OnceLock::new();
     let pool = POOL.get_or_init(|| DescriptorPool::decode(DESCRIPTORS).ok());
@@ -30,21 +32,26 @@ pub(super) fn document(name: &str, message: &impl Message) -> anyhow::Result<Val
     Ok(simple(dynamic.serialize_with_options(serde_json::value::Serializer, &options)?))
 }
 
-/// As JSON of several lines.
-pub(super) fn json(document: &Value) -> anyhow::Result<String> {
+/// Formats a document as JSON of several lines.
+pub(super) fn json(document: &impl Serialize) -> anyhow::Result<String> {
     Ok(clean_json(&serde_json::to_string_pretty(document)?).into_owned() + "\n")
 }
 
-/// As JSON of one line.
+/// Formats a document as JSON of one line.
 pub(super) fn json_line(document: &Value) -> anyhow::Result<String> {
     Ok(clean_json(&serde_json::to_string(document)?).into_owned() + "\n")
 }
 
-/// As YAML.
-pub(super) fn yaml(document: &Value) -> anyhow::Result<String> {
+/// Formats a document as YAML.
+pub(super) fn yaml(document: &impl Serialize) -> anyhow::Result<String> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let text = serde_saphyr::to_string_with_options(document, options)?;
     Ok(clean_lines(&text).into_owned())
+}
+
+/// Formats a document as YAML that others may follow.
+pub(super) fn yaml_part(document: &Value) -> anyhow::Result<String> {
+    Ok("---\n".to_owned() + &yaml(document)?)
 }
 
 fn simple(value: Value) -> Value {
@@ -63,7 +70,7 @@ fn simple(value: Value) -> Value {
     }
 }
 
-/// The amounts of a resource: `{"resources": {"vcore": {"value": 1000}}}` before.
+/// Simplifies a resource: from `{"resources": {"vcore": {"value": 1000}}}` to `{"vcore": 1000}`.
 fn amounts(fields: &Map<String, Value>) -> Option<Value> {
     let [("resources", Value::Object(quantities))] =
         fields.iter().map(|(key, value)| (key.as_str(), value)).collect::<Vec<_>>()[..]
@@ -87,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_plain_numbers_are_numbers_and_zeros_are_there() {
+    fn amounts_and_numbers_are_plain_and_zeros_included() {
         let quantity = si::Quantity { value: 4_000 };
         let capacity = si::Resource { resources: [("vcore".to_owned(), quantity)].into() };
         let node = v1::NodeState {
@@ -114,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_thing_that_is_listed_is_described() {
+    fn every_listed_kind_has_a_document() {
         for name in ["QueueInfo", "ApplicationInfo", "NodeState", "SessionInfo"] {
             document(&format!("monoceros.v1.{name}"), &v1::QueueInfo::default()).unwrap();
         }
@@ -122,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_steers_no_terminal() {
+    fn documents_control_no_terminal() {
         let value = json!({ "name": "a\u{1b}[2J\u{202e}" });
         for text in [json(&value), json_line(&value), yaml(&value)] {
             let text = text.unwrap();

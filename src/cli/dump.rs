@@ -20,7 +20,7 @@ pub(super) struct DumpArgs {
     no_rm: bool,
 }
 
-/// Writes the document as it comes.
+/// Writes the document as it arrives.
 pub(super) async fn run(cluster: &mut Cluster, args: &DumpArgs) -> anyhow::Result<ExitCode> {
     let request = v1::StateDumpParameters {
         rm_id: cluster.rm.clone(),

@@ -1,8 +1,8 @@
-//! `monoceros events`: what happened of late, and what happens.
+//! `monoceros events`: recent events, and new ones as they occur.
 //!
 //! # Invariant
-//! No event is left out in silence: a stream that was too slow begins again where it ended, as far
-//! back as events are kept, and that is said.
+//! No event is dropped silently: a stream that was too slow is opened again after its last event,
+//! as far back as events are kept, with a message.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -20,27 +20,26 @@ use tonic::{Status, Streaming};
 
 use super::amounts::{all, moment};
 use super::cluster::Cluster;
-use super::document::{document, json, json_line, yaml};
+use super::document::document;
 use super::names;
 use super::output::{self, Form};
-use super::table::Table;
+use super::records::{Printer, Record};
 use crate::grpc::REASON_TRAILER;
-use crate::logging::clean;
 
-/// How many events are printed unless another number is given.
+/// Default number of events.
 const LIMIT: u32 = 100;
 
-/// How long an event of the past may take. A stream does not say where the past ends; what is kept
-/// comes at once.
+/// Longest wait for a past event. A stream does not mark the end of the past, but kept events
+/// arrive at once.
 const PAST: Duration = Duration::from_millis(700);
 
-/// How long the whole past may take.
+/// Time limit for all past events.
 const PAST_IN_ALL: Duration = Duration::from_secs(10);
 
-/// Most events of the past that are read.
+/// Most past events that are read.
 const MOST_READ: u32 = 2_000_000;
 
-/// The reason with which a stream ends that was too slow.
+/// The reason with which the scheduler ends a stream that was too slow.
 const LAGGED: &str = "EVENTS_LAGGED";
 
 /// Arguments of `monoceros events`.
@@ -64,7 +63,7 @@ pub(super) struct EventsArgs {
     output: Form,
 }
 
-/// A kind of objects that events are about.
+/// A kind of object that events are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum EventType {
     #[value(alias = "ask")]
@@ -90,7 +89,7 @@ impl EventType {
 }
 
 impl EventsArgs {
-    /// What `monoceros get events` means.
+    /// The arguments that `monoceros get events` stands for.
     pub(super) fn listed(objects: Vec<String>, follow: bool, output: Form) -> Self {
         Self { objects, types: Vec::new(), limit: LIMIT, follow, output }
     }
@@ -106,11 +105,11 @@ impl EventsArgs {
 
 /// Prints events.
 pub(super) async fn run(cluster: &mut Cluster, args: &EventsArgs) -> anyhow::Result<ExitCode> {
-    let mut printer = Printer::new(args);
+    let mut printer = Printer::new::<v1::EventInfo>(args.output, args.follow);
     let mut stream = open(cluster, args, 0).await?;
     let mut past = past(&mut stream, args).await?;
     let mut last = past.last;
-    printer.print(past.events.make_contiguous())?;
+    output::write(&printer.text(past.events.make_contiguous())?)?;
     if past.events.is_empty() {
         let about = if args.objects.is_empty() { "" } else { " about what was named" };
         writeln!(io::stderr(), "there are no events{about} among those that are kept")?;
@@ -123,12 +122,13 @@ pub(super) async fn run(cluster: &mut Cluster, args: &EventsArgs) -> anyhow::Res
             Ok(Some(event)) => {
                 last = record(&event).seq;
                 if args.is_wanted(&event) {
-                    printer.print(&[event])?;
+                    output::write(&printer.text(&[event])?)?;
                 }
             }
             Ok(None) => anyhow::bail!("the scheduler has ended the stream"),
             Err(status) if reason(&status) == LAGGED => {
-                // It was printed more slowly than it happened. What is kept still is given now.
+                // The stream was slower than the events. It continues with those that are still
+                // kept.
                 writeln!(io::stderr(), "too much happens: begun again behind event {last}")?;
                 stream = open(cluster, args, last + 1).await?;
             }
@@ -137,13 +137,13 @@ pub(super) async fn run(cluster: &mut Cluster, args: &EventsArgs) -> anyhow::Res
     }
 }
 
-/// The events from one on, or the last ones where that is zero.
+/// Opens the stream at an event number, or with the last events if the number is zero.
 async fn open(
     cluster: &mut Cluster,
     args: &EventsArgs,
     from_seq: u64,
 ) -> anyhow::Result<Streaming<v1::EventInfo>> {
-    // Which of them are about an object is looked at here, so all that are kept are read.
+    // The filter by object runs here, so all kept events are read.
     let history = if args.objects.is_empty() { args.limit } else { u32::MAX };
     let request = v1::EventParameters {
         rm_id: cluster.rm.clone(),
@@ -154,17 +154,17 @@ async fn open(
     Ok(cluster.metrics.watch_events(request).await?.into_inner())
 }
 
-/// What is kept of the past.
+/// Past events.
 #[derive(Default)]
 struct Past {
-    /// The last of those that are wanted.
+    /// The last events that the filter selects.
     events: VecDeque<v1::EventInfo>,
     /// The number of the last event that was read.
     last: u64,
 }
 
-/// Reads the past to its end: to the number of events that was asked for, or until nothing comes for a
-/// while. Where so much happens that there is no such while, it has an end all the same.
+/// Reads past events up to the requested number, or until none arrives for a while. A time limit
+/// ends it if events never pause.
 async fn past(stream: &mut Streaming<v1::EventInfo>, args: &EventsArgs) -> anyhow::Result<Past> {
     let (began, most) = (Instant::now(), usize::try_from(args.limit).unwrap_or(usize::MAX));
     let (mut past, mut n_read) = (Past::default(), 0);
@@ -187,54 +187,32 @@ fn reason(status: &Status) -> &str {
     status.metadata().get(REASON_TRAILER).and_then(|it| it.to_str().ok()).unwrap_or_default()
 }
 
-/// Prints events as they come.
-struct Printer {
-    form: Form,
-    /// Whether there may be more later: each event is a document of its own then.
-    goes_on: bool,
-    table: Table,
-}
-
-impl Printer {
-    fn new(args: &EventsArgs) -> Self {
+impl Record for v1::EventInfo {
+    fn titles(is_wide: bool) -> Vec<&'static str> {
         let mut titles = vec!["TIME", "TYPE", "OBJECT", "CHANGE", "MESSAGE"];
-        if args.output == Form::Wide {
+        if is_wide {
             titles.splice(3..3, ["REFERENCE", "AMOUNT"]);
             titles.insert(0, "NUMBER");
         }
-        Self { form: args.output, goes_on: args.follow, table: Table::new(titles) }
+        titles
     }
 
-    fn print(&mut self, events: &[v1::EventInfo]) -> anyhow::Result<()> {
-        output::write(&self.shown(events)?)
+    fn name(&self) -> String {
+        record(self).object_id.clone()
     }
 
-    fn shown(&mut self, events: &[v1::EventInfo]) -> anyhow::Result<String> {
-        let documents = || events.iter().map(of_event).collect::<anyhow::Result<Vec<_>>>();
-        Ok(match (self.form, self.goes_on) {
-            (Form::Table | Form::Wide, _) if events.is_empty() && !self.goes_on => String::new(),
-            (Form::Table | Form::Wide, _) => {
-                let rows: Vec<_> = events.iter().map(|event| self.row(event)).collect();
-                self.table.part(rows)
-            }
-            (Form::Name, _) => {
-                events.iter().map(|event| clean(&record(event).object_id) + "\n").collect()
-            }
-            (Form::Json, false) => json(&Value::Array(documents()?))?,
-            (Form::Yaml, false) => yaml(&Value::Array(documents()?))?,
-            (Form::Json, true) => {
-                documents()?.iter().map(json_line).collect::<anyhow::Result<String>>()?
-            }
-            (Form::Yaml, true) => {
-                let one = |document: &Value| Ok("---\n".to_owned() + &yaml(document)?);
-                documents()?.iter().map(one).collect::<anyhow::Result<String>>()?
-            }
-        })
+    /// Returns the event in the form of the interface, with its pod.
+    fn document(&self) -> anyhow::Result<Value> {
+        let mut shown = document("monoceros.si.v1.EventRecord", record(self))?;
+        if let Some(fields) = shown.as_object_mut().filter(|_| !self.pod.is_empty()) {
+            fields.insert("pod".to_owned(), Value::from(self.pod.clone()));
+        }
+        Ok(shown)
     }
 
-    fn row(&self, event: &v1::EventInfo) -> Vec<String> {
-        let (object, reference) = names::of_event(event);
-        let event = record(event);
+    fn row(&self, is_wide: bool) -> Vec<String> {
+        let (object, reference) = names::of_event(self);
+        let event = record(self);
         let change = match event.event_change_detail() {
             ChangeDetail::DetailsNone => match event.event_change_type() {
                 ChangeType::None => "",
@@ -242,7 +220,7 @@ impl Printer {
             },
             detail => detail.as_str_name(),
         };
-        // `ADD NODE_ALLOC` and `REMOVE NODE_ALLOC` are not the same.
+        // Distinguishes `ADD NODE_ALLOC` from `REMOVE NODE_ALLOC`.
         let change = match event.event_change_type() {
             ChangeType::None => change.to_owned(),
             kind if change == kind.as_str_name() => change.to_owned(),
@@ -255,7 +233,7 @@ impl Printer {
             change,
             event.message.clone(),
         ];
-        if self.form == Form::Wide {
+        if is_wide {
             row.splice(3..3, [reference.to_owned(), all(event.resource.as_ref())]);
             row.insert(0, event.seq.to_string());
         }
@@ -263,19 +241,10 @@ impl Printer {
     }
 }
 
-/// What happened, as the interface says it.
+/// Returns the event in the form of the interface.
 fn record(event: &v1::EventInfo) -> &si::EventRecord {
     static NOTHING: LazyLock<si::EventRecord> = LazyLock::new(si::EventRecord::default);
     event.record.as_ref().unwrap_or(&NOTHING)
-}
-
-/// The record as a document, with the pod that it is about.
-fn of_event(event: &v1::EventInfo) -> anyhow::Result<Value> {
-    let mut shown = document("monoceros.si.v1.EventRecord", record(event))?;
-    if let Some(fields) = shown.as_object_mut().filter(|_| !event.pod.is_empty()) {
-        fields.insert("pod".to_owned(), Value::from(event.pod.clone()));
-    }
-    Ok(shown)
 }
 
 #[cfg(test)]
@@ -284,8 +253,8 @@ mod tests {
 
     use super::*;
 
-    fn args(output: Form, follow: bool) -> EventsArgs {
-        EventsArgs::listed(Vec::new(), follow, output)
+    fn printer(output: Form, follow: bool) -> Printer {
+        Printer::new::<v1::EventInfo>(output, follow)
     }
 
     fn event(seq: u64) -> v1::EventInfo {
@@ -302,7 +271,7 @@ mod tests {
         v1::EventInfo { record: Some(record), pod: String::new() }
     }
 
-    /// A pod does not fit, and then it does and comes to its node.
+    /// A pod that does not fit at first, and is then placed.
     fn events_of_a_pod() -> [v1::EventInfo; 2] {
         let about = |kind: Type, object: &str, reference: &str, change: ChangeType| {
             let record = si::EventRecord {
@@ -323,21 +292,21 @@ mod tests {
 
     #[test]
     fn an_event_is_a_line() {
-        let mut printer = Printer::new(&args(Form::Table, true));
+        let mut output = printer(Form::Table, true);
         expect![[r#"
             TIME                       TYPE   OBJECT   CHANGE                 MESSAGE
             1970-01-01T00:00:01.000Z   node   n1       SET NODE_SCHEDULABLE   schedulable: false
         "#]]
-        .assert_eq(&printer.shown(&[event(1)]).unwrap());
+        .assert_eq(&output.text(&[event(1)]).unwrap());
         expect![[r#"
             1970-01-01T00:00:01.000Z   node   n1       SET NODE_SCHEDULABLE   schedulable: false
         "#]]
-        .assert_eq(&printer.shown(&[event(2)]).unwrap());
+        .assert_eq(&output.text(&[event(2)]).unwrap());
     }
 
     #[test]
-    fn documents_are_a_list_or_where_more_may_come_a_line_each() {
-        let shown = |follow| Printer::new(&args(Form::Json, follow)).shown(&[event(1), event(2)]);
+    fn documents_are_a_list_or_lines_when_followed() {
+        let shown = |follow| printer(Form::Json, follow).text(&[event(1), event(2)]);
         let list: Vec<Value> = serde_json::from_str(&shown(false).unwrap()).unwrap();
         let lines = shown(true).unwrap();
         let lines: Vec<Value> =
@@ -347,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_named_as_such_or_as_a_reference() {
+    fn objects_match_as_object_or_reference() {
         let about = |name: &str| EventsArgs::listed(vec![name.to_owned()], false, Form::Table);
         let mut event = event(1);
         event.record.as_mut().unwrap().reference_id = "a1".to_owned();
@@ -356,24 +325,24 @@ mod tests {
     }
 
     #[test]
-    fn pods_have_names_in_tables_and_uids_beside_them_in_documents() {
+    fn tables_show_pod_names_documents_uids_too() {
         let events = events_of_a_pod();
-        let mut printer = Printer::new(&args(Form::Table, false));
+        let mut output = printer(Form::Table, false);
         expect![[r#"
             TIME                       TYPE      OBJECT   CHANGE   MESSAGE
             1970-01-01T00:00:01.000Z   request   lab/p    -        -
             1970-01-01T00:00:01.000Z   node      n1       ADD      -
         "#]]
-        .assert_eq(&printer.shown(&events).unwrap());
-        let mut printer = Printer::new(&args(Form::Wide, false));
+        .assert_eq(&output.text(&events).unwrap());
+        let mut output = printer(Form::Wide, false);
         expect![[r#"
             NUMBER   TIME                       TYPE      OBJECT   REFERENCE   AMOUNT   CHANGE   MESSAGE
             0        1970-01-01T00:00:01.000Z   request   lab/p    app         -        -        -
             0        1970-01-01T00:00:01.000Z   node      n1       lab/p       -        ADD      -
-        "#]].assert_eq(&printer.shown(&events).unwrap());
-        let document = of_event(&events[1]).unwrap();
+        "#]].assert_eq(&output.text(&events).unwrap());
+        let document = events[1].document().unwrap();
         assert_eq!((&document["referenceID"], &document["pod"]), (&"uid".into(), &"lab/p".into()));
-        assert_eq!(of_event(&event(1)).unwrap().get("pod"), None);
+        assert_eq!(event(1).document().unwrap().get("pod"), None);
         let about = |name: &str| EventsArgs::listed(vec![name.to_owned()], false, Form::Table);
         for name in ["uid", "lab/p"] {
             assert!(events.iter().all(|event| about(name).is_wanted(event)), "{name}");

@@ -1,5 +1,5 @@
-//! `monoceros explain`: why the requests of an application wait, and what would let them run, in
-//! lines for people or as the document that REST gives.
+//! `monoceros explain`: why requests of an application are pending, and what would let them run, as
+//! text or as the document of REST.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,11 +15,12 @@ use monoceros_proto::v1;
 
 use super::cluster::Cluster;
 use super::describe::application_called;
+use super::document::{json, yaml};
 use super::names::Names;
 use super::output;
-use crate::logging::{clean, clean_json, clean_lines};
+use crate::logging::clean;
 
-/// How many keys of one kind of requests are shown to people.
+/// Most keys of one kind of requests in the text.
 const KEYS_SHOWN: usize = 3;
 
 /// Most kinds of requests that are read.
@@ -57,21 +58,14 @@ pub(super) async fn run(cluster: &mut Cluster, args: &ExplainArgs) -> anyhow::Re
     let explanations = ask(cluster, &args.application, names.key(&args.ask)).await?;
     let text = match args.output {
         Shape::Text => text(args, &explanations, &names),
-        Shape::Json => {
-            let document = serde_json::to_string_pretty(&explanations)?;
-            clean_json(&document).into_owned() + "\n"
-        }
-        Shape::Yaml => {
-            let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-            let document = serde_saphyr::to_string_with_options(&explanations, options)?;
-            clean_lines(&document).into_owned()
-        }
+        Shape::Json => json(&explanations)?,
+        Shape::Yaml => yaml(&explanations)?,
     };
     output::write(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads all explanations, answer by answer: of an application, or of one of its requests.
+/// Reads all explanations of an application, or of one of its requests, answer by answer.
 async fn ask(
     cluster: &mut Cluster,
     application: &str,
@@ -110,7 +104,7 @@ fn text(args: &ExplainArgs, explanations: &[ExplanationSnapshot], names: &Names)
     all.join("\n")
 }
 
-/// One kind of requests, in lines.
+/// Formats one kind of requests as lines.
 fn of_class(class: &ExplanationSnapshot, names: &Names) -> String {
     // Names of applications, requests and nodes come from outside.
     let mut lines = vec![clean(&heading(class, names)).into_owned()];
@@ -143,7 +137,7 @@ fn of_class(class: &ExplanationSnapshot, names: &Names) -> String {
 fn heading(class: &ExplanationSnapshot, names: &Names) -> String {
     let (count, amounts) = (class.count, readable::amounts(&class.resource));
     if class.allocation_keys.is_empty() {
-        // A declared gang, or a group of it that is short.
+        // A declared gang, or one of its task groups that lacks members.
         return match class.task_group.as_str() {
             "" => format!("the gang, {count} members: {amounts} in all"),
             group => format!("{count} members of task group {group}: {amounts} each"),
@@ -184,7 +178,7 @@ fn nodes(counts: &NodeCounts) -> String {
     }
 }
 
-/// The message in the shape of the document, which is that of REST.
+/// Converts the message to the document of REST.
 fn snapshot(message: v1::Explanation) -> ExplanationSnapshot {
     let nodes = message.nodes.unwrap_or_default();
     ExplanationSnapshot {

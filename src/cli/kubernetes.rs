@@ -1,5 +1,5 @@
-//! `monoceros kubernetes`: the service with a resource manager of its own, which is a Kubernetes cluster; or
-//! that alone, for a scheduler elsewhere.
+//! `monoceros kubernetes`: the service with a Kubernetes cluster as its resource manager, or that
+//! resource manager alone for a scheduler in another process.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,16 +27,16 @@ use tracing::warn;
 use super::connect::{self, ConnectArgs};
 use super::output::WrongLine;
 use super::{ServeArgs, in_runtime};
-use crate::serve::elsewhere::{self, Outpost};
-use crate::serve::{self, Resident};
+use crate::serve::standalone::{self, StandaloneManager};
+use crate::serve::{self, LocalManager};
 use crate::settings::{self, KubernetesSettings, object_name};
 use crate::watchdog::Readiness;
 
-/// The pod that the process runs in, as its manifest tells it.
+/// The variable with the name of the process's pod.
 const POD_NAME: &str = "POD_NAME";
-/// The namespace of that pod.
+/// The variable with the namespace of that pod.
 const POD_NAMESPACE: &str = "POD_NAMESPACE";
-/// The name of the cluster among resource managers.
+/// Default id of the cluster as a resource manager.
 const RM_ID: &str = "kubernetes";
 
 /// Arguments of `monoceros kubernetes`.
@@ -75,16 +75,17 @@ impl KubernetesArgs {
     }
 }
 
-/// Runs the service for a cluster, or speaks for the cluster to one elsewhere.
+/// Runs the service for a cluster, or only the resource manager for a scheduler in another process.
 pub(super) fn run(args: &KubernetesArgs, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let service = args.of_service();
     if let Some(scheduler) = &args.scheduler {
-        let whom = whom(args, connect, scheduler)?;
+        let remote = remote(args, connect, scheduler)?;
         let (settings, _) = serve::settings(&service)?;
         let log = settings.log.clone();
         return in_runtime(&log, async |_| {
-            let outpost = outpost(args, settings.kubernetes.clone(), whom).await?;
-            elsewhere::run(settings, outpost).await
+            let standalone_manager =
+                standalone_manager(args, settings.kubernetes.clone(), remote).await?;
+            standalone::run(settings, standalone_manager).await
         });
     }
     if let Some(flag) = connect.given().into_iter().find(|id| *id != "grpc") {
@@ -93,12 +94,16 @@ pub(super) fn run(args: &KubernetesArgs, connect: &ConnectArgs) -> anyhow::Resul
         return Err(WrongLine(text).into());
     }
     super::run_service(&service, async |settings| {
-        resident(args, settings.kubernetes.clone()).await.map(Some)
+        local_manager(args, settings.kubernetes.clone()).await.map(Some)
     })
 }
 
-/// The scheduler elsewhere; a line that wants one here, too, is refused.
-fn whom(args: &KubernetesArgs, connect: &ConnectArgs, scheduler: &str) -> anyhow::Result<Service> {
+/// Returns the scheduler in another process. Fails if flags ask for one in this process, too.
+fn remote(
+    args: &KubernetesArgs,
+    connect: &ConnectArgs,
+    scheduler: &str,
+) -> anyhow::Result<Service> {
     let wrong = |text: &str| anyhow::Error::from(WrongLine(text.to_owned()));
     if args.grpc.is_some() {
         return Err(wrong(
@@ -130,12 +135,12 @@ fn whom(args: &KubernetesArgs, connect: &ConnectArgs, scheduler: &str) -> anyhow
     })
 }
 
-/// What of the settings the command line says otherwise, and what follows from where the process runs.
+/// Combines the settings, the flags that override them, and the environment of the process.
 fn options(args: &KubernetesArgs, settings: KubernetesSettings, home: String) -> Options {
     let pod = std::env::var(POD_NAME).ok();
     let who = pod.clone().or_else(|| gethostname().ok()?.into_string().ok());
     let who = who.unwrap_or_else(|| "monoceros".to_owned());
-    // A process that comes after another in the same pod is another replica.
+    // A restarted process in the same pod is another replica.
     let identity = format!("{who}_{:x}", boot_time().as_nanos());
     let named = args.scheduler_names.clone();
     Options {
@@ -165,7 +170,7 @@ fn options(args: &KubernetesArgs, settings: KubernetesSettings, home: String) ->
     }
 }
 
-/// A cluster that can be reached, and whether its pods are scheduled from here.
+/// A connected cluster.
 struct Cluster {
     client: cluster::Client,
     options: Options,
@@ -181,7 +186,7 @@ impl Cluster {
         Ok(Self { client, options, ready })
     }
 
-    /// Schedules its pods until the shutdown begins.
+    /// Schedules the pods until the shutdown begins.
     async fn schedule<E: Engine>(
         self,
         numbers: &Registry,
@@ -204,8 +209,11 @@ impl Cluster {
     }
 }
 
-/// The cluster with the scheduler in the same process.
-async fn resident(args: &KubernetesArgs, settings: KubernetesSettings) -> anyhow::Result<Resident> {
+/// Connects the cluster for a scheduler in this process.
+async fn local_manager(
+    args: &KubernetesArgs,
+    settings: KubernetesSettings,
+) -> anyhow::Result<LocalManager> {
     let prefers_among_all = settings.score.preferred;
     let cluster = Cluster::connect(args, settings).await?;
     let readiness = cluster.ready.subscribe();
@@ -217,15 +225,15 @@ async fn resident(args: &KubernetesArgs, settings: KubernetesSettings) -> anyhow
             cluster.schedule(&numbers, shutdown, engine).await
         })
     });
-    Ok(Resident { readiness, run })
+    Ok(LocalManager { readiness, run })
 }
 
-/// The cluster with the scheduler elsewhere.
-async fn outpost(
+/// Connects the cluster for a scheduler in another process.
+async fn standalone_manager(
     args: &KubernetesArgs,
     settings: KubernetesSettings,
-    whom: Service,
-) -> anyhow::Result<Outpost> {
+    remote: Service,
+) -> anyhow::Result<StandaloneManager> {
     if settings.score.preferred {
         warn!(
             "`kubernetes.score.preferred` has no effect with --scheduler: nobody asks what pods prefer"
@@ -233,15 +241,15 @@ async fn outpost(
     }
     let cluster = Cluster::connect(args, settings).await?;
     let readiness = cluster.ready.subscribe();
-    let scheduler = whom.endpoint.uri().to_string();
-    let whom = Service { instance: cluster.options.identity.clone(), ..whom };
+    let scheduler = remote.endpoint.uri().to_string();
+    let remote = Service { instance: cluster.options.identity.clone(), ..remote };
     let run = Box::new(move |numbers: Registry, shutdown| -> serve::Work {
         Box::pin(async move {
-            let engine = |scene, words| Remote::new(whom, scene, words);
+            let engine = |scene, words| Remote::new(remote, scene, words);
             cluster.schedule(&numbers, shutdown, engine).await
         })
     });
-    Ok(Outpost { scheduler, readiness, run })
+    Ok(StandaloneManager { scheduler, readiness, run })
 }
 
 fn readiness_of(standing: &Standing) -> Readiness {
@@ -264,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scheduler_here_would_want_is_refused_with_one_elsewhere() {
+    fn flags_of_a_local_scheduler_are_refused_with_a_remote_one() {
         let open = ConnectArgs::default();
         let grpc = KubernetesArgs { grpc: Some("127.0.0.1:0".to_owned()), ..Default::default() };
         assert!(refused("http://h:1", grpc, &open).contains("--grpc"));
@@ -280,12 +288,12 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_elsewhere_has_an_address_with_or_without_its_scheme() {
+    fn a_remote_address_may_omit_its_scheme() {
         for scheduler in ["http://host:50051", "http://host:50051/", "host:50051"] {
-            let whom =
-                whom(&KubernetesArgs::default(), &ConnectArgs::default(), scheduler).unwrap();
+            let remote =
+                remote(&KubernetesArgs::default(), &ConnectArgs::default(), scheduler).unwrap();
             assert_eq!(
-                (whom.endpoint.uri().to_string(), &*whom.rm_id),
+                (remote.endpoint.uri().to_string(), &*remote.rm_id),
                 ("http://host:50051/".to_owned(), RM_ID)
             );
         }

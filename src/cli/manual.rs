@@ -1,5 +1,5 @@
-//! `monoceros completions` and `monoceros man`: what a shell and `man` want to know, made from the
-//! command line itself, so that it cannot be out of date.
+//! `monoceros completions` and `monoceros man`: shell completions and manual pages, generated from
+//! the command line's own definition so that they are never out of date.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub(super) struct ManArgs {
     folder: Option<PathBuf>,
 }
 
-/// Prints the script of a shell.
+/// Prints the completion script of a shell.
 pub(super) fn complete(args: &CompletionArgs) -> anyhow::Result<ExitCode> {
     let (mut command, mut script) = (command(), Vec::new());
     let name = command.get_name().to_owned();
@@ -36,7 +36,7 @@ pub(super) fn complete(args: &CompletionArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the page of the whole, or writes one for each command.
+/// Prints the main manual page, or writes one page per command.
 pub(super) fn pages(args: &ManArgs) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.folder {
         clap_mangen::generate_to(documented(), folder)

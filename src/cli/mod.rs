@@ -1,20 +1,19 @@
 //! The command line of `monoceros`: one file for each command.
 //!
-//! What asks a running scheduler is a client of its gRPC services and nothing more: whatever it can
-//! do, a program of an operator can do too. A refusal is printed with the reason that the scheduler
-//! gave.
+//! A command that talks to a running scheduler only uses its gRPC services, so an operator's
+//! program can do the same. A refusal is printed with the scheduler's reason.
 //!
-//! Flags are few: a flag is for what changes from one start to the next (where to listen, which
-//! file), and everything else is a setting, which a file can keep and explain. Those that say where
-//! the scheduler is may stand anywhere on the line.
+//! There are few flags: a flag is for what changes from one start to the next (addresses, files).
+//! Everything else is a setting, which a file can keep and explain. Flags that select the scheduler
+//! may stand anywhere on the line.
 //!
 //! # Invariants
-//! * What comes from outside cannot steer the terminal (`logging::clean`).
-//! * A reader of standard output that has seen enough ends the command, and is no error (`output`).
-//! * What cannot be undone asks first (`steer`).
+//! * Text from outside cannot control the terminal (`logging::clean`).
+//! * A closed standard output ends the command without an error (`output`).
+//! * A command that cannot be undone asks for confirmation (`steer`).
 //!
-//! Reading order: `connect`, `cluster` (who is asked), `output`, `table`, `document`, `amounts` (how it
-//! is shown), then the commands.
+//! Reading order: `connect`, `cluster` (the scheduler), `output`, `table`, `document`, `amounts`,
+//! `records` (output), then the commands.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -24,7 +23,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::logging::{Log, clean_lines};
-use crate::serve::Resident;
+use crate::serve::LocalManager;
 use crate::settings::{LogSettings, Settings};
 #[cfg(feature = "simulator")]
 use crate::simulate::{self, SimulateArgs};
@@ -45,6 +44,7 @@ mod kubernetes;
 mod manual;
 mod names;
 pub(crate) mod output;
+mod records;
 mod steer;
 mod table;
 mod top;
@@ -153,8 +153,8 @@ pub struct ServeArgs {
     pub demo: bool,
 }
 
-/// What of the flags that say which scheduler is meant has a meaning for a command that asks none by
-/// itself: where it listens, and, of one whose scheduler may be elsewhere, how that is spoken to.
+/// Returns the connection flags that a command without a scheduler still uses: its own address and,
+/// for `kubernetes`, the connection to a scheduler in another process.
 fn own_flags(name: &str) -> &'static [&'static str] {
     match name {
         "serve" => &["grpc"],
@@ -163,7 +163,7 @@ fn own_flags(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Commands that ask no scheduler.
+/// Commands that do not connect to a scheduler.
 const OFFLINE: &[&str] = &[
     "serve",
     #[cfg(feature = "kubernetes")]
@@ -175,22 +175,22 @@ const OFFLINE: &[&str] = &[
     "man",
 ];
 
-/// The exit code where the command line is wrong, as clap has it.
+/// Exit code for a wrong command line, as in clap.
 const WRONG_LINE: u8 = 2;
 
-/// The command line as clap sees it.
+/// Returns the command line for clap.
 fn command() -> clap::Command {
     finished(Cli::command())
 }
 
-/// The same without `help` as a command, of which no page needs to be.
+/// The same without the `help` command, which needs no page.
 fn documented() -> clap::Command {
     let command = Cli::command().disable_help_subcommand(true);
     finished(command.mut_subcommand("config", |config| config.disable_help_subcommand(true)))
 }
 
 fn finished(mut command: clap::Command) -> clap::Command {
-    // Builds the commands with the flags that may stand anywhere, so that those can be hidden.
+    // Adds the global flags to each command, so that they can be hidden.
     command.build();
     for &name in OFFLINE {
         command = command.mut_subcommand(name, |command| {
@@ -205,12 +205,12 @@ fn finished(mut command: clap::Command) -> clap::Command {
     command
 }
 
-/// Does what the command line of this process says; the exit code says how it went. Errors are on
-/// standard error.
+/// Runs the command line of this process, and returns its exit code. Errors are printed to standard
+/// error.
 pub fn run() -> ExitCode {
     let matches = command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    refuse_useless(&matches, &cli.connect);
+    refuse_unused_flags(&matches, &cli.connect);
     let outcome = match cli.command {
         Command::Serve(args) => run_service(&args, async |_| Ok(None)),
         #[cfg(feature = "kubernetes")]
@@ -229,14 +229,14 @@ pub fn run() -> ExitCode {
         let text = format!("monoceros: {error:#}");
         let text = clean_lines(&text);
         if writeln!(io::stderr(), "{text}").is_err() {
-            // Nobody is left to tell when even this cannot be written.
+            // If this fails too, nobody is left to notify.
             let _ = writeln!(io::stdout(), "{text}");
         }
         if error.is::<WrongLine>() { ExitCode::from(WRONG_LINE) } else { ExitCode::FAILURE }
     })
 }
 
-/// Does what asks a running scheduler.
+/// Runs a command that talks to a running scheduler.
 fn ask(command: Command, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     connect::run(connect, async {
         let mut cluster = cluster::Cluster::connect(connect).await?;
@@ -266,13 +266,13 @@ fn ask(command: Command, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Ends the process where a flag says where a scheduler is, and the command asks none.
-fn refuse_useless(matches: &ArgMatches, connect: &ConnectArgs) {
+/// Ends the process if a flag selects a scheduler for a command that uses none.
+fn refuse_unused_flags(matches: &ArgMatches, connect: &ConnectArgs) {
     let Some((name, _)) = matches.subcommand() else { return };
     if !OFFLINE.contains(&name) {
         return;
     }
-    // A service has taken `--grpc` for its own.
+    // `serve` uses `--grpc` for its own address.
     let useless = connect.given().into_iter().find(|id| !own_flags(name).contains(id));
     if let Some(flag) = useless {
         let text = format!("`--{flag}` says which scheduler is meant, and `{name}` asks none");
@@ -280,16 +280,16 @@ fn refuse_useless(matches: &ArgMatches, connect: &ConnectArgs) {
     }
 }
 
-/// Runs the service, with a resource manager in the same process if there is to be one.
+/// Runs the service, optionally with a resource manager in this process.
 fn run_service(
     args: &ServeArgs,
-    resident: impl AsyncFnOnce(&Settings) -> anyhow::Result<Option<Resident>>,
+    local_manager: impl AsyncFnOnce(&Settings) -> anyhow::Result<Option<LocalManager>>,
 ) -> anyhow::Result<ExitCode> {
     let (settings, values) = serve::settings(args)?;
     let log = settings.log.clone();
     in_runtime(&log, async |log| {
-        let resident = resident(&settings).await?;
-        serve::run((settings, values), args, resident, log.account()).await
+        let local_manager = local_manager(&settings).await?;
+        serve::run((settings, values), args, local_manager, log.account()).await
     })
 }
 
@@ -310,7 +310,7 @@ fn in_runtime(
         }
         service(&log).await
     });
-    // Whatever has not ended within the grace is cut.
+    // Cuts off tasks that have not ended within the grace period.
     runtime.shutdown_background();
     outcome
 }
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_say_where_the_scheduler_is_may_stand_anywhere() {
+    fn connection_flags_may_stand_anywhere() {
         for line in [
             &["--rm", "a", "--grpc", "h:1", "get", "nodes", "n1"][..],
             &["get", "--rm", "a", "nodes", "--grpc", "h:1", "n1"],
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_what_asks_no_scheduler_has_no_flag_for_one() {
+    fn offline_commands_hide_connection_flags() {
         for name in OFFLINE.iter().copied().filter(|name| own_flags(name).len() < 2) {
             let help = command().find_subcommand_mut(name).unwrap().render_help().to_string();
             assert!(!help.contains("--token"), "{help}");

@@ -1,4 +1,4 @@
-//! Requests under the names that people know: pods by namespace and name, and not by their UIDs.
+//! Names of requests for people: pods by namespace and name, others by key.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use monoceros_actors::tags::pod_of;
 use monoceros_proto::si::v1::event_record::Type;
 use monoceros_proto::v1;
 
-/// The name of a request: that of its pod, or else its key.
+/// Returns the name of a request: that of its pod, or else its key.
 pub(super) fn shown(key: &str, tags: &BTreeMap<String, String>) -> String {
     match pod_of(tags) {
         Some((namespace, pod)) => format!("{namespace}/{pod}"),
@@ -14,12 +14,12 @@ pub(super) fn shown(key: &str, tags: &BTreeMap<String, String>) -> String {
     }
 }
 
-/// The name of what a decision is about.
+/// Returns the name of a decision's request.
 pub(super) fn of_decision(decision: &v1::DecisionInfo) -> &str {
     if decision.pod.is_empty() { &decision.allocation_key } else { &decision.pod }
 }
 
-/// The names of what an event is about, and of what it refers to.
+/// Returns the names of an event's object and of its reference.
 pub(super) fn of_event(event: &v1::EventInfo) -> (&str, &str) {
     let Some(record) = &event.record else { return ("", "") };
     let (object, reference) = (&*record.object_id, &*record.reference_id);
@@ -30,13 +30,13 @@ pub(super) fn of_event(event: &v1::EventInfo) -> (&str, &str) {
     }
 }
 
-/// The names of those who have a node reserved.
+/// Returns the names of the requests that reserve a node.
 pub(super) fn of_reservations(node: &v1::NodeState) -> Vec<&str> {
     let name = |key| node.reserving_pods.get(key).unwrap_or(key).as_str();
     node.reserved_by.iter().map(name).collect()
 }
 
-/// The names of the first and the second of a level of this decision.
+/// Returns the names of the first and the second candidate of a level of this decision.
 pub(super) fn of_level<'n>(
     decision: &'n v1::DecisionInfo,
     level: &'n v1::DecisionLevel,
@@ -53,7 +53,7 @@ pub(super) fn of_level<'n>(
 pub(super) struct Names(BTreeMap<String, String>);
 
 impl Names {
-    /// Those that differ from the keys.
+    /// Collects the names that differ from the keys.
     pub(super) fn of(application: &v1::ApplicationInfo) -> Self {
         let held = application.held.iter().map(|it| (&it.allocation_key, &it.tags));
         let waiting = application.waiting.iter().map(|it| (&it.allocation_key, &it.tags));
@@ -61,12 +61,12 @@ impl Names {
         Self(all.filter(|(key, name)| key != name).collect())
     }
 
-    /// The name of a key.
+    /// Returns the name of a key.
     pub(super) fn name<'n>(&'n self, key: &'n str) -> &'n str {
         self.0.get(key).map_or(key, String::as_str)
     }
 
-    /// The key of a name; what is none is taken for a key.
+    /// Returns the key of a name. Anything else counts as a key.
     pub(super) fn key<'n>(&'n self, name: &'n str) -> &'n str {
         let known = self.0.iter().find(|(_, known)| *known == name);
         known.map_or(name, |(key, _)| key)
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_eviction_both_that_are_compared_have_the_names_of_their_pods() {
+    fn both_candidates_of_an_eviction_have_pod_names() {
         let level = |pod: &str| v1::DecisionLevel {
             chosen: "uid-1".to_owned(),
             runner_up: "uid-2".to_owned(),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_node_reserved_has_the_name_of_the_pod_or_the_key() {
+    fn reservations_show_pod_name_or_key() {
         let node = v1::NodeState {
             reserved_by: vec!["task".to_owned(), "uid-1".to_owned()],
             reserving_pods: [("uid-1".to_owned(), "lab/a".to_owned())].into(),

@@ -1,9 +1,9 @@
-//! The commands that change something: nodes are closed and opened, sessions and the scheduler end.
+//! Commands that change something: they close and open nodes, and end sessions or the scheduler.
 //!
 //! # Invariants
-//! * What cannot be undone asks first, and does nothing unless the answer is yes. Who cannot be asked
-//!   (a script, whose standard input has ended) says `--yes`.
-//! * The scheduler's log has who did it and that it was done from here, with the reason that was given.
+//! * A command that cannot be undone asks for confirmation, and does nothing without it. Scripts,
+//!   whose standard input has ended, pass `--yes`.
+//! * The scheduler logs who did it, with the reason given, and that it came from the command line.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, Read as _, Write as _};
@@ -18,10 +18,10 @@ use super::cluster::Cluster;
 use super::output;
 use crate::logging::clean;
 
-/// Bytes of an answer that are read.
+/// Most bytes of an answer that are read.
 const LONGEST_ANSWER: u64 = 64;
 
-/// How often it is looked whether a node is empty.
+/// Interval between checks whether a node is empty.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Arguments of commands that name nodes.
@@ -60,12 +60,12 @@ pub(super) struct ConfirmArgs {
     pub(super) reason: Option<String>,
 }
 
-/// What the scheduler logs.
+/// Returns the reason for the scheduler's log.
 fn reason(given: Option<&str>) -> String {
     given.unwrap_or("monoceros command line").to_owned()
 }
 
-/// Closes nodes; waits until they are empty, if that is wanted.
+/// Closes nodes, and optionally waits until they are empty.
 pub(super) async fn drain(cluster: &mut Cluster, args: &DrainArgs) -> anyhow::Result<ExitCode> {
     let answer = switch(cluster, &args.of, true).await?;
     let (changed, left) = (answer.changed, answer.remaining_allocations);
@@ -114,7 +114,7 @@ fn say_unknown(answer: &v1::DrainNodesResponse) -> io::Result<ExitCode> {
     Ok(if all_known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Waits until nothing runs on the nodes, and says how much is left whenever that changes.
+/// Waits until nothing runs on the nodes, and prints what is left whenever that changes.
 async fn until_empty(
     cluster: &mut Cluster,
     ids: &[String],
@@ -158,7 +158,7 @@ fn allocations(n: u64) -> String {
     if n == 1 { "1 allocation".to_owned() } else { format!("{n} allocations") }
 }
 
-/// Has a resource manager report everything anew.
+/// Makes a resource manager report everything again.
 pub(super) async fn resync(cluster: &mut Cluster) -> anyhow::Result<ExitCode> {
     let rm_id = cluster.only_rm().await?;
     let request = v1::TriggerResyncRequest { rm_id, reason: reason(None) };
@@ -201,7 +201,7 @@ pub(super) async fn shutdown(cluster: &mut Cluster, args: ConfirmArgs) -> anyhow
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks, unless nobody wants to be asked. An error: the answer was not yes.
+/// Asks for confirmation, unless `--yes` was given. Fails unless the answer is yes.
 fn confirm(args: &ConfirmArgs, what: &str) -> anyhow::Result<()> {
     if args.yes {
         return Ok(());
@@ -209,7 +209,7 @@ fn confirm(args: &ConfirmArgs, what: &str) -> anyhow::Result<()> {
     let mut stderr = io::stderr();
     write!(stderr, "This will {what}. Go on? [y/N] ").and_then(|()| stderr.flush())?;
     let mut answer = String::new();
-    // What is no text is no yes.
+    // Input that is not text counts as no.
     let read = io::stdin().lock().take(LONGEST_ANSWER).read_line(&mut answer);
     if is_yes(&answer) && read.is_ok() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Columns for people, aligned, without lines between them.
+//! Aligned columns for people, without lines between them.
 //!
 //! # Why a crate
-//! Names may have wide characters, and a column is as wide as it is shown, not as it is long. What is
-//! used is the arrangement alone: no colours, no terminal.
+//! Names may have wide characters, and a column must have the displayed width, not the length. Only
+//! the arrangement of the crate is used: no colours, no terminal.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Width};
@@ -12,10 +12,10 @@ use crate::logging::clean;
 /// Characters between columns.
 const GAP: u16 = 3;
 
-/// Characters of the longest cell; what is cut off is in the documents.
+/// Longest cell in characters. Documents have the full text.
 const LONGEST_CELL: usize = 500;
 
-/// A table that grows: each part of it has columns that are at least as wide as before.
+/// A table printed in parts. Later parts have at least the column widths of earlier ones.
 #[derive(Debug)]
 pub(super) struct Table {
     head: Option<Vec<String>>,
@@ -23,14 +23,14 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table with these titles of columns.
+    /// Makes a table with these column titles.
     pub(super) fn new<T: Into<String>>(head: impl IntoIterator<Item = T>) -> Self {
         let head: Vec<String> = head.into_iter().map(Into::into).collect();
         Self { widths: vec![0; head.len()], head: Some(head) }
     }
 
-    /// The rows as lines, the first time behind the titles. Cells may come from outside, and are one
-    /// line each.
+    /// Formats rows as lines, the first time with the titles. Cells may come from outside, and are
+    /// put on one line.
     pub(super) fn part(&mut self, rows: impl IntoIterator<Item = Vec<String>>) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -51,7 +51,8 @@ impl Table {
     }
 }
 
-/// One line of bearable length; nothing is shown as `-`, so that columns can be counted.
+/// Cleans a cell and limits its length. An empty cell is shown as `-`, so that columns can be
+/// counted.
 fn cell(text: &str) -> String {
     let text = clean(text);
     match text.char_indices().nth(LONGEST_CELL) {
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_also_in_later_parts_and_behind_wide_characters() {
+    fn columns_stay_aligned_across_parts_and_wide_characters() {
         let mut table = Table::new(["NAME", "STATE"]);
         expect![[r#"
             NAME         STATE

@@ -1,4 +1,4 @@
-//! `monoceros top`: who uses most, largest share first.
+//! `monoceros top`: the largest users, by share.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _};
@@ -9,13 +9,13 @@ use clap::{Args, ValueEnum};
 use tokio::time::sleep;
 
 use super::amounts::{CORES, MEMORY, Use, amounts};
-use super::cluster::{ApplicationsWanted, Cluster};
+use super::cluster::{ApplicationFilter, Cluster};
 use super::get::{node_usage, queue_usage};
 use super::output::{self, WrongLine};
 use super::table::Table;
 use crate::logging::clean;
 
-/// Clears a terminal and begins at its top.
+/// Clears the terminal and moves to its top.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 /// Arguments of `monoceros top`.
@@ -52,7 +52,7 @@ enum Compared {
     Apps,
 }
 
-/// Prints the list, once or until it is interrupted.
+/// Prints the list once, or until interrupted.
 pub(super) async fn run(cluster: &mut Cluster, args: &TopArgs) -> anyhow::Result<ExitCode> {
     loop {
         let users = read(cluster, args.kind).await?;
@@ -69,7 +69,7 @@ pub(super) async fn run(cluster: &mut Cluster, args: &TopArgs) -> anyhow::Result
 }
 
 impl TopArgs {
-    /// Refuses a type that nobody has, where there is somebody.
+    /// Fails if no entry has the type, unless there are no entries.
     fn check(&self, users: &[User]) -> anyhow::Result<()> {
         let Some(by) = self.by() else { return Ok(()) };
         if users.is_empty() || users.iter().any(|user| user.usage.types().any(|it| it == by)) {
@@ -81,13 +81,13 @@ impl TopArgs {
         Err(WrongLine(text).into())
     }
 
-    /// The type that they are compared by, as it is called in the interface.
+    /// Returns the type to compare by, as the interface calls it.
     fn by(&self) -> Option<&str> {
         self.by.as_deref().map(|by| if by == "cores" { CORES } else { by })
     }
 }
 
-/// Who uses something, and what.
+/// An entry of the comparison.
 struct User {
     name: String,
     usage: Use,
@@ -106,8 +106,8 @@ async fn read(cluster: &mut Cluster, kind: Compared) -> anyhow::Result<Vec<User>
         Compared::Apps => {
             let root = cluster.queue("").await?.unwrap_or_default();
             let most = amounts(root.max.as_ref());
-            let wanted = ApplicationsWanted::default();
-            let applications = cluster.applications(&wanted).await?.into_iter();
+            let filter = ApplicationFilter::default();
+            let applications = cluster.applications(&filter).await?.into_iter();
             let user = |it: monoceros_proto::v1::ApplicationInfo| User {
                 usage: Use { used: amounts(it.allocated.as_ref()), most: most.clone() },
                 name: it.application_id,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_share_of_anything_comes_first_or_that_of_one_type() {
+    fn sorted_by_largest_share_or_by_one_type() {
         let users = || vec![user("b", 2_000, 0), user("a", 2_000, 0), user("c", 0, 8)];
         expect![[r#"
             NODE   CORES   CORES%   MEMORY   MEMORY%

@@ -1,5 +1,5 @@
-//! `monoceros validate`: what is wrong with a queue configuration, and what a good one changes,
-//! before it does.
+//! `monoceros validate`: the errors in a queue configuration, and the changes that a valid one
+//! would make.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -42,12 +42,12 @@ enum Shape {
     Json,
 }
 
-/// Checks the file; the exit code says whether it can be used.
+/// Checks the file. The exit code states whether it is valid.
 pub(super) fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     let mut checked = read(&args.file)?;
     let usage = args.usage.as_deref().map(usage::load).transpose()?;
     if let Some(usage) = &usage {
-        checked.know(&usage.types());
+        checked.set_known_types(&usage.types());
     }
     let old = args.against.as_deref().map(read).transpose()?;
     let is_good = |checked: &Checked| checked.configuration.is_some();
@@ -80,7 +80,7 @@ fn compare(
     Ok(difference::between(&old.partitions, &new.partitions, usage))
 }
 
-/// What would be used: an empty text stands for the built-in queues.
+/// Returns the configuration that would be in force: an empty text stands for the built-in queues.
 fn or_built_in(configuration: Configuration) -> anyhow::Result<Configuration> {
     if configuration.partitions.is_empty() {
         return Ok(config::parse(config::DEFAULT)?);
@@ -93,7 +93,7 @@ fn text(
     old: Option<&Checked>,
     difference: Option<&Difference>,
 ) -> anyhow::Result<()> {
-    checked.tell();
+    checked.print();
     let Some(configuration) = &checked.configuration else { return Ok(()) };
     let mut text = format!("{}: ok\n", clean(&checked.name));
     for partition in &configuration.partitions {
@@ -104,7 +104,7 @@ fn text(
     }
     output::write(&text)?;
     let Some(old) = old else { return Ok(()) };
-    old.tell();
+    old.print();
     let Some(difference) = difference else { return Ok(()) };
     let name = clean(&old.name);
     let mut text = if difference.is_empty() {

@@ -1,4 +1,4 @@
-//! Which build this is: `monoceros --version`, and the first line of the log.
+//! The version of this build, for `monoceros --version` and the first line of the log.
 
 pub use monoceros_actors::metrics::Build;
 use monoceros_actors::rfc3339;
@@ -11,14 +11,14 @@ pub const BUILD: Build = Build {
     rustc: env!("BUILT_RUSTC"),
 };
 
-/// When this was built, as RFC 3339 has it: of what is built from a commit to be released, when that
-/// was made.
+/// Returns the time of the build in RFC 3339. A build of a commit for release has the time of the
+/// commit.
 pub fn build_date() -> String {
     let seconds: i64 = env!("BUILT_SECONDS").parse().unwrap_or_default();
     rfc3339(seconds.saturating_mul(1_000_000_000))
 }
 
-/// What `monoceros --version` says behind the name.
+/// The output of `monoceros --version` after the name.
 pub(super) const TEXT: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (commit ",
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_has_the_number_the_commit_and_the_target() {
+    fn the_version_has_number_commit_and_target() {
         let Build { version, commit, target, rustc } = BUILD;
         assert_eq!(TEXT, format!("{version} (commit {commit}, {target})"));
         assert!(!commit.is_empty() && target.contains('-'), "{TEXT}");

@@ -1,7 +1,6 @@
-//! The machines of the demo, and how its containers are said on the wire.
+//! The machines of the demo, and the messages about its containers.
 //!
-//! Forty nodes of two sizes in four racks: enough for a view of the cluster to show differences,
-//! few enough to be read.
+//! Forty nodes of two sizes in four racks: enough for visible differences, few enough to be read.
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::TerminationType;
@@ -11,19 +10,19 @@ use monoceros_proto::si::v1::node_info::ActionFromRm;
 const SMALL_NODES: u64 = 24;
 /// Nodes of 48 cores and 192 GiB.
 const LARGE_NODES: u64 = 16;
-/// All nodes of the cluster.
+/// Number of nodes.
 pub const NODES: u64 = SMALL_NODES + LARGE_NODES;
-/// All cores of the cluster.
+/// Number of cores.
 pub const CORES: u64 = SMALL_NODES * 16 + LARGE_NODES * 48;
 
 const GIB: u64 = 1 << 30;
 
-/// The name of a node by its number.
+/// Returns the name of a node.
 pub fn node_name(number: u64) -> String {
     format!("demo-node-{:02}", number + 1)
 }
 
-/// A new node of the demo, open for allocations.
+/// Makes a new node, open for allocations.
 pub fn node(number: u64) -> si::NodeInfo {
     let (cores, gib) = if number < SMALL_NODES { (16, 64) } else { (48, 192) };
     let rack = format!("/rack-{}", number % 4 + 1);
@@ -35,19 +34,19 @@ pub fn node(number: u64) -> si::NodeInfo {
     }
 }
 
-/// Something to do with a node that is known.
+/// Makes an action on an existing node.
 pub fn action(node_id: String, action: ActionFromRm) -> si::NodeInfo {
     si::NodeInfo { node_id, action: action.into(), ..Default::default() }
 }
 
-/// Cores and GiB of memory in the units of the interface.
+/// Converts cores and GiB of memory to the units of the interface.
 pub fn amount(cores: u64, gib: u64) -> si::Resource {
     let quantity = |value: u64| si::Quantity { value: value.cast_signed() };
     let resources = [("vcore", quantity(cores * 1_000)), ("memory", quantity(gib * GIB))];
     si::Resource { resources: resources.map(|(name, value)| (name.to_owned(), value)).into() }
 }
 
-/// The end of one container, or the confirmation that it ended.
+/// Makes the release of a container, or the confirmation of one.
 pub fn release(id: &str, key: &str, cause: TerminationType) -> si::AllocationRelease {
     si::AllocationRelease {
         application_id: id.to_owned(),

@@ -1,21 +1,22 @@
-//! What comes to the demo besides its tide, so that a viewer sees who waits and why: a queue that is always
-//! wanted more than it has, with a user at the limit; reports that take back what their queue is promised; a
-//! container for which a node is kept; one that no node can ever hold; and two that are refused.
+//! Applications that show why requests are pending: a queue that always wants more than its quota,
+//! with a user at the limit; reports that take back their queue's guarantee; a container for which
+//! a node is reserved; one too large for any node; and two that are rejected.
 //!
 //! # Invariants
-//! * It is bounded: none of a kind comes while those that are there want more than so many cores.
+//! * The number is bounded: none of a kind is submitted while existing ones want more than a number
+//!   of cores.
 
 use std::time::Duration;
 
 use super::job::JobKind;
 
-/// Some applications of a kind.
+/// A kind of application, with the times of its submission.
 struct Show {
     kind: JobKind,
-    /// When the first one comes, and how often they come from then on, in seconds.
+    /// Time of the first submission, and the interval of later ones, in seconds.
     first: u64,
     every: u64,
-    /// None comes while those that are there want more cores.
+    /// None is submitted while existing ones want more cores than this.
     most: u64,
 }
 
@@ -29,17 +30,18 @@ const SHOWS: [Show; 7] = [
     Show { kind: JobKind::Swarm, first: 50, every: 160, most: 0 },
 ];
 
-/// When the next of each kind is due.
+/// The next submission of each kind.
 #[derive(Debug)]
 pub(super) struct Contention([Duration; SHOWS.len()]);
 
 impl Contention {
-    /// From the beginning of the cluster on.
+    /// Starts at the beginning of the cluster.
     pub(super) fn new() -> Self {
         Self(SHOWS.map(|show| Duration::from_secs(show.first)))
     }
 
-    /// The kinds that come now, where so many cores are wanted by those of a kind that are there.
+    /// Returns the kinds to submit now. `wanted` returns the cores that existing applications of a
+    /// kind want.
     pub(super) fn due(&mut self, now: Duration, wanted: impl Fn(JobKind) -> u64) -> Vec<JobKind> {
         let mut come = Vec::new();
         for (Show { kind, every, most, .. }, due) in SHOWS.into_iter().zip(&mut self.0) {

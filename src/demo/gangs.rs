@@ -1,14 +1,13 @@
-//! The gangs of the demo, of both kinds: what is said of them when they are submitted, and the
-//! placeholders of those that keep their places themselves. For people, `docs/gangs.md`.
+//! The gangs of the demo, declared ones and ones with placeholders. `docs/gangs.md` explains both.
 //!
 //! # Placeholders
-//! A gang of placeholders announces what all of them want, and asks for one per member. When each
-//! has a node it asks for its members; for each the scheduler asks that a placeholder end, and the
-//! member runs once that is confirmed.
+//! A gang with placeholders is submitted with their total amount, and asks for one placeholder per
+//! member. When each has a node, it asks for its members. For each member, the scheduler requests
+//! the end of a placeholder, and the member runs once that is confirmed.
 //!
 //! # Declared
-//! A declared gang says which members it needs, and asks for its driver alone. The scheduler gives
-//! places to all at once, and holds those of the workers until the driver asks for them.
+//! A declared gang is submitted with its task groups, and asks only for its driver. The scheduler
+//! places all members at once, and holds the workers' places until the driver asks for them.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +16,10 @@ use monoceros_proto::si::v1 as si;
 use super::cluster::amount;
 use super::job::{Application, DRIVER, JobKind};
 
-/// The task group of the members that work together, and of their placeholders.
+/// The task group of the members, and of their placeholders.
 const MEMBERS: &str = "members";
 
-/// Says of a new application which gang it is, if any.
+/// Adds the gang to a new application, if it has one.
 pub(super) fn announce(new: &mut si::AddApplicationRequest, application: &Application) {
     let members = application.later;
     match application.kind {
@@ -42,7 +41,7 @@ pub(super) fn announce(new: &mut si::AddApplicationRequest, application: &Applic
     }
 }
 
-/// The task group of a container; empty if it has none.
+/// Returns the task group of a container. Empty if it has none.
 pub(super) fn task_group(kind: JobKind, key: &str) -> &'static str {
     match kind {
         JobKind::Training if key == DRIVER => DRIVER,
@@ -51,7 +50,7 @@ pub(super) fn task_group(kind: JobKind, key: &str) -> &'static str {
     }
 }
 
-/// Names of containers: `rank-1` to `rank-n`.
+/// Returns container names: `rank-1` to `rank-n`.
 pub(super) fn numbered(name: &str, n: u64) -> Vec<String> {
     (1..=n).map(|number| format!("{name}-{number}")).collect()
 }
@@ -61,29 +60,29 @@ pub(super) fn numbered(name: &str, n: u64) -> Vec<String> {
 pub(super) struct Places(BTreeMap<String, bool>);
 
 impl Places {
-    /// The placeholder is asked for.
+    /// Adds a placeholder that is asked for.
     pub(super) fn asked(&mut self, key: &str) {
         self.0.insert(key.to_owned(), false);
     }
 
-    /// A container got a node. Says whether it is a placeholder, and if so, whether it was the last
-    /// of them without one.
+    /// Records that a container was placed. Returns `None` if it is no placeholder, otherwise
+    /// whether all placeholders have a node now.
     pub(super) fn placed(&mut self, key: &str) -> Option<bool> {
         *self.0.get_mut(key)? = true;
         Some(self.0.values().all(|placed| *placed))
     }
 
-    /// A container is gone. Says whether it was a placeholder.
+    /// Removes a container. Returns whether it was a placeholder.
     pub(super) fn gone(&mut self, key: &str) -> bool {
         self.0.remove(key).is_some()
     }
 
-    /// The scheduler has given up those that have no node.
+    /// Removes the placeholders without a node, which the scheduler has given up.
     pub(super) fn given_up(&mut self) {
         self.0.retain(|_, placed| *placed);
     }
 
-    /// Their keys.
+    /// Returns their keys.
     #[cfg(test)]
     pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
         self.0.keys()

@@ -1,4 +1,4 @@
-//! One application of the demo: of which kind it is, what it has asked for, and what runs of it.
+//! An application of the demo: its kind, its requests, and its running containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -10,44 +10,44 @@ use super::cluster::amount;
 use super::gangs::{self, Places};
 use crate::chance::Chance;
 
-/// The container that comes first and asks for the others; its end is that of its application.
+/// The first container, which asks for the others. Its end is the end of its application.
 pub(super) const DRIVER: &str = "driver";
 
-/// The end of what ends when something else does.
+/// End of a container that ends together with something else.
 pub(super) const FOREVER: Duration = Duration::MAX;
 
-/// What an application does.
+/// The kind of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobKind {
-    /// A driver, then a wave of executors; removed when they are done.
+    /// A driver, then executors. Removed when they are done.
     Spark,
     /// Replicas that run until the application is removed.
     Service,
-    /// Tasks; the application completes by itself.
+    /// Tasks. The application completes by itself.
     Batch,
-    /// A gang of placeholders: ranks that run and end together, each in the place that a
-    /// placeholder kept for it; the application completes by itself.
+    /// A gang with placeholders: ranks that run and end together, each in the place of a
+    /// placeholder. The application completes by itself.
     Mpi,
-    /// A declared gang: a driver and workers that run and end together; removed when they are done.
+    /// A declared gang: a driver and workers that run and end together. Removed when they are done.
     Training,
-    /// Long tasks that want more than their queue has; the application completes by itself.
+    /// Long tasks that want more than their queue's quota. The application completes by itself.
     Adhoc,
-    /// The same of a user who is at the limit.
+    /// The same for a user at the limit.
     Bulk,
-    /// Short tasks that take back what their queue is promised; the application completes by itself.
+    /// Short tasks that take back their queue's guarantee. The application completes by itself.
     Report,
-    /// One container for which a node has to be kept until there is room on it; removed after a while.
+    /// One container for which a node is reserved until it fits. Removed after a while.
     Database,
-    /// One container that is larger than any node; removed after a while.
+    /// One container that is larger than any node. Removed after a while.
     Giant,
-    /// Refused: a declared gang that is larger than its queue may ever be.
+    /// Rejected: a declared gang larger than its queue's maximum.
     Swarm,
-    /// Refused: there is no such queue.
+    /// Rejected: the queue does not exist.
     Stray,
 }
 
 impl JobKind {
-    /// Each as often as it comes in relation to the others.
+    /// The usual kinds, each as often as its relative frequency.
     pub(super) const AS_THEY_COME: [Self; 7] = [
         Self::Spark,
         Self::Spark,
@@ -58,7 +58,7 @@ impl JobKind {
         Self::Training,
     ];
 
-    /// Its queue, and what the names of its applications begin with.
+    /// Returns its queues, and the prefix of its applications' names.
     pub(super) fn names(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Spark => (&["root.spark"], "spark"),
@@ -81,12 +81,12 @@ impl JobKind {
         matches!(self, Self::Spark | Self::Training)
     }
 
-    /// Whether all containers but the driver are of use only together.
+    /// Whether all containers except the driver are only useful together.
     pub(super) fn is_gang(self) -> bool {
         matches!(self, Self::Mpi | Self::Training)
     }
 
-    /// Who submits it.
+    /// Returns the users who submit it.
     pub(super) fn users(self) -> &'static [&'static str] {
         match self {
             Self::Adhoc => &["erin", "frank"],
@@ -101,7 +101,7 @@ impl JobKind {
         matches!(self, Self::Batch | Self::Mpi | Self::Adhoc | Self::Bulk | Self::Report)
     }
 
-    /// What its containers are called, the driver aside.
+    /// Returns the name of its containers, except the driver.
     pub(super) fn container(self) -> &'static str {
         match self {
             Self::Spark => "executor",
@@ -114,28 +114,26 @@ impl JobKind {
     }
 }
 
-/// An application that was submitted and is not over.
+/// A submitted application that has not ended.
 #[derive(Debug)]
 pub(super) struct Application {
     pub(super) kind: JobKind,
-    /// Cores of one container; each has four times as many GiB of memory. A driver has one core.
+    /// Cores of a container, which has four times as many GiB of memory. A driver has one core.
     pub(super) cores: u64,
     pub(super) submitted: Duration,
-    /// Containers that it will ask for when its first one runs, or its placeholders have their
-    /// nodes.
+    /// Containers to ask for when the first one runs, or when the placeholders have nodes.
     pub(super) later: u64,
-    /// Keys of containers asked for.
+    /// Keys of pending containers.
     pub(super) pending: BTreeSet<String>,
-    /// Keys of containers that run, each with its end.
+    /// Keys of running containers, each with its end.
     pub(super) running: BTreeMap<String, Duration>,
-    /// Its placeholders.
     pub(super) places: Places,
-    /// The time at which it is removed, whatever it does.
+    /// Time of its removal, whatever its state.
     pub(super) ends: Duration,
 }
 
 impl Application {
-    /// One of this kind that is about to be submitted.
+    /// Makes an application of this kind before its submission.
     pub(super) fn new(kind: JobKind, now: Duration, chance: &mut Chance) -> Self {
         let (cores, later, ends) = match kind {
             JobKind::Spark => (chance.one_of(&[2, 4]), chance.between(8, 32), FOREVER),
@@ -164,19 +162,19 @@ impl Application {
         }
     }
 
-    /// What one of its containers needs.
+    /// Returns the amount of a container.
     pub(super) fn size(&self, key: &str) -> si::Resource {
         let cores = if key == DRIVER { 1 } else { self.cores };
         amount(cores, 4 * cores)
     }
 
-    /// The containers that it asks for next, which are not asked for later any more.
+    /// Returns the containers to ask for next, and clears `later`.
     pub(super) fn next_containers(&mut self) -> Vec<String> {
         gangs::numbered(self.kind.container(), mem::take(&mut self.later))
     }
 
-    /// A container begins to run. Containers that work together end together: their time begins
-    /// when the last of them runs, and anew when one that was lost is back.
+    /// Starts a container. Members of a gang end together: their time begins when the last of them
+    /// runs, and again when a lost one is replaced.
     pub(super) fn runs(&mut self, key: &str, now: Duration, chance: &mut Chance) {
         self.pending.remove(key);
         let until = match self.kind {
@@ -201,12 +199,12 @@ impl Application {
         }
     }
 
-    /// Whether everything that it wants runs.
+    /// Whether all its containers run.
     pub(super) fn is_whole(&self) -> bool {
         self.later == 0 && self.pending.is_empty()
     }
 
-    /// What its containers need when all of them run.
+    /// Returns the cores of all its containers, running or not.
     pub(super) fn cores(&self) -> u64 {
         (self.later + (self.pending.len() + self.running.len()) as u64) * self.cores
     }

@@ -1,9 +1,8 @@
-//! `monoceros serve --demo`: a simulated resource manager, so that a newcomer sees a busy cluster.
+//! `monoceros serve --demo`: a simulated resource manager, which shows a newcomer a busy cluster.
 //!
-//! It is a client like any other: it speaks gRPC over the loopback interface to the server that was
-//! just started, and nothing in the server knows it. What it wants is up to [`model`]; here is how
-//! it talks, through the client library. When its session is lost it forgets everything and begins a
-//! new cluster.
+//! It is a client like any other: it speaks gRPC over the loopback interface, and the server treats
+//! it like any client. [`model`] decides what it wants, and this file sends that through the client
+//! library. When its session is lost, it forgets everything and starts a new cluster.
 
 pub mod cluster;
 mod contention;
@@ -26,21 +25,21 @@ use tracing::{info, warn};
 use self::model::{Model, Orders};
 use crate::cli::{BUILD, Build, build_date};
 
-/// The id under which the demo registers.
+/// The id of the demo as a resource manager.
 pub const RM_ID: &str = "demo";
 
 const QUEUES: &str = include_str!("queues.yaml");
 
-/// Equal seeds make equal wishes; what comes of them is up to the scheduler.
+/// Equal seeds give equal wishes. The outcome depends on the scheduler.
 const SEED: u64 = 40;
 
-/// How often the model looks at the clock.
+/// Interval of the model's ticks.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How often a line says how busy the cluster is.
+/// Interval of the summary in the log.
 const SUMMARY: Duration = Duration::from_secs(15);
 
-/// How long to wait after the client has given up.
+/// Pause after the client has given up.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Keeps the scheduler at `address` busy until `shutdown` is cancelled.
@@ -52,7 +51,7 @@ pub async fn run(address: SocketAddr, shutdown: CancellationToken) {
     let options = Options::new(endpoint, RM_ID).registration(registration());
     let busy = async {
         loop {
-            // Somebody may have tried the id of the demo for himself: that is no reason to stop.
+            // Another client may have used the demo's id. The demo then tries again.
             let Err(Ended) = live(options.clone()).await;
             sleep(PAUSE).await;
         }
@@ -60,7 +59,7 @@ pub async fn run(address: SocketAddr, shutdown: CancellationToken) {
     shutdown.run_until_cancelled(busy).await;
 }
 
-/// What the demo says of itself. Dashboards show how a resource manager was built.
+/// Makes the registration. Dashboards show its build information.
 fn registration() -> si::RegisterResourceManagerRequest {
     let Build { version, commit, target, .. } = BUILD;
     let date = build_date();
@@ -80,9 +79,9 @@ fn registration() -> si::RegisterResourceManagerRequest {
     }
 }
 
-/// Until the client gives up.
+/// Runs until the client gives up.
 async fn live(options: Options) -> Result<Infallible, Ended> {
-    // A cluster that begins anew has nothing to report.
+    // A new cluster has nothing to report.
     let (client, mut events) = Client::start(options, Report::default);
     let mut model: Option<Model> = None;
     let mut start = Instant::now();
@@ -95,7 +94,7 @@ async fn live(options: Options) -> Result<Infallible, Ended> {
             _ = ticks.tick(), if model.is_some() => {
                 if let Some(model) = &mut model {
                     model.tick(start.elapsed());
-                    say(&client, model.take_orders()).await?;
+                    send_orders(&client, model.take_orders()).await?;
                 }
                 continue;
             }
@@ -120,13 +119,13 @@ async fn live(options: Options) -> Result<Infallible, Ended> {
             (None, _) => return Err(Ended),
         }
         if let Some(model) = &mut model {
-            say(&client, model.take_orders()).await?;
+            send_orders(&client, model.take_orders()).await?;
         }
     }
 }
 
-/// Says what the model wants.
-async fn say(client: &Client, orders: Orders) -> Result<(), Ended> {
+/// Sends the model's orders.
+async fn send_orders(client: &Client, orders: Orders) -> Result<(), Ended> {
     let Orders { nodes, new, remove, asks, releases } = orders;
     client.report(nodes).await?;
     client.send(si::ApplicationRequest { new, remove, ..Default::default() }).await?;
@@ -137,7 +136,7 @@ async fn say(client: &Client, orders: Orders) -> Result<(), Ended> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_queues_of_the_demo_are_valid() {
+    fn the_demo_queues_are_valid() {
         let configuration = monoceros_actors::config::parse(super::QUEUES).unwrap();
         assert_eq!(configuration.warnings, []);
         assert_eq!(configuration.partitions.len(), 1);

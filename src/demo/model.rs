@@ -1,16 +1,15 @@
-//! What the demo's resource manager wants: nodes that drain now and then, and applications of several
-//! kinds that come, run for a while, and go. Two of the kinds are gangs, and some of them have to
-//! wait until there is room for all of their members. Others come to show why somebody waits
-//! (`contention`).
+//! The model of the demo: nodes that drain now and then, and applications of several kinds that
+//! arrive, run for a while, and end. Two of the kinds are gangs, some of which wait until there is
+//! capacity for all members. Others show why requests are pending (`contention`).
 //!
-//! The model knows no socket and no clock: time comes in with [`Model::tick`], answers with the
-//! `on_…` functions, and what it wants goes out with [`Model::take_orders`]. So hours of it run in
-//! a test.
+//! The model has no socket and no clock: time comes from [`Model::tick`], answers from the `on_…`
+//! functions, and orders go out through [`Model::take_orders`]. So a test can run hours of it.
 //!
 //! # Invariants
-//! * State is bounded: at most [`MOST_APPLICATIONS`], each with a bounded number of containers.
-//! * What applications will ever want at a time stays below the tide, which moves between about 45 % and
-//!   70 % of the cluster, so that with what comes to show contention the cluster is busy and never only full.
+//! * The state is bounded: at most [`MOST_APPLICATIONS`], each with a bounded number of containers.
+//! * The demand of the usual applications stays below the tide, which moves between about 45 % and
+//!   70 % of the cluster. So the cluster is busy even with the applications that show contention,
+//!   and not always full.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -27,16 +26,16 @@ use super::gangs;
 use super::job::{Application, DRIVER, FOREVER, JobKind};
 use crate::chance::Chance;
 
-/// No application comes while there are so many.
+/// Most applications at a time.
 pub const MOST_APPLICATIONS: usize = 60;
 
-/// The time from one high tide to the next.
+/// Time from one high tide to the next.
 const TIDE: Duration = Duration::from_secs(300);
 
-/// After so long an application that should have completed by itself is removed.
+/// Time after which an application that should have completed by itself is removed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the model wants said to the scheduler.
+/// Messages for the scheduler.
 #[derive(Debug, Default, PartialEq)]
 pub struct Orders {
     /// For the node stream.
@@ -67,7 +66,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A cluster without applications, whose nodes are the first order.
+    /// Makes a cluster without applications. Its nodes are the first order.
     pub fn new(seed: u64) -> Self {
         let nodes = (0..NODES).map(node).collect();
         Self {
@@ -84,12 +83,12 @@ impl Model {
         }
     }
 
-    /// What is to be said since the last call.
+    /// Returns the orders since the last call.
     pub fn take_orders(&mut self) -> Orders {
         mem::take(&mut self.orders)
     }
 
-    /// Time has passed: containers end, applications come, nodes drain and return.
+    /// Advances the time: containers end, applications arrive, nodes drain and return.
     pub fn tick(&mut self, now: Duration) {
         self.now = now;
         self.end_containers();
@@ -104,7 +103,7 @@ impl Model {
         self.drain_or_return();
     }
 
-    /// Says how busy the cluster is.
+    /// Logs how busy the cluster is.
     pub fn report(&self) {
         let containers =
             |count: fn(&Application) -> usize| self.applications.values().map(count).sum::<usize>();
@@ -117,7 +116,7 @@ impl Model {
         );
     }
 
-    /// Answers of the node stream.
+    /// Handles answers of the node stream.
     pub fn on_nodes(&mut self, reply: si::NodeResponse) {
         if !reply.accepted.is_empty() {
             info!(nodes = reply.accepted.len(), "nodes are up");
@@ -127,7 +126,7 @@ impl Model {
         }
     }
 
-    /// Answers of the application stream.
+    /// Handles answers of the application stream.
     pub fn on_applications(&mut self, reply: si::ApplicationResponse) {
         for accepted in reply.accepted {
             self.start(&accepted.application_id);
@@ -153,7 +152,7 @@ impl Model {
         }
     }
 
-    /// Answers and decisions of the allocation stream.
+    /// Handles answers and decisions of the allocation stream.
     pub fn on_allocations(&mut self, reply: si::AllocationResponse) {
         for new in reply.new {
             self.run(&new.application_id, &new.allocation_key);
@@ -170,7 +169,7 @@ impl Model {
         }
     }
 
-    /// Has an application come, if the tide is high enough.
+    /// Submits an application if demand is below the tide.
     fn follow_tide(&mut self) {
         let wanted = self.wanted_cores();
         let tide = self.tide_cores();
@@ -178,7 +177,7 @@ impl Model {
             self.next_arrival = self.now + Duration::from_secs(1);
             return;
         }
-        // Far from the tide they come faster, so that the cluster soon fills.
+        // Far below the tide they arrive faster, so that the cluster fills soon.
         let most = if wanted < tide * 3 / 4 { 1 } else { 4 };
         self.next_arrival = self.now + self.chance.seconds(0, most);
         let may_come = |kind: &JobKind| wanted_of(&self.applications, *kind) <= most_cores(*kind);
@@ -217,7 +216,7 @@ impl Model {
         self.applications.insert(id, application);
     }
 
-    /// An application was accepted: it asks for its first containers, or for its placeholders.
+    /// Starts an accepted application: asks for its first containers, or for its placeholders.
     fn start(&mut self, id: &str) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let keys = match application.kind {
@@ -248,7 +247,7 @@ impl Model {
         }
     }
 
-    /// A container got a node.
+    /// Handles the placement of a container.
     fn run(&mut self, id: &str, key: &str) {
         let Some(application) = self.applications.get_mut(id) else {
             return self.run_for_nothing(id, key);
@@ -279,12 +278,13 @@ impl Model {
         }
     }
 
-    /// What got a node is of an application that has ended meanwhile.
+    /// Releases a container whose application has ended meanwhile.
     fn run_for_nothing(&mut self, id: &str, key: &str) {
         self.orders.releases.push(release(id, key, TerminationType::StoppedByRm));
     }
 
-    /// The placeholders of a gang have waited for too long: its members are scheduled like others.
+    /// Gives up the placeholders of a gang after a timeout. Its members are then scheduled like
+    /// others.
     fn go_on_without_places(&mut self, id: &str) {
         let Some(application) = self.applications.get_mut(id) else { return };
         application.places.given_up();
@@ -292,7 +292,7 @@ impl Model {
         self.ask(id, members);
     }
 
-    /// The scheduler says that a container has ended, or has to.
+    /// Handles the end of a container, or the request to end it.
     fn lose(&mut self, released: si::AllocationRelease) {
         let cause = released.termination_type();
         let (id, key) = (released.application_id, released.allocation_key);
@@ -301,8 +301,8 @@ impl Model {
         }
         let Some(application) = self.applications.get_mut(&id) else { return };
         if application.places.gone(&key) {
-            // What is replaced or was given up has done its part, and so has one whose member was
-            // asked for already.
+            // A replaced or given up placeholder is not needed any more, nor is one whose member
+            // was asked for already.
             let is_over =
                 matches!(cause, TerminationType::PlaceholderReplaced | TerminationType::Timeout);
             if !is_over && application.later > 0 {
@@ -319,7 +319,7 @@ impl Model {
             application.ends = self.now;
             return;
         }
-        // Another key: within one message asks come before releases.
+        // Uses a new key, because asks precede releases within one message.
         self.n_retries += 1;
         self.ask(&id, vec![format!("retry-{}", self.n_retries)]);
     }
@@ -345,7 +345,8 @@ impl Model {
                     info!(application = id, took = format_args!("{took} s"), "job is done");
                     removed.push(id.clone());
                 }
-                // It should complete by itself now; remove it should that not be told.
+                // It should complete by itself now. It is removed later if no completion is
+                // reported.
                 kind if kind.completes()
                     && application.is_done()
                     && application.ends == FOREVER =>
@@ -387,7 +388,7 @@ impl Model {
         }
     }
 
-    /// What all applications that come with the tide want at a time at most.
+    /// Returns the largest demand of the usual applications.
     fn wanted_cores(&self) -> u64 {
         let tide = self.applications.values();
         let tide = tide.filter(|application| JobKind::AS_THEY_COME.contains(&application.kind));
@@ -400,7 +401,7 @@ impl Model {
         self.applications.values().map(cores).sum()
     }
 
-    /// The cores that applications may come to want: from 50 % to 70 % of the cluster and back.
+    /// Returns the tide: from 50 % to 70 % of the cluster and back.
     fn tide_cores(&self) -> u64 {
         let turn = self.now.as_secs() % TIDE.as_secs();
         let half = TIDE.as_secs() / 2;
@@ -409,13 +410,13 @@ impl Model {
     }
 }
 
-/// What the applications of a kind want at a time at most.
+/// Returns the largest demand of a kind's applications.
 fn wanted_of(applications: &BTreeMap<String, Application>, kind: JobKind) -> u64 {
     let of_kind = applications.values().filter(|application| application.kind == kind);
     of_kind.map(Application::cores).sum()
 }
 
-/// A request for a container.
+/// Makes a request for a container.
 fn request(id: &str, application: &Application, key: String) -> si::Allocation {
     si::Allocation {
         application_id: id.to_owned(),
@@ -433,15 +434,15 @@ fn request(id: &str, application: &Application, key: String) -> si::Allocation {
     }
 }
 
-/// The tags by which dashboards know a container: in the demo, too, it is a pod of a namespace.
+/// Returns the tags by which dashboards identify a container: a pod in a namespace.
 fn pod(id: &str, key: &str) -> BTreeMap<String, String> {
     let namespace = id.split_once('-').map_or(id, |(kind, _)| kind);
     let tags = [("namespace", namespace.to_owned()), ("podName", format!("{id}-{key}"))];
     tags.map(|(tag, value)| (format!("kubernetes.io/meta/{tag}"), value)).into()
 }
 
-/// No application of a kind comes while those that are there want more cores. Gangs may want more
-/// than their queues have, so that now and then one has to wait.
+/// Returns the demand of a kind above which no more are submitted. Gangs may want more than their
+/// queues have, so that some are pending now and then.
 fn most_cores(kind: JobKind) -> u64 {
     match kind {
         JobKind::Service => CORES / 6,

@@ -1,5 +1,5 @@
-//! The demo against the scheduler itself, in one process and in virtual time: what a viewer would
-//! see of its gangs, and of who waits, leaves or is refused.
+//! Tests of the demo with the scheduler, in one process and in virtual time: its gangs, and the
+//! pending, evicted and rejected applications.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -13,24 +13,24 @@ use monoceros_proto::si::v1::TerminationType;
 use super::model::{Model, Orders};
 use super::{QUEUES, RM_ID, SEED, TICK};
 
-/// What is played.
+/// Length of the run.
 const MINUTES: u64 = 10;
 
-/// How often it is looked at who waits: a multiple of the tick.
+/// Interval between queries of pending applications: a multiple of the tick.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What the scheduler said and the model has not heard yet.
+/// Records the scheduler's messages until the model receives them.
 #[derive(Debug, Default)]
-struct Ear(Mutex<Said>);
+struct RecordingCallback(Mutex<Messages>);
 
 #[derive(Debug, Default)]
-struct Said {
+struct Messages {
     nodes: Vec<si::NodeResponse>,
     applications: Vec<si::ApplicationResponse>,
     allocations: Vec<si::AllocationResponse>,
 }
 
-impl ResourceManagerCallback for Ear {
+impl ResourceManagerCallback for RecordingCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
         self.0.lock().unwrap().allocations.push(response);
     }
@@ -44,18 +44,18 @@ impl ResourceManagerCallback for Ear {
     }
 }
 
-/// What was seen of a gang.
+/// The record of a gang.
 #[derive(Debug, Default)]
 struct Gang {
     members: usize,
     is_declared: bool,
-    /// Ticks at which it waited for room, with some of its placeholders or with nothing at all.
+    /// Ticks at which it was pending, with some or none of its placeholders.
     waited: u32,
     placeholders_placed: usize,
     replaced: usize,
-    /// Real members that got a node.
+    /// Members that were placed, without placeholders.
     started: usize,
-    /// The most of them that were there at a look.
+    /// Largest number of members at a time.
     together: usize,
     completed: bool,
 }
@@ -67,13 +67,13 @@ impl Gang {
             let members = usize::try_from(declared).unwrap();
             return Some(Self { members, is_declared: true, ..Self::default() });
         }
-        // Each placeholder is of four cores.
+        // A placeholder has four cores.
         let cores = new.placeholder_ask.as_ref()?.resources["vcore"].value;
         Some(Self { members: usize::try_from(cores / 4_000).unwrap(), ..Self::default() })
     }
 
-    /// What it has at this moment is all or nothing, if it is a declared one; whatever it has is
-    /// placeholders until all of them are there, if it is the other kind.
+    /// Checks that a declared gang has all of its members or none, and that one with placeholders
+    /// has no member before all of its placeholders.
     fn look(&mut self, application: &ApplicationSnapshot) {
         let id = &application.application_id;
         let all = application.allocations.len();
@@ -95,26 +95,26 @@ impl Gang {
 struct Seen {
     gangs: BTreeMap<String, Gang>,
     rejected: Vec<String>,
-    /// Of which applications something was taken by preemption.
+    /// Kinds of applications with preempted containers.
     preempted: BTreeSet<String>,
-    /// What was in the way of whom, by the causes of explanations.
+    /// Kinds of applications with the causes of their explanations.
     causes: BTreeSet<(String, String)>,
-    /// Applications with a node that is kept for them.
+    /// Kinds of applications with a reserved node.
     reserving: BTreeSet<String>,
-    /// Applications that have run.
+    /// Kinds of applications that have run.
     ran: BTreeSet<String>,
 }
 
 impl Seen {
-    fn ordered(&mut self, orders: &Orders) {
+    fn record_orders(&mut self, orders: &Orders) {
         for new in &orders.new {
             let gang = Gang::of(new).map(|gang| (new.application_id.clone(), gang));
             self.gangs.extend(gang);
         }
     }
 
-    fn heard(&mut self, said: &Said) {
-        for reply in &said.applications {
+    fn record_messages(&mut self, messages: &Messages) {
+        for reply in &messages.applications {
             let rejected = reply.rejected.iter();
             self.rejected
                 .extend(rejected.map(|it| format!("{}: {}", it.application_id, it.reason)));
@@ -124,7 +124,7 @@ impl Seen {
                 }
             }
         }
-        for reply in &said.allocations {
+        for reply in &messages.allocations {
             let rejected = reply.rejected_allocations.iter();
             let rejected = rejected.map(|it| format!("{}: {}", it.allocation_key, it.reason));
             self.rejected.extend(rejected);
@@ -152,12 +152,12 @@ impl Seen {
     }
 }
 
-/// What the name of an application begins with.
+/// Returns the prefix of an application's name.
 fn kind(application: &str) -> &str {
     application.split('-').next().unwrap_or_default()
 }
 
-/// Looks at who waits, and why.
+/// Queries pending applications and their explanations.
 async fn look(scheduler: &SchedulerHandle, seen: &mut Seen) {
     for application in scheduler.all_applications("default").await.unwrap() {
         let id = &application.application_id;
@@ -193,13 +193,13 @@ async fn send(scheduler: &SchedulerHandle, orders: Orders) {
 
 async fn play() -> Seen {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
-    let ear = Arc::new(Ear::default());
+    let callback = Arc::new(RecordingCallback::default());
     let registration = si::RegisterResourceManagerRequest {
         rm_id: RM_ID.to_owned(),
         config: QUEUES.to_owned(),
         ..Default::default()
     };
-    scheduler.register_resource_manager(registration, ear.clone()).await.unwrap();
+    scheduler.register_resource_manager(registration, callback.clone()).await.unwrap();
     let mut model = Model::new(SEED);
     let mut seen = Seen::default();
     let start = tokio::time::Instant::now();
@@ -210,14 +210,14 @@ async fn play() -> Seen {
             if orders == Orders::default() {
                 break;
             }
-            seen.ordered(&orders);
+            seen.record_orders(&orders);
             send(&scheduler, orders).await;
             scheduler.settle().await;
-            let said = std::mem::take(&mut *ear.0.lock().unwrap());
-            seen.heard(&said);
-            said.nodes.into_iter().for_each(|reply| model.on_nodes(reply));
-            said.applications.into_iter().for_each(|reply| model.on_applications(reply));
-            said.allocations.into_iter().for_each(|reply| model.on_allocations(reply));
+            let messages = std::mem::take(&mut *callback.0.lock().unwrap());
+            seen.record_messages(&messages);
+            messages.nodes.into_iter().for_each(|reply| model.on_nodes(reply));
+            messages.applications.into_iter().for_each(|reply| model.on_applications(reply));
+            messages.allocations.into_iter().for_each(|reply| model.on_allocations(reply));
         }
         for queue in ["root.gangs.mpi", "root.gangs.training"] {
             for application in scheduler.applications("default", queue).await.unwrap() {
@@ -245,10 +245,11 @@ fn played() -> Seen {
 }
 
 #[test]
-fn somebody_waits_for_each_reason_somebody_leaves_and_two_are_refused() {
+fn every_cause_occurs_with_evictions_and_rejections() {
     let seen = played();
     for (kind, cause) in [
-        // The queue is full, one user is at the limit, no node is large enough, or none has room.
+        // The quota of the queue, the limit of a user, no node that is large enough, and no free
+        // node.
         ("adhoc", "queueQuota"),
         ("bulk", "userQuota"),
         ("giant", "noNode"),
@@ -274,7 +275,7 @@ fn somebody_waits_for_each_reason_somebody_leaves_and_two_are_refused() {
 }
 
 #[test]
-fn gangs_of_both_kinds_run_whole_and_some_wait_for_room_first() {
+fn gangs_run_whole_and_some_wait_first() {
     let seen = played();
     for is_declared in [false, true] {
         let admitted = || seen.gangs.iter().filter(|(id, _)| !id.starts_with("swarm"));

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_kept_and_the_oldest_minute_goes() {
+    fn a_day_is_kept_and_older_minutes_dropped() {
         let minutes = Minutes::default();
         assert_eq!((minutes.applications(), minutes.containers()), (vec![], vec![]));
         for at_ns in 0..=1_440 {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_no_number() {
+    fn unread_samples_have_no_number() {
         let minutes = Minutes::default();
         minutes.note(Sample { at_ns: 5, ran: None });
         let shown = |value: serde_json::Value| value.to_string();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_sample_is_taken_after_a_minute_and_then_one_each_minute() {
+    async fn a_sample_is_taken_after_each_minute() {
         let play = async {
             let handle = Scheduler::builder().start_local().unwrap();
             let minutes = Minutes::default();

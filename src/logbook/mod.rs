@@ -7,10 +7,10 @@
 //!   allow on both edges together.
 //! * A read of the logbook does not query the scheduler.
 
-pub mod followers;
-pub mod lookout;
+pub mod health;
 pub mod minutes;
 pub mod sessions;
+pub mod streams;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -22,10 +22,10 @@ use monoceros_actors::SchedulerHandle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use self::followers::Followers;
-pub use self::lookout::Lookout;
+pub use self::health::HealthRecord;
 pub use self::minutes::Minutes;
 pub use self::sessions::Sessions;
+pub use self::streams::OpenStreams;
 use crate::settings::Settings;
 
 /// Default for the most events in one answer.
@@ -37,9 +37,9 @@ pub struct Logbook {
     /// Usage by minute.
     pub minutes: Minutes,
     /// Outcome of the last health check.
-    pub lookout: Lookout,
+    pub health: HealthRecord,
     /// Open event streams.
-    pub followers: Followers,
+    pub streams: OpenStreams,
     /// Sessions of resource managers.
     pub sessions: Sessions,
     /// Distinguishes the event numbers of this run of the process from those of any other.
@@ -53,8 +53,8 @@ impl Default for Logbook {
     fn default() -> Self {
         Self {
             minutes: Minutes::default(),
-            lookout: Lookout::default(),
-            followers: Followers::default(),
+            health: HealthRecord::default(),
+            streams: OpenStreams::default(),
             sessions: Sessions::default(),
             run: random_uuid().into(),
             events_per_answer: Arc::new(AtomicUsize::new(EVENTS_PER_ANSWER)),
@@ -73,9 +73,9 @@ impl Logbook {
     ) -> Self {
         let book = Self::default();
         book.set(settings);
-        book.lookout.look(handle).await;
-        let look = book.lookout.clone().keep_looking(handle.clone(), book.pause.subscribe());
-        tokio::spawn(shutdown.clone().run_until_cancelled_owned(look));
+        book.health.check(handle).await;
+        let checks = book.health.clone().check_regularly(handle.clone(), book.pause.subscribe());
+        tokio::spawn(shutdown.clone().run_until_cancelled_owned(checks));
         let sample = book.minutes.clone().keep_sampling(handle.clone());
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(sample));
         book

@@ -118,7 +118,7 @@ impl Kinds {
     ) -> Verdict {
         let site = place.callsite();
         let of_kind = self.hasher.hash_one((&site, rm, kind));
-        if !kind.is_empty() && !self.is_told(of_kind, now) {
+        if !kind.is_empty() && !self.is_written(of_kind, now) {
             // A further kind of its place in this second.
             let of_place = self.hasher.hash_one((&site, rm, KINDS));
             if let Some(entry) = self.entry(of_place, place, rm, now)
@@ -148,7 +148,7 @@ impl Kinds {
     }
 
     /// Whether a line of this kind was written in this second.
-    fn is_told(&self, of_kind: u64, now: Duration) -> bool {
+    fn is_written(&self, of_kind: u64, now: Duration) -> bool {
         let entry = self.entries.get(&of_kind);
         entry.is_some_and(|entry| entry.written > 0 && now < entry.since + SECOND)
     }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_has_one_line_of_a_kind_and_the_next_says_how_many_were_left_out() {
+    fn one_line_per_kind_and_second_with_dropped_count() {
         let mut kinds = Kinds::default();
         assert_eq!(kinds.admit(&HERE.0, "rm", "", at(0)), Verdict::Write { left_out: 0 });
         for ms in 1..1_000 {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_by_value_are_told_apart_up_to_a_bound() {
+    fn kinds_by_value_are_distinguished_up_to_a_bound() {
         let mut kinds = Kinds::default();
         for second in 0..3 {
             let now = |n: u64| at(second * 1_000 + n);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_further_line_tells_is_told_after_two_seconds() {
+    fn uncounted_drops_are_reported_after_two_seconds() {
         let mut kinds = Kinds::default();
         for _ in 0..10 {
             kinds.admit(&HERE.0, "rm", "", at(0));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_a_full_one_bounds_lines_by_place() {
+    fn a_full_table_limits_lines_by_place() {
         let mut kinds = Kinds::default();
         let lines = (0..50_000).filter(|n| {
             let rm = format!("rm-{n}");

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_in_quotes_where_its_end_could_not_be_seen_otherwise() {
+    fn ambiguous_values_are_quoted() {
         for (value, shown) in [
             ("rm-1", "rm-1"),
             ("root.a/b:c", "root.a/b:c"),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_cut_and_says_how_much_is_missing() {
+    fn a_long_value_is_cut_and_states_the_rest() {
         let long = "ü".repeat(VALUE_BYTES);
         let cut = Cut::of(format_args!("{long}{long}"));
         let missing = 3 * VALUE_BYTES;

@@ -47,7 +47,7 @@ pub use self::clean::{clean, clean_json, clean_lines};
 use self::kinds::{Kinds, Verdict, is_record};
 use self::line::{Fields, KindOf, Style};
 pub use self::writer::LineCounts;
-use self::writer::{Chores, Class, Lines, Trouble};
+use self::writer::{Class, Lines, PeriodicWork, WriteFailure};
 use crate::settings::{LogFormat, LogSettings};
 
 /// The target of lines that state who did what. They are never dropped.
@@ -57,20 +57,20 @@ pub const AUDIT: &str = "monoceros::audit";
 const SELF: &str = "monoceros::logging";
 
 /// Kinds with dropped lines that are reported in a second.
-const OVERDUE_TOLD: usize = 16;
+const OVERDUE_REPORTS: usize = 16;
 
 /// Time limit for writing the last lines when the process ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The log of this process. Dropping it gives the last lines a second to be written.
 #[derive(Debug)]
-pub struct Log(Account);
+pub struct Log(LogControl);
 
 /// Reads the state of the log, and changes its filter.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct LogControl {
     lines: Lines,
-    trouble: Trouble,
+    failure: WriteFailure,
     /// `None` if the filter belongs to another subscriber.
     filter: Option<reload::Handle<EnvFilter, Registry>>,
 }
@@ -99,7 +99,7 @@ impl Log {
     }
 
     /// Returns the state of the log.
-    pub fn account(&self) -> Account {
+    pub fn account(&self) -> LogControl {
         self.0.clone()
     }
 }
@@ -110,7 +110,7 @@ fn is_coloured(is_terminal: bool, format: LogFormat, no_color: Option<&OsStr>) -
     is_terminal && format == LogFormat::Text && no_color.is_none_or(OsStr::is_empty)
 }
 
-impl Account {
+impl LogControl {
     /// Applies another filter from the next event on. Does nothing if the log was not
     /// [started](Log::start) for the process.
     pub fn set_filter(&self, filter: &str) -> anyhow::Result<()> {
@@ -129,10 +129,10 @@ impl Account {
     /// Waits until lines cannot be written, and returns the reason.
     pub async fn unwritable(&mut self) -> String {
         loop {
-            if let Some(why) = self.trouble.borrow_and_update().clone() {
+            if let Some(why) = self.failure.borrow_and_update().clone() {
                 return why;
             }
-            if self.trouble.changed().await.is_err() {
+            if self.failure.changed().await.is_err() {
                 // The thread has ended, with the process.
                 std::future::pending::<()>().await;
             }
@@ -142,7 +142,7 @@ impl Account {
     /// Waits until lines can be written again.
     pub async fn writable(&mut self) {
         // The channel closes only when the process ends.
-        let _ = self.trouble.wait_for(Option::is_none).await;
+        let _ = self.failure.wait_for(Option::is_none).await;
     }
 }
 
@@ -163,13 +163,13 @@ pub fn layer(
     start(out, style).map(|(layer, account)| (layer, Log(account)))
 }
 
-fn start(out: impl Write + Send + 'static, style: Style) -> io::Result<(LogLayer, Account)> {
+fn start(out: impl Write + Send + 'static, style: Style) -> io::Result<(LogLayer, LogControl)> {
     let kinds = Arc::new(Mutex::new(Kinds::default()));
     let began = Instant::now();
-    let chores = Housekeeping { kinds: Arc::clone(&kinds), began, style };
-    let (lines, trouble) = Lines::start(out, chores)?;
+    let work = Housekeeping { kinds: Arc::clone(&kinds), began, style };
+    let (lines, failure) = Lines::start(out, work)?;
     let layer = LogLayer { lines: lines.clone(), kinds, began, style };
-    Ok((layer, Account { lines, trouble, filter: None }))
+    Ok((layer, LogControl { lines, failure, filter: None }))
 }
 
 /// Formats events as lines.
@@ -256,7 +256,7 @@ struct Housekeeping {
     style: Style,
 }
 
-impl Chores for Housekeeping {
+impl PeriodicWork for Housekeeping {
     fn lost(&self, lines: u64) -> String {
         self.style.own_line(Level::WARN, SELF, "lines of the log were lost", lines)
     }
@@ -264,7 +264,7 @@ impl Chores for Housekeeping {
     fn tick(&mut self) {
         let now = self.began.elapsed();
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        let overdue = kinds.overdue(now, OVERDUE_TOLD);
+        let overdue = kinds.overdue(now, OVERDUE_REPORTS);
         drop(kinds);
         for kinds::Overdue { place, rm, left_out } in overdue {
             let (target, line) = (place.target(), place.line().unwrap_or_default());
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_people_has_time_level_place_sentence_and_fields() {
+    fn a_text_line_has_time_level_place_and_fields() {
         let lines = written(LogFormat::Text, some_lines);
         let (time, rest) = lines[0].split_once(' ').unwrap();
         assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_programs_is_an_object_with_the_same() {
+    fn a_json_line_has_the_same_content() {
         let lines = written(LogFormat::Json, some_lines);
         let mut line: Value = serde_json::from_str(&lines[0]).unwrap();
         assert!(line["timestamp"].take().is_string());
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_kind_one_line_is_written_and_all_records_and_details_are() {
+    fn the_rate_limit_exempts_records_and_details() {
         let lines = written(LogFormat::Text, || {
             for n in 0..100 {
                 warn!(rm = "a", n, "a warning");
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_for_terminals_of_people_who_want_them() {
+    fn colours_need_a_terminal_and_no_opt_out() {
         for (is_terminal, format, no_color, expected) in [
             (true, LogFormat::Text, None, true),
             (true, LogFormat::Text, Some(""), true),

@@ -63,6 +63,7 @@ impl Class {
 /// Counts of lines so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
+    /// Written.
     pub written: u64,
     /// Dropped by the rate limit: one of their kind was written in the same second.
     pub left_out: u64,
@@ -90,7 +91,7 @@ struct Shared {
 }
 
 /// Work of the thread every second, besides writing.
-pub(super) trait Chores: Send + 'static {
+pub(super) trait PeriodicWork: Send + 'static {
     /// Formats the line that reports `lines` lost lines, with a newline.
     fn lost(&self, lines: u64) -> String;
 
@@ -99,22 +100,22 @@ pub(super) trait Chores: Send + 'static {
 }
 
 /// Why the last write failed. `None` while writes succeed.
-pub(super) type Trouble = watch::Receiver<Option<String>>;
+pub(super) type WriteFailure = watch::Receiver<Option<String>>;
 
 impl Lines {
-    /// Starts a thread that writes to `out` and does `chores`.
+    /// Starts a thread that writes to `out` and does `work`.
     pub(super) fn start(
         out: impl Write + Send + 'static,
-        mut chores: impl Chores,
-    ) -> io::Result<(Self, Trouble)> {
+        mut work: impl PeriodicWork,
+    ) -> io::Result<(Self, WriteFailure)> {
         let (queue, lines) = sync_channel(LINES);
         let shared = Arc::new(Shared::default());
-        let (trouble, troubles) = watch::channel(None);
+        let (failure, failures) = watch::channel(None);
         let (out, held) = (Box::new(out), Arc::clone(&shared));
-        let mut writer = Writer { out, shared: held, trouble, told: 0, is_torn: false };
-        let work = move || writer.write_all(&lines, &mut chores);
+        let mut writer = Writer { out, shared: held, failure, reported: 0, is_torn: false };
+        let work = move || writer.write_all(&lines, &mut work);
         thread::Builder::new().name("log".to_owned()).spawn(work)?;
-        Ok((Self { queue, shared }, troubles))
+        Ok((Self { queue, shared }, failures))
     }
 
     /// Whether a line of this class would be accepted.
@@ -174,20 +175,20 @@ impl Shared {
 struct Writer {
     out: Box<dyn Write + Send>,
     shared: Arc<Shared>,
-    trouble: watch::Sender<Option<String>>,
+    failure: watch::Sender<Option<String>>,
     /// Lost lines that the log has reported.
-    told: u64,
+    reported: u64,
     /// Whether the last write ended within a line.
     is_torn: bool,
 }
 
 impl Writer {
-    fn write_all(&mut self, lines: &Receiver<String>, chores: &mut impl Chores) {
+    fn write_all(&mut self, lines: &Receiver<String>, work: &mut impl PeriodicWork) {
         let mut ticked = Instant::now();
         loop {
             match lines.recv_timeout(TICK) {
                 Ok(line) => {
-                    self.tell_losses(chores);
+                    self.report_losses(work);
                     match self.write(&line) {
                         Ok(()) => self.shared.written.fetch_add(1, Ordering::Relaxed),
                         Err(_) => self.shared.lost.fetch_add(1, Ordering::Relaxed),
@@ -200,25 +201,25 @@ impl Writer {
             let now = Instant::now();
             if now >= ticked + TICK {
                 ticked = now;
-                chores.tick();
-                self.tell_losses(chores);
+                work.tick();
+                self.report_losses(work);
             }
         }
     }
 
-    fn tell_losses(&mut self, chores: &impl Chores) {
+    fn report_losses(&mut self, work: &impl PeriodicWork) {
         let lost = self.shared.lost.load(Ordering::Relaxed);
-        if lost > self.told && self.write(&chores.lost(lost - self.told)).is_ok() {
-            self.told = lost;
+        if lost > self.reported && self.write(&work.lost(lost - self.reported)).is_ok() {
+            self.reported = lost;
         }
     }
 
     fn write(&mut self, line: &str) -> io::Result<()> {
         let outcome = self.try_write(line);
-        let trouble = outcome.as_ref().err().map(ToString::to_string);
-        self.trouble.send_if_modified(|last| {
-            let is_new = *last != trouble;
-            *last = trouble;
+        let failure = outcome.as_ref().err().map(ToString::to_string);
+        self.failure.send_if_modified(|last| {
+            let is_new = *last != failure;
+            *last = failure;
             is_new
         });
         outcome
@@ -289,7 +290,7 @@ mod tests {
 
     struct Nothing;
 
-    impl Chores for Nothing {
+    impl PeriodicWork for Nothing {
         fn lost(&self, lines: u64) -> String {
             format!("{lines} lost\n")
         }
@@ -300,21 +301,21 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(15);
 
     #[test]
-    fn what_could_not_be_written_is_told_once_it_can_and_nothing_goes_on_behind_half_a_line() {
+    fn losses_are_reported_and_torn_lines_ended() {
         let paper = Paper::default();
-        let (lines, trouble) = Lines::start(paper.clone(), Nothing).unwrap();
+        let (lines, failure) = Lines::start(paper.clone(), Nothing).unwrap();
         paper.0.lock().unwrap().room = Some(5 + 2);
         for line in ["one 1\n", "two 2\n", "three\n"] {
             lines.put(Class::News, line.to_owned());
         }
         lines.flush(PATIENCE);
-        assert!(trouble.borrow().as_ref().is_some_and(|why| why.contains("storage")));
+        assert!(failure.borrow().as_ref().is_some_and(|why| why.contains("storage")));
         assert_eq!(lines.counts(), LineCounts { written: 1, lost: 2, ..LineCounts::default() });
         paper.0.lock().unwrap().room = None;
         lines.put(Class::News, "four\n".to_owned());
         lines.flush(PATIENCE);
         assert_eq!(paper.0.lock().unwrap().text, "one 1\nt\n2 lost\nfour\n");
-        assert!(trouble.borrow().is_none());
+        assert!(failure.borrow().is_none());
         assert_eq!(lines.counts(), LineCounts { written: 2, lost: 2, ..LineCounts::default() });
     }
 
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_stands_still_holds_nobody_up_and_audit_lines_have_the_most_room() {
+    fn a_stuck_writer_blocks_nobody_and_audit_has_priority() {
         let paper = Paper::default();
         let still = paper.0.lock().unwrap();
         let (lines, _) = Lines::start(paper.clone(), Nothing).unwrap();
@@ -356,9 +357,9 @@ mod tests {
         lines.flush(PATIENCE);
         let lost = 3_000_000 - LINES;
         let text = &paper.0.lock().unwrap().text;
-        let told =
+        let reported =
             text.lines().filter_map(|line| line.strip_suffix(" lost")?.parse::<usize>().ok());
-        assert_eq!(told.sum::<usize>(), lost, "{:?}", lines.counts());
+        assert_eq!(reported.sum::<usize>(), lost, "{:?}", lines.counts());
         assert!(text.ends_with("last\n"));
     }
 

@@ -24,7 +24,7 @@ use tracing::{error, info, warn};
 
 use super::watch::keep_watching;
 use super::way::{WatchTarget, is_yaml};
-use super::{is_usable, tell};
+use super::{is_usable, log_outcomes};
 use crate::files::Refresh;
 use crate::input;
 
@@ -56,11 +56,11 @@ pub struct Changes(UnboundedReceiver<(String, Arc<str>)>);
 
 /// Why the folder is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Occasion {
+enum ReadCause {
     /// A file may have changed.
     Change,
     /// SIGHUP or the start of the service: the files are complete.
-    Meant,
+    Requested,
 }
 
 impl PolicyFiles {
@@ -76,7 +76,7 @@ impl PolicyFiles {
         let table = GroupTexts { seen: BTreeMap::new(), usable: BTreeMap::new(), changes };
         let (turn, table) = (Mutex::default(), Mutex::new(table));
         let files = Self { folder, turn, table, hung_up: Notify::new() };
-        files.look(Occasion::Meant);
+        files.read_changed(ReadCause::Requested);
         Ok((Arc::new(files), Changes(receiver)))
     }
 
@@ -111,11 +111,12 @@ impl PolicyFiles {
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         let place = WatchTarget::Folder(self.folder.clone());
         let files = Arc::clone(&self);
-        keep_watching(place, move || files.look(Occasion::Change), &self.hung_up, stop).await;
+        keep_watching(place, move || files.read_changed(ReadCause::Change), &self.hung_up, stop)
+            .await;
     }
 
     /// Applies the texts that have changed since the last read.
-    fn look(&self, occasion: Occasion) {
+    fn read_changed(&self, cause: ReadCause) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let there = match self.groups() {
             Ok(groups) => groups,
@@ -127,34 +128,34 @@ impl PolicyFiles {
         };
         let known: Vec<_> = self.table().seen.keys().cloned().collect();
         for group in known.into_iter().filter(|group| !there.contains(group)) {
-            self.is_nothing(group, occasion, "it is gone");
+            self.handle_missing(group, cause, "it is gone");
         }
         for group in there {
             match input::read_text(&self.path(&group)) {
                 Ok(text) if text.trim().is_empty() => {
-                    self.is_nothing(group, occasion, "it is empty");
+                    self.handle_missing(group, cause, "it is empty");
                 }
-                Ok(text) => self.take(group, Ok(text), occasion),
-                Err(reason) => self.take(group, Err(reason.to_string()), occasion),
+                Ok(text) => self.apply(group, Ok(text), cause),
+                Err(reason) => self.apply(group, Err(reason.to_string()), cause),
             }
         }
     }
 
     /// Applies the text of a group. After SIGHUP, errors that were logged before are logged again.
-    fn take(&self, group: String, found: Result<String, String>, occasion: Occasion) {
+    fn apply(&self, group: String, found: Result<String, String>, cause: ReadCause) {
         let (path, mut table) = (self.path(&group), self.table());
-        if occasion == Occasion::Meant {
+        if cause == ReadCause::Requested {
             table.seen.remove(&group);
         }
-        table.take(&path, group, found);
+        table.apply(&path, group, found);
     }
 
     /// Handles a missing or empty file: at a change it is taken for a write in progress, at SIGHUP
     /// the group loses its text.
-    fn is_nothing(&self, group: String, occasion: Occasion, why: &str) {
-        match occasion {
-            Occasion::Change => self.take(group, Err(why.to_owned()), occasion),
-            Occasion::Meant => self.table().withdraw(group),
+    fn handle_missing(&self, group: String, cause: ReadCause, why: &str) {
+        match cause {
+            ReadCause::Change => self.apply(group, Err(why.to_owned()), cause),
+            ReadCause::Requested => self.table().withdraw(group),
         }
     }
 
@@ -186,7 +187,7 @@ impl PolicyFiles {
 
 impl GroupTexts {
     /// Applies the text if it is usable and has changed.
-    fn take(&mut self, path: &Path, group: String, found: Result<String, String>) {
+    fn apply(&mut self, path: &Path, group: String, found: Result<String, String>) {
         let file = path.display();
         if self.seen.get(&group) == Some(&found) {
             return;
@@ -220,7 +221,7 @@ impl Refresh for PolicyFiles {
     fn refresh(&self) {}
 
     fn hang_up(&self) {
-        self.look(Occasion::Meant);
+        self.read_changed(ReadCause::Requested);
         self.hung_up.notify_one();
     }
 }
@@ -238,7 +239,7 @@ impl Changes {
                 let path = files.path(&group);
                 let file = path.display();
                 match handle.set_policy_queues(&group, &text).await {
-                    Ok(outcomes) => tell(&path, outcomes),
+                    Ok(outcomes) => log_outcomes(&path, outcomes),
                     Err(reason) => {
                         error!(%file, %reason, "queue configuration not in force");
                         continue;
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_names_a_file_of_the_folder_and_never_one_elsewhere() {
+    fn a_group_never_names_a_file_outside_the_folder() {
         let folder =
             std::env::temp_dir().join(format!("monoceros-policies-{}", std::process::id()));
         let inner = folder.join("inner");

@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! * [`FileWatch::at_rest`] returns only after [`QUIET`] without an event and without a known open
-//!   writer, so the file that is then read is complete as far as the system can tell.
+//!   writer, so the file that is then read is complete as far as the system can sender.
 //! * A file is watched before it is read, so no change is missed in between.
 
 use std::collections::BTreeSet;
@@ -67,7 +67,7 @@ pub(super) async fn keep_watching(
             match FileWatch::begin(place.clone(), asked) {
                 Ok(watch) => {
                     info!(file = %shown, "changes of the queue configuration are noticed");
-                    watch.keep_looking(&shown, &look).await;
+                    watch.call_on_changes(&shown, &look).await;
                     warn!(file = %shown, "changes of the file are noticed at SIGHUP alone from now on");
                 }
                 Err(reason) => {
@@ -96,9 +96,9 @@ struct FileWatch<'a> {
 impl<'a> FileWatch<'a> {
     /// Starts watching.
     fn begin(place: WatchTarget, asked: &'a Notify) -> notify::Result<Self> {
-        let (tell, events) = unbounded_channel();
+        let (sender, events) = unbounded_channel();
         let way = Arc::new(Mutex::new(Way::default()));
-        let (watcher, kind) = watcher(&way, &tell)?;
+        let (watcher, kind) = watcher(&way, &sender)?;
         let polls = kind == WatcherKind::PollWatcher;
         let mut watch =
             Self { place, way, watcher, polls, watched: BTreeSet::new(), events, asked };
@@ -107,7 +107,7 @@ impl<'a> FileWatch<'a> {
     }
 
     /// Calls `look` at once and after each change, until no more notifications come.
-    async fn keep_looking(mut self, shown: &str, look: &(impl Fn() + Clone + Send + 'static)) {
+    async fn call_on_changes(mut self, shown: &str, look: &(impl Fn() + Clone + Send + 'static)) {
         loop {
             // Files may be on a remote mount that does not answer.
             if spawn_blocking(look.clone()).await.is_err() {
@@ -182,7 +182,7 @@ impl<'a> FileWatch<'a> {
                     open.retain(|file: &PathBuf| {
                         !changed.iter().any(|path| file.starts_with(path))
                     });
-                    if self.lead_elsewhere(&changed) {
+                    if self.change_way(&changed) {
                         // Followed at once, so that writes at the new place are noticed. An error
                         // is logged when the change is complete.
                         let _ = self.follow();
@@ -200,14 +200,14 @@ impl<'a> FileWatch<'a> {
     }
 
     /// Whether one of these is a link or a directory on the way.
-    fn lead_elsewhere(&self, changed: &[PathBuf]) -> bool {
+    fn change_way(&self, changed: &[PathBuf]) -> bool {
         let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         changed.iter().any(|changed| !way.ends_at(changed))
     }
 
     async fn next(&mut self) -> Option<FileEvent> {
         tokio::select! {
-            happening = self.events.recv() => happening,
+            event = self.events.recv() => event,
             () = self.asked.notified() => Some(FileEvent::Asked),
         }
     }
@@ -224,31 +224,31 @@ fn is_missing(error: &notify::Error) -> bool {
 /// Makes a watcher that uses the system's notifications or, if there are none, one that polls.
 fn watcher(
     way: &Arc<Mutex<Way>>,
-    tell: &UnboundedSender<FileEvent>,
+    sender: &UnboundedSender<FileEvent>,
 ) -> notify::Result<(Box<dyn Watcher + Send>, WatcherKind)> {
-    match RecommendedWatcher::new(teller(way, tell), Config::default()) {
+    match RecommendedWatcher::new(event_handler(way, sender), Config::default()) {
         Ok(watcher) => Ok((Box::new(watcher), RecommendedWatcher::kind())),
         Err(reason) => {
             let seconds = POLL_EVERY.as_secs();
             warn!(%reason, seconds, "the system does not tell of changed files, they are looked at");
             let config =
                 Config::default().with_poll_interval(POLL_EVERY).with_compare_contents(true);
-            let watcher = PollWatcher::new(teller(way, tell), config)?;
+            let watcher = PollWatcher::new(event_handler(way, sender), config)?;
             Ok((Box::new(watcher), WatcherKind::PollWatcher))
         }
     }
 }
 
-fn teller(
+fn event_handler(
     way: &Arc<Mutex<Way>>,
-    tell: &UnboundedSender<FileEvent>,
+    sender: &UnboundedSender<FileEvent>,
 ) -> impl Fn(notify::Result<Event>) + Send + 'static {
-    let (way, tell) = (Arc::clone(way), tell.clone());
+    let (way, sender) = (Arc::clone(way), sender.clone());
     move |event| {
-        let happening = file_event(&way.lock().unwrap_or_else(PoisonError::into_inner), event);
-        if let Some(happening) = happening {
+        let event = file_event(&way.lock().unwrap_or_else(PoisonError::into_inner), event);
+        if let Some(event) = event {
             // Fails if the watch has ended.
-            let _ = tell.send(happening);
+            let _ = sender.send(event);
         }
     }
 }
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_and_readers_mean_nothing() {
+    fn events_of_other_files_are_ignored() {
         let file = WatchTarget::File("/nowhere/monoceros/queues.yaml".into()).way();
         let folder = WatchTarget::Folder("/nowhere/monoceros".into()).way();
         let of = |way: &Way, kind: EventKind, changed: &str| {
@@ -325,9 +325,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_has_it_looked_at_again() {
-        let (tell, mut looked) = unbounded_channel();
-        let look = move || tell.send(()).unwrap();
+    async fn a_notification_triggers_a_read() {
+        let (sender, mut looked) = unbounded_channel();
+        let look = move || sender.send(()).unwrap();
         let (asked, stop) = (Arc::new(Notify::new()), CancellationToken::new());
         let place = WatchTarget::File(std::env::temp_dir().join("monoceros-not-there/queues.yaml"));
         let (notify, stopped) = (Arc::clone(&asked), stop.clone());

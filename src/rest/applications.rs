@@ -1,4 +1,4 @@
-//! Applications: lists of them, one of them, and why its requests wait.
+//! Endpoints of applications: lists, single ones, and explanations of pending requests.
 
 use axum::http::request::Parts;
 use monoceros_actors::{
@@ -14,7 +14,7 @@ use super::replies::EndpointReply;
 use super::{Reads, RestEdge};
 use crate::reads::Kind;
 
-/// The states of live applications, as the parameter `status` names them.
+/// The states of live applications, by the value of the parameter `status`.
 pub(super) const ACTIVE_STATUSES: [(&str, ApplicationState); 6] = [
     ("new", ApplicationState::New),
     ("accepted", ApplicationState::Accepted),
@@ -24,7 +24,7 @@ pub(super) const ACTIVE_STATUSES: [(&str, ApplicationState); 6] = [
     ("resuming", ApplicationState::Resuming),
 ];
 
-/// One of the lists of applications.
+/// Answers with a list of applications.
 pub(super) async fn in_list<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -41,7 +41,7 @@ pub(super) async fn in_list<S: Reads>(
     let wanted = brief::values(&[&list_text, &order], is_brief);
     let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
-        // Of two faults the partition comes first.
+        // If the list is unknown too, the partition is reported first.
         source.steps(&of).await?;
         let list = list?;
         let page = Page { brief: is_brief, newest_first: newest_first?, ..page };
@@ -51,7 +51,7 @@ pub(super) async fn in_list<S: Reads>(
     lists::list(edge, request, &subject, read).await
 }
 
-/// The live applications of a queue.
+/// Answers with the live applications of a queue.
 pub(super) async fn of_queue<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -72,7 +72,7 @@ pub(super) async fn of_queue<S: Reads>(
     lists::list(edge, request, &subject, read).await
 }
 
-/// The live applications of a queue, perhaps narrowed to a state.
+/// Answers with the live applications of a queue, optionally in one state.
 pub(super) async fn of_queue_in<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -87,7 +87,7 @@ pub(super) async fn of_queue_in<S: Reads>(
     let wanted = brief::values(&["queue", &queue, &list_text], is_brief);
     let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
-        // Of several faults the partition comes first, then the queue.
+        // Of several faults the partition is reported first, then the queue.
         source.steps(&of).await?;
         let path = queue_path(&queue)?;
         if list.is_err() {
@@ -102,7 +102,7 @@ pub(super) async fn of_queue_in<S: Reads>(
     lists::list(edge, request, &subject, read).await
 }
 
-/// A live application of a queue.
+/// Answers with a live application of a queue.
 pub(super) async fn one_of_queue<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -110,7 +110,7 @@ pub(super) async fn one_of_queue<S: Reads>(
     queue: String,
     application: String,
 ) -> Result<EndpointReply, Failure> {
-    // What cannot be decoded is found before the partition is looked for.
+    // A malformed escape is reported before an unknown partition.
     let decoded = decoded_again(&queue)?;
     let (source, of) = (edge.source.clone(), partition.clone());
     let subject = Subject::which(Kind::Application, &partition, &[&decoded, &application]);
@@ -126,7 +126,7 @@ pub(super) async fn one_of_queue<S: Reads>(
     lists::document(edge, request, &subject, read).await
 }
 
-/// A live application.
+/// Answers with a live application.
 pub(super) async fn one<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -144,7 +144,7 @@ pub(super) async fn one<S: Reads>(
     lists::document(edge, request, &subject, read).await
 }
 
-/// Why asks of an application wait.
+/// Answers with explanations of an application's pending asks.
 pub(super) async fn explanation<S: Reads>(
     edge: &RestEdge<S>,
     query: Option<&str>,
@@ -160,7 +160,7 @@ pub(super) async fn explanation<S: Reads>(
         if let Some(ask) = ask {
             return Ok(source.explain_ask(&partition, &application, &ask).await?);
         }
-        // Of two faults the partition comes first.
+        // If the offset is malformed too, the partition is reported first.
         let explained = source.explain(&partition, &application, asked).await;
         if !matches!(explained, Err(ExplainError::Unread(_))) {
             offset?;
@@ -170,8 +170,8 @@ pub(super) async fn explanation<S: Reads>(
     lists::plain(edge, &subject, read).await
 }
 
-/// The list that a parameter names, which may be narrowed to a queue with those below it, a user, and ids
-/// with a text in them; that of live ones to a state, too.
+/// Parses the requested list. It may be filtered by queue (with its subtree), by user, and by a
+/// part of the id. A list of live applications may also be filtered by state.
 fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationList, Failure> {
     let list = match state.to_ascii_lowercase().as_str() {
         "completed" => ApplicationList::Completed,
@@ -187,7 +187,7 @@ fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationLi
     Ok(list(ApplicationFilter { queue, below: true, users, id_part, ..of_status }))
 }
 
-/// The live applications that a queue is asked for: of a queue no others are listed.
+/// Parses the filter of a queue's applications. Only live ones are listed by queue.
 fn active_of_queue(state: &str, query: Option<&str>) -> Result<ApplicationFilter, Failure> {
     if !state.eq_ignore_ascii_case("active") {
         return Err(Failure::QueueApplicationState);
@@ -195,7 +195,7 @@ fn active_of_queue(state: &str, query: Option<&str>) -> Result<ApplicationFilter
     of_status(query)
 }
 
-/// Live applications, narrowed to a state where that is asked for.
+/// Parses the filter by state.
 fn of_status(query: Option<&str>) -> Result<ApplicationFilter, Failure> {
     let mut filter = ApplicationFilter::default();
     if let Some(status) = value(query, "status") {
@@ -206,7 +206,7 @@ fn of_status(query: Option<&str>) -> Result<ApplicationFilter, Failure> {
     Ok(filter)
 }
 
-/// Whether what ended last is wanted first.
+/// Whether the list begins with the application that ended last.
 fn newest_first(query: Option<&str>) -> Result<bool, Failure> {
     match value(query, "order").as_deref() {
         None | Some("oldest") => Ok(false),
@@ -215,7 +215,7 @@ fn newest_first(query: Option<&str>) -> Result<bool, Failure> {
     }
 }
 
-/// How many entries are left out at the beginning.
+/// Returns the number of entries to skip.
 fn offset(query: Option<&str>) -> Result<usize, Failure> {
     let Some(text) = value(query, "offset") else { return Ok(0) };
     text.parse().map_err(|_| Failure::Offset(names::shown(&text)))

@@ -1,14 +1,14 @@
-//! Rows of lists without the lists within them: what a table of many rows shows.
+//! Brief rows of lists: without nested lists, as a table of many rows needs them.
 //!
-//! A row of an application or a node has all of its requests and allocations, and these are most of the
-//! document. Who wants only to know how many there are says `?brief`.
+//! A full row of an application or node contains all its requests and allocations, which are most
+//! of the document. A client that needs only their numbers passes `?brief`.
 
 use monoceros_actors::snapshot::{ApplicationSnapshot, AskSnapshot, NodeSnapshot};
 use serde::Serialize;
 
 use super::endpoints::parameter;
 
-/// A row, and where it is a brief one, what is said instead of what was left out.
+/// A row. If it is brief, it has a summary in place of the omitted lists.
 #[derive(Serialize)]
 pub(super) struct Row<T, B> {
     #[serde(flatten)]
@@ -17,38 +17,38 @@ pub(super) struct Row<T, B> {
     instead: Option<B>,
 }
 
-/// What a brief row of an application has instead of its requests and allocations.
+/// Summary of an application's requests and allocations.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OfApplication {
-    /// How many allocations it has.
+    /// Number of allocations.
     allocation_count: usize,
-    /// How many more its requests want.
+    /// Allocations that its requests are waiting for.
     pending_count: i64,
-    /// What the last of its requests that was found wanting ran into.
+    /// Last message in the logs of its pending requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<String>,
 }
 
-/// What a brief row of a node has instead of its allocations.
+/// Summary of a node's allocations.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OfNode {
-    /// How many allocations it has.
+    /// Number of allocations.
     allocation_count: usize,
 }
 
-/// Whether a request wants brief rows.
+/// Whether a request asks for brief rows.
 pub(super) fn is_wanted(query: Option<&str>) -> bool {
     parameter(query, "brief").is_some_and(|said| said != "false" && said != "0")
 }
 
-/// What a request wants, with what tells a list of brief rows from one of whole ones.
+/// Adds to the values of a [`Subject`](super::lists::Subject) whether rows are brief.
 pub(super) fn values<'v>(values: &[&'v str], is_brief: bool) -> Vec<&'v str> {
     values.iter().copied().chain(is_brief.then_some("brief")).collect()
 }
 
-/// The row of an application.
+/// Makes the row of an application.
 pub(super) fn application(
     mut row: ApplicationSnapshot,
     is_brief: bool,
@@ -65,7 +65,7 @@ pub(super) fn application(
     Row { row, instead }
 }
 
-/// The row of a node.
+/// Makes the row of a node.
 pub(super) fn node(mut row: NodeSnapshot, is_brief: bool) -> Row<NodeSnapshot, OfNode> {
     let instead = is_brief.then(|| {
         row.allocations.clear();
@@ -75,7 +75,7 @@ pub(super) fn node(mut row: NodeSnapshot, is_brief: bool) -> Row<NodeSnapshot, O
     Row { row, instead }
 }
 
-/// The latest message of all.
+/// Returns the latest message in the logs of the asks.
 fn latest(asks: &[AskSnapshot]) -> Option<String> {
     let entries = asks.iter().flat_map(|ask| &ask.allocation_log);
     entries.max_by_key(|entry| entry.last_occurrence).map(|entry| entry.message.clone())
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brief_row_counts_what_a_whole_one_lists() {
+    fn a_brief_row_has_counts_for_lists() {
         let row = || ApplicationSnapshot {
             application_id: "app".to_owned(),
             requests: vec![
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_whole_row_is_that_of_the_row_itself() {
+    fn a_whole_row_serializes_like_its_snapshot() {
         let row = NodeSnapshot {
             node_id: "n1".to_owned(),
             allocations: vec![AllocationSnapshot::default()],

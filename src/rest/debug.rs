@@ -1,5 +1,5 @@
-//! What tools ask of a process: its threads, and how it was started. The paths are those that they
-//! know; profiles they know are not taken here, which they are told.
+//! Debugging endpoints with paths that tools know: threads and command line. Profiles are not
+//! implemented, and their endpoint says so.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use super::failures::Failure;
 use super::replies::{Class, EndpointReply, error_object};
 
-/// Where Linux tells of the threads of a process.
+/// Where Linux lists the threads of a process.
 const THREADS: &str = "/proc/self/task";
 
 /// Most threads that are listed.
@@ -23,7 +23,7 @@ const INDEX: &str = "<html><head><title>/debug/pprof/</title></head><body>\
                      <ul><li><a href=\"/debug/pprof/cmdline\">cmdline</a></li>\
                      <li><a href=\"/debug/stack\">threads</a></li></ul></body></html>\n";
 
-/// The threads of the process, and how many tasks there are, as text.
+/// Answers with the threads of the process and the number of tasks, as text.
 pub(super) async fn stack() -> Result<EndpointReply, Failure> {
     let runtime = Handle::current().metrics();
     let (workers, tasks) = (runtime.num_workers(), runtime.num_alive_tasks());
@@ -32,12 +32,12 @@ pub(super) async fn stack() -> Result<EndpointReply, Failure> {
     Ok(EndpointReply::ok(Class::Json, text))
 }
 
-/// What profiles there are.
+/// Answers with the list of profiles.
 pub(super) fn index() -> EndpointReply {
     EndpointReply::ok(Class::Html, INDEX)
 }
 
-/// One of them.
+/// Answers with a profile.
 pub(super) fn profile(name: &str) -> EndpointReply {
     if name == "cmdline" {
         let arguments: Vec<_> = std::env::args_os().collect();
@@ -49,7 +49,7 @@ pub(super) fn profile(name: &str) -> EndpointReply {
     EndpointReply::new(status, Class::Json, error_object(status, message))
 }
 
-/// A line for each thread: its number, what it does, how long it has run, and its name.
+/// Formats a line per thread: number, state, CPU time and name.
 fn threads() -> String {
     let Ok(entries) = fs::read_dir(THREADS) else {
         return "this system does not tell of threads\n".to_owned();
@@ -64,13 +64,14 @@ fn threads() -> String {
     lines.collect()
 }
 
-/// The line of a thread of which the system says this.
+/// Formats the line of a thread from its `stat` file.
 fn line(id: u32, stat: &str) -> Option<String> {
-    // The name is in parentheses and may have any character in it.
+    // The name is in parentheses and may contain any character.
     let (_, rest) = stat.split_once('(')?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();
-    // Of the kernel's fields from the third on: the state, and the time in user and system mode.
+    // The kernel's fields from the third on include the state, and the time in user and system
+    // mode.
     let (state, user, system) = (fields.first()?, fields.get(11)?, fields.get(12)?);
     Some(format!("thread {id} {state} user={user} system={system} {name}\n"))
 }
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_a_line_whatever_its_name_is() {
+    fn a_thread_with_any_name_is_a_line() {
         let stat = "42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14";
         assert_eq!(line(42, stat).unwrap(), "thread 42 S user=11 system=12 a) b (c\n");
         assert_eq!(line(42, "42 (cut"), None);

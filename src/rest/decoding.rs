@@ -1,18 +1,16 @@
-//! Values in a path are decoded twice: once by the router, once here.
+//! The second decoding of a value in a path. The router does the first.
 //!
-//! Clients encode names twice, to get a `/` past servers that decode before they route. A name that
-//! was encoded once reads the same after both, unless it has a `%` or a `+` in it.
+//! Clients encode names twice, so that a `/` passes servers that decode before they route. A name
+//! that was encoded once stays the same in the second decoding, unless it contains `%` or `+`.
 
 use percent_encoding::percent_decode_str;
 
-/// A `%` without two hexadecimal digits behind it, and what is there instead.
+/// A `%` that two hexadecimal digits do not follow, with the following characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid URL escape {0:?}")]
 pub(super) struct BadEscape(String);
 
-/// Decodes a value that the router decoded once already: clients encode queue, user and group
-/// names twice, to get a `/` past servers that decode before they route. As in forms, `+` is a
-/// space.
+/// Decodes a value that the router has decoded once. As in forms, `+` is a space.
 pub(super) fn decoded_again(value: &str) -> Result<String, BadEscape> {
     let mut rest = value;
     while let Some(at) = rest.find('%') {
@@ -31,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_decoding_is_like_that_of_a_form() {
+    fn the_second_decoding_is_that_of_forms() {
         for (value, decoded) in [
             ("root.a%2Fb", "root.a/b"),
             ("root.a/b", "root.a/b"),

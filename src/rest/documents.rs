@@ -1,21 +1,21 @@
-//! How old a document is.
+//! Tags of documents (`ETag`), by which a client learns that its copy is current.
 //!
-//! A partition counts its steps. The tag of a document (`ETag`) has the number of the step at which
-//! it was begun, and of which partition and for which request. Where the partition has made no step
-//! since, the document is the same, and a client that shows the tag is told so without any reading.
-//! A list that was read while steps went on has the tag of its beginning, so it counts as old at
-//! once, which is right: some of its rows are.
+//! A partition counts its steps. A tag contains the partition, the step at which the document was
+//! begun, and the request. If the partition has made no step since, the document is unchanged, and
+//! a client that sends the tag gets an answer without a read. A list that was read while steps went
+//! on has the tag of its beginning, so it counts as outdated at once. That is correct, since some
+//! of its rows are.
 
 use axum::http::header::IF_NONE_MATCH;
 use axum::http::request::Parts;
 use monoceros_actors::Steps;
 
-/// What says whether a document is still the same, as `ETag` has it.
+/// The tag of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tag(String);
 
 impl Tag {
-    /// The tag of what is read from this step on, of what is wanted.
+    /// Makes the tag of a document begun at `steps` for the request `wanted`.
     pub(super) fn of(steps: &Steps, wanted: &str) -> Self {
         let wanted = fingerprint(wanted.as_bytes());
         Self(format!("W/\"{:x}-{}-{wanted:x}\"", steps.partition, steps.first))
@@ -25,7 +25,7 @@ impl Tag {
         &self.0
     }
 
-    /// Whether a request shows this tag: its client has the document.
+    /// Whether the request has this tag, so that its client has the document.
     pub(super) fn is_shown(&self, request: &Parts) -> bool {
         let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
         let own = opaque(&self.0);
@@ -35,12 +35,13 @@ impl Tag {
     }
 }
 
-/// Whether a request shows any tag.
+/// Whether the request has any tag.
 pub(super) fn shows_tags(request: &Parts) -> bool {
     request.headers.contains_key(IF_NONE_MATCH)
 }
 
-/// FNV-1a, which is the same in every build: clients keep tags for longer than a service runs.
+/// Computes FNV-1a, which is the same in every build: clients keep tags for longer than a service
+/// runs.
 fn fingerprint(bytes: &[u8]) -> u32 {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     bytes.iter().fold(0x811c_9dc5, step)
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_of_one_partition_one_step_and_one_request() {
+    fn a_tag_depends_on_partition_step_and_request() {
         let at = |partition, first| Steps { partition, first, last: 99 };
         let tag = Tag::of(&at(1, 7), "nodes limit=3");
         assert_eq!(tag, Tag::of(&Steps { last: 8, ..at(1, 7) }, "nodes limit=3"));
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_found_among_others_whether_weak_or_not() {
+    fn a_tag_matches_among_others_weak_or_strong() {
         let tag = Tag("W/\"1-2-3\"".to_owned());
         for (shown, is_shown) in [
             (&["W/\"1-2-3\""][..], true),

@@ -1,7 +1,7 @@
-//! What each endpoint checks, reads and answers.
+//! Endpoints: their checks, reads and answers.
 //!
-//! The order of the checks is part of the interface: where several fail, clients see the first, and
-//! scripts look for that one.
+//! The order of the checks is part of the interface: if several fail, clients see the first, and
+//! scripts compare its text.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::in_force::InForce;
 use crate::reads::{Document, Draft, Kind, Made};
 use crate::watchdog::{Health, Healthy, Readiness};
 
-/// Answers a request with the method of the endpoint, of a partition that the caller may read.
+/// Answers a request. The partition is one that the caller may read.
 pub(super) async fn reply<S: Reads>(
     edge: &RestEdge<S>,
     endpoint: Endpoint,
@@ -113,7 +113,7 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::AppHistory => json(edge.logbook.minutes.applications()).await,
         Endpoint::ContainerHistory => json(edge.logbook.minutes.containers()).await,
         Endpoint::HealthCheck => {
-            json(edge.logbook.lookout.outcome().ok_or(Failure::NotLookedOver)?).await
+            json(edge.logbook.health.outcome().ok_or(Failure::NotChecked)?).await
         }
         Endpoint::NodeUtilizations => node_utilizations(edge, caller).await,
         Endpoint::Sessions => sessions::list(edge).await,
@@ -130,7 +130,7 @@ pub(super) async fn reply<S: Reads>(
     }
 }
 
-/// The partitions that the caller may read, as clusters.
+/// Answers with the partitions that the caller may read, as clusters.
 async fn all_clusters<S: Reads>(
     edge: &RestEdge<S>,
     caller: &Identity,
@@ -141,7 +141,7 @@ async fn all_clusters<S: Reads>(
     lists::plain(edge, &subject, read).await
 }
 
-/// The partitions that the caller may read.
+/// Answers with the partitions that the caller may read.
 async fn all_partitions<S: Reads>(
     edge: &RestEdge<S>,
     caller: &Identity,
@@ -156,7 +156,7 @@ async fn all_partitions<S: Reads>(
     lists::plain(edge, &subject, read).await
 }
 
-/// How the nodes of the partitions are used that the caller may read.
+/// Answers with the utilization of nodes in the partitions that the caller may read.
 async fn node_utilizations<S: Reads>(
     edge: &RestEdge<S>,
     caller: &Identity,
@@ -171,7 +171,7 @@ async fn node_utilizations<S: Reads>(
     lists::plain(edge, &subject, read).await
 }
 
-/// The whole tree of queues.
+/// Answers with the whole tree of queues.
 async fn queues<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -186,7 +186,7 @@ async fn queues<S: Reads>(
     lists::document(edge, request, &Subject::all(Kind::Queues, &partition), read).await
 }
 
-/// One queue, and those below it where that is wanted.
+/// Answers with one queue, optionally with its subtree.
 async fn queue<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -199,7 +199,7 @@ async fn queue<S: Reads>(
     let below = if with_subtree { "subtree" } else { "" };
     let subject = Subject::which(Kind::Queues, &partition, &[below, &queue]);
     let read = move || async move {
-        // Of two faults the partition comes first.
+        // If the path is malformed too, the partition is reported first.
         source.steps(&of).await?;
         let path = queue_path(&queue)?;
         let (tree, steps) = source.queues(&of, Some(&path)).await?;
@@ -214,7 +214,7 @@ async fn queue<S: Reads>(
     lists::document(edge, request, &subject, read).await
 }
 
-/// A node.
+/// Answers with a node.
 async fn node<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -232,7 +232,7 @@ async fn node<S: Reads>(
     lists::document(edge, request, &subject, read).await
 }
 
-/// The last decisions, newest first: those that the query lets through.
+/// Answers with recent decisions that match the query, newest first.
 async fn decisions<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -249,7 +249,7 @@ async fn decisions<S: Reads>(
     let subject = Subject::which(Kind::Decisions, &partition, &[&which]);
     let (source, of) = (edge.source.clone(), partition);
     let read = move |page| async move {
-        // Of two faults the partition comes first.
+        // If the query is malformed too, the partition is reported first.
         source.steps(&of).await?;
         let (kind, queue) = (kind.transpose()?, queue.transpose()?);
         let filter = DecisionFilter { kind, application, key, queue, node };
@@ -258,7 +258,7 @@ async fn decisions<S: Reads>(
     lists::list(edge, request, &subject, read).await
 }
 
-/// What a user uses.
+/// Answers with the usage of a user.
 async fn user<S: Reads>(
     edge: &RestEdge<S>,
     partition: String,
@@ -269,7 +269,7 @@ async fn user<S: Reads>(
     let subject = Subject::which(Kind::User, &partition, &[&user]);
     let source = edge.source.clone();
     let read = move || async move {
-        // Of two faults the partition comes first.
+        // If the name is malformed too, the partition is reported first.
         let found = source.user(&partition, &asked).await?;
         name?;
         found.ok_or(Failure::UserNotFound)
@@ -277,7 +277,7 @@ async fn user<S: Reads>(
     lists::plain(edge, &subject, read).await
 }
 
-/// What a group uses.
+/// Answers with the usage of a group.
 async fn group<S: Reads>(
     edge: &RestEdge<S>,
     partition: String,
@@ -288,7 +288,7 @@ async fn group<S: Reads>(
     let subject = Subject::which(Kind::Group, &partition, &[&group]);
     let source = edge.source.clone();
     let read = move || async move {
-        // Of two faults the partition comes first.
+        // If the name is malformed too, the partition is reported first.
         let found = source.group(&partition, &asked).await?;
         name?;
         found.ok_or(Failure::GroupNotFound)
@@ -296,7 +296,7 @@ async fn group<S: Reads>(
     lists::plain(edge, &subject, read).await
 }
 
-/// Waits for nobody: a probe is answered although the scheduler is not.
+/// Answers a liveness probe without waiting for the scheduler.
 pub(super) fn health(healthy: &Healthy, stopping: &CancellationToken) -> EndpointReply {
     let why = match healthy.now() {
         _ if stopping.is_cancelled() => "stopping\n",
@@ -307,8 +307,8 @@ pub(super) fn health(healthy: &Healthy, stopping: &CancellationToken) -> Endpoin
     EndpointReply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, why)
 }
 
-/// As [`health`], and whether there is something to be asked: a replica that stands by is ready to take
-/// over.
+/// Answers a readiness probe: as [`health`], and whether this process has work. A standby replica
+/// is ready to take over.
 pub(super) fn ready(healthy: &Healthy, stopping: &CancellationToken) -> EndpointReply {
     let is_healthy = healthy.now() == Health::Serving && !stopping.is_cancelled();
     match healthy.readiness() {
@@ -326,7 +326,7 @@ async fn metrics<S: Reads>(source: S) -> Result<Made, Failure> {
     Ok(Draft::of(metrics_page(source.metrics()).await?).into())
 }
 
-/// The numbers of a registry as Prometheus reads them.
+/// Formats the metrics of a registry for Prometheus.
 pub(super) async fn metrics_page(registry: Registry) -> Result<Vec<u8>, Failure> {
     let page = spawn_blocking(move || TextEncoder::new().encode_to_string(&registry.gather()))
         .await
@@ -335,7 +335,7 @@ pub(super) async fn metrics_page(registry: Registry) -> Result<Vec<u8>, Failure>
     Ok(page.into_bytes())
 }
 
-/// The resource managers of which a caller may read.
+/// The resource managers that a caller may read.
 struct Readable(BTreeSet<String>);
 
 impl Readable {
@@ -348,13 +348,13 @@ impl Readable {
         self.0.contains(rm)
     }
 
-    /// What is the same for callers who may read the same.
+    /// Returns a text that is equal for callers with equal rights.
     fn text(&self) -> String {
         format!("{:?}", self.0)
     }
 }
 
-/// The entries of partitions that the caller may read, with the resource managers of these alone.
+/// Returns the entries of partitions that the caller may read, with only their resource managers.
 async fn clusters<S: Reads>(source: &S, readable: &Readable) -> Vec<ClusterSnapshot> {
     let names = source.partition_names();
     let clusters = source.clusters().await.into_iter().zip(names);
@@ -369,8 +369,8 @@ async fn clusters<S: Reads>(source: &S, readable: &Readable) -> Vec<ClusterSnaps
     clusters
 }
 
-/// The configuration in force, in YAML for all who do not ask for JSON and nothing else: of the
-/// resource manager that is named, or of the first that the caller may read.
+/// Answers with the configuration in force: of the named resource manager, or of the first that the
+/// caller may read. In JSON for clients that accept only JSON, otherwise in YAML.
 async fn configuration<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -413,15 +413,15 @@ async fn configuration<S: Reads>(
     Ok(EndpointReply::shared(class, document))
 }
 
-/// What is the same for configurations that are shown as the same.
+/// Returns a text that is equal for configurations with equal documents.
 fn version(present: &ConfigurationSnapshot) -> String {
     let ConfigurationSnapshot { policy_group, extra_config, checksum, .. } = present;
     format!("{checksum} {policy_group:?} {extra_config:?}")
 }
 
-/// The body, when it has come as a whole.
+/// Reads the whole body, up to `max_bytes`.
 async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
-    // What a request says of its length.
+    // The length that the request declares.
     if usize::try_from(body.size_hint().lower()).map_or(true, |length| length > max_bytes) {
         return Err(Failure::BodyTooLarge(max_bytes));
     }
@@ -444,12 +444,12 @@ pub(super) async fn json<T: Serialize + Send + 'static>(
     Ok(EndpointReply::ok(Class::Json, document.bytes))
 }
 
-/// The queue that a parameter means, in lower case.
+/// Parses a parameter as a queue path, in lower case.
 pub(super) fn queue_path(parameter: &str) -> Result<String, Failure> {
     path_of(decoded_again(parameter)?)
 }
 
-/// The queue of this path, in lower case.
+/// Checks a queue path, and puts it in lower case.
 pub(super) fn path_of(path: String) -> Result<String, Failure> {
     if !is_queue_path(&path) {
         return Err(Failure::QueueName(path));
@@ -457,13 +457,13 @@ pub(super) fn path_of(path: String) -> Result<String, Failure> {
     Ok(path.to_lowercase())
 }
 
-/// The user or group that a parameter means.
+/// Parses a parameter as the name of a user or group.
 fn name(parameter: &str, can_be: fn(&str) -> bool, cannot: Failure) -> Result<String, Failure> {
     let name = decoded_again(parameter)?;
     if can_be(&name) { Ok(name) } else { Err(cannot) }
 }
 
-/// The first value of a parameter of the query, unless it is empty.
+/// Returns the first value of a query parameter, unless it is empty.
 pub(super) fn value(query: Option<&str>, name: &str) -> Option<String> {
     parameter(query, name).filter(|value| !value.is_empty())
 }
@@ -472,7 +472,7 @@ pub(super) fn is_present(query: Option<&str>, name: &str) -> bool {
     parameter(query, name).is_some()
 }
 
-/// What a parameter of a request says, which may be nothing; `None`: it is not there.
+/// Returns the first value of a query parameter, which may be empty. `None` if it is absent.
 pub(super) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     let mut parameters = form_urlencoded::parse(query.unwrap_or("").as_bytes());
     parameters.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())

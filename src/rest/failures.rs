@@ -1,5 +1,4 @@
-//! Why a handler has no document, and the status that says so. The texts are those that scripts
-//! compare.
+//! Failures of handlers, with their status. Scripts compare the texts.
 
 use axum::http::StatusCode;
 use monoceros_actors::{ConfigurationError, DecisionKind, ExplainError, ReadError, names};
@@ -10,7 +9,7 @@ use crate::dump::DumpError;
 use crate::identity::Denied;
 use crate::reads::Busy;
 
-/// Why a handler has no document.
+/// A handler has no document.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("Partition not found")]
@@ -42,7 +41,7 @@ pub(super) enum Failure {
     #[error("kind `{named}` is none of {}", DecisionKind::ALL.map(DecisionKind::name).join(", "))]
     DecisionKind { named: String },
     #[error("Health check is not available")]
-    NotLookedOver,
+    NotChecked,
     #[error("Event tracking is disabled")]
     EventsDisabled,
     #[error("0 is not a valid value for \"count\"")]
@@ -84,7 +83,7 @@ pub(super) enum Failure {
     })]
     StandsBy(Option<String>),
     #[error("the scheduler is elsewhere: {0}")]
-    Elsewhere(String),
+    RemoteScheduler(String),
     #[error("{0}")]
     Document(String),
 }
@@ -100,8 +99,8 @@ impl Failure {
             | Self::NotExplained(_)
             | Self::UserNotFound
             | Self::GroupNotFound
-            | Self::NotLookedOver
-            | Self::Elsewhere(_)
+            | Self::NotChecked
+            | Self::RemoteScheduler(_)
             | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
             Self::BadEscape(_)
             | Self::QueueName(_)

@@ -1,11 +1,12 @@
-//! Documents that are read of a partition: whole, in pages, or not at all where the client has them.
+//! Reads of a partition's documents: whole, by page, or not at all if the client has the current
+//! one.
 //!
-//! A page begins behind the last row of the page before and not at a number, so a row that comes or
-//! goes between two pages moves no other one: none is shown twice, and none is skipped.
+//! A page begins after the last row of the page before, not at a number. So a row that is added or
+//! removed between two pages does not shift others, and none is shown twice or skipped.
 //!
 //! # Invariants
-//! * What says which document is wanted ([`Subject`]) is what the endpoint obeys. Requests that
-//!   differ in nothing else share one reading, one document and one tag.
+//! * A [`Subject`] contains everything that the endpoint takes from the request. Requests with
+//!   equal subjects share one read, one document and one tag.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use super::replies::{Class, EndpointReply};
 use super::{Reads, RestEdge};
 use crate::reads::{Document, Draft, Kind, Made};
 
-/// What is read: a kind of thing of a partition, and which of them.
+/// The subject of a read: a kind of item in a partition, and a selection.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     kind: Kind,
@@ -31,23 +32,23 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Everything of this kind.
+    /// Selects all items of this kind.
     pub(super) fn all(kind: Kind, partition: &str) -> Self {
         Self { kind, partition: partition.to_owned(), which: String::new() }
     }
 
-    /// What these values of a request say. None of them can be taken for two.
+    /// Selects by these values of the request. Different values give different subjects.
     pub(super) fn which(kind: Kind, partition: &str, values: &[&str]) -> Self {
         Self { which: format!("{values:?}"), ..Self::all(kind, partition) }
     }
 
-    /// What says the same for all requests that want the same.
+    /// Returns a text that is equal for requests with equal subjects.
     fn text(&self) -> String {
         format!("{:?} {}", self.kind, self.which)
     }
 }
 
-/// Answers with something of a partition of which only the last moment counts.
+/// Answers with a document without steps, such as one of several partitions.
 pub(super) async fn plain<S: Reads, T, F>(
     edge: &RestEdge<S>,
     subject: &Subject,
@@ -62,7 +63,7 @@ where
     Ok(EndpointReply::shared(Class::Json, document))
 }
 
-/// Answers with something of a partition, which was read at some steps of it.
+/// Answers with a document of a partition, read at some of its steps.
 pub(super) async fn document<S: Reads, T, F>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -104,12 +105,12 @@ where
     let page = match page(request.uri.query()) {
         Ok(page) => page,
         Err(failure) => {
-            // Of two faults the partition comes first.
+            // If the page is malformed, an unknown partition is reported first.
             edge.source.steps(&partition).await?;
             return Err(failure);
         }
     };
-    // What else tells pages apart is part of the subject.
+    // Other differences between pages are part of the subject.
     let wanted = format!("{} {:?} {:?}", subject.text(), page.after, page.limit);
     if let Some(unchanged) = unchanged(edge, request, subject, &wanted).await? {
         return Ok(unchanged);
@@ -139,7 +140,7 @@ where
     edge.joined.read(subject.kind, &subject.partition, wanted, read).await
 }
 
-/// The document that is in hand, if it was read at one step and the partition has made none since.
+/// Returns the cached document if it was read at one step, and the partition has made none since.
 async fn same<S: Reads>(
     source: &S,
     partition: &str,
@@ -154,7 +155,7 @@ async fn json<T: Serialize + Send + 'static>(value: T) -> Result<Draft, Failure>
     Draft::json(value).await.map_err(Failure::Document)
 }
 
-/// What is said where the client has the document already.
+/// Answers `304` if the client has the current document.
 async fn unchanged<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -177,7 +178,7 @@ fn page(query: Option<&str>) -> Result<Page, Failure> {
     Ok(Page { after: value(query, "after"), limit: limit.transpose()?, ..Page::default() })
 }
 
-/// The page of the same request behind this place.
+/// Returns the same request for the page that follows `next`.
 fn behind(uri: &Uri, next: &str) -> String {
     let query = uri.query().unwrap_or("");
     let others = form_urlencoded::parse(query.as_bytes()).filter(|(key, _)| key != "after");
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_asked_for_by_its_beginning_and_its_length() {
+    fn page_parameters_are_beginning_and_length() {
         let page_of = |query| page(Some(query)).map_err(|failure| failure.to_string());
         assert_eq!(page(None).unwrap(), Page::default());
         let after = |after: &str, limit| {

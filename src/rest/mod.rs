@@ -1,22 +1,19 @@
-//! The REST edge: what dashboards, scripts and the web UI read.
+//! The REST edge, for dashboards, scripts and the web UI.
 //!
 //! # How a request goes
-//! `routes` finds the endpoint by the raw path, or where the client should have asked;
-//! `endpoints` checks the values, reads from the scheduler and says what the answer is;
-//! `replies` turns that into a response, with the headers of its class and, where asked for and
-//! worth it, one layer of gzip. Axum carries the requests; its own router is not used, because
-//! existing clients rely on redirects, methods and decoding that it does not do.
+//! `routes` finds the endpoint of the raw path, or a redirect. `endpoints` checks the values, reads
+//! from the scheduler and makes the answer. `replies` turns the answer into a response, with the
+//! headers of its class and, if the client accepts it and the document is long, one layer of gzip.
+//! Axum carries the requests, but its router is not used, because existing clients rely on
+//! redirects, methods and decoding that it does not support.
 //!
 //! # Invariants
 //! * Nothing here changes the scheduler: every endpoint reads.
 //! * Documents are made and compressed on threads for blocking work, so that a large one delays
 //!   neither other requests nor the scheduler.
-//! * Whatever grows with the cluster is read through the door that all edges share
+//! * Everything that grows with the cluster is read within the memory bound that all edges share
 //!   ([`crate::reads`]).
-//! * An error of a handler is an error object; only what no handler saw is plain text.
-
-use std::collections::BTreeSet;
-use std::future::Future;
+//! * An error of a handler is an error object. Only errors before a handler are plain text.
 
 use axum::Router;
 use axum::body::Body;
@@ -24,17 +21,7 @@ use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::Response;
-use monoceros_actors::config::ConfigErrors;
 use monoceros_actors::partition_name::{plain_name, rm_id};
-use monoceros_actors::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, DecisionSnapshot, ExplanationSnapshot, GroupSnapshot,
-    NodeSnapshot, NodeUtilizationSnapshot, PartitionSnapshot, QueueSnapshot, ShownRule,
-    UserSnapshot,
-};
-use monoceros_actors::{
-    ApplicationList, ConfigurationError, ConfigurationSnapshot, DecisionFilter, EventReader,
-    ExplainError, Listed, Page, ReadError, SchedulerHandle, Steps, TooBusy,
-};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug as log;
@@ -54,284 +41,30 @@ mod replies;
 mod routes;
 mod server;
 mod sessions;
+mod source;
 #[cfg(test)]
 mod tests;
 mod validation;
 
 pub use probes::serve_probes;
 pub use server::serve;
+pub use source::Reads;
 
 use events::Pump;
 use failures::Failure;
 use routes::{Endpoint, Route};
 
-use crate::dump::{self, DumpError, Wanted};
 use crate::identity::layer::Peer;
 use crate::identity::{Identity, Right};
 use crate::logbook::Logbook;
 use crate::reads::{Door, Joined, qualified};
 use crate::watchdog::{Health, Healthy, Readiness};
 
-/// What this edge reads. Each answer is of one moment, but lists and long trees of queues: of these
-/// each row is. A partition is named plainly, which means the first of that name, or with its RM as
-/// `[rm]name`.
-pub trait Reads: Clone + Send + Sync + 'static {
-    /// The names of all partitions with their RMs, in the order of [`Self::partitions`].
-    fn partition_names(&self) -> Vec<String>;
-    /// One entry per partition, in the order of [`Self::partitions`].
-    fn clusters(&self) -> impl Future<Output = Vec<ClusterSnapshot>> + Send;
-    /// All partitions: `default` first, then by name, then by RM.
-    fn partitions(&self) -> impl Future<Output = Vec<PartitionSnapshot>> + Send;
-    /// What is in force for a resource manager.
-    fn configuration(
-        &self,
-        rm_id: &str,
-    ) -> impl Future<Output = Result<ConfigurationSnapshot, ConfigurationError>> + Send;
-    /// What is wrong with a configuration text, or its checksum.
-    fn check_configuration(
-        &self,
-        text: String,
-    ) -> impl Future<Output = Result<Result<String, ConfigErrors>, TooBusy>> + Send;
-    /// The rules of placement, in the order they are asked.
-    fn placement_rules(
-        &self,
-        partition: &str,
-    ) -> impl Future<Output = Result<Vec<ShownRule>, ReadError>> + Send;
-    /// The number of the last step of a partition, after everything that it has got so far.
-    fn steps(&self, partition: &str) -> impl Future<Output = Result<Steps, ReadError>> + Send;
-    /// The tree of queues: all of them, or one with those above it and those below it.
-    fn queues(
-        &self,
-        partition: &str,
-        around: Option<&str>,
-    ) -> impl Future<Output = Result<(Option<QueueSnapshot>, Steps), ReadError>> + Send;
-    /// Nodes, by id.
-    fn nodes(
-        &self,
-        partition: &str,
-        page: Page,
-    ) -> impl Future<Output = Result<Listed<NodeSnapshot>, ReadError>> + Send;
-    /// The node of this id.
-    fn node(
-        &self,
-        partition: &str,
-        id: &str,
-    ) -> impl Future<Output = Result<Option<NodeSnapshot>, ReadError>> + Send;
-    /// The live application of this id.
-    fn application(
-        &self,
-        partition: &str,
-        id: &str,
-    ) -> impl Future<Output = Result<Option<ApplicationSnapshot>, ReadError>> + Send;
-    /// Applications of a partition: live ones by id, or those that are over, oldest first.
-    fn applications(
-        &self,
-        partition: &str,
-        list: ApplicationList,
-        page: Page,
-    ) -> impl Future<Output = Result<Listed<ApplicationSnapshot>, ReadError>> + Send;
-    /// Why the asks of an application wait: some classes of them, behind the first so many.
-    fn explain(
-        &self,
-        partition: &str,
-        application: &str,
-        offset: usize,
-    ) -> impl Future<Output = Result<Vec<ExplanationSnapshot>, ExplainError>> + Send;
-    /// Why one ask of an application waits.
-    fn explain_ask(
-        &self,
-        partition: &str,
-        application: &str,
-        key: &str,
-    ) -> impl Future<Output = Result<Vec<ExplanationSnapshot>, ExplainError>> + Send;
-    /// The last decisions, newest first.
-    fn decisions(
-        &self,
-        partition: &str,
-        filter: DecisionFilter,
-        page: Page,
-    ) -> impl Future<Output = Result<Listed<DecisionSnapshot>, ReadError>> + Send;
-    /// Users who are tracked, by name.
-    fn users(
-        &self,
-        partition: &str,
-        page: Page,
-    ) -> impl Future<Output = Result<Listed<UserSnapshot>, ReadError>> + Send;
-    /// One of them.
-    fn user(
-        &self,
-        partition: &str,
-        name: &str,
-    ) -> impl Future<Output = Result<Option<UserSnapshot>, ReadError>> + Send;
-    /// Groups that are tracked, by name.
-    fn groups(
-        &self,
-        partition: &str,
-        page: Page,
-    ) -> impl Future<Output = Result<Listed<GroupSnapshot>, ReadError>> + Send;
-    /// One of them.
-    fn group(
-        &self,
-        partition: &str,
-        name: &str,
-    ) -> impl Future<Output = Result<Option<GroupSnapshot>, ReadError>> + Send;
-    /// The nodes of each partition by how much of them is allocated, in the order of
-    /// [`Self::partitions`].
-    fn node_utilizations(&self) -> impl Future<Output = Vec<NodeUtilizationSnapshot>> + Send;
-    /// What happened, and what happens.
-    fn events(&self) -> EventReader;
-    /// Everything, and what the service wrote down, as one JSON document.
-    fn state_dump(
-        &self,
-        logbook: &Logbook,
-    ) -> impl Future<Output = Result<Vec<u8>, DumpError>> + Send;
-    /// Brings those metrics up to date that are read off the state of the cluster.
-    fn refresh_metrics(&self) -> impl Future<Output = ()> + Send;
-    /// The registry that metrics are gathered from.
-    fn metrics(&self) -> prometheus::Registry;
-}
-
-impl Reads for SchedulerHandle {
-    fn partition_names(&self) -> Vec<String> {
-        self.partition_names()
-    }
-
-    async fn clusters(&self) -> Vec<ClusterSnapshot> {
-        self.clusters()
-    }
-
-    async fn partitions(&self) -> Vec<PartitionSnapshot> {
-        self.partitions().await
-    }
-
-    async fn configuration(
-        &self,
-        rm_id: &str,
-    ) -> Result<ConfigurationSnapshot, ConfigurationError> {
-        self.configuration(rm_id).await
-    }
-
-    async fn check_configuration(
-        &self,
-        text: String,
-    ) -> Result<Result<String, ConfigErrors>, TooBusy> {
-        self.check_configuration(text).await
-    }
-
-    async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {
-        self.placement_rules(partition).await
-    }
-
-    async fn steps(&self, partition: &str) -> Result<Steps, ReadError> {
-        self.steps(partition).await
-    }
-
-    async fn queues(
-        &self,
-        partition: &str,
-        around: Option<&str>,
-    ) -> Result<(Option<QueueSnapshot>, Steps), ReadError> {
-        self.queue_tree(partition, around).await
-    }
-
-    async fn nodes(&self, partition: &str, page: Page) -> Result<Listed<NodeSnapshot>, ReadError> {
-        self.list_nodes(partition, &BTreeSet::new(), page).await
-    }
-
-    async fn node(&self, partition: &str, id: &str) -> Result<Option<NodeSnapshot>, ReadError> {
-        self.node(partition, id).await
-    }
-
-    async fn application(
-        &self,
-        partition: &str,
-        id: &str,
-    ) -> Result<Option<ApplicationSnapshot>, ReadError> {
-        self.application(partition, id).await
-    }
-
-    async fn applications(
-        &self,
-        partition: &str,
-        list: ApplicationList,
-        page: Page,
-    ) -> Result<Listed<ApplicationSnapshot>, ReadError> {
-        self.list_applications(partition, list, page).await
-    }
-
-    async fn explain(
-        &self,
-        partition: &str,
-        application: &str,
-        offset: usize,
-    ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
-        self.explain(partition, application, offset).await
-    }
-
-    async fn explain_ask(
-        &self,
-        partition: &str,
-        application: &str,
-        key: &str,
-    ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
-        self.explain_ask(partition, application, key).await
-    }
-
-    async fn decisions(
-        &self,
-        partition: &str,
-        filter: DecisionFilter,
-        page: Page,
-    ) -> Result<Listed<DecisionSnapshot>, ReadError> {
-        self.list_decisions(partition, filter, page).await
-    }
-
-    async fn users(&self, partition: &str, page: Page) -> Result<Listed<UserSnapshot>, ReadError> {
-        self.list_users(partition, page).await
-    }
-
-    async fn user(&self, partition: &str, name: &str) -> Result<Option<UserSnapshot>, ReadError> {
-        self.user(partition, name).await
-    }
-
-    async fn groups(
-        &self,
-        partition: &str,
-        page: Page,
-    ) -> Result<Listed<GroupSnapshot>, ReadError> {
-        self.list_groups(partition, page).await
-    }
-
-    async fn group(&self, partition: &str, name: &str) -> Result<Option<GroupSnapshot>, ReadError> {
-        self.group(partition, name).await
-    }
-
-    async fn node_utilizations(&self) -> Vec<NodeUtilizationSnapshot> {
-        self.node_utilizations().await
-    }
-
-    fn events(&self) -> EventReader {
-        self.events()
-    }
-
-    async fn state_dump(&self, logbook: &Logbook) -> Result<Vec<u8>, DumpError> {
-        dump::make(self, logbook, &Wanted::all()).await
-    }
-
-    async fn refresh_metrics(&self) {
-        self.refresh_metrics().await;
-    }
-
-    fn metrics(&self) -> prometheus::Registry {
-        self.metrics()
-    }
-}
-
-/// Room for documents where no settings say how much, in bytes.
+/// Default bound on the bytes of documents.
 const READS_BYTES: usize = 256 << 20;
 
-/// All endpoints over `source`, for a caller who has a server of their own, or needs none. A
-/// request may have a body of so many bytes.
+/// Makes a router of all endpoints over `source`, for a program that embeds it. A request body may
+/// have up to `max_body_bytes`.
 pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
     let healthy = Healthy::fixed(Health::Serving);
     let door = Door::new(READS_BYTES);
@@ -339,7 +72,7 @@ pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
     router_until(source, door, logbook, max_body_bytes, healthy, never, Guard::Open)
 }
 
-/// [`router`] that says on `/healthz` what is `healthy` and when `stopping` is cancelled, and lets in whom `guard` does.
+/// As [`router`], with the sources of `/healthz` and the access rules.
 fn router_until<S: Reads>(
     source: S,
     door: Door,
@@ -354,12 +87,12 @@ fn router_until<S: Reads>(
     Router::new().fallback(answer::<S>).with_state(edge)
 }
 
-/// Who may ask.
+/// Access to the endpoints.
 #[derive(Clone, Copy, Debug)]
 enum Guard {
-    /// Everybody; it is up to whoever embeds the router.
+    /// Everybody. The embedding program decides about access.
     Open,
-    /// Whom the rules of the settings allow, see [`crate::identity`].
+    /// Callers that the rules of the settings allow, see [`crate::identity`].
     Rules {
         /// Whether metrics need no identity.
         open_metrics: bool,
@@ -367,7 +100,7 @@ enum Guard {
 }
 
 impl Guard {
-    /// Who asks.
+    /// Returns the identity of the caller.
     fn caller(self, parts: &Parts) -> Identity {
         match self {
             Self::Open => Identity::anybody(),
@@ -375,7 +108,7 @@ impl Guard {
         }
     }
 
-    /// What is needed for an endpoint. Browsers ask with OPTIONS before they show who they are.
+    /// Returns the right that an endpoint needs. Browsers send OPTIONS before they authenticate.
     fn needs(self, parts: &Parts, endpoint: &Endpoint, right: Right) -> Right {
         let is_open = matches!(self, Self::Rules { open_metrics: true });
         match endpoint {
@@ -386,22 +119,22 @@ impl Guard {
     }
 }
 
-/// The partition that a caller means by a name: of those that are called so, the first that the
-/// caller may read. Who may not read it is not told whether there is one.
+/// Resolves the name of a partition to the first one of that name that the caller may read. A
+/// caller without access does not learn whether the partition exists.
 fn readable(wanted: &str, names: &[String], caller: &Identity) -> Result<String, Failure> {
     if wanted.starts_with('[') {
         caller.check_read(rm_id(wanted))?;
         return Ok(wanted.to_owned());
     }
     if caller.check_read_all().is_ok() {
-        // What one caller is shown, another may share: so it is settled here what the name means.
+        // Answers are shared between callers, so the name is resolved before.
         return Ok(qualified(wanted, names).to_owned());
     }
     let mut names = names.iter().filter(|name| plain_name(name) == wanted);
     names.find(|name| caller.may_read(rm_id(name))).cloned().ok_or(Failure::PartitionNotFound)
 }
 
-/// What every request needs.
+/// State of the edge for every request.
 #[derive(Clone)]
 struct RestEdge<S> {
     source: S,
@@ -414,7 +147,7 @@ struct RestEdge<S> {
     pump: Pump,
 }
 
-/// Has the endpoint mean a partition that the caller may read.
+/// Resolves the partition of the endpoint for the caller.
 fn narrow<S: Reads>(source: &S, endpoint: &mut Endpoint, caller: &Identity) -> Result<(), Failure> {
     if let Some(partition) = endpoint.partition_mut() {
         *partition = readable(partition, &source.partition_names(), caller)?;
@@ -422,7 +155,7 @@ fn narrow<S: Reads>(source: &S, endpoint: &mut Endpoint, caller: &Identity) -> R
     Ok(())
 }
 
-/// Refuses what only the replica that schedules can tell.
+/// Refuses endpoints that only the active replica can answer.
 fn led_here<S>(edge: &RestEdge<S>, endpoint: &Endpoint) -> Result<(), Failure> {
     match edge.healthy.readiness() {
         Readiness::StandsBy(leader) if !endpoint.is_about_this_process() => {
@@ -432,7 +165,7 @@ fn led_here<S>(edge: &RestEdge<S>, endpoint: &Endpoint) -> Result<(), Failure> {
     }
 }
 
-/// Whether it came by a connection beyond those that are served.
+/// Whether the request came on a connection beyond the limit.
 fn is_spare(parts: &Parts) -> bool {
     parts.extensions.get::<Peer>().is_some_and(|peer| peer.is_spare)
 }
@@ -448,19 +181,19 @@ async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> 
     response
 }
 
-/// Which endpoint is asked for, and by whom; or the answer where that is not needed for it.
+/// Returns the endpoint and the caller, or a response that needs neither.
 async fn admitted(guard: Guard, parts: &Parts) -> Result<(Endpoint, Identity), Response> {
     let route = routes::find(parts.uri.path());
     let caller = guard.caller(parts);
     match route {
         _ if is_spare(parts)
-            && !matches!(route, Route::Here(Endpoint::Health | Endpoint::Ready, _)) =>
+            && !matches!(route, Route::Found(Endpoint::Health | Endpoint::Ready, _)) =>
         {
             Err(replies::too_many())
         }
         Route::Unknown => Err(replies::unknown_path()),
-        Route::Elsewhere(path) => Err(replies::redirect(&parts.method, &path, parts.uri.query())),
-        Route::Here(endpoint, right) => {
+        Route::Redirect(path) => Err(replies::redirect(&parts.method, &path, parts.uri.query())),
+        Route::Found(endpoint, right) => {
             let answers = endpoint.answers();
             let needs = guard.needs(parts, &endpoint, right);
             if let Err(denied) = caller.check_at_the_door(needs) {
@@ -476,7 +209,7 @@ async fn admitted(guard: Guard, parts: &Parts) -> Result<(Endpoint, Identity), R
     }
 }
 
-/// What an endpoint answers.
+/// Answers a request for an endpoint.
 async fn found<S: Reads>(
     edge: &RestEdge<S>,
     mut endpoint: Endpoint,

@@ -1,8 +1,8 @@
-//! The page for people: the bundle in `web/dist`, which is a part of this program.
+//! The web UI: the bundle in `web/dist`, which is part of this program.
 //!
-//! A view of the page is a path below `/ui/`, and each of them is answered with the same document: what
-//! is shown is up to the page. What the document loads stands below `/assets/` under names that have a
-//! hash of the content in them, so a browser that has one need never ask again.
+//! Every path below `/ui/` is a view and is answered with the same document, which selects the
+//! view. The document's files are below `/assets/`, with a hash of the content in their names, so
+//! that browsers may cache them for ever.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -15,10 +15,10 @@ use crate::reads::Document;
 
 static BUNDLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/web/dist");
 
-/// The one asset whose name has no hash.
+/// The only asset without a hash in its name.
 const LICENCES: &str = "licenses.md";
 
-/// Documents are made once, and so compressed once.
+/// Documents are made once, so that each is compressed once.
 static INDEX: LazyLock<Arc<Document>> = LazyLock::new(|| {
     let index = BUNDLE.get_file("index.html").expect("the bundle has its document");
     Arc::new(Document::own(index.contents()))
@@ -33,12 +33,12 @@ static ASSETS: LazyLock<BTreeMap<&str, (AssetKind, Arc<Document>)>> = LazyLock::
     named.collect()
 });
 
-/// The document of every view.
+/// Answers with the document of every view.
 pub(super) fn index() -> EndpointReply {
     EndpointReply::shared(Class::Page, Arc::clone(&INDEX))
 }
 
-/// What the page loads.
+/// Answers with a file of the bundle.
 pub(super) fn asset(name: &str) -> Result<EndpointReply, Failure> {
     let (kind, document) = ASSETS.get(name).ok_or(Failure::AssetNotFound)?;
     Ok(EndpointReply::shared(Class::Asset(*kind), Arc::clone(document)))
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_bundle_is_served_and_the_document_names_those_that_it_loads() {
+    fn every_bundle_file_is_served_and_referenced() {
         let files = BUNDLE.get_dir("assets").unwrap().files();
         let names: Vec<&str> =
             files.map(|file| file.path().file_name().unwrap().to_str().unwrap()).collect();

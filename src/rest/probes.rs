@@ -1,4 +1,4 @@
-//! What a process answers whose scheduler is elsewhere: probes, and numbers of its own.
+//! The endpoints of a process whose scheduler is in another process: probes and metrics.
 
 use std::io;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use crate::identity::Access;
 use crate::settings::RestSettings;
 use crate::watchdog::Healthy;
 
-/// Whom an endpoint is about.
+/// State of the edge for every request.
 #[derive(Clone)]
 struct Probed {
     numbers: Registry,
-    /// Where everything else is to be asked.
+    /// The address of the scheduler, which answers everything else.
     scheduler: String,
     healthy: Healthy,
     stopping: CancellationToken,
     guard: Guard,
 }
 
-/// As [`serve`](super::serve) for a process whose scheduler is elsewhere, at the address `scheduler`.
+/// As [`serve`](super::serve), for a process whose scheduler is at the address `scheduler`.
 pub async fn serve_probes(
     connections: Connections,
     numbers: Registry,
@@ -62,7 +62,7 @@ async fn answer(State(probed): State<Probed>, request: Request) -> Response {
                 Endpoint::Metrics => metrics_page(probed.numbers)
                     .await
                     .map(|page| EndpointReply::ok(Class::Metrics, page)),
-                _ => Err(Failure::Elsewhere(probed.scheduler)),
+                _ => Err(Failure::RemoteScheduler(probed.scheduler)),
             };
             replies::respond(reply, answers, &parts.headers).await
         }

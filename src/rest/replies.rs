@@ -1,7 +1,7 @@
-//! Responses: headers by class of document, error objects, redirects, compression.
+//! Responses: headers by class of document, error objects, redirects and compression.
 //!
-//! The headers and the shape of an error are what existing dashboards and scripts were written
-//! against, down to the spelling of `UTF-8`; docs/rest.md lists them.
+//! Existing dashboards and scripts depend on the headers and on the form of errors, down to the
+//! spelling of `UTF-8`. docs/rest.md lists them.
 
 use std::sync::Arc;
 
@@ -25,17 +25,17 @@ use super::routes::Answers;
 use crate::identity::Denied;
 use crate::reads::{Document, Sliced, gzip};
 
-/// The step of the partition at which a document was begun.
+/// The partition's step at which a document was begun.
 const FIRST_STEP: HeaderName = HeaderName::from_static("x-step-first");
-/// The step of the partition at which its last row was read.
+/// The partition's step at which the last row was read.
 const LAST_STEP: HeaderName = HeaderName::from_static("x-step-last");
-/// What pages from elsewhere may read beside the document.
+/// Headers that web pages of other origins may read.
 const EXPOSED: &str = "ETag,Link,X-Step-First,X-Step-Last";
 
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Any page may read what is public here, and say what it likes to get.
+/// Returns the headers that let web pages of any origin read public documents.
 fn cors(answers: Answers) -> [(HeaderName, &'static str); 3] {
     [
         (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
@@ -44,12 +44,12 @@ fn cors(answers: Answers) -> [(HeaderName, &'static str); 3] {
     ]
 }
 
-/// The page loads nothing from elsewhere, reads from where it came, runs no script that is not a file of
-/// its own, and is shown in no frame.
+/// Content policy of the web UI: it loads files only from its own server, runs no inline scripts,
+/// and is shown in no frame.
 const PAGE_POLICY: &str = "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; \
                            style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Which headers go with a document.
+/// The class of a document, which decides its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Json,
@@ -61,13 +61,13 @@ pub(super) enum Class {
     Html,
 }
 
-/// What the page loads.
+/// The type of a bundle's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AssetKind {
     Script,
     Style,
     Picture,
-    /// The licences of what the page is made of.
+    /// Licences of the libraries in the bundle.
     Licences,
 }
 
@@ -81,7 +81,7 @@ impl AssetKind {
         }
     }
 
-    /// What has a hash in its name never changes under it.
+    /// Returns the caching header: a name with a hash always has the same content.
     fn caching(self) -> &'static str {
         match self {
             Self::Script | Self::Style | Self::Picture => "public, max-age=31536000, immutable",
@@ -90,15 +90,15 @@ impl AssetKind {
     }
 }
 
-/// What an endpoint answers.
+/// The answer of an endpoint.
 #[derive(Debug)]
 pub(super) struct EndpointReply {
     status: StatusCode,
     class: Class,
     document: Arc<Document>,
-    /// The tag, and when it was read.
+    /// The tag, and the steps of the read.
     read: Option<(Tag, Steps)>,
-    /// Where the next page is.
+    /// The link to the next page.
     next: Option<String>,
 }
 
@@ -112,18 +112,19 @@ impl EndpointReply {
         Self { status, class, document, read: None, next: None }
     }
 
-    /// A document that others may get, too.
+    /// Answers with a document that other requests may share.
     pub(super) fn shared(class: Class, document: Arc<Document>) -> Self {
         Self { status: StatusCode::OK, class, document, read: None, next: None }
     }
 
-    /// A document of a partition, by what it was wanted, and where the next page is.
+    /// Answers with a document of a partition, read for the request `wanted`, and a link to the
+    /// next page.
     pub(super) fn read(document: Arc<Document>, wanted: &str, next: Option<String>) -> Self {
         let read = document.steps.map(|steps| (Tag::of(&steps, wanted), steps));
         Self { read, next, ..Self::shared(Class::Json, document) }
     }
 
-    /// The client has the document of this tag already.
+    /// Answers that the client has the current document, which has this tag.
     pub(super) fn not_modified(tag: Tag, steps: Steps) -> Self {
         let reply = Self::new(StatusCode::NOT_MODIFIED, Class::Json, Bytes::new());
         Self { read: Some((tag, steps)), ..reply }
@@ -138,7 +139,7 @@ struct ErrorObject<'t> {
     description: &'t str,
 }
 
-/// An error as clients read it.
+/// Formats an error object.
 pub(super) fn error_object(status: StatusCode, message: &str) -> Vec<u8> {
     let object = ErrorObject { status_code: status.as_u16(), message, description: message };
     serde_json::to_vec(&object).expect("a number and two texts are JSON")
@@ -151,7 +152,7 @@ impl From<Failure> for EndpointReply {
     }
 }
 
-/// The response of an endpoint to a request that came with these headers.
+/// Makes the response of an endpoint to a request with these headers.
 pub(super) async fn respond(
     reply: Result<EndpointReply, Failure>,
     answers: Answers,
@@ -207,8 +208,8 @@ pub(super) async fn respond(
     response
 }
 
-/// The response whose lines come one after another, as long as the client stays. They are never
-/// compressed: each has to be there when it is sent.
+/// Makes a response that sends lines as they occur. It is never compressed, because each line must
+/// arrive when it is sent.
 pub(super) fn streamed(
     lines: impl Stream<Item = Bytes> + Send + 'static,
     answers: Answers,
@@ -218,7 +219,7 @@ pub(super) fn streamed(
     (cors(answers), kind, body).into_response()
 }
 
-/// The headers that say when a document was read, and where it goes on.
+/// Adds the headers with the steps of a read and the next page.
 fn note_reading(read: Option<(Tag, Steps)>, next: Option<String>, headers: &mut HeaderMap) {
     let Some((tag, steps)) = read else { return };
     if let Ok(tag) = HeaderValue::from_str(tag.text()) {
@@ -233,7 +234,7 @@ fn note_reading(read: Option<(Tag, Steps)>, next: Option<String>, headers: &mut 
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
 }
 
-/// The response to a caller who may not do this.
+/// Makes the response to a caller without the right.
 pub(super) async fn denied(denied: Denied, answers: Answers, request: &HeaderMap) -> Response {
     let is_unknown = denied == Denied::Unknown;
     let mut response = respond(Err(denied.into()), answers, request).await;
@@ -243,7 +244,7 @@ pub(super) async fn denied(denied: Denied, answers: Answers, request: &HeaderMap
     response
 }
 
-/// The response to an OPTIONS, with which browsers ask beforehand.
+/// Makes the response to OPTIONS, which browsers send before other requests.
 pub(super) fn options(answers: Answers) -> Response {
     ([(ALLOW, answers.all())], cors(answers)).into_response()
 }
@@ -253,7 +254,7 @@ pub(super) fn method_not_allowed(answers: Answers) -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, headers, "Method Not Allowed").into_response()
 }
 
-/// To a connection beyond those that are served.
+/// Makes the response on a connection beyond the limit.
 pub(super) fn too_many() -> Response {
     let text = "too many connections are open (`rest.max_connections`): come back";
     let headers = [(CONTENT_TYPE, TEXT), (CONNECTION, "close"), (RETRY_AFTER, "1")];
@@ -264,7 +265,7 @@ pub(super) fn unknown_path() -> Response {
     (StatusCode::NOT_FOUND, [(CONTENT_TYPE, TEXT)], "404 page not found").into_response()
 }
 
-/// Sends a client to `path`, with the query that it had.
+/// Redirects a client to `path`, with its query.
 pub(super) fn redirect(method: &Method, path: &str, query: Option<&str>) -> Response {
     let target = query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
     let Ok(location) = HeaderValue::from_bytes(target.as_bytes()) else {
@@ -280,7 +281,7 @@ pub(super) fn redirect(method: &Method, path: &str, query: Option<&str>) -> Resp
     (status, headers, body).into_response()
 }
 
-/// Whether the client asks for gzip: any token of that name does, unless it says `q=0`.
+/// Whether the client accepts gzip: it names it without `q=0`.
 fn accepts_gzip(request: &HeaderMap) -> bool {
     let values = request.get_all(ACCEPT_ENCODING).into_iter();
     values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|token| {
@@ -298,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_asked_for_by_name_and_declined_by_q_0() {
+    fn gzip_is_accepted_by_name_except_q_0() {
         for (value, accepted) in [
             ("gzip", true),
             ("GZIP", true),
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_a_redirect_cannot_end_its_attribute() {
+    fn redirect_links_are_escaped() {
         assert_eq!(escaped("/a?\"><b>&"), "/a?&quot;&gt;&lt;b&gt;&amp;");
     }
 }

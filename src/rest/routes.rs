@@ -1,9 +1,8 @@
-//! Which endpoint a path means.
+//! Finds the endpoint of a path.
 //!
-//! A path that names an endpoint in all but letter case, doubled or trailing slashes, or dots, is
-//! answered with the way it should have been written; its parameters stay as they are. Existing
-//! clients spell paths in many ways and follow redirects, so nothing that was found before may be
-//! missing here.
+//! A path that differs from an endpoint's only in letter case, doubled or trailing slashes, or dots
+//! is redirected to the canonical spelling, with its parameters unchanged. Existing clients spell
+//! paths in many ways and follow redirects, so every path that used to work must still be found.
 
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
@@ -52,7 +51,7 @@ pub(super) enum Endpoint {
     StateDump,
 }
 
-/// Which method an endpoint answers besides OPTIONS; where that is GET, HEAD too.
+/// The method that an endpoint answers, besides OPTIONS. With GET it also answers HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
     Get,
@@ -64,7 +63,7 @@ impl Endpoint {
         if *self == Self::ValidateConf { Answers::Post } else { Answers::Get }
     }
 
-    /// The partition that is meant, if it is of one.
+    /// Returns the partition of the endpoint, if it has one.
     pub(super) fn partition_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::PlacementRules { partition }
@@ -109,7 +108,7 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it is about this process, and answered also where another replica schedules.
+    /// Whether the endpoint is about this process, so that a standby replica answers it too.
     pub(super) fn is_about_this_process(&self) -> bool {
         matches!(
             self,
@@ -127,7 +126,7 @@ impl Endpoint {
 }
 
 impl Answers {
-    /// Whether this is the method.
+    /// Whether the endpoint answers this method.
     pub(super) fn is(self, method: &Method) -> bool {
         match self {
             Self::Get => method == Method::GET || method == Method::HEAD,
@@ -135,7 +134,7 @@ impl Answers {
         }
     }
 
-    /// All methods that are answered.
+    /// Returns all methods that the endpoint answers.
     pub(super) fn all(self) -> &'static str {
         match self {
             Self::Get => "GET, HEAD, OPTIONS",
@@ -143,7 +142,7 @@ impl Answers {
         }
     }
 
-    /// Those that pages from elsewhere are told of. HEAD they may use anyway.
+    /// Returns the methods for web pages of other origins. HEAD is always allowed.
     pub(super) fn methods(self) -> &'static str {
         match self {
             Self::Get => "GET, OPTIONS",
@@ -152,24 +151,24 @@ impl Answers {
     }
 }
 
-/// What a path means.
+/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// An endpoint, and what its caller needs.
-    Here(Endpoint, Right),
-    /// The path to ask instead.
-    Elsewhere(String),
+    /// An endpoint, and the right that it needs.
+    Found(Endpoint, Right),
+    /// The canonical path.
+    Redirect(String),
     Unknown,
 }
 
-/// A path, where a segment in braces is a parameter, what its caller needs, and what the parameters
-/// in order make of it.
+/// A path whose parameters are in braces, the right that it needs, and the constructor of its
+/// endpoint.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
 const TABLE: [RouteRow; 37] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/ui/{view}", Right::Nothing, |p| {
-        // Which one it is, is up to the page.
+        // The page itself selects the view.
         p.take();
         Endpoint::View
     }),
@@ -248,32 +247,32 @@ const TABLE: [RouteRow; 37] = [
     ("/debug/fullstatedump", Right::ReadAll, |_| Endpoint::StateDump),
 ];
 
-/// Where clients of earlier days look, and where to send them.
+/// Old paths and their successors.
 const MOVED: [(&str, &str); 2] =
     [("/ws/v1/fullstatedump", "/debug/fullstatedump"), ("/ws/v1/stack", "/debug/stack")];
 
-/// Finds what `path`, as it came over the wire, means.
+/// Finds the endpoint of a raw path.
 pub(super) fn find(path: &str) -> Route {
     for (pattern, right, make) in TABLE {
         if let Some(parameters) = exact(pattern, path) {
-            return Route::Here(make(&mut Parameters(parameters.into_iter())), right);
+            return Route::Found(make(&mut Parameters(parameters.into_iter())), right);
         }
     }
     let segments = cleaned(path);
     for (pattern, ..) in TABLE {
         if let Some(canonical) = respelled(pattern, &segments) {
-            return Route::Elsewhere(canonical);
+            return Route::Redirect(canonical);
         }
     }
     for (earlier, path) in MOVED {
         if respelled(earlier, &segments).is_some() {
-            return Route::Elsewhere(path.to_owned());
+            return Route::Redirect(path.to_owned());
         }
     }
     Route::Unknown
 }
 
-/// The segments that stood where the pattern has braces.
+/// The segments in place of the braces, in order.
 struct Parameters(std::vec::IntoIter<String>);
 
 impl Parameters {
@@ -282,14 +281,14 @@ impl Parameters {
     }
 }
 
-/// The parameters, where `path` is spelled just like `pattern`.
+/// Returns the parameters if `path` matches `pattern` exactly.
 fn exact(pattern: &str, path: &str) -> Option<Vec<String>> {
     let mut parameters = Vec::new();
     let mut segments = path.split('/');
     for expected in pattern.split('/') {
         let segment = segments.next()?;
         if expected.starts_with('{') && !segment.is_empty() {
-            // A bad escape stays as it is: nothing has such a name, so it will not be found.
+            // A malformed escape stays as it is: no item has such a name, so it is not found.
             parameters.push(percent_decode_str(segment).decode_utf8_lossy().into_owned());
         } else if segment != expected {
             return None;
@@ -298,7 +297,7 @@ fn exact(pattern: &str, path: &str) -> Option<Vec<String>> {
     segments.next().is_none().then_some(parameters)
 }
 
-/// The segments of `path` once empty ones and dots are resolved.
+/// Splits `path` into segments, without empty ones and dots.
 fn cleaned(path: &str) -> Vec<&str> {
     let mut segments = Vec::new();
     for segment in path.split('/') {
@@ -313,7 +312,7 @@ fn cleaned(path: &str) -> Vec<&str> {
     segments
 }
 
-/// The path that `segments` should have been, where `pattern` fits but for letter case.
+/// Returns the canonical path if `segments` match `pattern` except for letter case.
 fn respelled(pattern: &str, segments: &[&str]) -> Option<String> {
     let expected: Vec<_> = pattern.split('/').filter(|segment| !segment.is_empty()).collect();
     if expected.len() != segments.len() {
@@ -336,9 +335,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_of_the_table_takes_the_parameters_of_its_path() {
+    fn every_route_takes_its_parameters() {
         for (pattern, ..) in TABLE {
-            assert!(matches!(find(pattern), Route::Here(..)), "{pattern}");
+            assert!(matches!(find(pattern), Route::Found(..)), "{pattern}");
         }
     }
 
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_a_partition_is_read_with_the_right_of_its_resource_manager() {
+    fn partition_paths_need_the_right_of_their_manager() {
         for (pattern, right, make) in TABLE {
             let n_parameters = pattern.matches('{').count();
             let parameters = vec!["p".to_owned(); n_parameters];
@@ -387,7 +386,7 @@ mod tests {
             let path = format!("/ws/v1/partition/%5Brm%5Ddefault/queue/{segment}");
             let (partition, queue) = ("[rm]default".to_owned(), queue.to_owned());
             let queue = Endpoint::Queue { partition, queue };
-            assert_eq!(find(&path), Route::Here(queue, Right::Read));
+            assert_eq!(find(&path), Route::Found(queue, Right::Read));
         }
     }
 
@@ -406,12 +405,12 @@ mod tests {
             ("/ws/v1/stack", "/debug/stack"),
             ("/debug/pprof/", "/debug/pprof"),
         ] {
-            assert_eq!(find(path), Route::Elsewhere(canonical.to_owned()), "{path}");
+            assert_eq!(find(path), Route::Redirect(canonical.to_owned()), "{path}");
         }
     }
 
     #[test]
-    fn what_is_not_in_the_table_is_unknown() {
+    fn other_paths_are_unknown() {
         for path in ["/ws/v1", "/ws/v1/partition//queues", "/ws/v1/clusters/x", "*"] {
             assert_eq!(find(path), Route::Unknown, "{path}");
         }

@@ -1,8 +1,9 @@
-//! HTTP/1.1 with keep-alive, a bound on how long a request may take to come, and an orderly end.
+//! HTTP/1.1 with keep-alive, time limits for requests, and an orderly end.
 //!
 //! # Why not the server of axum
-//! It has no bound on the head of a request, so a client that sends a byte a minute would hold a
-//! connection for ever. For its body see [`Pace`], for the answer the connections themselves.
+//! It has no time limit for the head of a request, so a client that sends a byte a minute would
+//! hold a connection for ever. The body is limited by [`Pace`], the answer by the connections
+//! themselves.
 
 use std::convert::Infallible;
 use std::io;
@@ -33,15 +34,15 @@ use crate::reads::Door;
 use crate::settings::RestSettings;
 use crate::watchdog::Healthy;
 
-/// How long a request head may take. Hyper applies it to the wait for the next request of a
-/// connection too, so an idle connection ends after as long.
+/// Time limit for a request head. Hyper also applies it to the wait for the next request, so an
+/// idle connection ends after the same time.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long requests that are being answered may go on once the server is to stop.
+/// Time for running requests to finish after the shutdown begins.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Answers on `connections` until they end, which is when `shutdown` is cancelled; then lets
-/// requests that are under way end for up to five seconds, and cuts what is left.
+/// Serves `connections` until `shutdown` is cancelled. Then waits up to five seconds for running
+/// requests, and cuts the rest.
 pub async fn serve<S: Reads>(
     connections: Connections,
     source: S,
@@ -58,7 +59,7 @@ pub async fn serve<S: Reads>(
     serve_router(connections, router, access, settings.body_timeout).await
 }
 
-/// The same for any router. The body of a request has to come without pauses of more than `patience`.
+/// As [`serve`], for any router. A request body may pause for at most `patience`.
 pub(super) async fn serve_router(
     mut connections: Connections,
     router: Router,
@@ -70,7 +71,7 @@ pub(super) async fn serve_router(
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let graceful = GracefulShutdown::new();
     let cut = CancellationToken::new();
-    // Connections end with this future, also when it is dropped half-way.
+    // Dropping this future cuts the connections, too.
     let _cut_on_drop = cut.clone().drop_guard();
     while let Some(connection) = connections.next().await {
         let peer = connection.peer().clone();
@@ -101,7 +102,7 @@ pub(super) async fn serve_router(
     Ok(())
 }
 
-/// The answer to a request, which is open until this was sent.
+/// The body of an answer, which keeps the call open until it is sent.
 struct CalledBody {
     body: axum::body::Body,
     _call: OpenCall,
@@ -127,14 +128,14 @@ impl Body for CalledBody {
     }
 }
 
-/// The body of a request that does not come too slowly.
+/// A request body with a time limit on pauses.
 struct PacedBody {
     body: Incoming,
     pace: Pace,
     looks: Pin<Box<Sleep>>,
 }
 
-/// A body has come too slowly.
+/// A request body arrived too slowly.
 #[derive(Debug, thiserror::Error)]
 #[error("it came too slowly")]
 struct TooSlow;

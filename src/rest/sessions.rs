@@ -1,4 +1,4 @@
-//! The sessions of resource managers, as operators see them over gRPC.
+//! The sessions of resource managers, as the gRPC service shows them.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use super::{Reads, RestEdge};
 use crate::grpc::kind::Dialect;
 use crate::grpc::session::SessionStatus;
 
-/// What is answered.
+/// The document.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
-    /// Names this run of the service to resource managers.
+    /// The id of this run of the service for resource managers.
     scheduler_id: String,
     sessions: Vec<ShownSession>,
 }
 
-/// A session. What is empty or zero is left out.
+/// A session. Empty and zero fields are omitted.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ShownSession {
     rm_id: String,
-    /// A text: readers of JSON in browsers round numbers as large as these.
+    /// A text, because JSON readers in browsers round such large numbers.
     session_id: String,
     state: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -49,7 +49,7 @@ struct ShownSession {
     remark: Option<&'static str>,
 }
 
-/// All sessions, of which there are no more than the settings allow.
+/// Answers with all sessions. Their number is bounded by the settings.
 pub(super) async fn list<S: Reads>(edge: &RestEdge<S>) -> Result<EndpointReply, Failure> {
     let (scheduler_id, sessions) = edge.logbook.sessions.now();
     let sessions = sessions.into_iter().map(shown).collect();

@@ -1,8 +1,8 @@
-//! Whether a queue configuration would be taken.
+//! Checks whether a queue configuration would be accepted.
 //!
 //! # Why a text that cannot be used is a success
-//! Those who ask refuse a change when the answer is *no*, and let it pass when there is no answer.
-//! So whatever comes, even what is no text at all, is answered with a verdict.
+//! Callers refuse a change if the answer is *no*, and accept it if there is no answer. So every
+//! body is answered with a verdict, even one that is not text.
 
 use monoceros_actors::config;
 use serde::Serialize;
@@ -14,19 +14,19 @@ use super::Reads;
 #[serde(rename_all = "camelCase")]
 pub(super) struct ValidationOutcome {
     allowed: bool,
-    /// All that is wrong with it, one fault in a line.
+    /// All errors, one per line.
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
-    /// The checksum of a text that is allowed.
+    /// The checksum of an accepted text.
     #[serde(skip_serializing_if = "Option::is_none")]
     checksum: Option<String>,
-    /// Whether the text carries this very checksum; the one that it carries decides nothing.
+    /// Whether the text contains this checksum. A contained checksum does not affect the verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     checksum_match: Option<bool>,
 }
 
-/// Checks it by what an update goes through, when there is a turn. Without one the answer is *no*:
-/// whoever sends many texts must not make others pass.
+/// Checks a text as an update does, if a check may run now. Otherwise the answer is *no*, so that
+/// many requests cannot make others pass unchecked.
 pub(super) async fn outcome<S: Reads>(source: &S, body: Vec<u8>) -> ValidationOutcome {
     let text = match String::from_utf8(body) {
         Ok(text) => text,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_checksum_in_the_text_is_compared_and_decides_nothing() {
+    async fn a_contained_checksum_does_not_affect_the_verdict() {
         let plain = check(GOOD.as_bytes()).await;
         assert_eq!(plain.checksum_match, Some(false));
         let checksum = plain.checksum.clone().unwrap();

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registration_overrides_what_it_names_and_hears_of_mistakes() {
+    fn a_registration_overrides_keys_and_reports_mistakes() {
         let settings =
             crate::settings::Settings::load(None, &crate::settings::Flags::default()).unwrap();
         let mut callback = settings.callback;

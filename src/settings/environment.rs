@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_with_one_underscore_too_few_are_found_and_spelled() {
+    fn variables_with_one_underscore_are_reported() {
         let names = [
             "MONOCEROS_GRPC_SEND_CHUNK_ITEMS",
             "MONOCEROS__LOG__FORMAT",

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_filter_of_all_programs_counts_unless_there_is_one_of_our_own() {
+    fn rust_log_applies_without_our_own_filter() {
         let own = |filter: &[(&str, &str)]| {
             let own = filter.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
             environment().source(Some(own.collect::<HashMap<_, _>>()))

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_a_number_of_seconds_or_has_units() {
+    fn durations_are_seconds_or_have_units() {
         for (text, ms) in [
             ("90", 90_000),
             ("0.2", 200),

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_work_is_said_before_the_start() {
+    fn unusable_trace_settings_are_refused_at_start() {
         let settings = |endpoint: Option<&str>, ca: Option<&str>, ratio, interval| TraceSettings {
             endpoint: endpoint.map(str::to_owned),
             ca: ca.map(PathBuf::from),

@@ -1,29 +1,29 @@
-//! Quantities of the three resources that a trace knows.
+//! Amounts of the three resources in a trace.
 //!
-//! The scheduler takes any resource name; a trace has processor time, memory and GPUs. A fixed
-//! array of three keeps the simulator's own books (free room per node, pending totals) free of
-//! maps, and makes every table of the report list the resources in the same order.
+//! The scheduler accepts any resource name; a trace has CPU time, memory and GPUs. A fixed array of
+//! three keeps the simulator's own counts (free amounts per node, pending totals) free of maps, and
+//! gives every table of the report the same order.
 
 use std::ops::Index;
 
 use monoceros_proto::si::v1 as si;
 
-/// A resource of a trace, in alphabetical order of the scheduler's name for it.
+/// A resource of a trace, in the order of the scheduler's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ResourceKind {
     /// Main memory, in bytes.
     Memory,
     /// GPUs, in thousandths of one GPU.
     Gpu,
-    /// Processor time, in thousandths of a core.
+    /// CPU time, in thousandths of a core.
     Vcore,
 }
 
 impl ResourceKind {
-    /// Every kind, in the order of the report.
+    /// All kinds, in the order of the variants.
     pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Gpu, Self::Vcore];
 
-    /// The name the scheduler counts it under.
+    /// Returns the scheduler's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -32,7 +32,7 @@ impl ResourceKind {
         }
     }
 
-    /// What people call it.
+    /// Returns the name for people.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Memory => "Memory",
@@ -47,17 +47,17 @@ impl ResourceKind {
 pub(crate) struct Amount([i64; 3]);
 
 impl Amount {
-    /// Memory in bytes, GPUs and cores in thousandths.
+    /// Makes an amount of memory in bytes, and GPUs and cores in thousandths.
     pub(crate) const fn new(memory: i64, gpu_milli: i64, vcore_milli: i64) -> Self {
         Self([memory, gpu_milli, vcore_milli])
     }
 
-    /// So much of each kind.
+    /// Makes an amount from a function of the kind.
     pub(crate) fn of_kinds(quantity: impl Fn(ResourceKind) -> i64) -> Self {
         Self(ResourceKind::ALL.map(quantity))
     }
 
-    /// Reads the three kinds out of pairs of name and quantity; other names are passed over.
+    /// Makes an amount from pairs of name and quantity. Other names are ignored.
     pub(crate) fn of_named<T: AsRef<str>>(named: impl IntoIterator<Item = (T, i64)>) -> Self {
         let mut amount = Self::default();
         for (name, quantity) in named {
@@ -70,7 +70,7 @@ impl Amount {
         amount
     }
 
-    /// Whether `ask` fits in what is here.
+    /// Whether `ask` fits into this amount.
     pub(crate) fn holds(&self, ask: &Self) -> bool {
         ResourceKind::ALL.iter().all(|&kind| ask[kind] <= self[kind])
     }
@@ -87,13 +87,14 @@ impl Amount {
         }
     }
 
-    /// The largest share that this takes of any resource of `capacity`; zero of nothing is zero.
+    /// Returns the largest share of `capacity` that this amount takes of any resource. A share of
+    /// zero capacity is zero.
     pub(crate) fn dominant_share(&self, capacity: &Self) -> f64 {
         let shares = ResourceKind::ALL.iter().map(|&kind| ratio(self[kind], capacity[kind]));
         shares.fold(0.0, f64::max)
     }
 
-    /// The wire form; a resource of which there is none is left out.
+    /// Converts to the wire form. Resources with zero are omitted.
     pub(crate) fn to_wire(self) -> si::Resource {
         let named = ResourceKind::ALL.iter().filter(|&&kind| self[kind] != 0);
         let resources = named
@@ -111,7 +112,7 @@ impl Index<ResourceKind> for Amount {
     }
 }
 
-/// `part / whole`, and zero where there is no whole.
+/// Returns `part / whole`, or zero if `whole` is zero.
 pub(crate) fn ratio(part: i64, whole: i64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_form_leaves_out_what_is_not_asked_and_reads_back() {
+    fn the_wire_form_omits_zeros_and_round_trips() {
         let wire = Amount::new(5, 0, 7).to_wire();
         assert_eq!(wire.resources.keys().collect::<Vec<_>>(), ["memory", "vcore"]);
         let named = wire.resources.iter().map(|(name, quantity)| (name, quantity.value));

@@ -1,8 +1,8 @@
 //! The charts of a report, as SVG.
 //!
-//! Every value holds from its sample to the next, so lines are drawn as steps. Colours are those of
-//! Okabe and Ito, which people who see fewer colours can tell apart. Sizes of text are estimated
-//! without a font at hand: margins are generous for that reason.
+//! A value is valid from its sample to the next, so lines are drawn as steps. The colours are those
+//! of Okabe and Ito, which colour-blind people can distinguish. Text widths are estimated without a
+//! font, so margins are generous.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -14,14 +14,15 @@ const WIDTH: u32 = 1000;
 const PLOT_HEIGHT: u32 = 330;
 const TITLE_HEIGHT: u32 = 34;
 const LEGEND_ROW_HEIGHT: u32 = 22;
-/// Space left of the plot, for its labels; titles and legends start there too.
+/// Width of the labels left of the plot. Titles and legends begin there too.
 const LEFT: i32 = 76;
-/// Labels of a legend are cut to so many characters, from the front: paths differ at their ends.
+/// Longest label of a legend in characters. Longer ones lose their beginning, because paths differ
+/// at their ends.
 const LEGEND_CHARACTERS: usize = 40;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(228, 228, 228);
-/// Okabe and Ito's palette without its black and its yellow, which is faint on white.
+/// Okabe and Ito's palette without black, and without yellow, which is faint on white.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -30,10 +31,10 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
 ];
-/// Leaves beyond the ones with the largest peaks are left to the JSON.
+/// Most leaves in a chart: those with the largest peaks. The JSON has all.
 const SHOWN_LEAVES: usize = COLOURS.len();
 
-/// Drawing failed; in memory this is a defect of the drawing itself.
+/// Drawing failed. Since the output is in memory, this is an error in the drawing code.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw `{chart}`: {reason}")]
 pub(crate) struct ChartError {
@@ -42,19 +43,19 @@ pub(crate) struct ChartError {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// Text in memory takes all that is written, so that only the drawing itself can fail.
+/// Result of drawing. Writing to memory cannot fail.
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// One picture.
+/// A chart.
 pub(crate) struct Chart {
-    /// The name of its file.
+    /// File name.
     pub(crate) file: &'static str,
-    /// What it shows, for people who do not see it.
+    /// Title, also the alternative text.
     pub(crate) title: &'static str,
     pub(crate) svg: String,
 }
 
-/// Draws every chart of a report.
+/// Draws all charts of a report.
 pub(crate) fn charts(report: &Report) -> Result<Vec<Chart>, ChartError> {
     let series = &report.series;
     [
@@ -110,7 +111,7 @@ fn queue_shares(series: &SeriesColumns) -> Vec<PlotLine> {
     let peak = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
     let mut leaves: Vec<_> =
         series.queues.iter().map(|(path, columns)| (path, &columns.dominant_share)).collect();
-    // Stable: leaves of one peak stay in the order of their paths.
+    // The sort is stable: leaves with equal peaks stay in the order of their paths.
     leaves.sort_by(|(_, a), (_, b)| peak(b).total_cmp(&peak(a)));
     leaves.truncate(SHOWN_LEAVES);
     leaves
@@ -119,7 +120,7 @@ fn queue_shares(series: &SeriesColumns) -> Vec<PlotLine> {
         .collect()
 }
 
-/// The leaves that were served worst at some time; who wants nothing lacks nothing.
+/// Draws the leaves with the lowest values. A leaf that wants nothing counts as fully served.
 fn fairness(series: &SeriesColumns) -> Vec<PlotLine> {
     let whole = |shares: &[Option<f64>]| -> Vec<f64> {
         shares.iter().map(|share| share.unwrap_or(1.0)).collect()
@@ -127,7 +128,7 @@ fn fairness(series: &SeriesColumns) -> Vec<PlotLine> {
     let least = |shares: &[f64]| shares.iter().copied().fold(1.0, f64::min);
     let mut leaves: Vec<_> =
         series.queues.iter().map(|(path, columns)| (path, whole(&columns.served))).collect();
-    // Stable: leaves of one least value stay in the order of their paths.
+    // The sort is stable: leaves with equal minima stay in the order of their paths.
     leaves.sort_by(|(_, a), (_, b)| least(a).total_cmp(&least(b)));
     leaves.truncate(SHOWN_LEAVES);
     let lines = leaves.into_iter();
@@ -144,7 +145,7 @@ fn fragmentation(series: &SeriesColumns) -> Vec<PlotLine> {
 
 struct PlotLine {
     label: String,
-    /// The values, one for each sample.
+    /// One value per sample.
     values: Vec<f64>,
 }
 
@@ -216,8 +217,8 @@ impl Plot {
         root.present()
     }
 
-    /// The top of the value axis: some room above the highest value, and all of 100 % where half
-    /// of it is used.
+    /// Returns the top of the value axis: slightly above the highest value, or 100 % if that
+    /// exceeds 50 %.
     fn top(&self) -> f64 {
         let values = self.lines.iter().flat_map(|line| line.values.iter().copied());
         let highest = values.fold(0.0, f64::max);
@@ -229,9 +230,9 @@ impl Plot {
     }
 }
 
-/// What each colour means, above the plot so that it hides nothing.
+/// The legend, above the plot so that it hides nothing.
 struct Legend {
-    /// Label and place of each line, in the order of the lines.
+    /// Label and position of each line, in the order of the lines.
     entries: Vec<(String, (i32, i32))>,
     rows: u32,
 }
@@ -243,7 +244,7 @@ impl Legend {
         for line in lines {
             let label = shortened(&line.label);
             let characters = u32::try_from(label.chars().count()).expect("it was shortened");
-            // Mark, gaps, and a wide guess at a character of 14 pixels.
+            // Mark, gaps, and a generous width for a character of 14 pixels.
             let width = (44 + 8 * characters).cast_signed();
             if x > LEFT && x + width > WIDTH.cast_signed() {
                 (x, row) = (LEFT, row + 1);
@@ -284,7 +285,7 @@ fn shortened(label: &str) -> String {
 /// Virtual time since the start of the trace, in a unit that gives few digits.
 struct TimeAxis {
     title: &'static str,
-    /// The start of the trace and the length of the unit, in seconds.
+    /// Start of the trace and length of the unit, in seconds.
     start: f64,
     unit: f64,
     length: f64,
@@ -306,7 +307,7 @@ impl TimeAxis {
     }
 }
 
-/// Each value from its time to that of the next one.
+/// Draws each value from its time to that of the next one.
 fn steps<'a>(
     axis: &'a TimeAxis,
     times: &'a [f64],
@@ -324,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_legend_takes_as_many_rows_as_its_labels_need_and_keeps_the_ends_of_long_ones() {
+    fn legends_wrap_and_keep_the_ends_of_labels() {
         let lines: Vec<_> = (0..6)
             .map(|at| line(&format!("{}leaf{at}", "root.".repeat(10)), [].into_iter()))
             .collect();
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_keeps_its_value_until_the_next_sample() {
+    fn lines_are_steps_between_samples() {
         let axis = TimeAxis { title: "", start: 100.0, unit: 10.0, length: 5.0 };
         let points: Vec<_> = steps(&axis, &[100.0, 120.0], &[3.0, 1.0]).collect();
         assert_eq!(points, [(0.0, 3.0), (0.0, 3.0), (2.0, 3.0), (2.0, 1.0)]);

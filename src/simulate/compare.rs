@@ -1,7 +1,7 @@
-//! Two replays of one trace, side by side: what two configurations make of it.
+//! Comparison of two replays of one trace with different queue configurations.
 //!
-//! Every figure of a report that is one number is a row: its value under each configuration, and the
-//! difference. What only one of them has, such as a queue of its own, has no difference.
+//! Every single number of a report is a row: its value under each configuration, and the
+//! difference. A figure that only one report has, such as one of its own queue, has no difference.
 
 use serde::Serialize;
 
@@ -9,10 +9,10 @@ use super::amount::ResourceKind;
 use super::page::{SummaryTable, amount_seconds, duration};
 use super::report::{Report, Waits, rounded};
 
-/// Raised when a reader of `compare.json` would have to change.
+/// Version of the format of `compare.json`, raised when its readers have to change.
 const FORMAT: u32 = 1;
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Count,
@@ -29,7 +29,7 @@ struct Figure {
     value: f64,
 }
 
-/// The text of `compare.json`, and what it is made of.
+/// The content of `compare.json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
     format: u32,
@@ -45,7 +45,7 @@ struct Row {
     shown: Unit,
     a: Option<f64>,
     b: Option<f64>,
-    /// b less a.
+    /// b minus a.
     difference: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ impl Comparison {
         }
         for figure in of_b {
             let value = Some(figure.value);
-            // Beside those of its section, which stay in the order in which they were.
+            // Inserts the row after those of its section.
             let after = rows.iter().rposition(|row| row.section == figure.section);
             let place = after.map_or(rows.len(), |at| at + 1);
             rows.insert(place, row(figure, None, value));
@@ -86,7 +86,7 @@ impl Comparison {
         json
     }
 
-    /// A table for each section.
+    /// Makes a table per section.
     pub(crate) fn tables(&self) -> Vec<SummaryTable> {
         let sections = self.figures.chunk_by(|a, b| a.section == b.section);
         let table = |rows: &[Row]| SummaryTable {
@@ -130,7 +130,7 @@ impl Unit {
     }
 }
 
-/// The figures of a report that are one number each, in order.
+/// Returns the single numbers of a report, in order.
 fn figures(report: &Report) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut section = |section: &'static str, rows: Vec<(String, Unit, f64)>| {

@@ -1,16 +1,16 @@
-//! Tests: what replays tell where pods want the same room, with priorities and with preemption.
+//! Tests of replays in which pods compete: priorities, preemption and comparisons.
 
 use std::sync::Arc;
 
 use super::files::comparison_files;
 use super::replay::Assumptions;
-use super::{Comparison, Replaying, Report, Reservations, read, validate};
+use super::{Comparison, ReplayOptions, Report, Reservations, read, validate};
 
 const MACHINES: &str = "sn,cpu_milli,memory_mib,gpu,model\nm1,4000,4096,0,\n";
 const COLUMNS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,\
                        creation_time,deletion_time,scheduled_time,priority,preempts\n";
 
-/// Half of the machine is guaranteed to `ls`; `be` may have what is left.
+/// Half of the machine is guaranteed to `ls`. `be` may use the rest.
 fn queues(of_partition: &str) -> String {
     format!(
         "partitions:\n  - name: default\n    {of_partition}\n    queues:\n      - name: root\n        \
@@ -19,23 +19,23 @@ fn queues(of_partition: &str) -> String {
     )
 }
 
-/// Two of `be` have all of the machine when one of `ls` comes, which preempts.
+/// Two pods of `be` have all of the machine when one of `ls` arrives, which preempts.
 const TAKES_BACK: &str = "old,2000,1,0,0,,BE,Running,0,1000,0,,\n\
                           new,2000,1,0,0,,BE,Running,1,1001,1,,\n\
                           owner,2000,1,0,0,,LS,Running,10,60,10,,yes\n";
 
 fn report(rows: &str, queues: String, assumptions: Assumptions) -> Report {
     let trace = Arc::new(read::parse(MACHINES, &format!("{COLUMNS}{rows}")).unwrap());
-    let replaying = Replaying { reservations: Reservations::AsByDefault, assumptions, seed: 0 };
-    replaying.report(&trace, queues).unwrap()
+    let options = ReplayOptions { reservations: Reservations::AsByDefault, assumptions, seed: 0 };
+    options.report(&trace, queues).unwrap()
 }
 
 fn json(report: &Report) -> serde_json::Value {
     serde_json::from_str(&report.to_json()).unwrap()
 }
 
-/// Name, first start, end and outcome of each pod.
-fn told(report: &Report) -> Vec<String> {
+/// Returns name, first start, end and outcome of each pod.
+fn outcomes(report: &Report) -> Vec<String> {
     let rows = json(report);
     let rows = rows["pods"].as_array().unwrap().iter();
     let row = |row: &serde_json::Value| {
@@ -46,7 +46,7 @@ fn told(report: &Report) -> Vec<String> {
 }
 
 #[test]
-fn of_those_that_wait_the_one_of_the_highest_priority_starts_first() {
+fn the_highest_priority_starts_first() {
     let rows = |high: &str| {
         format!(
             "first,4000,1,0,0,,LS,Running,0,10,0,,\n\
@@ -55,7 +55,7 @@ fn of_those_that_wait_the_one_of_the_highest_priority_starts_first() {
              high,4000,1,0,0,,LS,Running,3,13,3,{high},\n"
         )
     };
-    let starts = |rows: &str| told(&report(rows, queues(""), Assumptions::default()));
+    let starts = |rows: &str| outcomes(&report(rows, queues(""), Assumptions::default()));
     assert_eq!(
         starts(&rows("7")),
         [
@@ -72,7 +72,7 @@ fn of_those_that_wait_the_one_of_the_highest_priority_starts_first() {
 fn an_eviction_costs_what_its_victim_had_done() {
     let report = report(TAKES_BACK, queues(""), Assumptions::default());
     assert_eq!(
-        told(&report),
+        outcomes(&report),
         ["old 0.0 1000.0 completed", "new 1.0 1090.0 completed", "owner 40.0 90.0 completed"],
     );
     let json = json(&report);
@@ -86,7 +86,7 @@ fn an_eviction_costs_what_its_victim_had_done() {
     // From 1 to 40 it had 2000 thousandths of a core and 1 MiB.
     assert_eq!(evictions["wasted"]["vcore"], 39.0 * 2000.0);
     assert_eq!(evictions["wasted"]["memory"], 39.0 * f64::from(1 << 20));
-    // Both of `be` ran for 1000 s at last, `owner` for 50 s.
+    // Both pods of `be` ran for 1000 s in the end, `owner` for 50 s.
     let share = evictions["wasted_share"]["vcore"].as_f64().unwrap();
     assert!((share - 39.0 / 2089.0).abs() < 1e-6, "{share}");
     assert_eq!(json["totals"]["preemptions"], 1);
@@ -94,10 +94,11 @@ fn an_eviction_costs_what_its_victim_had_done() {
 }
 
 #[test]
-fn how_well_queues_were_served_is_told_in_means_over_time() {
+fn fairness_is_reported_as_means_over_time() {
     let json = json(&report(TAKES_BACK, queues(""), Assumptions::default()));
     let fairness = &json["fairness"];
-    // For 30 s `ls` has nothing of what it is owed; then all have it, though one of `be` waits.
+    // For 30 s `ls` has nothing of its entitlement. Then all have theirs, although a pod of `be` is
+    // pending.
     assert_eq!(fairness["jain"], (0.5 * 30.0 + 50.0) / 80.0);
     assert_eq!(fairness["least_jain"], 0.5);
     assert_eq!(fairness["waited"], 80.0);
@@ -112,50 +113,50 @@ fn how_well_queues_were_served_is_told_in_means_over_time() {
 }
 
 #[test]
-fn victims_may_take_their_time_and_keep_what_they_did() {
+fn victims_may_exit_late_and_keep_progress() {
     let with = |confirm_after, keep_progress| {
         let assumptions = Assumptions { confirm_after, keep_progress, all_preempt: false };
         let report = report(TAKES_BACK, queues(""), assumptions);
         let wasted = json(&report)["evictions"]["wasted"]["vcore"].as_f64().unwrap();
-        (told(&report)[1..].to_vec(), wasted)
+        (outcomes(&report)[1..].to_vec(), wasted)
     };
-    let (told, wasted) = with(5000, false);
-    assert_eq!(told, ["new 1.0 1095.0 completed", "owner 45.0 95.0 completed"]);
+    let (outcomes, wasted) = with(5000, false);
+    assert_eq!(outcomes, ["new 1.0 1095.0 completed", "owner 45.0 95.0 completed"]);
     assert!((wasted - 44.0 * 2000.0).abs() < 1e-9);
-    let (told, wasted) = with(0, true);
-    assert_eq!(told, ["new 1.0 1051.0 completed", "owner 40.0 90.0 completed"]);
+    let (outcomes, wasted) = with(0, true);
+    assert_eq!(outcomes, ["new 1.0 1051.0 completed", "owner 40.0 90.0 completed"]);
     assert!(wasted.abs() < 1e-9);
-    // While it leaves it does nothing that would be kept.
-    let (told, wasted) = with(5000, true);
-    assert_eq!(told, ["new 1.0 1056.0 completed", "owner 45.0 95.0 completed"]);
+    // Work done between the eviction and the exit is not kept.
+    let (outcomes, wasted) = with(5000, true);
+    assert_eq!(outcomes, ["new 1.0 1056.0 completed", "owner 45.0 95.0 completed"]);
     assert!((wasted - 5.0 * 2000.0).abs() < 1e-9);
 }
 
 #[test]
-fn a_victim_whose_end_comes_before_it_has_left_loses_nothing() {
+fn a_victim_that_ends_first_loses_nothing() {
     let rows = TAKES_BACK.replace("1,1001,1", "1,43,1");
     let assumptions = Assumptions { confirm_after: 5000, ..Assumptions::default() };
     let report = report(&rows, queues(""), assumptions);
     assert_eq!(
-        told(&report)[1..],
+        outcomes(&report)[1..],
         ["new 1.0 43.0 completed".to_owned(), "owner 43.0 93.0 completed".to_owned()],
     );
     assert_eq!(json(&report)["evictions"]["count"], 0);
 }
 
 #[test]
-fn nobody_is_preempted_for_pods_that_do_not_say_so_unless_all_do() {
+fn only_pods_with_the_policy_preempt_by_default() {
     let rows = TAKES_BACK.replace("yes", "");
     let with = |all_preempt| {
         let assumptions = Assumptions { all_preempt, ..Assumptions::default() };
-        told(&report(&rows, queues(""), assumptions))[2].clone()
+        outcomes(&report(&rows, queues(""), assumptions))[2].clone()
     };
     assert_eq!(with(false), "owner 1000.0 1050.0 completed");
     assert_eq!(with(true), "owner 40.0 90.0 completed");
 }
 
 #[test]
-fn a_comparison_of_a_configuration_with_itself_has_no_difference() {
+fn equal_configurations_have_no_differences() {
     let comparison = |of_a: &str, of_b: &str| {
         let with = |of: &str| report(TAKES_BACK, queues(of), Assumptions::default());
         Comparison::of(&with(of_a), &with(of_b))

@@ -1,13 +1,13 @@
-//! The simulator's side of the callback: what the scheduler decided, and when.
+//! The simulator's callback, which records decisions with their times.
 //!
-//! The scheduler calls in from its own tasks and must not be made to wait, so decisions are only
-//! written down here; the replay reads them between two steps. Predicates are answered on the
-//! spot: a pod that names GPU models accepts the machines of these models and no others.
+//! The scheduler calls it from its own tasks and must not wait, so decisions are only recorded, and
+//! the replay reads them between two steps. Predicates are answered at once: a pod that names GPU
+//! models only accepts machines of these models.
 //!
 //! # Keys
-//! A pod's application bears the pod's name, or that of its gang. Its ask bears the pod's name and the
-//! number of the attempt, `web-7.0`: a pod that was preempted asks again as `web-7.1`, and whatever
-//! still arrives for the first attempt cannot be mistaken for the second.
+//! The application of a pod has the pod's name, or that of its gang. Its ask has the pod's name and
+//! the number of the attempt, `web-7.0`. A preempted pod asks again as `web-7.1`, so that late
+//! messages about the first attempt are not mistaken for the second.
 
 use std::collections::HashMap;
 use std::mem;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::trace::Trace;
 
-/// Something that the scheduler said about a pod or a machine, by their places in the trace.
+/// A decision about a pod or machine, by index in the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Placed {
@@ -29,7 +29,7 @@ pub(crate) enum Decision {
         machine: usize,
         uuid: String,
     },
-    /// It is to leave, for the reason in the text.
+    /// It must leave, for the reason `why`.
     Preempted {
         pod: usize,
         uuid: String,
@@ -39,7 +39,7 @@ pub(crate) enum Decision {
         pod: usize,
         reason: String,
     },
-    /// The application of the pod is over: nothing was asked for in it for a while.
+    /// The application of the pod was completed or failed, after a while without asks.
     ApplicationEnded {
         pod: usize,
     },
@@ -47,19 +47,19 @@ pub(crate) enum Decision {
         machine: usize,
         reason: String,
     },
-    /// It speaks of something that was never submitted.
+    /// The decision is about an unknown item.
     Unknown(String),
 }
 
-/// The resource manager that the scheduler sees.
+/// The resource manager of the replay.
 pub(crate) struct Decisions {
     trace: Arc<Trace>,
     pods: HashMap<String, usize>,
-    /// The pods of each application.
+    /// Pods by application.
     applications: HashMap<String, Vec<usize>>,
     machines: HashMap<String, usize>,
-    // Held for a push or a swap, never across a call or an await.
-    heard: Mutex<Vec<(Instant, Decision)>>,
+    // Locked for a push or a swap, never across a call or an await.
+    recorded: Mutex<Vec<(Instant, Decision)>>,
     wake: Notify,
 }
 
@@ -72,38 +72,45 @@ impl Decisions {
         }
         let machines = trace.machines.iter().enumerate();
         let machines = machines.map(|(at, machine)| (machine.name.clone(), at)).collect();
-        Self { trace, pods, applications, machines, heard: Mutex::default(), wake: Notify::new() }
+        Self {
+            trace,
+            pods,
+            applications,
+            machines,
+            recorded: Mutex::default(),
+            wake: Notify::new(),
+        }
     }
 
-    /// Takes what was decided since the last call, in order, each with its virtual instant.
+    /// Returns the decisions since the last call, in order, each with its virtual time.
     pub(crate) fn take(&self) -> Vec<(Instant, Decision)> {
-        mem::take(&mut *self.heard.lock().expect("no holder panics"))
+        mem::take(&mut *self.recorded.lock().expect("no holder panics"))
     }
 
-    /// Returns once something was decided since the last return; it may have been taken already.
+    /// Waits for a decision since the last return. It may have been taken already.
     pub(crate) async fn more(&self) {
         self.wake.notified().await;
     }
 
-    fn hear(&self, decision: Decision) {
-        self.heard.lock().expect("no holder panics").push((Instant::now(), decision));
+    fn record(&self, decision: Decision) {
+        self.recorded.lock().expect("no holder panics").push((Instant::now(), decision));
         self.wake.notify_one();
     }
 
-    /// Hears of a pod by the key of its ask.
-    fn hear_of_pod(&self, key: &str, decision: impl FnOnce(usize, u32) -> Decision) {
+    /// Records a decision about a pod, found by the key of its ask.
+    fn record_for_pod(&self, key: &str, decision: impl FnOnce(usize, u32) -> Decision) {
         let known = split_key(key)
             .and_then(|(pod, attempt)| self.pods.get(pod).map(|&pod| decision(pod, attempt)));
         let unknown = || Decision::Unknown(format!("allocation key `{key}`"));
-        self.hear(known.unwrap_or_else(unknown));
+        self.record(known.unwrap_or_else(unknown));
     }
 
     fn placed(&self, allocation: si::Allocation) {
         let Some(&machine) = self.machines.get(&allocation.node_id) else {
-            return self.hear(Decision::Unknown(format!("node `{}`", allocation.node_id)));
+            return self.record(Decision::Unknown(format!("node `{}`", allocation.node_id)));
         };
         let uuid = allocation.uuid;
-        self.hear_of_pod(&allocation.allocation_key, |pod, attempt| Decision::Placed {
+        self.record_for_pod(&allocation.allocation_key, |pod, attempt| Decision::Placed {
             pod,
             attempt,
             machine,
@@ -112,7 +119,7 @@ impl Decisions {
     }
 }
 
-/// The key of a pod's ask.
+/// Returns the key of a pod's ask.
 pub(crate) fn ask_key(pod: &str, attempt: u32) -> String {
     format!("{pod}.{attempt}")
 }
@@ -125,11 +132,11 @@ fn split_key(key: &str) -> Option<(&str, u32)> {
 impl ResourceManagerCallback for Decisions {
     fn update_allocation(&self, response: si::AllocationResponse) {
         for release in response.released {
-            // Every other kind answers a release that the simulator itself asked for.
+            // Every other kind confirms a release that the simulator requested.
             if release.termination_type() == si::TerminationType::PreemptedByScheduler {
                 let (uuid, why) = (release.uuid, release.message);
                 let key = &release.allocation_key;
-                self.hear_of_pod(key, |pod, _| Decision::Preempted { pod, uuid, why });
+                self.record_for_pod(key, |pod, _| Decision::Preempted { pod, uuid, why });
             }
         }
         for allocation in response.new {
@@ -138,7 +145,7 @@ impl ResourceManagerCallback for Decisions {
         for ask in response.rejected {
             let reason = ask.reason;
             let key = &ask.allocation_key;
-            self.hear_of_pod(key, |pod, _| Decision::PodRefused { pod, reason });
+            self.record_for_pod(key, |pod, _| Decision::PodRefused { pod, reason });
         }
     }
 
@@ -146,24 +153,24 @@ impl ResourceManagerCallback for Decisions {
         for application in response.rejected {
             let (id, reason) = (application.application_id, application.reason);
             let Some(pods) = self.applications.get(&id) else {
-                self.hear(Decision::Unknown(format!("application `{id}`")));
+                self.record(Decision::Unknown(format!("application `{id}`")));
                 continue;
             };
             for &pod in pods {
-                self.hear(Decision::PodRefused { pod, reason: reason.clone() });
+                self.record(Decision::PodRefused { pod, reason: reason.clone() });
             }
         }
         for application in response.updated {
             let pods = self.applications.get(&application.application_id);
             if let (Some(pods), "Completed" | "Failed") = (pods, &*application.state) {
-                self.hear(Decision::ApplicationEnded { pod: pods[0] });
+                self.record(Decision::ApplicationEnded { pod: pods[0] });
             }
         }
     }
 
     fn update_node(&self, response: si::NodeResponse) {
         for node in response.rejected {
-            self.hear(match self.machines.get(&node.node_id) {
+            self.record(match self.machines.get(&node.node_id) {
                 Some(&machine) => Decision::MachineRefused { machine, reason: node.reason },
                 None => Decision::Unknown(format!("node `{}`", node.node_id)),
             });
@@ -183,7 +190,7 @@ impl ResourceManagerCallback for Decisions {
         Err(format!("wants a GPU of {}, has `{}`", pod.models.join(" or "), machine.model))
     }
 
-    /// Whoever may not go to a machine may not go there however many leave it.
+    /// A pod that is not admitted to a machine stays so, whatever leaves the machine.
     fn preemption_predicates(
         &self,
         args: &si::PreemptionPredicatesArgs,
@@ -232,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_names_models_is_admitted_to_these_only() {
+    fn a_pod_is_admitted_only_to_its_models() {
         let decisions = decisions();
         let ask = |node: &str| {
             decisions.predicates(&si::PredicatesArgs {
@@ -258,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn decisions_are_kept_in_order_and_preemption_is_told_from_other_releases() {
+    async fn decisions_keep_order_and_preemption_is_recognized() {
         let decisions = decisions();
         let release = |kind: si::TerminationType| si::AllocationRelease {
             application_id: "a.1".to_owned(),
@@ -286,10 +293,10 @@ mod tests {
             ..si::AllocationResponse::default()
         });
         decisions.more().await;
-        let heard: Vec<_> = decisions.take().into_iter().map(|(_, decision)| decision).collect();
+        let recorded: Vec<_> = decisions.take().into_iter().map(|(_, decision)| decision).collect();
         let placed = Decision::Placed { pod: 0, attempt: 2, machine: 1, uuid: "u".to_owned() };
         let (uuid, why) = ("u".to_owned(), "because".to_owned());
-        assert_eq!(heard, [placed, Decision::Preempted { pod: 0, uuid, why }]);
+        assert_eq!(recorded, [placed, Decision::Preempted { pod: 0, uuid, why }]);
         assert!(decisions.take().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Pods that had to leave their machines, for whom, and what was lost with them.
+//! Evicted pods: their machines, the grounds, and the work that was lost.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,34 +7,34 @@ use super::amount::{Amount, ResourceKind};
 use super::history::History;
 use super::trace::Trace;
 
-/// A pod left because it was told to.
+/// An eviction of a pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Eviction {
-    /// When it was gone, in milliseconds on the clock of the trace.
+    /// When the pod was gone, in milliseconds on the clock of the trace.
     pub(crate) at: i64,
     pub(crate) pod: usize,
     pub(crate) machine: usize,
     pub(crate) grounds: Grounds,
-    /// How long it had its machine, and for how much of that in vain, in milliseconds.
+    /// How long it ran on its machine, and how much of that was lost, in milliseconds.
     pub(crate) ran: i64,
     pub(crate) lost: i64,
 }
 
-/// Why a pod had to leave.
+/// The grounds of an eviction.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Grounds {
-    /// This queue took back what it is guaranteed.
+    /// A queue took back its guarantee.
     Guarantee { queue: String },
-    /// An ask could run on that node only.
+    /// An ask could only run on that node.
     RequiredNode,
-    /// This queue was above its maximum.
+    /// A queue was above its maximum.
     Quota { queue: String },
-    /// The scheduler gave a reason that is not known here.
+    /// The scheduler gave another reason.
     Other,
 }
 
 impl Grounds {
-    /// Reads the text that comes with the release: the interface has no field for it.
+    /// Parses the text of the release, because the interface has no field for the grounds.
     pub(crate) fn of(why: &str) -> Self {
         let queue = |before: &str, after: &str| {
             let (_, rest) = why.split_once(before)?;
@@ -49,7 +49,7 @@ impl Grounds {
         if why.contains(", which runs on node `") { Self::RequiredNode } else { Self::Other }
     }
 
-    /// The queue that gained by it, where one did.
+    /// Returns the queue that gained by the eviction, if there is one.
     pub(crate) fn queue(&self) -> Option<&str> {
         match self {
             Self::Guarantee { queue } | Self::Quota { queue } => Some(queue),
@@ -80,25 +80,25 @@ impl Work {
         }
     }
 
-    /// Amount × seconds.
+    /// Returns amount × seconds.
     pub(crate) fn of(&self, kind: ResourceKind) -> f64 {
         self.0[kind as usize] as f64 / 1000.0
     }
 
-    /// The part that this is of `whole`, in amounts × milliseconds; nothing of nothing is 0.
+    /// Returns this as a share of `whole`, in amount × milliseconds. 0 if `whole` is 0.
     pub(crate) fn share(&self, kind: ResourceKind, whole: i128) -> f64 {
         if whole == 0 { 0.0 } else { self.0[kind as usize] as f64 / whole as f64 }
     }
 }
 
-/// How many left a queue on some grounds, and what was lost.
+/// Number of evictions, and the lost work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     pub(crate) evictions: usize,
     pub(crate) wasted: Work,
 }
 
-/// All that was lost, and the same by the queue that lost and the grounds.
+/// Returns all losses, and the losses by queue and grounds.
 pub(crate) fn losses(
     trace: &Trace,
     history: &History,

@@ -1,20 +1,23 @@
-//! Whether the leaf queues have what they are owed, over time.
+//! Fairness over time: how far leaf queues have what they are entitled to.
 //!
-//! # What a queue is owed
-//! What it is guaranteed, at most its maximum. Of resources that its guarantee does not name: what its
-//! parent is owed less the guarantees of its siblings, in equal parts for those that are guaranteed
-//! nothing of it. Root is owed the cluster.
+//! # Entitlement of a queue
 //!
-//! # How well it is served
-//! What it has and what waits is what it wants. Its due is all of that, or, where that is more than it is
-//! owed of some resource, the same part of each amount, so large that all are within what it is owed: a
-//! queue that may have half of the cores that it wants can use half of the memory. It is served as well
-//! as the resource of which it has the smallest part of its due: 1 if it has all, whatever it has beyond.
+//! Its guarantee, at most its maximum. Of a resource without a guarantee: the parent's entitlement
+//! minus the guarantees of all siblings, divided equally among the siblings without a guarantee.
+//! Root is entitled to the cluster.
+//!
+//! # How well a queue is served
+//!
+//! A queue wants what it has and what is pending. Its due is all of that. If that exceeds its
+//! entitlement to some resource, all amounts are scaled down equally until they fit: a queue that
+//! may have half of the cores that it wants can use half of the memory. It is served as well as its
+//! worst resource, as a share of its due: 1 if it has all, whatever it has beyond.
 //!
 //! # Jain's index
-//! Of the parts `x` of the `n` queues that want something: `(Σx)² / (n Σx²)`. It is 1 if all are served
-//! equally, and `1/n` if one is served and the others are not at all. It is weighted by the time for which
-//! it held, while a pod waited: as long as nobody waits, nobody is treated unfairly.
+//!
+//! Of the shares `x` of the `n` queues that want something: `(Σx)² / (n Σx²)`. It is 1 if all are
+//! served equally, and `1/n` if only one is served. It is averaged over the time in which a pod was
+//! pending, weighted by duration: while no pod is pending, no queue is treated unfairly.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +26,7 @@ use monoceros_actors::snapshot::QueueSnapshot;
 use super::amount::{Amount, ResourceKind, ratio};
 use super::series::LeafSample;
 
-/// What each queue is owed, by path.
+/// Returns the entitlement of each queue, by path.
 pub(crate) fn entitlements(root: &QueueSnapshot, capacity: &Amount) -> BTreeMap<String, Amount> {
     let mut owed = BTreeMap::new();
     let mut unseen = vec![(root, *capacity)];
@@ -55,14 +58,14 @@ pub(crate) fn entitlements(root: &QueueSnapshot, capacity: &Amount) -> BTreeMap<
 }
 
 impl LeafSample {
-    /// A leaf that is owed so much.
+    /// Makes the sample of a leaf with the entitlement `owed`.
     pub(crate) fn new(path: String, held: Amount, pending: Amount, owed: &Amount) -> Self {
         let kinds = || ResourceKind::ALL.into_iter().filter(|kind| owed[*kind] > 0);
         let wanted = |kind: ResourceKind| held[kind].saturating_add(pending[kind]);
         let wants = kinds().filter(|kind| wanted(*kind) > 0);
         let part = wants.clone().map(|kind| ratio(owed[kind], wanted(kind))).fold(1.0, f64::min);
         let served = wants.map(|kind| held[kind] as f64 / (part * wanted(kind) as f64));
-        // What is missing is more than what floating-point numbers lose.
+        // Differences within the error of floating point do not count.
         let served = served.map(|served| if served > 1.0 - 1e-9 { 1.0 } else { served });
         Self {
             path,
@@ -74,16 +77,16 @@ impl LeafSample {
     }
 }
 
-/// Means over time, kept up to date from instant to instant.
+/// Means over time, updated at every event.
 #[derive(Debug, Default)]
 pub(crate) struct Fairness {
     /// By path.
     leaves: BTreeMap<String, LeafFairness>,
-    /// Jain's index, now and × milliseconds; none while nobody waits.
+    /// Jain's index now, and × milliseconds. `None` while no pod is pending.
     jain: Option<f64>,
     jain_sum: f64,
     least: Option<f64>,
-    /// For how long a pod waited, in milliseconds.
+    /// How long a pod was pending, in milliseconds.
     waited: i64,
     passed: i64,
 }
@@ -96,13 +99,13 @@ pub(crate) struct LeafFairness {
     served: Option<f64>,
     served_sum: f64,
     waits: bool,
-    /// For how long it wanted something, and for how long it waited without having its due.
+    /// How long it wanted something, and how long it was pending without its due, in milliseconds.
     wanted: i64,
     short: i64,
 }
 
 impl Fairness {
-    /// `milliseconds` pass in which nothing changes.
+    /// Advances the time by `milliseconds` without a change.
     pub(crate) fn pass(&mut self, milliseconds: i64) {
         let time = milliseconds as f64;
         self.passed += milliseconds;
@@ -124,7 +127,7 @@ impl Fairness {
         }
     }
 
-    /// How the leaves are served from now on, and whether a pod waits.
+    /// Sets the present values of the leaves, and whether a pod is pending.
     pub(crate) fn set(&mut self, leaves: &[LeafSample], somebody_waits: bool) {
         for leaf in self.leaves.values_mut() {
             (leaf.of_owed, leaf.served, leaf.waits) = (None, None, false);
@@ -141,23 +144,24 @@ impl Fairness {
         self.jain = somebody_waits.then(|| jain(&served));
     }
 
-    /// Jain's index now; none while nobody waits.
+    /// Returns the present value of Jain's index. `None` while no pod is pending.
     pub(crate) fn index(&self) -> Option<f64> {
         self.jain
     }
 
-    /// The mean of Jain's index while a pod waited, and the least that held for a while; 1 if none waited.
+    /// Returns mean and minimum of Jain's index while a pod was pending. 1 if none was.
     pub(crate) fn mean_and_least(&self) -> (f64, f64) {
         (mean(self.jain_sum, self.waited, 1.0), self.least.unwrap_or(1.0))
     }
 
-    /// For how long a pod waited, in milliseconds.
+    /// Returns how long a pod was pending, in milliseconds.
     pub(crate) fn waited(&self) -> i64 {
         self.waited
     }
 
-    /// The leaves by path, each with the means of what it had of what it is owed and of how it was
-    /// served while it wanted something, and for how many milliseconds it waited without its due.
+    /// Returns the leaves by path, each with the mean share of its entitlement, the mean of how it
+    /// was served while it wanted something, and the milliseconds for which it was pending without
+    /// its due.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = (&str, f64, Option<f64>, i64)> {
         self.leaves.iter().map(|(path, leaf)| {
             let served = (leaf.wanted > 0).then(|| mean(leaf.served_sum, leaf.wanted, 1.0));
@@ -170,7 +174,7 @@ fn mean(sum: f64, time: i64, of_none: f64) -> f64 {
     if time == 0 { of_none } else { sum / time as f64 }
 }
 
-/// Jain's index of the parts; 1 where there is none, or nobody has anything.
+/// Computes Jain's index. 1 if there are no shares, or all are zero.
 fn jain(parts: &[f64]) -> f64 {
     let (sum, squares) =
         parts.iter().fold((0.0, 0.0), |(sum, squares), part| (sum + part, squares + part * part));
@@ -217,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_served_as_far_as_it_has_what_it_wants_and_is_owed() {
+    fn served_is_the_share_of_the_due() {
         let served = |held, pending, owed| leaf("q", held, pending, owed).served;
         assert_eq!(served(2, 8, 4), Some(0.5));
         assert_eq!(served(6, 8, 4), Some(1.0), "it has more than it is owed");
@@ -225,26 +229,26 @@ mod tests {
         assert_eq!(served(0, 0, 4), None, "it wants nothing");
         assert_eq!(served(0, 5, 0), None, "it is owed nothing");
         assert_eq!(leaf("q", 6, 0, 4).of_owed, Some(1.5));
-        // The resource that it lacks most counts.
+        // The resource with the lowest share counts.
         let held = Amount::new(0, 0, 4);
         let both =
             LeafSample::new("q".to_owned(), held, Amount::new(0, 7, 0), &Amount::new(0, 7, 4));
         assert_eq!(both.served, Some(0.0));
-        // With half of the cores that it wants it is owed half of the memory, not all of it.
+        // With half of the cores that it wants, it is entitled to half of the memory.
         let (held, waits) = (Amount::new(1, 0, 2), Amount::new(1, 0, 2));
         let half = LeafSample::new("q".to_owned(), held, waits, &Amount::new(100, 0, 2));
         assert_eq!(half.served, Some(1.0));
     }
 
     #[test]
-    fn the_index_is_one_for_equals_and_small_where_one_has_all() {
+    fn the_index_is_one_for_equal_shares() {
         assert!((jain(&[0.5, 0.5, 0.5]) - 1.0).abs() < 1e-12);
         assert!((jain(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
         assert!((jain(&[]) - 1.0).abs() < 1e-12);
     }
 
     #[test]
-    fn means_are_weighted_by_time_and_the_index_by_the_time_in_which_somebody_waited() {
+    fn means_are_weighted_by_time() {
         let mut fairness = Fairness::default();
         fairness.set(&[leaf("a", 4, 0, 4), leaf("b", 0, 4, 4)], true);
         fairness.pass(3000);

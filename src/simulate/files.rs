@@ -1,4 +1,4 @@
-//! The files of a report and of a comparison, and the folder that they go to.
+//! Writes the files of a report and of a comparison.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::compare::Comparison;
 use super::report::Report;
 use super::{charts, page};
 
-/// Makes the folder if it is not there, and tries that a file can be written to it.
+/// Creates the folder if it is missing, and tests that a file can be written to it.
 pub(super) fn make_writable(folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     let trial = folder.join(".monoceros-trial");
@@ -27,12 +27,12 @@ pub(super) fn write_files(files: &[(&'static str, String)], folder: &Path) -> an
     Ok(())
 }
 
-/// Names and texts of `compare.json` and `index.html`.
+/// Returns names and texts of `compare.json` and `index.html`.
 pub(super) fn comparison_files(comparison: &Comparison) -> [(&'static str, String); 2] {
     [("compare.json", comparison.to_json()), ("index.html", page::comparison_html(comparison))]
 }
 
-/// Names and texts of `report.json`, `index.html` and the charts.
+/// Returns names and texts of `report.json`, `index.html` and the charts.
 pub(super) fn report_files(report: &Report) -> anyhow::Result<Vec<(&'static str, String)>> {
     let charts = charts::charts(report)?;
     let mut files =
@@ -46,15 +46,15 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::replay::Assumptions;
-    use super::super::{Replaying, Reservations, queues, sample};
+    use super::super::{ReplayOptions, Reservations, queues, sample};
     use super::*;
 
     fn files_of(seed: u64) -> Vec<(&'static str, String)> {
         let mut trace = sample::sample_trace(7);
-        // Busy enough for pods to wait, and not so long that most of the time is spent with pods
-        // which no node takes and which are tried again every half minute.
+        // Busy enough for pods to be pending, and short enough that unplaceable pods, which are
+        // retried every half minute, do not dominate.
         trace.pods.retain(|pod| pod.creation < 16 * 3600);
-        // Ties, so that the seed has something to shuffle.
+        // Ties, which the seed shuffles.
         for pod in &mut trace.pods {
             pod.creation -= pod.creation % 7200;
         }
@@ -62,19 +62,19 @@ mod tests {
         let trace = Arc::new(trace);
         let queues = queues::default_queues(&trace);
         let (reservations, assumptions) = (Reservations::AsByDefault, Assumptions::default());
-        let replaying = Replaying { reservations, assumptions, seed };
-        report_files(&replaying.report(&trace, queues).unwrap()).unwrap()
+        let options = ReplayOptions { reservations, assumptions, seed };
+        report_files(&options.report(&trace, queues).unwrap()).unwrap()
     }
 
     #[test]
-    fn one_seed_gives_one_report_to_the_byte_and_another_seed_another() {
+    fn the_seed_determines_the_report() {
         let first = files_of(1);
         assert!(first == files_of(1), "the same seed told two stories");
         assert!(first != files_of(2), "the seed has no effect");
     }
 
     #[test]
-    fn a_report_has_every_chart_with_its_lines_and_a_page_that_shows_them() {
+    fn a_report_has_all_charts_and_a_page() {
         let files = files_of(0);
         let (names, texts): (Vec<_>, Vec<_>) = files.into_iter().unzip();
         let expected = [

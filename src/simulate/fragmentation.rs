@@ -1,9 +1,9 @@
-//! How much of what is free lies where the work of this trace cannot use it.
+//! Fragmentation: the share of free resources that the pods of the trace cannot use.
 //!
 //! # The measure
 //! Let `P` be the pods of the trace that ask for a resource `r`, each row counted once. On one
-//! machine, the free amount of `r` is *stranded* for a pod of `P` if the pod does not fit into what
-//! is free there (in any resource), or does not accept its GPU model. Then
+//! machine, the free amount of `r` is *stranded* for a pod of `P` if the pod does not fit into the
+//! free amounts there (of any resource), or does not accept its GPU model. Then
 //!
 //! ```text
 //! fragmentation(r) = Σ over machines: free(r) × (share of P for which it is stranded)
@@ -15,11 +15,12 @@
 //! statistical measure of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023), taken per
 //! machine instead of per card, because the scheduler counts GPUs per machine.
 //!
-//! An idle cluster need not be at zero: a pod of eight GPUs never fits a machine of two.
+//! An idle cluster need not have zero fragmentation: a pod of eight GPUs never fits a machine of
+//! two.
 //!
 //! # Cost
-//! Only the machine that changed is looked at again, once for each different shape of pod. Of a
-//! trace with more than [`SHAPES`] shapes, the most frequent ones stand for all.
+//! Only a changed machine is evaluated again, once per shape of pod. If a trace has more than
+//! [`SHAPES`] shapes, only the most frequent ones are counted.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -27,14 +28,14 @@ use std::collections::BTreeMap;
 use super::amount::{Amount, ResourceKind};
 use super::trace::{Pod, Trace};
 
-/// The most shapes of pods that are tried.
+/// Most shapes of pods that are counted.
 const SHAPES: usize = 1000;
 
-/// The measure, kept up to date machine by machine.
+/// The measure, updated machine by machine.
 pub(crate) struct Fragmentation {
-    /// Distinct asks and model requirements with the number of their rows.
+    /// Distinct asks and GPU models, with the number of their rows.
     shapes: Vec<(Pod, i128)>,
-    /// Per machine: its free amount and, by kind, free × rows for which that is stranded.
+    /// By machine: its free amount and, by kind, free × rows for which that is stranded.
     machines: Vec<(Amount, [i128; 3])>,
     models: Vec<String>,
     /// Rows that ask for each kind.
@@ -44,7 +45,7 @@ pub(crate) struct Fragmentation {
 }
 
 impl Fragmentation {
-    /// Starts with every machine empty.
+    /// Starts with all machines empty.
     pub(crate) fn new(trace: &Trace) -> Self {
         let shapes = shapes(&trace.pods);
         let mut rows = [0; 3];
@@ -63,7 +64,7 @@ impl Fragmentation {
         fragmentation
     }
 
-    /// Says what is free on a machine now.
+    /// Sets the free amount of a machine.
     pub(crate) fn set_free(&mut self, machine: usize, free: Amount) {
         let stranded = self.stranded_on(machine, &free);
         let (free_before, stranded_before) =
@@ -75,7 +76,8 @@ impl Fragmentation {
         }
     }
 
-    /// The fragmentation of a resource now, from 0 to 1; 0 where nothing is free or nobody asks.
+    /// Returns the fragmentation of a resource, from 0 to 1. 0 if nothing is free or no pod asks
+    /// for it.
     pub(crate) fn of(&self, kind: ResourceKind) -> f64 {
         let whole = self.free[kind as usize] * self.rows[kind as usize];
         if whole == 0 { 0.0 } else { self.stranded[kind as usize] as f64 / whole as f64 }
@@ -95,14 +97,14 @@ impl Fragmentation {
     }
 }
 
-/// The most frequent shapes, each as its first pod with the number of pods.
+/// Returns the most frequent shapes, each as its first pod with the number of pods.
 fn shapes(pods: &[Pod]) -> Vec<(Pod, i128)> {
     let mut counted: BTreeMap<(Amount, &[String]), (&Pod, i128)> = BTreeMap::new();
     for pod in pods {
         counted.entry((pod.ask, &pod.models)).or_insert((pod, 0)).1 += 1;
     }
     let mut shapes: Vec<_> = counted.into_values().map(|(pod, n)| (pod.clone(), n)).collect();
-    // Stable: shapes of one frequency stay in the order of their amounts.
+    // The sort is stable: equally frequent shapes stay in the order of their amounts.
     shapes.sort_by_key(|(_, count)| Reverse(*count));
     shapes.truncate(SHAPES);
     shapes
@@ -135,18 +137,18 @@ mod tests {
     }
 
     #[test]
-    fn what_no_pod_can_use_is_stranded_by_the_share_of_pods_that_cannot() {
+    fn free_amounts_are_stranded_by_share_of_pods() {
         let machines = vec![machine(1000, 10, "T4"), machine(3000, 10, "L4")];
         let pods = vec![pod(2000, 1, &[]), pod(1000, 1, &["T4"]), pod(0, 1, &[])];
         let mut measure = Fragmentation::new(&Trace::new(machines, pods, 0));
-        // 1000 stranded for one of two GPU pods, 3000 for the other one.
+        // 1000 stranded for one of two GPU pods, 3000 for the other.
         assert!((measure.of(ResourceKind::Gpu) - 0.5).abs() < 1e-12);
         assert!(
             (measure.of(ResourceKind::Vcore) - 1.0 / 3.0).abs() < 1e-12,
             "of three pods with cores"
         );
         measure.set_free(1, Amount::new(0, 1000, 0));
-        // 1000 × 1/2 and 1000 × 2/2: without cores, free GPUs are stranded for everyone.
+        // 1000 × 1/2 and 1000 × 2/2: without free cores, free GPUs are stranded for all pods.
         assert!((measure.of(ResourceKind::Gpu) - 0.75).abs() < 1e-12);
         measure.set_free(0, Amount::default());
         measure.set_free(1, Amount::default());
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_there_and_back_leaves_the_measure_as_it_was() {
+    fn a_reverted_change_restores_the_measure() {
         let trace = super::super::sample::sample_trace(1);
         let mut measure = Fragmentation::new(&trace);
         let before = ResourceKind::ALL.map(|kind| measure.of(kind).to_bits());

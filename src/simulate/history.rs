@@ -1,14 +1,14 @@
-//! What happened in a replay: the raw material of the report.
+//! The events of a replay, from which the report is made.
 //!
-//! It is kept apart from the report so that the replay records facts (who started when) and knows
-//! nothing of percentiles and charts.
+//! It is separate from the report so that the replay only records facts (which pod started when),
+//! without percentiles and charts.
 
 use super::amount::{Amount, ResourceKind};
 use super::evictions::Eviction;
 use super::fairness::Fairness;
 use super::series::Series;
 
-/// A whole replay.
+/// The record of a whole replay.
 #[derive(Debug)]
 pub(crate) struct History {
     /// In the order of the trace.
@@ -18,20 +18,20 @@ pub(crate) struct History {
     pub(crate) fairness: Fairness,
     /// In order of time.
     pub(crate) evictions: Vec<Eviction>,
-    /// The last event, in milliseconds on the clock of the trace.
+    /// Time of the last event, in milliseconds on the clock of the trace.
     pub(crate) end: i64,
 }
 
-/// What became of one pod. Times are in milliseconds on the clock of the trace.
+/// The record of a pod. Times are in milliseconds on the clock of the trace.
 #[derive(Clone, Debug)]
 pub(crate) struct PodHistory {
     /// The leaf that it was submitted to.
     pub(crate) queue: String,
     pub(crate) outcome: PodOutcome,
-    /// Its first start.
+    /// Time of its first start.
     pub(crate) start: Option<i64>,
     pub(crate) end: Option<i64>,
-    /// The last machine that it had.
+    /// Its last machine.
     pub(crate) machine: Option<usize>,
     pub(crate) preemptions: u32,
 }
@@ -48,7 +48,8 @@ impl PodHistory {
         }
     }
 
-    /// The outcome of a pod that has no machine now: it may have lost one.
+    /// Returns the outcome of a pod without a machine. `never_placed` is for one that never had
+    /// one.
     pub(crate) fn outcome_unplaced(&self, never_placed: PodOutcome) -> PodOutcome {
         if self.start.is_some() { PodOutcome::Preempted } else { never_placed }
     }
@@ -57,35 +58,36 @@ impl PodHistory {
 /// How a pod ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodOutcome {
-    /// It started and ran its time.
+    /// It ran for its whole time.
     Completed,
-    /// It was preempted and got no machine again.
+    /// It was preempted and not placed again.
     Preempted,
-    /// It waited in vain until the time at which it was deleted in the trace.
+    /// It was pending until the time at which the trace deleted it.
     Withdrawn,
-    /// It still waited when nothing was left to happen.
+    /// It was pending when no events were left.
     Unplaced,
-    /// The scheduler refused it.
+    /// The scheduler rejected it.
     Rejected { reason: String },
 }
 
-/// What runs and waits now, with sums over the time passed.
+/// Present usage, with sums over time.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    /// What running pods hold.
+    /// Amount held by running pods.
     pub(crate) now: Amount,
     pub(crate) running: usize,
     pub(crate) pending: usize,
     pub(crate) most_pending: usize,
-    /// The most that was held of each kind.
+    /// Largest amount of each kind.
     peak: [i64; 3],
-    /// Quantity × milliseconds of each kind; no sum of `i64` quantities over `i64` time exceeds it.
+    /// Quantity × milliseconds of each kind. `i128` holds any sum of `i64` quantities over `i64`
+    /// time.
     integral: [i128; 3],
     passed: i64,
 }
 
 impl Usage {
-    /// `milliseconds` pass in which nothing changes.
+    /// Advances the time by `milliseconds` without a change.
     pub(crate) fn pass(&mut self, milliseconds: i64) {
         for kind in ResourceKind::ALL {
             self.integral[kind as usize] += i128::from(self.now[kind]) * i128::from(milliseconds);
@@ -93,7 +95,7 @@ impl Usage {
         self.passed += milliseconds;
     }
 
-    /// A pod starts.
+    /// Adds a started pod.
     pub(crate) fn take(&mut self, ask: &Amount) {
         self.now.add(ask);
         self.running += 1;
@@ -102,28 +104,29 @@ impl Usage {
         }
     }
 
-    /// A pod leaves its machine.
+    /// Removes a pod from its machine.
     pub(crate) fn give_back(&mut self, ask: &Amount) {
         self.now.subtract(ask);
         self.running -= 1;
     }
 
-    /// Called when the scheduler is idle: a pod that is placed at once does not count as pending.
+    /// Updates `most_pending`. Called when the scheduler is idle, so that a pod that is placed at
+    /// once does not count as pending.
     pub(crate) fn note_pending(&mut self) {
         self.most_pending = self.most_pending.max(self.pending);
     }
 
-    /// The most that was held at once.
+    /// Returns the largest amount at a time.
     pub(crate) fn peak(&self, kind: ResourceKind) -> i64 {
         self.peak[kind as usize]
     }
 
-    /// Quantity × milliseconds of all that was held.
+    /// Returns quantity × milliseconds.
     pub(crate) fn used(&self, kind: ResourceKind) -> i128 {
         self.integral[kind as usize]
     }
 
-    /// The mean of what was held over all the time that passed.
+    /// Returns the mean amount over the whole time.
     pub(crate) fn mean(&self, kind: ResourceKind) -> f64 {
         if self.passed == 0 {
             return 0.0;
@@ -137,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_weighs_by_time_and_the_peak_does_not() {
+    fn the_mean_is_weighted_by_time() {
         let mut usage = Usage::default();
         let ask = Amount::new(0, 0, 8);
         usage.pass(100);
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_lost_its_machine_is_not_called_never_placed() {
+    fn a_pod_without_its_machine_counts_as_preempted() {
         let mut pod = PodHistory::new("root.be");
         assert_eq!(pod.outcome_unplaced(PodOutcome::Withdrawn), PodOutcome::Withdrawn);
         pod.start = Some(1);

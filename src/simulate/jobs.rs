@@ -1,4 +1,4 @@
-//! Which pods are one application: a pod by itself, or all pods of a gang.
+//! The applications of a trace: single pods, and gangs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,21 +10,21 @@ use super::trace::{Pod, Trace};
 /// The applications of a trace.
 pub(crate) struct Jobs {
     all: Vec<Job>,
-    /// The job of each pod.
+    /// The job index of each pod.
     of_pod: Vec<usize>,
-    /// The gangs that were submitted and have pods left.
+    /// Submitted gangs with unfinished pods.
     gangs: BTreeSet<usize>,
 }
 
-/// One application.
+/// An application.
 pub(crate) struct Job {
-    /// Its pods, in order of their creation.
+    /// Its pods, in order of creation.
     pub(crate) pods: Vec<usize>,
     is_gang: bool,
     is_submitted: bool,
-    /// The scheduler has ended its application before: what comes later is no gang any more.
+    /// The scheduler ended its application before, so later pods are submitted without a gang.
     is_over: bool,
-    /// How many of its pods are not done with.
+    /// Number of unfinished pods.
     n_left: usize,
 }
 
@@ -56,12 +56,12 @@ impl Jobs {
         Self { all, of_pod, gangs: BTreeSet::new() }
     }
 
-    /// The application of a pod.
+    /// Returns the application of a pod.
     pub(crate) fn of_pod(&self, pod: usize) -> &Job {
         &self.all[self.of_pod[pod]]
     }
 
-    /// A pod comes. Says whether its application comes with it.
+    /// Marks a pod's application as submitted. Returns whether it was not submitted before.
     pub(crate) fn submit(&mut self, pod: usize) -> bool {
         let at = self.of_pod[pod];
         let job = &mut self.all[at];
@@ -71,25 +71,25 @@ impl Jobs {
         !std::mem::replace(&mut job.is_submitted, true)
     }
 
-    /// Whether the application of a pod was submitted, and is there as far as is known.
+    /// Whether the application of a pod is submitted, as far as is known.
     pub(crate) fn is_submitted(&self, pod: usize) -> bool {
         self.of_pod(pod).is_submitted
     }
 
-    /// The scheduler has ended the application of a pod, which asked for nothing for a while. It is
-    /// submitted again with the next of its pods.
+    /// Records that the scheduler ended the application of a pod after a while without asks. The
+    /// next pod submits it again.
     pub(crate) fn is_ended(&mut self, pod: usize) {
         let job = &mut self.all[self.of_pod[pod]];
         job.is_submitted = false;
         job.is_over = true;
     }
 
-    /// The gangs that were submitted and have pods left, each by one of its pods.
+    /// Returns one pod of each submitted gang with unfinished pods.
     pub(crate) fn gangs(&self) -> impl Iterator<Item = usize> {
         self.gangs.iter().map(|gang| self.all[*gang].pods[0])
     }
 
-    /// A pod is done with. Says whether its application is.
+    /// Records the end of a pod. Returns whether it was the last of its application.
     pub(crate) fn end(&mut self, pod: usize) -> bool {
         let at = self.of_pod[pod];
         let job = &mut self.all[at];
@@ -103,9 +103,9 @@ impl Jobs {
 }
 
 impl Job {
-    /// What it declares: one group for each kind of its pods; nothing, if it is no gang, or was one
-    /// of which nothing is held any more. Where
-    /// nothing is said of a pod, `all_preempt` says whether others may be preempted for it.
+    /// Returns the declared task groups: one per kind of pod, or none if it is no gang, or one that
+    /// the scheduler ended before. `all_preempt` is the default for pods without a preemption
+    /// policy.
     pub(crate) fn task_groups(&self, trace: &Trace, all_preempt: bool) -> Vec<si::TaskGroup> {
         let mut groups: Vec<si::TaskGroup> = Vec::new();
         for pod in &self.pods {
@@ -126,8 +126,8 @@ impl Job {
         groups
     }
 
-    /// The group of one of its pods: named after the first pod of that size that may go to the same
-    /// machines and of which the same is said. A pod that asks for nothing is in none.
+    /// Returns the task group of a pod, named after the first pod with equal ask, GPU models and
+    /// wishes. `None` for a pod without resources.
     pub(crate) fn group_of(&self, pod: usize, trace: &Trace) -> Option<String> {
         let pod = &trace.pods[pod];
         if !self.is_gang || self.is_over || pod.ask == Amount::default() {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pods_of_a_gang_are_one_application_with_a_group_for_each_size() {
+    fn a_gang_is_one_application_with_groups_by_size() {
         let gang = Some("g");
         let pods = vec![
             pod("a", 1, gang),

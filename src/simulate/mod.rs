@@ -1,16 +1,17 @@
 //! `monoceros simulate`: replays a trace of a real cluster through the scheduler.
 //!
-//! The trace names machines, and pods with the time they came and the time they ran. The replay
-//! drives the very actors that run in production, on a clock that jumps from event to event: weeks
-//! of a cluster pass in seconds. A report says what would have become of each pod and how the
-//! cluster looked over time; `docs/simulation.md` says how to read it.
+//! The trace lists machines, and pods with the times of their creation, start and end. The replay
+//! drives the same actors that run in production, on a clock that jumps from event to event: weeks
+//! of a cluster take seconds. A report states the fate of each pod and the state of the cluster
+//! over time. `docs/simulation.md` explains it.
 //!
-//! Reading order: `trace`, `wishes` and `read` (what goes in), `virtual_time` and `replay` with
-//! `decisions` (what happens), `evictions` and `fairness` (what is judged), `report` with `policy`,
-//! `charts`, `page` and `files` (what comes out), `compare` (two of them).
+//! Reading order: `trace`, `wishes` and `read` (input), `virtual_time` and `replay` with
+//! `decisions` (the replay), `evictions` and `fairness` (measures), `report` with `policy`,
+//! `charts`, `page` and `files` (output), `compare` (two replays).
 //!
 //! # Invariant
-//! One trace, one queue configuration, one set of options and one seed give one report, byte for byte.
+//! One trace, one queue configuration, one set of options and one seed give one report, byte for
+//! byte.
 
 mod amount;
 mod charts;
@@ -110,20 +111,20 @@ pub struct SimulateArgs {
 /// A day, in seconds.
 const LONGEST_LEAVE: i64 = 86_400;
 
-/// Whether pods that find no node reserve one.
+/// Whether pods that fit no node reserve one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reservations {
     AsByDefault,
     Never,
 }
 
-/// Runs the command: reads, replays, writes the report and prints a summary of it. When a queue
-/// configuration has errors, they are printed instead.
+/// Runs the command: reads the trace, replays it, writes the report and prints a summary. If a
+/// queue configuration has errors, they are printed instead.
 ///
-/// Makes a runtime of its own, so it must not be called from within one.
+/// It makes its own runtime, so it must not be called within one.
 pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     let trace = Arc::new(trace_of(&args)?);
-    let replaying = Replaying {
+    let options = ReplayOptions {
         reservations: if args.no_reservations {
             Reservations::Never
         } else {
@@ -145,13 +146,13 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     if configurations.len() < paths.len() {
         return Ok(ExitCode::FAILURE);
     }
-    // Before the replay, which may take minutes.
+    // Checked before the replay, which may take minutes.
     make_writable(&args.report)?;
     let summary = match <[String; 2]>::try_from(configurations) {
-        Ok([a, b]) => compare_both(&trace, [a, b], replaying, &args.report)?,
+        Ok([a, b]) => compare_both(&trace, [a, b], options, &args.report)?,
         Err(mut one) => {
             let queues = one.pop().unwrap_or_else(|| queues::default_queues(&trace));
-            let report = replaying.report(&trace, queues)?;
+            let report = options.report(&trace, queues)?;
             write_files(&report_files(&report)?, &args.report)?;
             page::summary(&report)
         }
@@ -161,7 +162,7 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The trace that is to be replayed, with what is said of its pods.
+/// Reads or generates the trace, and adds the wishes of its pods.
 fn trace_of(args: &SimulateArgs) -> anyhow::Result<Trace> {
     let wishes = args.wishes.as_deref();
     let mut trace = if let (Some(nodes), Some(pods)) = (&args.nodes, &args.pods) {
@@ -177,16 +178,16 @@ fn trace_of(args: &SimulateArgs) -> anyhow::Result<Trace> {
     Ok(trace)
 }
 
-/// Replays with one configuration after the other and writes both reports and the comparison.
-/// Returns its summary.
+/// Replays with both configurations, and writes both reports and the comparison. Returns its
+/// summary.
 fn compare_both(
     trace: &Arc<Trace>,
     [a, b]: [String; 2],
-    replaying: Replaying,
+    options: ReplayOptions,
     folder: &Path,
 ) -> anyhow::Result<String> {
     let reports = [("a", a), ("b", b)].map(|(name, queues)| {
-        let report = replaying.report(trace, queues)?;
+        let report = options.report(trace, queues)?;
         let folder = folder.join(name);
         make_writable(&folder)?;
         write_files(&report_files(&report)?, &folder)?;
@@ -198,15 +199,15 @@ fn compare_both(
     Ok(page::comparison_summary(&comparison))
 }
 
-/// How a trace is replayed, whatever the queues.
+/// Options of a replay, except the queues.
 #[derive(Clone, Copy, Debug)]
-struct Replaying {
+struct ReplayOptions {
     reservations: Reservations,
     assumptions: Assumptions,
     seed: u64,
 }
 
-impl Replaying {
+impl ReplayOptions {
     fn report(self, trace: &Arc<Trace>, queues: String) -> anyhow::Result<Report> {
         let history = replay_in_virtual_time(Arc::clone(trace), queues, self)?;
         Ok(Report::new(trace, &history, self.seed, self.assumptions))

@@ -1,41 +1,41 @@
-//! Tests: when each kind of row of a trace starts and ends, alone and in gangs.
+//! Tests of starts and ends for each kind of row, alone and in gangs.
 
 use std::sync::Arc;
 
 use super::replay::Assumptions;
 use super::virtual_time::replay_in_virtual_time;
-use super::{Replaying, Reservations, history, queues, read};
+use super::{ReplayOptions, Reservations, history, queues, read};
 
 const MACHINES: &str = "sn,cpu_milli,memory_mib,gpu,model\nm1,4000,4096,2,T4\n";
 const POD_COLUMNS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,\
                            creation_time,deletion_time,scheduled_time\n";
 
-/// Replays the rows on one machine and tells for each pod: name, start, end and outcome.
+/// Replays the rows on one machine, and compares name, start, end and outcome of each pod.
 fn check(rows: &[&str], expected: &[&str]) {
-    assert_eq!(told(MACHINES, rows, Reservations::AsByDefault), expected);
+    assert_eq!(outcomes(MACHINES, rows, Reservations::AsByDefault), expected);
 }
 
-fn told(machines: &str, rows: &[&str], reservations: Reservations) -> Vec<String> {
-    told_of(machines, &format!("{POD_COLUMNS}{}\n", rows.join("\n")), reservations)
+fn outcomes(machines: &str, rows: &[&str], reservations: Reservations) -> Vec<String> {
+    outcomes_of(machines, &format!("{POD_COLUMNS}{}\n", rows.join("\n")), reservations)
 }
 
-/// As [`check`], with a column for the gang of each pod, and with room for two such machines.
+/// As [`check`], with a gang column, and with two such machines.
 fn check_gangs(rows: &[&str], expected: &[&str]) {
     let machines = format!("{MACHINES}m2,4000,4096,2,T4\n");
     let pods = format!("{},gang\n{}\n", POD_COLUMNS.trim_end(), rows.join("\n"));
-    assert_eq!(told_of(&machines, &pods, Reservations::AsByDefault), expected);
+    assert_eq!(outcomes_of(&machines, &pods, Reservations::AsByDefault), expected);
 }
 
-fn with(reservations: Reservations) -> Replaying {
-    Replaying { reservations, assumptions: Assumptions::default(), seed: 0 }
+fn with(reservations: Reservations) -> ReplayOptions {
+    ReplayOptions { reservations, assumptions: Assumptions::default(), seed: 0 }
 }
 
-fn told_of(machines: &str, pods: &str, reservations: Reservations) -> Vec<String> {
+fn outcomes_of(machines: &str, pods: &str, reservations: Reservations) -> Vec<String> {
     let trace = Arc::new(read::parse(machines, pods).unwrap());
     let queues = queues::default_queues(&trace);
     let history = replay_in_virtual_time(Arc::clone(&trace), queues, with(reservations)).unwrap();
     let second = |at: Option<i64>| at.map_or("-".to_owned(), |at| (at / 1000).to_string());
-    let told = trace.pods.iter().zip(&history.pods).map(|(pod, history)| {
+    let outcomes = trace.pods.iter().zip(&history.pods).map(|(pod, history)| {
         let (start, end) = (second(history.start), second(history.end));
         let outcome = match &history.outcome {
             history::PodOutcome::Rejected { .. } => "Rejected".to_owned(),
@@ -43,11 +43,11 @@ fn told_of(machines: &str, pods: &str, reservations: Reservations) -> Vec<String
         };
         format!("{} {start} {end} {outcome}", pod.name)
     });
-    told.collect()
+    outcomes.collect()
 }
 
 #[test]
-fn a_pod_waits_for_room_and_then_runs_its_whole_time() {
+fn a_delayed_pod_runs_its_whole_time() {
     check(
         &["a,3000,1,0,0,,LS,Running,100,150,100", "b,3000,1,0,0,,LS,Running,110,115,110"],
         &["a 100 150 Completed", "b 150 155 Completed"],
@@ -55,7 +55,7 @@ fn a_pod_waits_for_room_and_then_runs_its_whole_time() {
 }
 
 #[test]
-fn room_given_back_in_a_second_is_taken_in_that_second() {
+fn released_capacity_is_reused_in_the_same_second() {
     check(
         &["a,4000,1,0,0,,LS,Failed,0,10,0", "b,4000,1,0,0,,BE,Succeeded,10,20,10"],
         &["a 0 10 Completed", "b 10 20 Completed"],
@@ -63,7 +63,7 @@ fn room_given_back_in_a_second_is_taken_in_that_second() {
 }
 
 #[test]
-fn pods_that_never_ran_are_wanted_until_they_were_deleted() {
+fn unstarted_pods_are_wanted_until_their_deletion() {
     check(
         &[
             "a,4000,1,0,0,,LS,Running,0,50,0",
@@ -81,7 +81,7 @@ fn pods_that_never_ran_are_wanted_until_they_were_deleted() {
 }
 
 #[test]
-fn pods_without_a_usable_end_run_to_the_end_of_the_trace() {
+fn pods_without_an_end_run_to_the_trace_end() {
     check(
         &[
             "open,1000,1,0,0,,LS,Running,0,,0",
@@ -99,7 +99,7 @@ fn pods_without_a_usable_end_run_to_the_end_of_the_trace() {
 }
 
 #[test]
-fn pods_that_fit_nowhere_stay_unplaced_and_those_that_ask_nothing_are_rejected() {
+fn oversized_pods_stay_unplaced_and_empty_ones_rejected() {
     check(
         &[
             "other-model,1000,1,1,500,V100M16|V100M32,LS,Running,0,9,0",
@@ -129,27 +129,27 @@ fn shares_of_gpus_add_up_to_whole_ones() {
 }
 
 #[test]
-fn a_pod_that_waits_for_most_of_a_node_reserves_it_unless_nobody_does() {
-    // The second machine has room for none of them, and keeps quotas out of it.
+fn a_large_pod_reserves_a_node_if_enabled() {
+    // The second machine fits none of them. With it, quotas do not limit the pods.
     let machines = format!("{MACHINES}m2,4000,3000,0,\n");
     let rows = [
         "first,100,3200,0,0,,LS,Running,0,50,0",
         "large,100,3600,0,0,,LS,Running,5,60,50",
         "small,100,800,1,100,,LS,Running,10,100,10",
     ];
-    let told = |reservations| told(&machines, &rows, reservations);
+    let outcomes = |reservations| outcomes(&machines, &rows, reservations);
     assert_eq!(
-        told(Reservations::AsByDefault),
+        outcomes(Reservations::AsByDefault),
         ["first 0 50 Completed", "large 50 60 Completed", "small 60 150 Completed"],
     );
     assert_eq!(
-        told(Reservations::Never),
+        outcomes(Reservations::Never),
         ["first 0 50 Completed", "large 100 110 Completed", "small 10 100 Completed"],
     );
 }
 
 #[test]
-fn a_gang_starts_in_one_instant_or_waits_whole() {
+fn a_gang_starts_at_once_or_waits() {
     check_gangs(
         &[
             "first,3000,1,0,0,,LS,Running,0,20,0,",
@@ -167,7 +167,7 @@ fn a_gang_starts_in_one_instant_or_waits_whole() {
 }
 
 #[test]
-fn room_is_held_for_the_pods_of_a_gang_that_have_still_to_come() {
+fn capacity_is_held_for_later_gang_pods() {
     check_gangs(
         &[
             "g1,3000,1,0,0,,LS,Running,0,100,0,g",
@@ -176,7 +176,7 @@ fn room_is_held_for_the_pods_of_a_gang_that_have_still_to_come() {
         ],
         &["g1 0 100 Completed", "other 90 110 Completed", "g2 50 90 Completed"],
     );
-    // For a quarter of an hour at most: then whoever comes later asks like any other.
+    // Places are held for at most a quarter of an hour. A later pod asks like any other.
     check_gangs(
         &[
             "g1,3000,1,0,0,,LS,Running,0,2000,0,g",
@@ -188,7 +188,7 @@ fn room_is_held_for_the_pods_of_a_gang_that_have_still_to_come() {
 }
 
 #[test]
-fn a_pod_of_a_gang_that_no_machine_admits_waits_while_its_mates_run() {
+fn an_unplaceable_gang_pod_waits_while_others_run() {
     check_gangs(
         &[
             "g1,1000,1,0,0,,LS,Running,0,1000,0,g",
@@ -201,7 +201,7 @@ fn a_pod_of_a_gang_that_no_machine_admits_waits_while_its_mates_run() {
 
 /// Places are held for 15 minutes. 30 seconds later the scheduler ends the application.
 #[test]
-fn a_pod_that_comes_long_after_the_others_of_its_gang_runs() {
+fn a_late_gang_pod_runs() {
     for later in [929, 930, 931, 5_000] {
         let late = format!("late,1000,1,0,0,,LS,Running,{later},{},{later},g", later + 10);
         let more =

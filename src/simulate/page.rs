@@ -1,7 +1,7 @@
-//! What people see of a report: a page with the charts, and the summary on the terminal.
+//! Output for people: a page with the charts, and the summary on the terminal.
 //!
-//! The page has no scripts and needs nothing from elsewhere: its folder, with the charts beside it,
-//! can be sent to a colleague and still opens in years.
+//! The page has no scripts and loads nothing from the network, so its folder can be sent to a
+//! colleague and still opens in years.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ const STYLE: &str = "body{font:16px/1.5 sans-serif;color:#282828;background:#fff
                      td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
                      img{width:100%;height:auto;margin:.6em 0}";
 
-/// The text of `index.html`; it shows the charts that lie beside it.
+/// Returns the text of `index.html`, which shows the charts of the same folder.
 pub(crate) fn index_html(report: &Report, charts: &[Chart]) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
@@ -42,7 +42,7 @@ pub(crate) fn index_html(report: &Report, charts: &[Chart]) -> String {
     html
 }
 
-/// The summary that is printed at the end.
+/// Returns the summary that is printed at the end.
 pub(crate) fn summary(report: &Report) -> String {
     let mut text = String::new();
     for table in tables(report) {
@@ -52,7 +52,7 @@ pub(crate) fn summary(report: &Report) -> String {
     text
 }
 
-/// The text of `index.html` of a comparison, with the reports of both beside it.
+/// Returns the text of a comparison's `index.html`, with links to both reports.
 pub(crate) fn comparison_html(comparison: &Comparison) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
@@ -68,7 +68,7 @@ pub(crate) fn comparison_html(comparison: &Comparison) -> String {
     html
 }
 
-/// What is printed of a comparison at the end.
+/// Returns the summary of a comparison that is printed at the end.
 pub(crate) fn comparison_summary(comparison: &Comparison) -> String {
     let mut text = String::new();
     for table in comparison.tables() {
@@ -78,7 +78,7 @@ pub(crate) fn comparison_summary(comparison: &Comparison) -> String {
     text
 }
 
-/// A table whose first column names the row and whose others are figures.
+/// A table whose first column names the row. The others are figures.
 pub(crate) struct SummaryTable {
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
@@ -206,7 +206,7 @@ fn head(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&column| column.to_owned()).collect()
 }
 
-/// An amount × seconds in a unit that people use: core hours, GiB hours, GPU hours.
+/// Formats an amount × seconds in a common unit: core hours, GiB hours, GPU hours.
 pub(crate) fn amount_seconds(kind: ResourceKind, value: f64) -> String {
     let (whole, unit) = match kind {
         ResourceKind::Vcore => (1000.0, "core h"),
@@ -217,7 +217,7 @@ pub(crate) fn amount_seconds(kind: ResourceKind, value: f64) -> String {
 }
 
 impl SummaryTable {
-    /// Columns padded to their widest field, figures to the right.
+    /// Pads columns to their widest field, with figures aligned to the right.
     fn to_text(&self) -> String {
         let lines: Vec<&Vec<String>> = std::iter::once(&self.head).chain(&self.rows).collect();
         let width = |column: usize| {
@@ -263,13 +263,13 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
-/// Seconds in the two largest units that matter: `45.2 s`, `3 min 20 s`, `5 h 12 min`, `149 d 8 h`.
+/// Formats seconds in the two largest units: `45.2 s`, `3 min 20 s`, `5 h 12 min`, `149 d 8 h`.
 pub(crate) fn duration(seconds: f64) -> String {
     if seconds < 60.0 {
         let digits = usize::from(seconds.fract() != 0.0);
         return format!("{seconds:.digits$} s");
     }
-    // Far below 2^53, so nothing is lost but the fraction.
+    // Far below 2^53, so only the fraction is lost.
     #[allow(clippy::cast_possible_truncation, reason = "a duration of a trace")]
     let whole = seconds.round() as i64;
     let (large, size, small, part) = match whole {

@@ -1,4 +1,4 @@
-//! What a report says of the policy: who was evicted and what that cost, and how fair it was.
+//! The report's sections on evictions and fairness.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,27 @@ use super::report::{Named, by_kind, rounded, seconds};
 use super::series::Sample;
 use super::trace::Trace;
 
-/// Into so many equal parts is the time cut in the table of fairness.
+/// Parts of the makespan in the table of fairness.
 const PARTS: usize = 8;
 
-/// Pods that lost their machines.
+/// Evictions and their losses.
 #[derive(Debug, Serialize)]
 pub(crate) struct Evictions {
     pub(crate) count: usize,
-    /// Amounts × seconds that were held for nothing.
+    /// Amounts × seconds whose work was lost.
     pub(crate) wasted: Named<f64>,
-    /// The same as a part of all that was held.
+    /// The same as a share of all used amounts.
     pub(crate) wasted_share: Named<f64>,
     pub(crate) by_grounds: Vec<LossRow>,
     pub(crate) pods: Vec<EvictionRow>,
 }
 
-/// What one queue lost on some grounds.
+/// The losses of a queue on one kind of grounds.
 #[derive(Debug, Serialize)]
 pub(crate) struct LossRow {
     pub(crate) queue: String,
     pub(crate) grounds: String,
-    /// The queue that gained by it.
+    /// The queue that gained by the evictions.
     pub(crate) for_queue: Option<String>,
     pub(crate) count: usize,
     pub(crate) wasted: Named<f64>,
@@ -44,18 +44,18 @@ pub(crate) struct EvictionRow {
     node: String,
     grounds: String,
     for_queue: Option<String>,
-    /// How long it had its machine, and for how much of that in vain, in seconds.
+    /// How long it ran on its machine, and how much of that was lost, in seconds.
     ran: f64,
     lost: f64,
 }
 
-/// How well the leaf queues were served; `fairness` says what the figures are.
+/// Figures of how well the leaf queues were served, as `fairness` defines them.
 #[derive(Debug, Serialize)]
 pub(crate) struct FairnessFacts {
-    /// Jain's index while a pod waited, and the least that held for a while.
+    /// Mean and minimum of Jain's index while a pod was pending.
     pub(crate) jain: f64,
     pub(crate) least_jain: f64,
-    /// For how long a pod waited, in seconds.
+    /// How long a pod was pending, in seconds.
     pub(crate) waited: f64,
     pub(crate) queues: Vec<QueueFairness>,
     pub(crate) over_time: FairnessTable,
@@ -64,18 +64,19 @@ pub(crate) struct FairnessFacts {
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueFairness {
     pub(crate) queue: String,
-    /// Mean of what it had as a share of what it is owed, over the makespan.
+    /// Mean share of its entitlement over the makespan.
     pub(crate) of_owed: f64,
-    /// Mean of how it was served, over the time in which it wanted something.
+    /// Mean of how it was served while it wanted something.
     pub(crate) served: Option<f64>,
-    /// For how many seconds it waited without having its due.
+    /// Seconds for which it was pending without its due.
     pub(crate) short: f64,
 }
 
-/// Means over equal parts of the makespan; none where there was nothing to be served, or nobody waited.
+/// Means over equal parts of the makespan. `None` if the queue wanted nothing, or no pod was
+/// pending.
 #[derive(Debug, Serialize)]
 pub(crate) struct FairnessTable {
-    /// The end of each part, in seconds on the clock of the trace.
+    /// End of each part, in seconds on the clock of the trace.
     pub(crate) until: Vec<f64>,
     /// How each leaf was served.
     pub(crate) served: BTreeMap<String, Vec<Option<f64>>>,
@@ -131,7 +132,7 @@ pub(crate) fn fairness(trace: &Trace, history: &History) -> FairnessFacts {
 fn over_time(samples: &[Sample], start: i64, end: i64) -> FairnessTable {
     let length = end.saturating_sub(start).max(0);
     let parts = i64::try_from(PARTS).unwrap_or(1);
-    // The product could only overflow after hundreds of thousands of years.
+    // The product overflows only after hundreds of thousands of years.
     let bound = |part: usize| start + length * i64::try_from(part).unwrap_or(0) / parts;
     let bounds: Vec<(i64, i64)> = (0..PARTS).map(|part| (bound(part), bound(part + 1))).collect();
     let means = |value: &dyn Fn(&Sample) -> Option<f64>| -> Vec<Option<f64>> {
@@ -153,7 +154,7 @@ fn over_time(samples: &[Sample], start: i64, end: i64) -> FairnessTable {
     }
 }
 
-/// The mean from one time to another of a value that holds from its sample to the next.
+/// Returns the mean over a period of a value that is valid from its sample to the next.
 fn mean(
     samples: &[Sample],
     (from, until): (i64, i64),
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_have_the_mean_of_what_held_in_them() {
+    fn parts_have_the_mean_of_their_values() {
         let samples = [sample(0, Some(1.0)), sample(1500, Some(0.5)), sample(2000, None)];
         let table = over_time(&samples, 0, 8000);
         assert_eq!(table.until[..3], [1.0, 2.0, 3.0]);

@@ -1,8 +1,8 @@
-//! Which leaf queue a pod is submitted to.
+//! Selects the leaf queue of a pod.
 //!
-//! Every pod is one application of one ask, and its QoS class says where it goes. Without a
-//! configuration of the user's own there is one leaf below root for each class of the trace, with
-//! neither guarantee nor maximum. With one, the leaves are whatever it configures.
+//! Every pod is an application, and its QoS class selects the queue. Without a queue configuration
+//! of the user there is one leaf below root per class of the trace, without guarantee and maximum.
+//! With one, its leaves are used.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,10 +11,10 @@ use monoceros_actors::snapshot::QueueSnapshot;
 
 use super::trace::Trace;
 
-/// The longest name a queue may have.
+/// Longest queue name in characters.
 const LONGEST_NAME: usize = 64;
 
-/// A configuration with one leaf for each QoS class of the trace.
+/// Makes a configuration with one leaf per QoS class of the trace.
 pub(crate) fn default_queues(trace: &Trace) -> String {
     let names: BTreeSet<String> = trace.pods.iter().map(|pod| leaf_name(&pod.qos)).collect();
     let mut yaml = String::from(
@@ -27,7 +27,7 @@ pub(crate) fn default_queues(trace: &Trace) -> String {
     yaml
 }
 
-/// The paths of the queues without children, in order.
+/// Returns the queues without children, in the order of their paths.
 pub(crate) fn leaves(root: &QueueSnapshot) -> Vec<&QueueSnapshot> {
     let mut leaves = Vec::new();
     let mut unseen = vec![root];
@@ -41,8 +41,8 @@ pub(crate) fn leaves(root: &QueueSnapshot) -> Vec<&QueueSnapshot> {
     leaves
 }
 
-/// The leaf for a class: the first one, by path, that bears its name; else `root.default`; else
-/// the first of all. `None` where there are no leaves.
+/// Returns the leaf for a class: the first by path with its name, else `root.default`, else the
+/// first leaf. `None` if there are no leaves.
 pub(crate) fn leaf_for<'a>(qos: &str, leaves: &'a [String]) -> Option<&'a str> {
     let name = leaf_name(qos);
     let named = leaves.iter().find(|path| path.rsplit('.').next() == Some(name.as_str()));
@@ -50,8 +50,8 @@ pub(crate) fn leaf_for<'a>(qos: &str, leaves: &'a [String]) -> Option<&'a str> {
     named.or_else(fallback).or(leaves.first()).map(String::as_str)
 }
 
-/// The class in lower case, with `-` for what a queue name may not contain; `default` for a pod
-/// without a class.
+/// Converts a class to a queue name: in lower case, with `-` for forbidden characters. `default`
+/// for a pod without a class.
 fn leaf_name(qos: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     let name: String = qos.trim().to_lowercase().chars().map(allowed).take(LONGEST_NAME).collect();
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_goes_to_the_leaf_of_its_name_else_to_default_else_to_the_first() {
+    fn a_class_maps_to_named_default_or_first_leaf() {
         let paths = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
         let cases: [(&str, &[&str], Option<&str>); 6] = [
             ("LS", &["root.a.ls", "root.b.ls"], Some("root.a.ls")),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_are_queues_without_children_in_order_of_their_paths() {
+    fn leaves_are_childless_queues_in_path_order() {
         let queue = |queue_name: &str, children| QueueSnapshot {
             queue_name: queue_name.to_owned(),
             children,

@@ -1,7 +1,7 @@
-//! Reads the CSV files of a trace in the OpenB format, and the file with what it says nothing of.
+//! Reads the CSV files of a trace in the OpenB format, and the file of wishes.
 //!
-//! Everything that is wrong in all files is told at once, so that a hand-made trace is mended in one
-//! go.
+//! The mistakes in all files are reported together, so that a trace written by hand can be
+//! corrected in one go.
 
 use std::collections::HashSet;
 use std::io;
@@ -28,11 +28,11 @@ const POD_COLUMNS: [&str; 11] = [
     "deletion_time",
     "scheduled_time",
 ];
-/// Columns that a file of machines or pods may lack.
+/// Optional columns of the files of machines and pods.
 const ATTRIBUTES: &str = "attributes";
 const GANG: &str = "gang";
 
-/// Why a trace cannot be replayed.
+/// A trace cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TraceError {
     #[error("cannot read `{}`", path.display())]
@@ -41,7 +41,7 @@ pub(crate) enum TraceError {
     Mistakes(Problems),
 }
 
-/// Reads both files of a trace, and the one with wishes of its pods, if there is one.
+/// Reads both files of a trace, and the optional file of wishes.
 pub(crate) fn read_trace(
     machines: &Path,
     pods: &Path,
@@ -52,7 +52,7 @@ pub(crate) fn read_trace(
     parse_trace(machines, pods, Some((path, &*read(path)?)))
 }
 
-/// Reads wishes of the pods of a trace that is there already.
+/// Adds wishes from a file to the pods of a trace.
 pub(crate) fn read_wishes(path: &Path, trace: &mut Trace) -> Result<(), TraceError> {
     let text = read(path)?;
     let mut problems = Problems::default();
@@ -64,7 +64,7 @@ fn read(path: &Path) -> Result<Vec<u8>, TraceError> {
     std::fs::read(path).map_err(|source| TraceError::Unreadable { path: path.to_owned(), source })
 }
 
-/// Parses the contents of the files; the paths are for the messages.
+/// Parses the contents of the files. The paths are for messages.
 fn parse_trace(
     machines: (&Path, &[u8]),
     pods: (&Path, &[u8]),
@@ -74,7 +74,7 @@ fn parse_trace(
     let machines = parse_machines(machines.0, machines.1, &mut problems);
     let before = problems.count();
     let (mut pods, last) = parse_pods(pods.0, pods.1, &mut problems);
-    // Pods with mistakes are missing here: what is said of them would be another mistake.
+    // Pods with mistakes are missing here, so their wishes would give follow-up errors.
     if let (Some((path, text)), true) = (wishes, problems.count() == before) {
         wishes::parse(path, text, &mut pods, &mut problems);
     }
@@ -104,7 +104,7 @@ fn parse_machines(file: &Path, text: &[u8], problems: &mut Problems) -> Vec<Mach
     machines
 }
 
-/// The pods, and the latest time that any of their rows mentions.
+/// Returns the pods, and the latest time in any of their rows.
 fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i64) {
     let mut pods = Vec::new();
     let mut last = 0;
@@ -156,9 +156,9 @@ fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i
     (pods, last)
 }
 
-/// What only the pods of a trace have.
+/// Fields that only pods have.
 impl CsvRow<'_> {
-    /// GPUs asked, in thousandths: a share where it is one GPU, whole GPUs where it is several.
+    /// Parses the GPUs of an ask in thousandths: a share if it is one GPU, otherwise whole GPUs.
     fn gpu_milli(&mut self) -> Option<i64> {
         let (count, share) = (self.whole("num_gpu"), self.optional("gpu_milli"));
         match (count?, share?) {
@@ -182,7 +182,7 @@ pub(crate) fn parse(machines: &str, pods: &str) -> Result<Trace, TraceError> {
     parse_trace(machines, (Path::new("pods.csv"), pods.as_bytes()), None)
 }
 
-/// As [`parse`], with the text of a file with wishes.
+/// As [`parse`], with the text of a file of wishes.
 #[cfg(test)]
 pub(crate) fn parse_with(machines: &str, pods: &str, wishes: &str) -> Result<Trace, TraceError> {
     let machines = (Path::new("nodes.csv"), machines.as_bytes());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_shares_of_one_or_several_whole_ones() {
+    fn gpus_are_one_share_or_whole_numbers() {
         let pods = pods_of(
             "none,1,1,0,700,,LS,Running,0,1,0\n\
              share,1,1,1,50,,LS,Running,0,1,0\n\
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_times_may_be_empty_or_nan_and_whole_seconds_may_be_written_as_decimals() {
+    fn times_may_be_missing_or_decimal() {
         let pods = pods_of(
             "a,1,1,0,0,nan,LS,Pending,7.0,9.0,\n\
              b,1,1,0,0,,LS,Pending,7,,nan\n\
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_ordered_by_creation_and_then_by_row() {
+    fn pods_are_ordered_by_creation_then_row() {
         let pods = pods_of(
             "late,1,1,0,0,,LS,Running,9,10,9\n\
              b,1,1,0,0,,LS,Running,3,4,3\n\
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_gangs_may_be_there_and_names_no_pod() {
+    fn the_optional_gang_column_names_no_pod() {
         let header = POD_HEADER.trim_end();
         let gangs = |rows: &str| parse(MACHINES, &format!("{header},gang\n{rows}"));
         let rows = "a,1,1,0,0,,LS,Running,0,1,0,job\nb,1,1,0,0,,LS,Running,0,1,0,\n";
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_of_both_files_are_told_at_once() {
+    fn mistakes_of_both_files_are_reported_together() {
         check_mistakes(
             "sn,cpu_milli,memory_mib,gpu,model\nm1,4000,x,2,T4\nm1,1,1,0,\n,1,1,0,\n",
             &format!(
@@ -353,24 +353,24 @@ mod tests {
         assert!(text.ends_with("\nand 10 more"), "{text}");
     }
 
-    /// The mistakes in a file of pods, which are the same with each kind of line end, with and
+    /// Returns the mistakes in a file of pods. They are equal for every kind of line end, with and
     /// without a byte order mark.
     fn mistakes_in_lines(lines: &[&str]) -> String {
         let ends = ["\n", "\r\n", "\r"];
         let kinds = ends.iter().flat_map(|end| ["", "\u{feff}"].map(|mark| (mark, end)));
-        let told = kinds.map(|(mark, end)| {
+        let mistakes = kinds.map(|(mark, end)| {
             let pods = format!("{mark}{}", lines.join(end));
             parse(MACHINES, &pods).unwrap_err().to_string()
         });
-        let mut told: Vec<_> = told.collect();
-        told.dedup();
-        told.join("\n\n")
+        let mut mistakes: Vec<_> = mistakes.collect();
+        mistakes.dedup();
+        mistakes.join("\n\n")
     }
 
     #[test]
     fn mistakes_name_the_lines_that_an_editor_shows() {
         let header = POD_HEADER.trim_end();
-        let told = mistakes_in_lines(&[
+        let mistakes = mistakes_in_lines(&[
             "",
             "",
             header,
@@ -392,22 +392,22 @@ mod tests {
             pods.csv:11: column `name`: `b` is already in line 6
             pods.csv:12: has 2 fields, the header has 11
             pods.csv:13: column `cpu_milli`: `z` is not a whole number from 0 to 4294967295"#]]
-        .assert_eq(&told);
-        let told = mistakes_in_lines(&["", "", "name,cpu_milli,name", "p,1,q"]);
+        .assert_eq(&mistakes);
+        let mistakes = mistakes_in_lines(&["", "", "name,cpu_milli,name", "p,1,q"]);
         expect![[r#"
             the trace has mistakes
             pods.csv:3: column `name`: is in the header more than once
             pods.csv:3: column `memory_mib`: is missing in the header"#]]
-        .assert_eq(told.lines().take(3).collect::<Vec<_>>().join("\n").as_str());
-        let told = mistakes_in_lines(&["", header, "", ""]);
+        .assert_eq(mistakes.lines().take(3).collect::<Vec<_>>().join("\n").as_str());
+        let mistakes = mistakes_in_lines(&["", header, "", ""]);
         expect![[r#"
             the trace has mistakes
             pods.csv:2: there is no row below the header"#]]
-        .assert_eq(&told);
+        .assert_eq(&mistakes);
     }
 
     #[test]
-    fn text_that_is_not_utf8_is_a_mistake_with_its_line() {
+    fn invalid_utf8_is_reported_with_its_line() {
         let machines = b"sn,cpu_milli,memory_mib,gpu,model\nm\xff,1,1,0,\n";
         let pods = format!("{POD_HEADER}p,1,1,0,0,,LS,Running,0,1,0\n");
         let files = (Path::new("nodes.csv"), &machines[..]);

@@ -1,9 +1,9 @@
-//! What a replay says about itself, as `report.json`.
+//! The report of a replay, as `report.json`.
 //!
 //! # Invariant
-//! The text is a function of the trace, the queue configuration and the seed: no wall-clock time,
-//! no path, no hash order. Equal inputs give equal bytes. Shares are rounded to six decimals,
-//! times are in seconds on the clock of the trace.
+//! The text is a function of the trace, the queue configuration and the seed: it has no wall-clock
+//! time, no path and no hash order. Equal inputs give equal bytes. Shares are rounded to six
+//! decimals, and times are in seconds on the clock of the trace.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use super::replay::Assumptions;
 use super::series::{LeafSample, Sample};
 use super::trace::{Pod, Trace};
 
-/// Raised when a reader of the file would have to change.
+/// Version of the format, raised when readers of the file have to change.
 const FORMAT: u32 = 1;
 
-/// The whole report; the fields are explained in `docs/simulation.md`.
+/// The whole report. `docs/simulation.md` explains the fields.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     format: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Report {
     pub(crate) pods: Vec<PodRow>,
 }
 
-/// What was replayed.
+/// Facts about the trace.
 #[derive(Debug, Serialize)]
 pub(crate) struct TraceFacts {
     pub(crate) nodes: usize,
@@ -44,7 +44,7 @@ pub(crate) struct TraceFacts {
     pub(crate) capacity: Named<i64>,
 }
 
-/// What was assumed beside the trace.
+/// Assumptions that are not in the trace.
 #[derive(Debug, Serialize)]
 pub(crate) struct AssumedFacts {
     all_preempt: bool,
@@ -52,13 +52,13 @@ pub(crate) struct AssumedFacts {
     keep_progress: bool,
 }
 
-/// A value for each resource, by the scheduler's name of it.
+/// A value per resource, by the scheduler's name.
 pub(crate) type Named<T> = BTreeMap<&'static str, T>;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Totals {
     pub(crate) pods: usize,
-    /// Had a machine at least once.
+    /// Pods that had a machine at least once.
     pub(crate) placed: usize,
     pub(crate) never_placed: usize,
     pub(crate) completed: usize,
@@ -71,13 +71,13 @@ pub(crate) struct Totals {
     /// From the first creation to the last event, in seconds.
     pub(crate) makespan: f64,
     pub(crate) wait: Waits,
-    /// Mean share of the capacity that was allocated, over the makespan.
+    /// Mean allocated share of the capacity over the makespan.
     pub(crate) mean_utilisation: Named<f64>,
     pub(crate) peak_utilisation: Named<f64>,
 }
 
-/// Seconds from creation to the first start, over the pods that started. A percentile is the
-/// smallest wait that at least so many per cent of them do not exceed (nearest rank).
+/// Seconds from creation to the first start, of the pods that started. A percentile is the smallest
+/// wait that at least this percentage of them does not exceed (nearest rank).
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Waits {
     pub(crate) mean: f64,
@@ -95,7 +95,7 @@ pub(crate) struct QueueTotals {
     pub(crate) wait: Waits,
 }
 
-/// One array per quantity; equal places belong to one instant.
+/// One array per quantity. Equal indexes belong to one time.
 #[derive(Debug, Serialize)]
 pub(crate) struct SeriesColumns {
     pub(crate) time: Vec<f64>,
@@ -105,7 +105,7 @@ pub(crate) struct SeriesColumns {
     pub(crate) pending_pods: Vec<usize>,
     /// Share of the free amount that a random pod of the trace cannot use.
     pub(crate) fragmentation: Named<Vec<f64>>,
-    /// Jain's index of how the leaves are served; none while nobody waits.
+    /// Jain's index of how the leaves are served. `None` while no pod is pending.
     pub(crate) jain: Vec<Option<f64>>,
     /// Evictions so far.
     pub(crate) evictions: Vec<usize>,
@@ -114,9 +114,9 @@ pub(crate) struct SeriesColumns {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueColumns {
-    /// The largest share that the queue has of any resource of the cluster.
+    /// Largest share of the cluster's capacity in any resource.
     pub(crate) dominant_share: Vec<f64>,
-    /// What it holds as a share of what it is owed, and how well it is served (`fairness`).
+    /// Share of its entitlement, and how well it is served, as `fairness` defines them.
     pub(crate) of_owed: Vec<Option<f64>>,
     pub(crate) served: Vec<Option<f64>>,
     pub(crate) allocated: Named<Vec<i64>>,
@@ -188,7 +188,7 @@ impl Report {
         }
     }
 
-    /// The text of `report.json`.
+    /// Returns the text of `report.json`.
     pub(crate) fn to_json(&self) -> String {
         let json = serde_json::to_string(self);
         let mut json = json.expect("maps have text keys and no writer is involved");
@@ -251,12 +251,12 @@ fn waits<'a>(pods: impl Iterator<Item = (&'a Pod, &'a PodHistory)>) -> Waits {
     }
 }
 
-/// In milliseconds.
+/// Returns the wait in milliseconds.
 fn wait(pod: &Pod, history: &PodHistory) -> Option<i64> {
     history.start.map(|start| start - pod.creation * 1000)
 }
 
-/// `sorted` is not empty; `percent` is from 1 to 100.
+/// Returns a percentile of `sorted`, which is not empty; `percent` is from 1 to 100.
 fn nearest_rank(sorted: &[i64], percent: usize) -> i64 {
     sorted[(sorted.len() * percent).div_ceil(100) - 1]
 }
@@ -266,7 +266,7 @@ fn columns(samples: &[Sample], capacity: &Amount) -> SeriesColumns {
     for leaf in samples.iter().flat_map(|sample| &sample.leaves) {
         let path = &leaf.path;
         if !queues.contains_key(path) {
-            // Queues that come or go with their applications hold nothing where they are absent.
+            // Dynamic queues hold nothing while they do not exist.
             let found: Vec<_> = samples.iter().map(|sample| leaf_of(sample, path)).collect();
             let held = || found.iter().map(|leaf| leaf.map_or_else(Amount::default, |it| it.held));
             let share = |of: fn(&LeafSample) -> Option<f64>| {
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_the_smallest_wait_that_enough_pods_do_not_exceed() {
+    fn percentiles_use_the_nearest_rank() {
         let waits: Vec<i64> = (1..=10).collect();
         let ranks = [1, 50, 95, 99, 100].map(|percent| nearest_rank(&waits, percent));
         assert_eq!(ranks, [1, 5, 10, 10, 10]);

@@ -1,8 +1,8 @@
-//! A made-up trace, so that `monoceros simulate` shows something without any file.
+//! A generated trace, so that `monoceros simulate` works without any file.
 //!
-//! Sixty machines of four kinds and eight hundred pods over two days that are busy in the
-//! afternoon and quiet at night. The figures are invented, and chosen so that pods wait at the
-//! peaks, GPU models matter, some pods are withdrawn, and a few can never run.
+//! Sixty machines of four kinds and eight hundred pods over two days that are busy in the afternoon
+//! and quiet at night. The figures are invented so that pods are pending at the peaks, GPU models
+//! matter, some pods are withdrawn, and a few can never run.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const HOUR: i64 = 3600;
 const DAYS: u32 = 2;
 const PODS: usize = 800;
 
-/// How many pods of a day come in each hour, relative to each other.
+/// Relative number of pods in each hour of a day.
 const HOURLY: [u32; 24] =
     [3, 2, 2, 1, 1, 2, 4, 7, 12, 16, 18, 17, 14, 17, 20, 22, 21, 18, 13, 10, 8, 7, 5, 4];
 
@@ -39,7 +39,7 @@ pub(crate) fn sample_trace(seed: u64) -> Trace {
 }
 
 fn machines() -> Vec<Machine> {
-    // How many, cores, memory in GiB, GPUs, model.
+    // Number, cores, memory in GiB, GPUs, model.
     let kinds: [(usize, i64, i64, i64, &str); 4] = [
         (24, 32, 128, 0, ""),
         (18, 48, 192, 2, "T4"),
@@ -60,7 +60,7 @@ fn machines() -> Vec<Machine> {
     machines
 }
 
-/// The kinds of work that the made-up users submit.
+/// The kinds of work that the invented users submit.
 #[derive(Clone, Copy)]
 enum Work {
     Service,
@@ -121,13 +121,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_seed_gives_one_trace_and_another_seed_another() {
+    fn the_seed_determines_the_trace() {
         assert_eq!(sample_trace(1), sample_trace(1));
         assert_ne!(sample_trace(1), sample_trace(2));
     }
 
     #[test]
-    fn every_seed_has_its_pods_within_two_days_and_some_that_never_fit() {
+    fn every_sample_has_two_days_and_unplaceable_pods() {
         for seed in 0..20 {
             let trace = sample_trace(seed);
             assert_eq!((trace.machines.len(), trace.pods.len()), (60, 800));

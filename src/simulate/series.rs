@@ -1,17 +1,17 @@
-//! The state of the cluster over virtual time, thinned as it grows.
+//! Samples of the cluster's state over virtual time, thinned as they grow.
 //!
-//! A sample is taken after every instant at which something happened. Time is cut into equal
-//! slices and the last sample of each slice is kept; when there are more than [`MOST`], the slices
-//! become twice as wide. What is kept depends on virtual time alone, so that one history always
-//! gives one series. Values hold from one sample to the next; a peak within a slice may be lost,
-//! which is why the totals count peaks on their own.
+//! A sample is taken after every event. Time is divided into equal slices and the last sample of
+//! each slice is kept. If there are more than [`MOST`], the slices are doubled in width. The
+//! selection depends on virtual time alone, so that one history always gives one series. A value is
+//! valid from its sample to the next. A peak within a slice may be lost, so the totals count peaks
+//! separately.
 
 use super::amount::Amount;
 
-/// The most samples that are kept.
+/// Most samples that are kept.
 const MOST: usize = 2000;
 
-/// The cluster at one instant.
+/// The state of the cluster at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
     /// Virtual time on the clock of the trace, in milliseconds.
@@ -20,29 +20,29 @@ pub(crate) struct Sample {
     pub(crate) running: usize,
     pub(crate) pending: Amount,
     pub(crate) n_pending: usize,
-    /// How even what the leaves have of what they are owed is (`fairness`); none while nobody waits.
+    /// Jain's index of how the leaves are served (`fairness`). `None` while no pod is pending.
     pub(crate) jain: Option<f64>,
     /// By path.
     pub(crate) leaves: Vec<LeafSample>,
-    /// How many pods were evicted so far.
+    /// Evictions so far.
     pub(crate) n_evicted: usize,
-    /// By kind: the share of what is free that the trace's pods cannot use (`fragmentation`).
+    /// By kind: the share of free amounts that the pods of the trace cannot use (`fragmentation`).
     pub(crate) fragmentation: [f64; 3],
 }
 
-/// A leaf queue at one instant.
+/// The state of a leaf queue at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LeafSample {
     pub(crate) path: String,
-    /// What its pods hold.
+    /// Amount held by its pods.
     pub(crate) held: Amount,
-    /// What it holds as a share of what it is owed, of the resource of which that is most; none where
-    /// it is owed nothing.
+    /// The largest share of its entitlement that it has of any resource. `None` if it is entitled
+    /// to nothing.
     pub(crate) of_owed: Option<f64>,
-    /// The part that it has of what it wants and is owed, at most 1; none where it wants nothing that
-    /// it is owed.
+    /// How well it is served, at most 1 (`fairness`). `None` if it wants nothing to which it is
+    /// entitled.
     pub(crate) served: Option<f64>,
-    /// Something of it waits.
+    /// Whether any of its pods is pending.
     pub(crate) waits: bool,
 }
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_series_stays_short_and_keeps_the_last_of_each_slice() {
+    fn a_long_series_keeps_the_last_of_each_slice() {
         let mut series = Series::default();
         for second in 0..10_000 {
             series.push(sample(second * 1000));

@@ -1,7 +1,7 @@
-//! CSV files with a header, whose mistakes are all told at once.
+//! CSV files with a header, whose mistakes are reported together.
 //!
-//! Columns are found by name: their order is free and further columns are passed over. Each mistake
-//! is told with file, line, column and reason. The line is the one at which an editor shows the
+//! Columns are found by name: their order is free and other columns are ignored. A mistake is
+//! reported with file, line, column and reason. The line is the one at which an editor shows the
 //! beginning of the row.
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,11 +10,11 @@ use std::path::Path;
 
 use csv::StringRecord;
 
-/// More problems than these are counted, not listed.
+/// Most mistakes that are listed. Further ones are only counted.
 const LISTED_PROBLEMS: usize = 20;
 const UNREADABLE: &str = "is not UTF-8 text or not CSV";
 
-/// Everything that is wrong in the files of a trace.
+/// The mistakes in the files of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     listed: Vec<String>,
@@ -56,7 +56,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// One row with what is needed to complain about it.
+/// A row, with the context for error messages.
 pub(crate) struct CsvRow<'a> {
     file: &'a Path,
     /// The line of the header.
@@ -65,13 +65,13 @@ pub(crate) struct CsvRow<'a> {
     columns: &'a HashMap<&'static str, usize>,
     fields: &'a StringRecord,
     problems: &'a mut Problems,
-    /// Names that were used before, with their lines.
+    /// Names of earlier rows, with their lines.
     names: &'a mut HashMap<String, u64>,
 }
 
 impl CsvRow<'_> {
-    /// The field without white space around it. Tables that passed through data-frame tools write
-    /// a missing field as `nan`.
+    /// Returns the field without surrounding white space. Data-frame tools write a missing field as
+    /// `nan`.
     pub(super) fn text(&self, column: &'static str) -> &str {
         let at = self.columns.get(column);
         let text = at.and_then(|at| self.fields.get(*at)).unwrap_or_default().trim();
@@ -87,7 +87,7 @@ impl CsvRow<'_> {
         self.problems.add(self.file, self.line, Some(column), reason);
     }
 
-    /// A name that no earlier row has.
+    /// Parses a name that no earlier row has.
     pub(super) fn name(&mut self, column: &'static str) -> Option<String> {
         let name = self.text(column).to_owned();
         if name.is_empty() {
@@ -102,7 +102,7 @@ impl CsvRow<'_> {
         Some(name)
     }
 
-    /// A whole number that must be there.
+    /// Parses a required whole number.
     pub(super) fn whole(&mut self, column: &'static str) -> Option<i64> {
         let number = self.optional(column)?;
         if number.is_none() {
@@ -111,8 +111,8 @@ impl CsvRow<'_> {
         number
     }
 
-    /// A whole number, `Some(None)` where the field is empty, `None` after a complaint. The bound
-    /// keeps every product below in range; data-frame tools write `12` as `12.0`.
+    /// Parses a whole number: `Some(None)` if the field is empty, `None` after a mistake. The bound
+    /// keeps every product below in range. Data-frame tools write `12` as `12.0`.
     #[allow(clippy::option_option, reason = "wrong and missing are different answers")]
     pub(super) fn optional(&mut self, column: &'static str) -> Option<Option<i64>> {
         let text = self.text(column);
@@ -130,7 +130,7 @@ impl CsvRow<'_> {
         None
     }
 
-    /// Whether something is so; `Some(None)` where the field is empty, `None` after a complaint.
+    /// Parses a Boolean: `Some(None)` if the field is empty, `None` after a mistake.
     #[allow(clippy::option_option, reason = "wrong and missing are different answers")]
     pub(super) fn yes_or_no(&mut self, column: &'static str) -> Option<Option<bool>> {
         let text = self.text(column).to_ascii_lowercase();
@@ -145,7 +145,7 @@ impl CsvRow<'_> {
         }
     }
 
-    /// A priority; `Some(None)` where the field is empty, `None` after a complaint.
+    /// Parses a priority: `Some(None)` if the field is empty, `None` after a mistake.
     #[allow(clippy::option_option, reason = "wrong and missing are different answers")]
     pub(super) fn priority(&mut self, column: &'static str) -> Option<Option<i32>> {
         let text = self.text(column).to_owned();
@@ -161,7 +161,7 @@ impl CsvRow<'_> {
         None
     }
 
-    /// A JSON object of texts, none where the field is empty; `None` after a complaint.
+    /// Parses a JSON object of texts, which is empty if the field is. `None` after a mistake.
     pub(super) fn texts(&mut self, column: &'static str) -> Option<BTreeMap<String, String>> {
         let text = self.text(column);
         if text.is_empty() {
@@ -177,7 +177,8 @@ impl CsvRow<'_> {
         }
     }
 
-    /// The text of a JSON object, empty where the field is; `None` after a complaint.
+    /// Checks a JSON object and returns its text, which is empty if the field is. `None` after a
+    /// mistake.
     pub(super) fn object(&mut self, column: &'static str) -> Option<String> {
         let text = self.text(column).to_owned();
         if text.is_empty() {
@@ -195,13 +196,13 @@ impl CsvRow<'_> {
     }
 }
 
-/// Lines of a text, counted up to rows that are named in their order.
+/// Counts the lines of a text up to rows, in the order of the rows.
 ///
-/// The reader counts lines, too, but says the line at which it stood before it looked for the row:
-/// that is one before it where lines end with CRLF, and further before it after blank lines.
+/// The CSV reader counts lines, too, but reports the line at which it began to search for the row:
+/// one too low if lines end with CRLF, and more after blank lines.
 struct Lines<'a> {
     text: &'a [u8],
-    /// Up to where lines were counted.
+    /// The position up to which lines were counted.
     at: usize,
     line: u64,
 }
@@ -211,7 +212,7 @@ impl<'a> Lines<'a> {
         Self { text, at: 0, line: 1 }
     }
 
-    /// The line at which the row begins that the reader found when it stood at `position`.
+    /// Returns the first line of the row that the reader found from `position`.
     fn of_row(&mut self, position: Option<&csv::Position>) -> u64 {
         let stood = position.map_or(0, csv::Position::byte);
         let stood = usize::try_from(stood).unwrap_or(usize::MAX);
@@ -228,8 +229,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Calls `each` for the rows of a file whose header has all columns of the first kind, and perhaps
-/// those of the second.
+/// Calls `each` for the rows of a file. `columns` are the required ones, and the optional ones.
 pub(super) fn for_each_row(
     file: &Path,
     text: &[u8],
@@ -276,8 +276,8 @@ pub(super) fn for_each_row(
     }
 }
 
-/// The position of each column, of the second kind only of those that are there; `None` after a
-/// complaint.
+/// Returns the position of each required column, and of the optional ones that exist. `None` after
+/// a mistake.
 fn find_columns(
     (file, line): (&Path, u64),
     header: &StringRecord,

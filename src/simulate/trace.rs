@@ -1,10 +1,10 @@
-//! What is replayed: machines, and pods that come, run for a while, and go.
+//! A trace: machines, and pods that arrive, run for a while, and end.
 //!
 //! # How a row becomes a pod
-//! Three times are recorded of a pod: creation, start and deletion. The replay decides the start
-//! anew, so that only the creation and *how long the pod holds its resources* are taken over. The
-//! times alone decide this ([`Lifetime::of`]); the phase is carried into the report and nothing
-//! else. A failed pod, for instance, held its resources until it failed.
+//! A row records three times: creation, start and deletion. The replay decides the start itself, so
+//! only the creation and *how long the pod holds its resources* are used ([`Lifetime::of`]). The
+//! phase is only copied into the report: a failed pod, for instance, held its resources until it
+//! failed.
 
 use std::cmp::max;
 use std::collections::BTreeMap;
@@ -13,78 +13,76 @@ use super::amount::Amount;
 use super::wishes::Wishes;
 use crate::chance::Chance;
 
-/// A cluster and the pods that were submitted to it. Names are unique among the machines and
-/// among the pods.
+/// A cluster and its submitted pods. Names are unique among the machines and among the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
     pub(crate) machines: Vec<Machine>,
-    /// In order of creation; pods of the same second in the order of their rows.
+    /// In order of creation. Pods of one second are in the order of their rows.
     pub(crate) pods: Vec<Pod>,
-    /// The latest time that the trace mentions, in seconds: nothing is known beyond it.
+    /// The latest time in the trace, in seconds. Nothing is known beyond it.
     pub(crate) end: i64,
 }
 
-/// A machine, here from the first second to the last.
+/// A machine, which exists for the whole trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
     pub(crate) name: String,
     pub(crate) capacity: Amount,
-    /// The model of its GPUs; empty where it has none.
+    /// The model of its GPUs. Empty if it has none.
     pub(crate) model: String,
-    /// What else is known of it: placement constraints look at these.
+    /// Attributes for placement constraints.
     pub(crate) attributes: BTreeMap<String, String>,
 }
 
-/// One pod of the trace.
+/// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pod {
     pub(crate) name: String,
     pub(crate) ask: Amount,
-    /// The GPU models it accepts; empty means any machine.
+    /// The GPU models that it accepts. Empty means any machine.
     pub(crate) models: Vec<String>,
     pub(crate) qos: String,
     pub(crate) phase: String,
-    /// When it is submitted, in seconds.
+    /// Time of its submission, in seconds.
     pub(crate) creation: i64,
     pub(crate) lifetime: Lifetime,
-    /// The gang that it is in: its pods start together or not at all.
+    /// Its gang, whose pods start together or not at all.
     pub(crate) gang: Option<String>,
-    /// What else its ask says.
+    /// Optional fields of its ask.
     pub(crate) wishes: Wishes,
 }
 
 impl Pod {
-    /// The id of its application, which is that of its gang if it is in one.
+    /// Returns the id of its application: that of its gang, or its own name.
     pub(crate) fn application(&self) -> &str {
         self.gang.as_ref().unwrap_or(&self.name)
     }
 
-    /// Whether its model requirement admits a machine with GPUs of `model`.
+    /// Whether it accepts a machine with GPUs of `model`.
     pub(crate) fn admits(&self, model: &str) -> bool {
         self.models.is_empty() || self.models.iter().any(|wanted| wanted == model)
     }
 }
 
-/// The models of a requirement such as `V100M16|V100M32`; none of an empty one.
+/// Parses GPU models such as `V100M16|V100M32`.
 pub(crate) fn models_of(spec: &str) -> Vec<String> {
     spec.split('|').map(str::trim).filter(|model| !model.is_empty()).map(str::to_owned).collect()
 }
 
-/// How long a pod holds its resources once it has them.
+/// How long a pod holds its resources after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// It runs this many seconds, whenever it starts.
+    /// It runs for this many seconds.
     Runs(i64),
-    /// It was deleted before it ever ran: it is wanted until this time, in seconds. If it has
-    /// started by then it ends; if it still waits it is withdrawn.
+    /// It was deleted before it ran, so it is wanted until this time, in seconds. At that time it
+    /// ends if it runs, and is withdrawn if it is pending.
     WantedUntil(i64),
-    /// Nothing usable is recorded: it runs to the end of the trace, and not at all if it starts
-    /// later.
+    /// Its end is unknown: it runs to the end of the trace, or ends at once if it starts later.
     RunsToEnd,
 }
 
 impl Lifetime {
-    /// Reads the three recorded times of a pod, in seconds.
+    /// Derives the lifetime from the three recorded times, in seconds.
     pub(crate) fn of(creation: i64, scheduled: Option<i64>, deletion: Option<i64>) -> Self {
         match (scheduled, deletion) {
             (Some(start), Some(end)) if end >= start => Self::Runs(end - start),
@@ -95,7 +93,7 @@ impl Lifetime {
 }
 
 impl Trace {
-    /// Puts the pods into order of creation and finds the end.
+    /// Sorts the pods by creation and finds the end.
     ///
     /// `last_mentioned` is the latest time of any row, in seconds.
     pub(crate) fn new(machines: Vec<Machine>, mut pods: Vec<Pod>, last_mentioned: i64) -> Self {
@@ -104,8 +102,7 @@ impl Trace {
         Self { machines, pods, end: max(last_mentioned, last_creation) }
     }
 
-    /// Puts pods that were created in the same second into an order of the seed's choice; seed 0
-    /// keeps the order of the rows.
+    /// Shuffles pods that were created in the same second. Seed 0 keeps the order of the rows.
     pub(crate) fn shuffle_ties(&mut self, seed: u64) {
         if seed == 0 {
             return;
@@ -116,12 +113,12 @@ impl Trace {
         }
     }
 
-    /// The first creation, in seconds: virtual time begins here.
+    /// Returns the first creation, in seconds. Virtual time begins there.
     pub(crate) fn start(&self) -> i64 {
         self.pods.first().map_or(0, |pod| pod.creation)
     }
 
-    /// The sum over all machines.
+    /// Returns the total capacity of all machines.
     pub(crate) fn capacity(&self) -> Amount {
         let mut capacity = Amount::default();
         for machine in &self.machines {

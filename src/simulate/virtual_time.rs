@@ -1,7 +1,7 @@
-//! A scheduler on a paused clock, and a replay that drives it.
+//! Runs a scheduler and a replay on a paused clock.
 //!
-//! The scheduler, the replay and the clock live on one thread in a runtime of their own, so that the
-//! clock jumps only where all of them wait.
+//! The scheduler, the replay and the clock share one thread in their own runtime, so that the clock
+//! jumps only when all of them wait.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use monoceros_proto::si::v1::RegisterResourceManagerRequest;
 use super::decisions::Decisions;
 use super::history::History;
 use super::trace::Trace;
-use super::{Replaying, Reservations, replay};
+use super::{ReplayOptions, Reservations, replay};
 
-/// Starts a scheduler on a paused clock and drives it through the trace.
+/// Starts a scheduler on a paused clock and replays the trace with it.
 pub(super) fn replay_in_virtual_time(
     trace: Arc<Trace>,
     queues: String,
-    replaying: Replaying,
+    options: ReplayOptions,
 ) -> anyhow::Result<History> {
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
@@ -28,10 +28,10 @@ pub(super) fn replay_in_virtual_time(
             .build()
             .expect("a runtime without threads needs only a poller of the system")
     };
-    // The replay is a task, not the root future: the runtime looks at its root far too often.
+    // The replay is a task and not the root future, which the runtime would poll far too often.
     let system = actix_rt::System::with_tokio_rt(runtime);
     system.block_on(async {
-        tokio::task::spawn_local(start_and_replay(trace, queues, replaying))
+        tokio::task::spawn_local(start_and_replay(trace, queues, options))
             .await
             .context("the replay broke")?
     })
@@ -40,11 +40,11 @@ pub(super) fn replay_in_virtual_time(
 async fn start_and_replay(
     trace: Arc<Trace>,
     queues: String,
-    replaying: Replaying,
+    options: ReplayOptions,
 ) -> anyhow::Result<History> {
     let epoch_ns = trace.start().saturating_mul(1_000_000_000);
     let mut builder = Scheduler::builder().default_queues(queues.clone()).epoch_ns(epoch_ns);
-    if replaying.reservations == Reservations::Never {
+    if options.reservations == Reservations::Never {
         builder = builder.reservation_delay(None);
     }
     let scheduler = builder
@@ -65,13 +65,13 @@ async fn start_and_replay(
         .context("the scheduler refuses the simulator")?;
     let bar = progress_bar(trace.pods.len());
     let tick = |done: usize| bar.set_position(done as u64);
-    let (trace, assumptions) = (Arc::clone(&trace), replaying.assumptions);
+    let (trace, assumptions) = (Arc::clone(&trace), options.assumptions);
     let history = replay::replay(scheduler, trace, decisions, assumptions, tick).await?;
     bar.finish_and_clear();
     Ok(history)
 }
 
-/// Hidden by the library where standard error is not a terminal.
+/// Makes a progress bar. The library hides it if standard error is not a terminal.
 fn progress_bar(n_pods: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} pods, {eta} to go")
         .expect("the template is well-formed");

@@ -1,8 +1,8 @@
-//! What the ask of a pod says beside its amounts: its priority, whether it preempts and may be
-//! preempted, its tags, and where it may run.
+//! Wishes: optional fields of a pod's ask, such as its priority, preemption policy, tags and
+//! placement constraint.
 //!
-//! A trace of a real cluster rarely says any of this. So it may stand in columns of the pods' file or
-//! in a file of its own, a row for each pod of which there is something to say.
+//! A trace of a real cluster rarely has them. So they may be columns of the file of pods, or a file
+//! of their own with rows for some of the pods.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -13,10 +13,10 @@ use monoceros_proto::si::v1 as si;
 use super::table::{CsvRow, Problems, for_each_row};
 use super::trace::Pod;
 
-/// The tag of an ask that says in JSON where it may run.
+/// The tag of an ask with its placement constraint in JSON.
 const CONSTRAINT_TAG: &str = "monoceros.io/placement-constraint";
 
-/// The columns, each of which may be missing.
+/// The columns, all optional.
 pub(super) const WISH_COLUMNS: [&str; 5] = [PRIORITY, PREEMPTS, PREEMPTABLE, TAGS, CONSTRAINT];
 const PRIORITY: &str = "priority";
 const PREEMPTS: &str = "preempts";
@@ -24,21 +24,21 @@ const PREEMPTABLE: &str = "preemptable";
 const TAGS: &str = "tags";
 const CONSTRAINT: &str = "constraint";
 
-/// What is said of one pod; what is not said is none.
+/// The wishes of a pod. Absent ones have no effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wishes {
     pub(crate) priority: Option<i32>,
-    /// Others may be preempted for it.
+    /// Whether it may preempt others.
     pub(crate) preempts: Option<bool>,
-    /// It may be preempted for others.
+    /// Whether others may preempt it.
     pub(crate) preemptable: Option<bool>,
     pub(crate) tags: BTreeMap<String, String>,
-    /// JSON; empty if there is none.
+    /// JSON, or empty.
     pub(crate) constraint: String,
 }
 
 impl Wishes {
-    /// The tags of its ask.
+    /// Returns the tags of its ask.
     pub(crate) fn all_tags(&self) -> BTreeMap<String, String> {
         let mut tags = self.tags.clone();
         if !self.constraint.is_empty() {
@@ -47,7 +47,7 @@ impl Wishes {
         tags
     }
 
-    /// The policy of its ask; `all_preempt` holds for pods of which nothing is said.
+    /// Returns the preemption policy of its ask. `all_preempt` is the default for pods without one.
     pub(crate) fn policy(&self, all_preempt: bool) -> Option<si::PreemptionPolicy> {
         let is_said = all_preempt || self.preempts.is_some() || self.preemptable.is_some();
         is_said.then(|| si::PreemptionPolicy {
@@ -56,7 +56,7 @@ impl Wishes {
         })
     }
 
-    /// Takes over what `other` says.
+    /// Overwrites the wishes that `other` has.
     fn take(&mut self, other: Self) {
         let Self { priority, preempts, preemptable, tags, constraint } = other;
         self.priority = priority.or(self.priority);
@@ -69,7 +69,7 @@ impl Wishes {
     }
 }
 
-/// What a row says, `None` after complaints.
+/// Parses the wishes of a row. `None` after mistakes.
 pub(super) fn of_row(row: &mut CsvRow<'_>) -> Option<Wishes> {
     let (priority, preempts) = (row.priority(PRIORITY), row.yes_or_no(PREEMPTS));
     let (preemptable, tags) = (row.yes_or_no(PREEMPTABLE), row.texts(TAGS));
@@ -88,8 +88,8 @@ pub(super) fn of_row(row: &mut CsvRow<'_>) -> Option<Wishes> {
     })
 }
 
-/// The text of a constraint, empty where there is none; `None` after a complaint. Without this the
-/// scheduler would refuse the pod in the middle of a replay, and nobody would know its line.
+/// Parses a constraint, which may be empty. `None` after a mistake. Without this check the
+/// scheduler would reject the pod in the middle of a replay, without its line.
 fn constraint(row: &mut CsvRow<'_>) -> Option<String> {
     let text = row.object(CONSTRAINT)?;
     if !text.is_empty()
@@ -101,8 +101,7 @@ fn constraint(row: &mut CsvRow<'_>) -> Option<String> {
     Some(text)
 }
 
-/// Reads the file with a row for each pod of which there is something to say. What it says counts
-/// where the pods' file says something else.
+/// Reads the file of wishes. They override those in the file of pods.
 pub(super) fn parse(file: &Path, text: &[u8], pods: &mut [Pod], problems: &mut Problems) {
     let places = pods.iter().enumerate().map(|(at, pod)| (pod.name.clone(), at));
     let places: HashMap<String, usize> = places.collect();
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_second_file_says_counts_and_the_rest_stays() {
+    fn the_file_of_wishes_overrides_columns() {
         let wishes = "constraint,name,priority,preemptable,tags\n\
                       \"{\"\"simpleConstraint\"\": {}}\",b,3,no,\"{\"\"app\"\": \"\"web\"\"}\"\n\
                       ,a,,,\n";
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_line_and_column_and_leave_nothing_out() {
+    fn all_mistakes_have_line_and_column() {
         let wishes = "name,priority,preempts,preemptable,tags,constraint\n\
                       a,high,maybe,2,[1],nonsense\n\
                       c,1,,,,\n\

@@ -134,7 +134,7 @@ partitions:
     }
 
     #[tokio::test]
-    async fn without_settings_ldap_is_fatal_only_where_the_queue_file_wants_it() {
+    async fn missing_ldap_settings_are_fatal_only_if_used() {
         let missing = settings(PathBuf::from("/does/not/exist"));
         assert!(apply(&missing, "", Scheduler::builder()).is_ok());
         assert!(apply(&missing, &WANTS.replace("ldap", "os"), Scheduler::builder()).is_ok());
@@ -145,7 +145,7 @@ partitions:
 
     #[cfg(not(feature = "ldap"))]
     #[tokio::test]
-    async fn a_build_without_ldap_starts_beside_its_settings_and_says_so() {
+    async fn a_build_without_ldap_reports_ignored_settings() {
         let there = settings(std::env::temp_dir());
         assert!(apply(&there, "", Scheduler::builder()).is_ok());
         let resolver = ldap_resolver(&there.ldap_dir, false).unwrap();
@@ -155,13 +155,13 @@ partitions:
 
     #[cfg(feature = "ldap")]
     #[tokio::test]
-    async fn settings_that_are_there_must_be_right_whoever_wants_them() {
+    async fn existing_ldap_settings_must_be_valid() {
         let file = std::env::current_exe().unwrap();
         assert!(apply(&settings(file), "", Scheduler::builder()).is_err());
     }
 
     #[tokio::test]
-    async fn whoever_wants_ldap_without_settings_is_told_so() {
+    async fn unset_ldap_fails_lookups_with_the_reason() {
         let error = Unavailable("no settings".to_owned()).look_up("ada").await.unwrap_err();
         assert_eq!(error.to_string(), "no settings");
     }

@@ -1,8 +1,8 @@
-//! What the resource manager knows: what it has said, and what it was answered.
+//! The resource manager's belief: its own requests and the answers to them.
 //!
 //! # Invariants
-//! * Keys of requests and ids of applications are never used again, ids of nodes are.
-//! * Each request gets one allocation at most, and whatever was allocated is released once.
+//! * Keys of requests and ids of applications are never used again. Ids of nodes are.
+//! * Each request gets at most one allocation, and each allocation is released once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -10,44 +10,44 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::oldest::Mouth;
 
-/// Of a node, in thousandths of a core.
+/// A node, in thousandths of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) capacity: i64,
     pub(crate) is_open: bool,
-    /// What belongs to nobody here, by key.
+    /// Foreign allocations by key.
     pub(crate) foreign: BTreeMap<String, i64>,
 }
 
-/// Of an application.
+/// An application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Application {
     pub(crate) queue: String,
     pub(crate) wishes: BTreeMap<String, Wish>,
 }
 
-/// Of a request.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     /// In thousandths of a core.
     pub(crate) size: i64,
-    /// Where it runs.
+    /// The node of its allocation.
     pub(crate) placed: Option<Place>,
-    /// Its end was asked for, or its node is gone.
+    /// Its release was requested, or its node is gone.
     pub(crate) is_ending: bool,
     /// It was reported as running, which is answered like a placement.
     is_reported: bool,
 }
 
-/// Of an allocation.
+/// An allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) node: String,
-    /// In the oldest dialect, how it is called.
+    /// Its UUID in the oldest dialect.
     pub(crate) uuid: String,
 }
 
-/// Something that a resource manager says.
+/// A message of the resource manager.
 #[derive(Clone, Debug)]
 pub(crate) enum Saying {
     NodeComes {
@@ -61,7 +61,7 @@ pub(crate) enum Saying {
     NodeGoes {
         id: String,
     },
-    /// All of them; a new one, one of another size, or one less.
+    /// Foreign allocations on a node: a new one, a resized one, or one less.
     Foreign {
         node: String,
         key: String,
@@ -84,14 +84,14 @@ pub(crate) enum Saying {
         key: String,
         uuid: String,
     },
-    /// What waits is no longer wanted.
+    /// A pending request is withdrawn.
     Withdraw {
         application: String,
         key: String,
     },
 }
 
-/// Something that a resource manager is answered.
+/// An answer to the resource manager.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Placed { key: String, application: String, node: String, uuid: String },
@@ -101,25 +101,25 @@ pub(crate) enum Answer {
     NodeRejected { id: String, why: String },
 }
 
-/// What is known, and how it came to be.
+/// The belief, and the history that led to it.
 #[derive(Default)]
 pub(crate) struct Belief {
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) applications: BTreeMap<String, Application>,
-    /// Where what is said goes, in the oldest dialect.
+    /// The open stream in the oldest dialect.
     pub(crate) mouth: Mouth,
-    /// Nodes that have gone in this session, also if they came again.
+    /// Nodes that were removed in this session, even if they came back.
     went: BTreeSet<String>,
-    /// What the allocations of removed applications were called, in the oldest dialect.
+    /// UUIDs of removed applications' allocations, in the oldest dialect.
     uuids: BTreeMap<String, String>,
-    /// Keys of applications that are gone: they may be placed once more, if they are released too.
+    /// Keys of removed applications: they may be placed once more, if they are released too.
     ghosts: BTreeMap<String, bool>,
     history: Vec<String>,
-    /// What must not have happened.
+    /// Violations of the invariants.
     pub(crate) faults: Vec<String>,
 }
 
-/// The same for all that take part.
+/// The belief, shared between tasks.
 #[derive(Clone, Default)]
 pub(crate) struct Shared(Arc<Mutex<Belief>>);
 
@@ -130,7 +130,7 @@ impl Shared {
 }
 
 impl Belief {
-    /// Keeps in mind what happened, for whoever reads the failure.
+    /// Records an event for the message of a failure.
     pub(crate) fn note(&mut self, what: &impl Debug) {
         self.history.push(format!("{what:?}"));
     }
@@ -139,7 +139,7 @@ impl Belief {
         self.history.join("\n")
     }
 
-    /// What is said is so from now on.
+    /// Applies a message of the resource manager.
     pub(crate) fn say(&mut self, saying: &Saying) {
         self.note(saying);
         match saying {
@@ -171,7 +171,7 @@ impl Belief {
             }
             Saying::ApplicationGoes { id } => {
                 let gone = self.applications.remove(id).unwrap();
-                // What was reported as running may still be answered like a placement.
+                // Requests that were reported as running may still be answered like a placement.
                 let is_told = |wish: &Wish| wish.placed.is_some() && !wish.is_reported;
                 let ghosts = gone.wishes.into_iter();
                 self.ghosts.extend(ghosts.map(|(key, wish)| (key, is_told(&wish))));
@@ -188,7 +188,7 @@ impl Belief {
         }
     }
 
-    /// Takes in what is answered.
+    /// Applies an answer.
     pub(crate) fn hear(&mut self, answer: Answer) {
         self.note(&answer);
         match answer {
@@ -209,7 +209,7 @@ impl Belief {
                     return self.fault(format!("`{key}` is placed twice"));
                 }
                 wish.placed = Some(Place { node: node.clone(), uuid });
-                // It had not heard yet that the node goes, when it decided.
+                // It was decided before the scheduler learned of the node's removal.
                 if !self.nodes.contains_key(&node) {
                     self.wish(&application, &key).unwrap().is_ending = true;
                 }
@@ -219,7 +219,7 @@ impl Belief {
                 match owner {
                     Some(application) => {
                         let wish = application.wishes.remove(&key).unwrap();
-                        // The answer may be older than the node that is there now.
+                        // The answer may be older than the present node.
                         let node = wish.placed.as_ref().map(|place| &place.node);
                         let went = node.is_some_and(|node| self.went.contains(node));
                         if !wish.is_ending && !went {
@@ -238,7 +238,7 @@ impl Belief {
                     self.fault(format!("`{key}` is rejected: {why}"));
                 }
             }
-            // What was both reported and said while a session began is there already.
+            // Allocations that were reported and answered while a session began exist already.
             Answer::ApplicationRejected { id, why } => {
                 if !why.contains("R_APP_EXISTS") {
                     self.fault(format!("application `{id}` is rejected: {why}"));
@@ -252,7 +252,7 @@ impl Belief {
         }
     }
 
-    /// A session begins, and what is about to be reported is all there is: what was to end has.
+    /// Starts a session: only reported items exist, so everything that was to end has ended.
     pub(crate) fn begin_session(&mut self) {
         self.note(&"a session begins");
         self.ghosts.clear();
@@ -265,7 +265,7 @@ impl Belief {
         }
     }
 
-    /// All is quiet: what was withdrawn is gone.
+    /// Called at rest: withdrawn requests are gone.
     pub(crate) fn settle(&mut self) {
         self.note(&"both sides agree");
         for application in self.applications.values_mut() {
@@ -278,7 +278,7 @@ impl Belief {
         }
     }
 
-    /// The key of an allocation by its UUID.
+    /// Returns the key of an allocation by its UUID.
     pub(crate) fn key_of(&self, uuid: &str) -> Option<String> {
         self.uuids.get(uuid).cloned()
     }

@@ -1,4 +1,4 @@
-//! Whether the service says what the resource manager believes.
+//! Compares the service's state with the resource manager's belief.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use crate::harness::Service;
 
 const PARTITION: &str = "/ws/v1/partition/default";
 
-/// One side's view.
+/// The view of one side.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct View {
-    /// Capacity, what others use, and whether it is open.
+    /// Capacity, foreign usage, and whether it is open.
     nodes: BTreeMap<String, (i64, i64, bool)>,
-    /// What is allocated: by key, the application and the node.
+    /// Allocations: by key, the application and the node.
     placed: BTreeMap<String, (String, String)>,
-    /// What is pending: by key, the application.
+    /// Pending requests: by key, the application.
     pub(crate) waiting: BTreeMap<String, String>,
-    /// Applications that want or hold something.
+    /// Applications with pending requests or allocations.
     applications: BTreeSet<String>,
     /// Of all queues together.
     allocated: i64,
@@ -26,7 +26,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// What the resource manager believes.
+    /// Returns the resource manager's view.
     pub(crate) fn believed(belief: &Belief) -> Self {
         let mut view = Self::default();
         for (id, node) in &belief.nodes {
@@ -48,8 +48,8 @@ impl View {
         view
     }
 
-    /// What the service says; none while it is not there, or its pages do not agree with each other,
-    /// which they need not do while anything happens.
+    /// Returns the service's view. `None` while it does not run, or its pages contradict each
+    /// other, which they may while something changes.
     pub(crate) async fn told(service: &Service) -> Result<Self, String> {
         let page = async |path: &str| {
             let answer = service.http("GET", path, &[], "").await;
@@ -105,7 +105,7 @@ impl View {
     }
 }
 
-/// How many allocations are in the nodes of a dump.
+/// Counts the allocations in the nodes of a dump.
 fn count(dump: &Value, part: &str) -> usize {
     let partitions = list(&dump[part]).iter();
     let nodes = partitions.flat_map(|partition| list(&partition["nodesInfo"]));

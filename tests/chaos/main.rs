@@ -1,11 +1,10 @@
-//! Chaos: a resource manager does whatever it may do, while connections are cut, the service is
-//! killed, and requests come twice; and whenever it is quiet, both sides have to believe the same.
+//! Chaos: a resource manager does everything it may do, while connections are cut, the service is
+//! killed, and requests are repeated. At rest, both sides must agree.
 //!
-//! What happens follows from a seed, though not how it meets what the service does at that moment.
-//! `belief` is what the resource manager knows, by what it said and what it was answered; `compare`
-//! holds that against REST and the state dump. A failure prints the seed and all that was said, done
-//! and answered. The first few seeds are played; for as many as fit into a time, for others, and for
-//! one alone:
+//! A seed determines the actions, but not how they coincide with those of the service. `belief` has
+//! the resource manager's state, from its requests and answers. `compare` compares it with REST and
+//! the state dump. A failure prints the seed and the history. By default the first few seeds are
+//! played. For as many as fit into a time, for others, and for a single one:
 //!
 //! ```sh
 //! CHAOS_SECONDS=3600 cargo test --test chaos
@@ -13,7 +12,7 @@
 //! CHAOS_SEED=17 cargo test --test chaos oldest
 //! ```
 //!
-//! `reloads` cuts and kills nothing: there a large configuration changes all the time.
+//! `reloads` cuts and kills nothing, but changes a large configuration all the time.
 #![allow(clippy::unwrap_used)]
 
 mod belief;
@@ -34,14 +33,15 @@ use tokio::time::Instant;
 
 use crate::play::Dialect;
 
-/// Seeds that are played, unless `CHAOS_SECONDS` says for how long seeds are begun.
+/// Number of seeds, unless `CHAOS_SECONDS` gives a time.
 const SEEDS: u64 = 12;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
-/// Plays [`SEEDS`] seeds, or those that begin within `CHAOS_SECONDS`, two at a time. After a failure none begins.
+/// Plays [`SEEDS`] seeds, or those that begin within `CHAOS_SECONDS`, two at a time. Stops after a
+/// failure.
 fn chaos(dialect: Dialect) {
     let begin = Instant::now();
     let time = number("CHAOS_SECONDS").map(Duration::from_secs);
@@ -94,6 +94,6 @@ fn both_sides_agree_over_three_streams_with_numbers() {
 }
 
 #[test]
-fn both_sides_agree_over_the_one_stream_of_the_oldest_dialect() {
+fn both_sides_agree_over_the_oldest_dialect() {
     chaos(Dialect::Oldest);
 }

@@ -1,5 +1,5 @@
 //! The resource manager speaks the oldest dialect: one stream, without numbers. When it breaks, the
-//! resource manager registers again and reports what it knows, since it cannot know what was taken.
+//! manager registers again and reports its belief, since it cannot know which messages arrived.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use tonic::transport::{Channel, Endpoint};
 use crate::belief::{Answer, Belief, Saying, Shared};
 use crate::harness::{amount, application, registration};
 
-/// Where what is said goes: the stream that is open, if there is one. Changed only while the belief
-/// is locked, so that each request is either said on a stream or in the report of the next.
+/// The open stream, if there is one. It changes only while the belief is locked, so that each
+/// request is sent either on a stream or in the report of the next one.
 pub(crate) type Mouth = Option<mpsc::UnboundedSender<legacy::UpdateRequest>>;
 
-/// Hears, in a task of its own.
+/// Receives in a task of its own.
 pub(crate) fn start(address: SocketAddr, queues: &str, belief: &Shared) {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
     let (queues, shared) = (queues.to_owned(), belief.clone());
     tokio::spawn(async move {
         loop {
             if let Ok(channel) = endpoint.connect().await {
-                // However it ends, it begins again.
+                // It starts again, however it ended.
                 let _ = converse(SchedulerClient::new(channel), &queues, &shared).await;
                 shared.get().mouth = None;
             }
@@ -35,7 +35,7 @@ pub(crate) fn start(address: SocketAddr, queues: &str, belief: &Shared) {
     });
 }
 
-/// What is said while nobody listens is in the next report.
+/// Sends a message. Without a stream, it is part of the next report.
 pub(crate) fn say(sayings: &[Saying], belief: &Belief) {
     if let Some(mouth) = &belief.mouth {
         for saying in sayings {
@@ -87,7 +87,7 @@ fn hear(reply: legacy::UpdateResponse, belief: &mut Belief) {
             uuid: uuid.clone(),
         };
         belief.hear(answer);
-        // Who withdraws a request that was placed meanwhile has to end the allocation.
+        // A request that was withdrawn and placed at the same time needs a release.
         if belief.is_ending(&application, &key)
             && let Some(mouth) = &belief.mouth
         {
@@ -127,7 +127,7 @@ fn request(saying: &Saying, belief: &Belief) -> legacy::UpdateRequest {
         Saying::NodeGoes { id } => {
             request.updated_nodes.push(change(id, ActionFromRm::Decomission));
         }
-        // Others are told as a sum.
+        // Foreign allocations are reported as a sum.
         Saying::Foreign { node, .. } => {
             let sum = belief.nodes.get(node).map_or(0, |node| node.foreign.values().sum());
             let occupied_resource = Some(amount(&[("vcore", sum)]));
@@ -166,8 +166,8 @@ fn request(saying: &Saying, belief: &Belief) -> legacy::UpdateRequest {
     request
 }
 
-/// Everything, for a scheduler that knows nothing: applications, nodes with what runs on them, and
-/// what is wanted.
+/// Reports everything to a scheduler without state: applications, nodes with their allocations, and
+/// pending requests.
 fn report(belief: &Belief) -> [legacy::UpdateRequest; 3] {
     let part = || legacy::UpdateRequest { rm_id: "rm".to_owned(), ..Default::default() };
     let (mut applications, mut nodes, mut wanted) = (part(), part(), part());

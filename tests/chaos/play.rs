@@ -1,4 +1,4 @@
-//! One seed: a service, a resource manager, and what happens to both.
+//! Plays one seed: a service, a resource manager, and the events of both.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use crate::oldest;
 use crate::proxy::Proxy;
 use crate::today::Today;
 
-/// Which messages the resource manager speaks.
+/// The dialect of the resource manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Today,
     Oldest,
 }
 
-/// How often both sides are compared for each seed, and what happens in between.
+/// Comparisons per seed, and actions between them.
 const ROUNDS: usize = 4;
 const STEPS: usize = 40;
-/// How long both sides may take to agree once it is quiet.
+/// Time for both sides to agree at rest.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const QUEUES: [&str; 3] = ["root.a", "root.b.c", "root.b.d"];
@@ -65,7 +65,7 @@ struct Game {
 /// Plays one seed to its end.
 ///
 /// # Panics
-/// Where both sides do not agree.
+/// If the sides do not agree.
 pub(crate) async fn play(dialect: Dialect, seed: u64) {
     let service = Service::start();
     let proxy = Proxy::start(service.grpc).await;
@@ -86,7 +86,7 @@ pub(crate) async fn play(dialect: Dialect, seed: u64) {
         }
         game.agree().await;
     }
-    // With room for everybody nobody waits any longer: nothing was forgotten.
+    // With enough capacity everything is placed: nothing was forgotten.
     game.configure(None).await;
     let open = Saying::NodeComes { id: "spare".to_owned(), capacity: 10_000_000 };
     game.say(vec![open]).await;
@@ -120,7 +120,7 @@ impl Game {
         }
     }
 
-    /// Says it, as if it were so from now on.
+    /// Sends a message and applies it to the belief.
     async fn say(&self, sayings: Vec<Saying>) {
         {
             let mut belief = self.belief.get();
@@ -192,7 +192,7 @@ impl Game {
         self.say(asks).await;
     }
 
-    /// Some of what an application holds ends.
+    /// Releases some of an application's allocations.
     async fn releases(&mut self) {
         let Some(application) = self.any_application() else { return };
         let held: Vec<Saying> = {
@@ -218,12 +218,12 @@ impl Game {
             waiting.map(|(key, _)| key.clone()).collect()
         };
         let Some(key) = self.dice.one_of(&waiting) else { return };
-        // It may have been placed already; then it is to end all the same, which the oldest dialect
-        // has another message for.
+        // It may have been placed already. Then it must be released, for which the oldest dialect
+        // has another message.
         self.say(vec![Saying::Withdraw { application, key }]).await;
     }
 
-    /// What belongs to nobody here comes, grows, or goes.
+    /// Adds, resizes or removes foreign allocations.
     async fn others(&mut self) {
         let Some(node) = self.any_node() else { return };
         let keys: Vec<String> = self.belief.get().nodes[&node].foreign.keys().cloned().collect();
@@ -236,7 +236,7 @@ impl Game {
         self.say(vec![Saying::Foreign { node, key, size }]).await;
     }
 
-    /// Something that is so already is said once more.
+    /// Repeats a message.
     async fn says_it_again(&mut self) {
         let mut known = Vec::new();
         {
@@ -248,7 +248,7 @@ impl Game {
                 let queue = application.queue.clone();
                 known.push(Saying::ApplicationComes { id: id.clone(), queue });
                 if matches!(self.speaker, Speaker::Oldest) {
-                    // There the same request means as many more.
+                    // In that dialect, a repeated request adds allocations.
                     continue;
                 }
                 for (key, wish) in &application.wishes {
@@ -266,8 +266,8 @@ impl Game {
         AdminServiceClient::new(self.service.channel().await)
     }
 
-    /// A queue gets a quota, or none. Whether anybody is registered to have queues at all depends on
-    /// what happened just now.
+    /// Sets or removes a quota. Whether a manager is registered, so that there are queues, depends
+    /// on the last action.
     async fn configure(&mut self, quota: Option<i64>) {
         self.belief.get().note(&format!("quota {quota:?}"));
         let request = si::UpdateConfigurationRequest {
@@ -286,7 +286,7 @@ impl Game {
         let _ = self.admin().await.trigger_resync(request).await;
     }
 
-    /// The service is killed; another one knows nothing.
+    /// Kills the service. The next one has no state.
     fn restart(&mut self) {
         self.belief.get().note(&"the service is killed");
         self.proxy.lead_to(None);
@@ -299,7 +299,7 @@ impl Game {
         self.belief.get().settle();
     }
 
-    /// Waits until both sides believe the same, and `reached`.
+    /// Waits until both sides agree, and `reached`.
     async fn until(&self, what: &str, reached: impl Fn(&View) -> bool) {
         let begin = Instant::now();
         loop {

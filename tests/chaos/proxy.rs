@@ -1,5 +1,5 @@
-//! A network between the resource manager and the service, which can be cut, and which leads to
-//! another service after a restart.
+//! A network between the resource manager and the service. It can be cut, and leads to the new
+//! service after a restart.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -10,14 +10,14 @@ use tokio::task::{AbortHandle, JoinSet};
 
 /// Passes connections on.
 pub(crate) struct Proxy {
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
     acceptor: AbortHandle,
 }
 
 struct State {
-    /// Where connections lead; none: nowhere.
+    /// The target of connections. `None` refuses them.
     target: Option<SocketAddr>,
     connections: JoinSet<()>,
 }
@@ -40,12 +40,12 @@ impl Proxy {
         Self { address, state, acceptor }
     }
 
-    /// Breaks whatever is connected; what is on its way is lost.
+    /// Breaks all connections. Data in transit is lost.
     pub(crate) fn cut(&self) {
         self.state.lock().unwrap().connections.abort_all();
     }
 
-    /// Breaks whatever is connected, and leads elsewhere from now on.
+    /// Breaks all connections, and leads to another target from now on.
     pub(crate) fn lead_to(&self, target: Option<SocketAddr>) {
         let mut state = self.state.lock().unwrap();
         state.target = target;
@@ -62,6 +62,6 @@ impl Drop for Proxy {
 
 async fn pass(mut client: TcpStream, target: SocketAddr) {
     let Ok(mut service) = TcpStream::connect(target).await else { return };
-    // Either side may leave.
+    // Either side may close.
     let _ = copy_bidirectional(&mut client, &mut service).await;
 }

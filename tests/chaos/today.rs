@@ -1,5 +1,5 @@
-//! The resource manager speaks today's form over three streams, numbered and acknowledged, by the
-//! client that comes with the service.
+//! The resource manager uses the present dialect over three streams, numbered and acknowledged,
+//! with the client library of this repository.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tonic::transport::Endpoint;
 
 use crate::belief::{Answer, Belief, Saying, Shared};
 
-/// Speaks, and hears in a task of its own.
+/// Sends, and receives in a task of its own.
 pub(crate) struct Today(Client);
 
 impl Today {
@@ -119,7 +119,7 @@ fn allocations(answers: si::AllocationResponse, belief: &mut Belief) {
     }
 }
 
-/// Everything, for a scheduler that knows nothing.
+/// Reports everything to a scheduler without state.
 fn report(belief: &Belief) -> Report {
     let mut report = Report::default();
     for (id, node_) in &belief.nodes {

@@ -1,4 +1,4 @@
-//! Numbers from a seed, the same on every machine.
+//! Random numbers from a seed, the same on every machine.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use std::ops::Range;
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// A number below `n`.
+    /// Returns a number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -16,18 +16,18 @@ impl Dice {
         usize::try_from((z ^ (z >> 31)) % n as u64).unwrap()
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// A multiple of `unit`, as many times as one of the range.
+    /// Returns a multiple of `unit`, with a factor from the range.
     pub fn amount(&mut self, times: Range<usize>, unit: i64) -> i64 {
         let times = times.start + self.below(times.len());
         unit * i64::try_from(times).unwrap()
     }
 
-    /// One of them; none of none.
+    /// Returns one of the items, or `None` if there are none.
     pub fn one_of<T: Clone>(&mut self, of: &[T]) -> Option<T> {
         (!of.is_empty()).then(|| of[self.below(of.len())].clone())
     }

@@ -1,8 +1,8 @@
-//! Messages of a resource manager with what a test does not care about filled in.
+//! Messages of a resource manager, with defaults for fields that a test does not need.
 
 use monoceros_proto::si::v1 as si;
 
-/// Two leaves under root; applications must name one of them.
+/// Two leaves under root. Applications must name one of them.
 pub const QUEUES: &str = r#"
 partitions:
   - name: default
@@ -14,7 +14,7 @@ partitions:
           - name: b
 "#;
 
-/// A registration with its own queues.
+/// Makes a registration with its own queues.
 pub fn registration(id: &str, queues: &str) -> si::RegisterResourceManagerRequest {
     si::RegisterResourceManagerRequest {
         rm_id: id.to_owned(),
@@ -25,12 +25,12 @@ pub fn registration(id: &str, queues: &str) -> si::RegisterResourceManagerReques
     }
 }
 
-/// An amount of thousandths of a core and gigabytes.
+/// Makes an amount of thousandths of a core and gigabytes.
 pub fn resource(vcore: i64, gigabytes: i64) -> si::Resource {
     amount(&[("vcore", vcore), ("memory", gigabytes.saturating_mul(1_000_000_000))])
 }
 
-/// An amount by name.
+/// Makes an amount from names.
 pub fn amount(quantities: &[(&str, i64)]) -> si::Resource {
     let resources = quantities.iter();
     let resources =
@@ -38,7 +38,7 @@ pub fn amount(quantities: &[(&str, i64)]) -> si::Resource {
     si::Resource { resources: resources.collect() }
 }
 
-/// A new node, open for allocations.
+/// Makes a new node, open for allocations.
 pub fn node(id: &str, vcore: i64, gigabytes: i64) -> si::NodeInfo {
     si::NodeInfo {
         node_id: id.to_owned(),
@@ -48,7 +48,7 @@ pub fn node(id: &str, vcore: i64, gigabytes: i64) -> si::NodeInfo {
     }
 }
 
-/// An application of user `alice`.
+/// Makes an application of user `alice`.
 pub fn application(id: &str, queue: &str) -> si::AddApplicationRequest {
     let ugi = si::UserGroupInformation { user: "alice".to_owned(), groups: vec!["dev".to_owned()] };
     si::AddApplicationRequest {
@@ -60,7 +60,7 @@ pub fn application(id: &str, queue: &str) -> si::AddApplicationRequest {
     }
 }
 
-/// A request for one container of 1 core and 1 GB.
+/// Makes a request for one container of 1 core and 1 GB.
 pub fn ask(application: &str, key: &str) -> si::Allocation {
     si::Allocation {
         allocation_key: key.to_owned(),
@@ -71,7 +71,7 @@ pub fn ask(application: &str, key: &str) -> si::Allocation {
     }
 }
 
-/// The same in the form of older RMs.
+/// Makes the same request in the form of older RMs.
 pub fn old_ask(application: &str, key: &str, n: i32) -> si::AllocationAsk {
     si::AllocationAsk {
         allocation_key: key.to_owned(),
@@ -83,7 +83,7 @@ pub fn old_ask(application: &str, key: &str, n: i32) -> si::AllocationAsk {
     }
 }
 
-/// The end of the allocation with this key.
+/// Makes the release of the allocation with this key.
 pub fn release(application: &str, key: &str) -> si::AllocationRelease {
     si::AllocationRelease {
         application_id: application.to_owned(),

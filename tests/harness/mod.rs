@@ -1,4 +1,4 @@
-//! A running service, and who speaks to it.
+//! A running service, and its clients.
 //!
 //! [`Service`] starts the built binary on free ports and kills it at the end of the test. [`Rm`] is
 //! a resource manager with its streams, [`shim::Shim`] a callback stream.
@@ -36,7 +36,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long anything may take before a test fails, on a machine that has much else to do.
+/// Time limit of every wait, sufficient for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An answer over HTTP.
@@ -49,20 +49,20 @@ pub struct HttpAnswer {
 }
 
 impl HttpAnswer {
-    /// The body as JSON.
+    /// Parses the body as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
-/// The service, running.
+/// A running service.
 pub struct Service {
     child: Child,
     log: Arc<Mutex<String>>,
     said: Arc<Mutex<String>>,
-    /// Where resource managers connect.
+    /// The gRPC address.
     pub grpc: SocketAddr,
-    /// Where HTTP is spoken.
+    /// The HTTP address.
     pub http: SocketAddr,
 }
 
@@ -102,7 +102,7 @@ impl Service {
         Self::spawn(command)
     }
 
-    /// Starts it with so many file descriptors, and no more.
+    /// Starts it with this limit of file descriptors.
     pub fn start_with_descriptors(descriptors: usize) -> Self {
         let mut command = Command::new("sh");
         let serve = format!(
@@ -112,7 +112,7 @@ impl Service {
         Self::spawn(command)
     }
 
-    /// Starts it by a command that says where it listens, as the service does.
+    /// Starts it by a command that prints its addresses as the service does.
     pub fn start_by(command: Command) -> Self {
         Self::spawn(command)
     }
@@ -123,7 +123,7 @@ impl Service {
         command
     }
 
-    /// Starts it with some settings and a standard error of the test's own.
+    /// Starts it with some settings and with standard error of the test's own.
     pub fn start_logging_to(stderr: impl Into<Stdio>, settings: &[(&str, &str)]) -> Self {
         let mut command = Self::command();
         for (key, value) in settings {
@@ -167,7 +167,7 @@ impl Service {
             rest.split_whitespace().next().unwrap().parse().unwrap()
         };
         let (grpc, http) = (address("grpc="), address("http="));
-        // Someone has to read on, or the service would wait for room in the pipe.
+        // A thread continues to read, or the service would wait for room in the pipe.
         let said = Arc::new(Mutex::new(String::new()));
         let heard = Arc::clone(&said);
         std::thread::spawn(move || {
@@ -178,19 +178,19 @@ impl Service {
         Self { child, log, said, grpc, http }
     }
 
-    /// A connection of its own.
+    /// Opens a new connection.
     pub async fn channel(&self) -> Channel {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap();
         endpoint.connect().await.unwrap()
     }
 
-    /// A resource manager's client with a connection of its own.
+    /// Returns a resource manager's client with a new connection.
     pub async fn client(&self) -> SchedulerClient<Channel> {
         SchedulerClient::new(self.channel().await)
     }
 
-    /// The value of a counter, such as `name{label="x"}`. It has to be shown: that nothing was counted
-    /// under a name that there is not would say nothing.
+    /// Returns the value of a counter, such as `name{label="x"}`. Fails if it is not shown, because
+    /// a misspelt name would look like zero.
     pub async fn counted(&self, series: &str) -> u64 {
         let counted = self.counted_if_shown(series).await;
         counted.unwrap_or_else(|| panic!("there is no series `{series}`"))
@@ -203,8 +203,8 @@ impl Service {
         Some(value.parse().unwrap())
     }
 
-    /// Waits until a counter has reached a value: what is counted may be counted after what was
-    /// answered, and some are not shown before.
+    /// Waits until a counter has reached a value. Counting may follow the answer, and some counters
+    /// are not shown before.
     pub async fn until_counted(&self, series: &str, value: u64) {
         let counted = async {
             while self.counted_if_shown(series).await.is_none_or(|counted| counted < value) {
@@ -215,12 +215,12 @@ impl Service {
         assert!(in_time, "`{series}` is not {value}: {}", self.counted(series).await);
     }
 
-    /// The body of a GET.
+    /// Returns the body of a GET.
     pub async fn get(&self, path: &str) -> String {
         self.http("GET", path, &[], "").await.body
     }
 
-    /// The answer to an HTTP request.
+    /// Returns the answer to an HTTP request.
     pub async fn http(
         &self,
         method: &str,
@@ -255,18 +255,18 @@ impl Service {
         self.send_signal("-HUP");
     }
 
-    /// Sends a signal, named as `kill` wants it.
+    /// Sends a signal, named as for `kill`.
     pub fn send_signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    /// How many bytes of memory it has. Zero where the system does not say.
+    /// Returns the memory in use in bytes. Zero if the system does not report it.
     pub fn memory(&self) -> usize {
         self.status("VmRSS:")
     }
 
-    /// The most that it has had.
+    /// Returns the peak of the memory in use.
     pub fn peak_memory(&self) -> usize {
         self.status("VmHWM:")
     }
@@ -279,18 +279,18 @@ impl Service {
         kilobytes.map_or(0, |kilobytes| kilobytes.parse::<usize>().unwrap() << 10)
     }
 
-    /// How many file descriptors it has open. Zero where the system does not say.
+    /// Returns the number of open file descriptors. Zero if the system does not report it.
     pub fn open_descriptors(&self) -> usize {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
         open.map_or(0, Iterator::count)
     }
 
-    /// What it has logged so far.
+    /// Returns the log so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits until it has said `text` on its standard output.
+    /// Waits until it has printed `text` to standard output.
     pub async fn until_said(&self, text: &str) {
         let said = async {
             while !self.said.lock().unwrap().contains(text) {
@@ -300,12 +300,12 @@ impl Service {
         assert!(timeout(PATIENCE, said).await.is_ok(), "`{text}` is not said");
     }
 
-    /// The number of its process.
+    /// Returns the id of its process.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until it has logged `text` so many times.
+    /// Waits until it has logged `text` this many times.
     pub async fn until_logged(&self, text: &str, times: usize) {
         let logged = async {
             while self.log().matches(text).count() < times {
@@ -338,9 +338,9 @@ impl Drop for Service {
     }
 }
 
-/// A free address for a service that is to be started twice at one place. Its port is not one that
-/// the system gives to clients: one of them could get it while the service is down. Nor is it that
-/// of another call: tests of one binary run side by side.
+/// Returns a free address for a service that is started twice. The port is outside the range for
+/// clients, since one of them could get it while the service is down. Each call returns another
+/// one, because tests of one binary run in parallel.
 pub fn address() -> String {
     static N_TRIED: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
@@ -351,18 +351,18 @@ pub fn address() -> String {
     addresses.find(free).unwrap().to_string()
 }
 
-/// A command that runs to its end: exit code, standard output, standard error.
+/// Runs a command to its end: exit code, standard output, standard error.
 pub fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_monoceros")).args(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A file that lives as long as this value.
+/// A file, removed when dropped.
 pub struct TempFile(pub PathBuf);
 
 impl TempFile {
-    /// Writes `text` to a file of its own whose name ends in `name`.
+    /// Writes `text` to a new file whose name ends in `name`.
     pub fn new(name: &str, text: &str) -> Self {
         static N_FILES: AtomicUsize = AtomicUsize::new(0);
         let (process, number) = (std::process::id(), N_FILES.fetch_add(1, Ordering::Relaxed));
@@ -371,7 +371,7 @@ impl TempFile {
         Self(path)
     }
 
-    /// Its path as text.
+    /// Returns its path as text.
     pub fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }

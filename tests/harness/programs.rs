@@ -1,18 +1,18 @@
-//! Programs that a test needs beside Rust, and what it says where they are not.
+//! External programs that a test needs, and the message if one is missing.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// The program of this name, where a shell would find it.
+/// Returns the program that a shell would find under this name.
 pub fn on_path(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Says once why something is skipped; past the test harness, which shows the output of tests that
-/// fail only.
+/// Prints once why a test is skipped. It bypasses the test harness, which only shows the output of
+/// failed tests.
 pub fn skipped(why: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(why.to_owned()) {

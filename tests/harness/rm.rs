@@ -1,5 +1,5 @@
-//! A resource manager: it registers, opens the three streams, and notes everything that comes back in
-//! [`Seen`]; a test waits for a state of that, never for a time.
+//! A resource manager: it registers, opens the three streams, and records all answers in [`Seen`].
+//! A test waits for a state of that, never for a time.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use tonic::{Code, Response, Status, Streaming};
 use super::messages::{QUEUES, application, node, registration};
 use super::{PATIENCE, Service};
 
-/// Everything that came back, in the order in which it came.
+/// All answers, in the order of their arrival.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub accepted_nodes: Vec<String>,
@@ -28,18 +28,18 @@ pub struct Seen {
     pub released: Vec<si::AllocationRelease>,
     /// Keys of requests in `asks` that ended without an allocation.
     pub released_asks: Vec<String>,
-    /// Of requests in `asks`.
+    /// For requests in `asks`.
     pub rejected_asks: Vec<(String, String)>,
-    /// Of items in `allocations`.
+    /// For items in `allocations`.
     pub rejected_allocations: Vec<(String, String)>,
-    /// Items of each response message.
+    /// Number of items of each response message.
     pub message_sizes: Vec<usize>,
-    /// How each stream ended: no status is OK.
+    /// Status of each ended stream. `None` is OK.
     pub ends: BTreeMap<&'static str, Option<Status>>,
 }
 
 impl Seen {
-    /// The reason given for `id`, wherever it was rejected.
+    /// Returns the reason of the rejection of `id`.
     pub fn reason(&self, id: &str) -> Option<&str> {
         let lists = [
             &self.rejected_nodes,
@@ -51,13 +51,13 @@ impl Seen {
         rejected.find(|(rejected, _)| rejected == id).map(|(_, reason)| reason.as_str())
     }
 
-    /// The status that ended a stream, as code and reason.
+    /// Returns the status that ended a stream, as code and reason.
     pub fn end(&self, kind: &str) -> Option<(Code, String)> {
         self.ends.get(kind)?.as_ref().map(|status| (status.code(), reason_of(status)))
     }
 }
 
-/// The machine-readable reason of a status.
+/// Returns the machine-readable reason of a status.
 pub fn reason_of(status: &Status) -> String {
     status.metadata().get("x-si-reason").map_or("", |reason| reason.to_str().unwrap()).to_owned()
 }
@@ -81,7 +81,7 @@ impl Rm {
         Self::open(client, id).await
     }
 
-    /// Opens the streams of an RM that is registered, or not.
+    /// Opens the streams of an RM, which need not be registered.
     pub async fn open(client: SchedulerClient<Channel>, id: &str) -> Self {
         let (seen, news) = (Arc::default(), Arc::new(Notify::new()));
         let (nodes, requests) = mpsc::channel(16);
@@ -126,7 +126,7 @@ impl Rm {
         Self { id: id.to_owned(), client, nodes, applications, allocations, seen, news }
     }
 
-    /// Binds all three streams without asking for anything.
+    /// Binds all three streams with empty messages.
     pub async fn hello(&self) {
         self.send_nodes(vec![]).await;
         self.send_applications(vec![], vec![]).await;
@@ -184,12 +184,12 @@ impl Rm {
         self
     }
 
-    /// Looks at what has come so far.
+    /// Reads the answers so far.
     pub fn read<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         look(&self.seen.lock().unwrap())
     }
 
-    /// Waits until what has come satisfies `reached`; `what` is for the failure.
+    /// Waits until the answers satisfy `reached`. `what` is for the failure message.
     pub async fn until(&self, what: &str, reached: impl Fn(&Seen) -> bool) {
         let wait = async {
             loop {

@@ -1,4 +1,4 @@
-//! The callback stream of a shim: what a test says on it and reads from it, step by step.
+//! The callback stream of a shim, which a test uses step by step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use tonic::{Code, Status, Streaming};
 
 use super::{PATIENCE, Rm, Service, reason_of};
 
-/// Everything that a shim can do.
+/// All capabilities of a shim.
 pub const ALL: &[cb::Capability] = &[
     cb::Capability::Predicates,
     cb::Capability::PreemptionPredicates,
@@ -25,7 +25,7 @@ pub const ALL: &[cb::Capability] = &[
     cb::Capability::ConfigStore,
 ];
 
-/// A Hello without wishes.
+/// Makes a Hello without options.
 pub fn hello(rm_id: &str, capabilities: &[cb::Capability]) -> cb::Hello {
     cb::Hello {
         rm_id: rm_id.to_owned(),
@@ -34,33 +34,33 @@ pub fn hello(rm_id: &str, capabilities: &[cb::Capability]) -> cb::Hello {
     }
 }
 
-/// Every node passes.
+/// Makes an answer: every node passes.
 pub fn passes(_key: &str, _node: &str) -> bool {
     true
 }
 
-/// No node passes.
+/// Makes an answer: no node passes.
 pub fn refuses(_key: &str, _node: &str) -> bool {
     false
 }
 
-/// One callback stream.
+/// A callback stream.
 pub struct Shim {
     sender: mpsc::Sender<cb::ShimMessage>,
     messages: Streaming<cb::CoreMessage>,
     nodes: BTreeMap<u32, String>,
-    /// Messages that came while something else was waited for.
+    /// Messages that came while another one was expected.
     pub seen: Vec<Body>,
     cache_seq: u64,
 }
 
 impl Shim {
-    /// Opens a stream and says nothing.
+    /// Opens a stream and sends nothing.
     pub async fn open(service: &Service) -> Self {
         Self::open_on(service.channel().await).await
     }
 
-    /// Opens a stream on a connection beside others.
+    /// Opens a stream on an existing connection.
     pub async fn open_on(channel: Channel) -> Self {
         let mut client = CallbackServiceClient::new(channel);
         let (sender, requests) = mpsc::channel(64);
@@ -68,7 +68,7 @@ impl Shim {
         Self { sender, messages, nodes: BTreeMap::new(), seen: Vec::new(), cache_seq: 0 }
     }
 
-    /// Opens a stream and says Hello.
+    /// Opens a stream and sends Hello.
     pub async fn attach(service: &Service, hello: cb::Hello) -> Self {
         let shim = Self::open(service).await;
         shim.say(Said::Hello(hello)).await;
@@ -79,12 +79,12 @@ impl Shim {
         self.sender.send(cb::ShimMessage { body: Some(body) }).await.unwrap();
     }
 
-    /// Says it, unless the stream has ended.
+    /// Sends a message, unless the stream has ended.
     pub async fn try_say(&self, body: Said) {
         let _ = self.sender.send(cb::ShimMessage { body: Some(body) }).await;
     }
 
-    /// The next message; nodes and syncs are noted.
+    /// Receives the next message. Nodes and syncs are recorded.
     async fn next(&mut self) -> Result<Option<Body>, Status> {
         let message =
             timeout(PATIENCE, self.messages.message()).await.expect("a message in time")?;
@@ -104,7 +104,7 @@ impl Shim {
         Ok(body)
     }
 
-    /// The first message that `wanted` takes.
+    /// Receives the first message that `wanted` accepts.
     pub async fn until<T>(&mut self, what: &str, wanted: impl Fn(&Body) -> Option<T>) -> T {
         loop {
             let body = self.next().await.unwrap().unwrap_or_else(|| panic!("ended before {what}"));
@@ -131,7 +131,7 @@ impl Shim {
         .await
     }
 
-    /// The next batch, or nothing once the RM has an allocation.
+    /// Receives the next batch, or `None` once the RM has an allocation.
     pub async fn batch_or_allocation(&mut self, rm: &Rm) -> Option<cb::PredicateBatch> {
         tokio::select! {
             batch = self.batch() => Some(batch),
@@ -163,7 +163,7 @@ impl Shim {
         .await
     }
 
-    /// How the stream ends.
+    /// Waits for the end of the stream.
     pub async fn end(&mut self) -> (Code, String) {
         loop {
             match self.next().await {
@@ -174,12 +174,12 @@ impl Shim {
         }
     }
 
-    /// The nodes that a query names.
+    /// Returns the nodes of a query.
     pub fn nodes(&self, query: &cb::PredicateQuery) -> Vec<String> {
         query.node_index.iter().map(|index| self.nodes[index].clone()).collect()
     }
 
-    /// The node with this index.
+    /// Returns the node with this index.
     pub fn node(&self, index: u32) -> String {
         self.nodes[&index].clone()
     }
@@ -210,7 +210,7 @@ impl Shim {
         self.send_results(batch, results.collect()).await;
     }
 
-    /// Answers a batch: each question's first node passes, as far as `scope` says.
+    /// Answers a batch: the first node of each question passes, with this `scope`.
     pub async fn pass(&self, batch: &cb::PredicateBatch, scope: impl Fn(&str) -> cb::Scope) {
         let results = batch.queries.iter().map(|query| cb::PredicateResult {
             query_id: query.query_id,
@@ -223,8 +223,8 @@ impl Shim {
         self.send_results(batch, results.collect()).await;
     }
 
-    /// Says that the first node of one question of a batch passes, and what the answer and the
-    /// request have to do with other nodes. More results may follow.
+    /// Answers that the first node of one question passes, with the scopes of the answer and of the
+    /// request. More results may follow.
     pub async fn pass_one(
         &self,
         batch: &cb::PredicateBatch,
@@ -252,7 +252,7 @@ impl Shim {
         self.say(Said::PredicateResults(results)).await;
     }
 
-    /// Sends a batch back unread.
+    /// Returns a batch unread.
     pub async fn shed(&self, batch: &cb::PredicateBatch) {
         let results = batch.queries.iter().map(|query| cb::PredicateResult {
             query_id: query.query_id,
@@ -266,7 +266,7 @@ impl Shim {
         self.say(Said::CacheSyncAck(cb::CacheSyncAck { cache_seq, failures })).await;
     }
 
-    /// Answers whatever comes from now on.
+    /// Answers all later messages.
     pub fn keep_answering(mut self, judge: fn(&str, &str) -> bool) {
         tokio::spawn(async move {
             while let Ok(Some(body)) = self.next().await {
@@ -277,8 +277,8 @@ impl Shim {
         });
     }
 
-    /// Answers whatever comes, such that no two requests share a node: those that it counts there
-    /// from an answer of its own, and those that it is told of.
+    /// Answers all later messages, so that no two requests share a node. It counts requests on a
+    /// node from its own answers, and from the scheduler's messages.
     pub fn keep_excluding(mut self) {
         tokio::spawn(async move {
             let mut taken: BTreeMap<String, String> = BTreeMap::new();

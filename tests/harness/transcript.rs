@@ -1,8 +1,8 @@
-//! Commands as somebody types them, and what they print.
+//! Transcripts: commands and their output.
 //!
-//! A transcript is lines: one that begins with `$ ` is a command for a shell, those below are what it
-//! prints, and `? 1` is how it ends if that is not 0. What no two runs have in common (times, ages,
-//! numbers of sessions) is shown by its kind.
+//! A line that begins with `$ ` is a command for a shell, the lines below are its output, and `? 1`
+//! is its exit code if that is not 0. Values that differ between runs (times, ages, numbers of
+//! sessions) are replaced by their kind.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use monoceros_proto::si::v1 as si;
 
 use super::{Rm, Service, amount, application, ask, registration};
 
-/// The queues of the cluster that transcripts are of.
+/// The queues of the transcripts' cluster.
 pub const CLUSTER_QUEUES: &str = r#"partitions:
   - name: default
     queues:
@@ -32,8 +32,8 @@ pub const CLUSTER_QUEUES: &str = r#"partitions:
 
 const GIB: i64 = 1 << 30;
 
-/// A service with a small cluster, the same each time: three nodes, two applications that run, and a
-/// request that waits.
+/// A service with a small cluster, always the same: three nodes, two running applications, and a
+/// pending request.
 pub struct Cluster {
     pub service: Service,
     pub rm: Rm,
@@ -87,18 +87,18 @@ impl Cluster {
         cluster
     }
 
-    /// What a command for a shell prints, in a folder of its own.
+    /// Returns the output of a command in a folder of its own.
     pub fn run(&self, line: &str) -> String {
         Folder::new().run(line, &self.environment())
     }
 
-    /// What tells commands where the service is.
+    /// Returns the environment with the address of the service.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![("MONOCEROS_GRPC", self.service.grpc.to_string())]
     }
 }
 
-/// A folder that lives as long as this value.
+/// A folder, removed when dropped.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -118,7 +118,8 @@ impl Folder {
         std::fs::write(self.0.join(name), text).unwrap();
     }
 
-    /// What a command for a shell prints here, errors behind the rest, and how it ends if not well.
+    /// Returns the output of a command in this folder, followed by its errors and by its exit code
+    /// if it failed.
     pub fn run(&self, line: &str, environment: &[(&str, String)]) -> String {
         let output = self.shell(line, environment).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -132,7 +133,7 @@ impl Folder {
         }
     }
 
-    /// A command for a shell, which finds the built binary.
+    /// Makes a command for a shell, which finds the built binary.
     pub fn shell(&self, line: &str, environment: &[(&str, String)]) -> Command {
         let binary = Path::new(env!("CARGO_BIN_EXE_monoceros")).parent().unwrap();
         let path = std::env::var("PATH").unwrap();
@@ -145,8 +146,8 @@ impl Folder {
         command
     }
 
-    /// A transcript anew: each of its commands with what it prints now. Lines that begin with `#` are
-    /// titles, which have an empty line before them.
+    /// Plays a transcript: each of its commands with its present output. Lines that begin with `#`
+    /// are titles, with an empty line before them.
     pub fn play(&self, transcript: &str, environment: &[(&str, String)]) -> String {
         let mut played = String::new();
         for line in transcript.lines() {
@@ -168,7 +169,7 @@ impl Drop for Folder {
     }
 }
 
-/// The text without what no two runs have in common. Columns stay where they are.
+/// Replaces values that differ between runs. Columns keep their places.
 pub fn normal(text: &str) -> String {
     let mut normal = String::new();
     let mut rest = text;
@@ -177,14 +178,14 @@ pub fn normal(text: &str) -> String {
         let end = from
             .find(|c: char| !(c.is_ascii_alphanumeric() || "-:._".contains(c)))
             .unwrap_or(from.len());
-        // A name that has a digit in it begins earlier.
+        // A name with a digit in it begins earlier.
         let name = before.rfind(|c: char| c.is_whitespace() || "(\"'`=,/[{".contains(c));
         let is_whole = name.map_or(before.is_empty(), |at| at + 1 == before.len());
         let (word, behind) = from.split_at(end);
         normal += before;
         if let Some(kind) = kind(word).filter(|_| is_whole) {
             normal += kind;
-            // A shorter age has more spaces behind it.
+            // A shorter age is followed by more spaces.
             let pad = kind.len().saturating_sub(word.len());
             let spaces = behind.len() - behind.trim_start_matches(' ').len();
             rest = &behind[pad.min(spaces.saturating_sub(1))..];

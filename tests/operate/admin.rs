@@ -1,5 +1,4 @@
-//! The admin service, and what every gRPC server should have: health, reflection, and
-//! compression.
+//! The admin service, and the common features of gRPC servers: health, reflection and compression.
 
 use std::time::Duration;
 
@@ -28,8 +27,8 @@ pub(crate) async fn admin(service: &Service) -> AdminServiceClient<Channel> {
     AdminServiceClient::new(channel(service).await)
 }
 
-/// Two nodes, an application in `root.a` that holds two allocations and waits for a third, and an
-/// application in `root.b` that has nothing.
+/// Starts two nodes, an application in `root.a` with two allocations and a pending ask, and an
+/// application in `root.b` without asks.
 async fn busy(service: &Service) -> Rm {
     let rm = Rm::register(service, "rm").await.with_nodes(&["n1", "n2"]).await;
     let rm = rm.with_application("one", "root.a").await.with_application("two", "root.b").await;
@@ -65,7 +64,7 @@ async fn queues_are_those_that_rest_shows() {
     assert_eq!(quantity(root.pending.as_ref(), "vcore"), Some(100_000));
 }
 
-/// Field by field, with every queue below.
+/// Compares two queues field by field, with their subtrees.
 fn compare(queue: &v1::QueueInfo, shown: &Value) {
     assert_eq!(shown["queuename"], *queue.path);
     assert_eq!(shown["status"], *queue.state);
@@ -95,7 +94,7 @@ fn compare(queue: &v1::QueueInfo, shown: &Value) {
 }
 
 #[tokio::test]
-async fn a_part_of_the_tree_is_asked_for_by_path_and_depth() {
+async fn a_subtree_is_requested_by_path_and_depth() {
     let service = Service::start();
     let _rm = busy(&service).await;
     let mut admin = admin(&service).await;
@@ -109,7 +108,7 @@ async fn a_part_of_the_tree_is_asked_for_by_path_and_depth() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_named() {
+async fn missing_items_are_named() {
     let service = Service::start();
     let mut admin = admin(&service).await;
     let nobody = admin.get_queues(v1::GetQueuesRequest::default()).await.unwrap_err();
@@ -138,7 +137,7 @@ async fn what_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn applications_are_listed_by_queue_user_state_and_id() {
+async fn applications_are_filtered_by_queue_user_state_id() {
     let service = Service::start();
     let _rm = busy(&service).await;
     let mut admin = admin(&service).await;
@@ -168,7 +167,7 @@ async fn applications_are_listed_by_queue_user_state_and_id() {
 }
 
 #[tokio::test]
-async fn an_application_shows_what_it_holds_and_waits_for() {
+async fn an_application_shows_allocations_and_pending_asks() {
     let service = Service::start();
     let _rm = busy(&service).await;
     let mut admin = admin(&service).await;
@@ -188,7 +187,7 @@ async fn an_application_shows_what_it_holds_and_waits_for() {
 }
 
 #[tokio::test]
-async fn nodes_are_drained_and_opened_as_their_resource_manager_would() {
+async fn nodes_are_drained_and_opened() {
     let service = Service::start();
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;
@@ -222,7 +221,7 @@ async fn nodes_are_drained_and_opened_as_their_resource_manager_would() {
 }
 
 #[tokio::test]
-async fn a_shutdown_ends_streams_with_a_status_and_the_process_with_zero() {
+async fn shutdown_ends_streams_and_exits_with_zero() {
     let mut service = Service::start_with(&[("SHUTDOWN__GRACE", "3")]);
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;
@@ -236,7 +235,7 @@ async fn a_shutdown_ends_streams_with_a_status_and_the_process_with_zero() {
 }
 
 #[tokio::test]
-async fn who_may_not_do_it_is_refused_before_anything_is_said() {
+async fn unauthorized_callers_are_refused_first() {
     let tokens = TempFile::new("admin-tokens", "ops:of-an-operator\nshim:of-a-shim\n");
     let settings = format!(
         "identity.tokens = '{}'\n\
@@ -284,10 +283,10 @@ async fn who_may_not_do_it_is_refused_before_anything_is_said() {
     assert_eq!(code, Some(0));
 }
 
-/// It may change what it brought as long as nobody else goes by the name of its group; a registration
-/// without a group is of the group `queues`.
+/// A manager may change its own configuration unless another one is registered with the same policy
+/// group. A registration without a group is in the group `queues`.
 #[tokio::test]
-async fn an_rm_that_shares_its_policy_group_does_not_change_its_configuration_itself() {
+async fn a_shared_policy_group_blocks_own_updates() {
     let tokens = TempFile::new("group-tokens", "ops:of-an-operator\na:of-a\nb:of-b\n");
     let settings = format!(
         "identity.tokens = '{}'\n\
@@ -349,12 +348,12 @@ const SERVICES: [&str; 6] = [
     "monoceros.v1.AdminService",
     "monoceros.v1.MetricsService",
     "monoceros.v1.CallbackService",
-    // As the published interface calls it.
+    // The name in the published interface.
     "si.v1.Scheduler",
 ];
 
 #[tokio::test]
-async fn every_service_is_healthy_until_the_shutdown_and_watchers_hear_of_it() {
+async fn services_are_healthy_until_shutdown() {
     let mut service = Service::start();
     let mut health = HealthClient::new(channel(&service).await);
     let check = |service: &str| HealthCheckRequest { service: service.into() };
@@ -377,7 +376,7 @@ async fn every_service_is_healthy_until_the_shutdown_and_watchers_hear_of_it() {
         let end = timeout(PATIENCE, watched.message()).await.unwrap().unwrap_err();
         assert_eq!(refused(&end), (Code::Unavailable, "SHUTTING_DOWN".into()));
     }
-    // Those who watch do not keep it: that would be the grace, and a warning.
+    // Watchers do not delay the end, which would take the grace period and log a warning.
     assert_eq!(service.wait(Duration::from_secs(3)).await.code(), Some(0));
 }
 
@@ -413,7 +412,7 @@ async fn reflection_lists_the_services_and_knows_their_messages() {
 }
 
 #[tokio::test]
-async fn older_tools_find_reflection_too_and_do_not_keep_the_service() {
+async fn older_reflection_clients_work_and_do_not_delay_shutdown() {
     use v1alpha::server_reflection_request::MessageRequest;
 
     let mut service = Service::start();
@@ -435,7 +434,7 @@ async fn older_tools_find_reflection_too_and_do_not_keep_the_service() {
 }
 
 #[tokio::test]
-async fn messages_are_compressed_both_ways_for_whoever_wants_it() {
+async fn compression_works_in_both_directions() {
     let service = Service::start();
     let plain = service.client().await;
     let gzip = CompressionEncoding::Gzip;
@@ -457,7 +456,7 @@ async fn messages_are_compressed_both_ways_for_whoever_wants_it() {
 }
 
 #[tokio::test]
-async fn compression_of_replies_can_be_switched_off_and_bombs_are_refused() {
+async fn compression_is_optional_and_bombs_refused() {
     let service = Service::start_with(&[
         ("GRPC__SEND_GZIP", "false"),
         ("GRPC__MAX_RECV_MESSAGE_BYTES", "100000"),

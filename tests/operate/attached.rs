@@ -1,5 +1,4 @@
-//! What operators ask of the scheduler and the scheduler of a shim: to keep a configuration, and
-//! to tell its state.
+//! Requests that the scheduler passes to a shim: to store a configuration, and to report its state.
 
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros::grpc::stubs::v1::callback_service_client::CallbackServiceClient;
@@ -22,7 +21,7 @@ async fn channel(service: &Service) -> Channel {
     endpoint.connect().await.unwrap()
 }
 
-/// Attaches a shim that answers with `answer`; returns when the scheduler knows it.
+/// Attaches a shim that answers with `answer`. Returns when the scheduler knows it.
 async fn attach(
     service: &Service,
     capability: v1::Capability,
@@ -49,7 +48,7 @@ async fn attach(
     });
 }
 
-/// A shim that keeps configurations with a queue `kept`, and no others.
+/// A shim that stores only configurations with a queue `kept`.
 fn choosy(question: &Core) -> Option<Shim> {
     let Core::ConfigSave(save) = question else { return None };
     let success = save.config.contains("kept");
@@ -64,7 +63,7 @@ fn choosy(question: &Core) -> Option<Shim> {
 }
 
 #[tokio::test]
-async fn a_configuration_is_in_force_only_if_the_resource_manager_keeps_it() {
+async fn an_update_needs_the_managers_storage() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     attach(&service, v1::Capability::ConfigStore, choosy).await;
@@ -85,7 +84,7 @@ async fn a_configuration_is_in_force_only_if_the_resource_manager_keeps_it() {
 }
 
 #[tokio::test]
-async fn a_change_goes_on_when_its_caller_gives_up() {
+async fn an_update_continues_without_its_caller() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let hello = shim::hello("rm", &[v1::Capability::ConfigStore]);
@@ -100,7 +99,7 @@ async fn a_change_goes_on_when_its_caller_gives_up() {
     let keeps = shim.until("a configuration to keep", choosy).await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    // Has its turn after the change for whose answer nobody waits.
+    // Runs after the change whose caller has given up.
     let mut admin = AdminServiceClient::new(channel(&service).await);
     let next = tokio::spawn(async move { admin.validate_config(change).await });
     shim.say(keeps).await;
@@ -136,7 +135,7 @@ async fn diagnostics(service: &Service, include_rm: bool) -> Value {
 }
 
 #[tokio::test]
-async fn a_dump_has_what_the_resource_manager_tells_of_itself() {
+async fn a_dump_has_the_managers_state() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     assert!(diagnostics(&service, true).await["empty"].is_string());
@@ -149,7 +148,7 @@ async fn a_dump_has_what_the_resource_manager_tells_of_itself() {
 }
 
 #[tokio::test]
-async fn a_resource_manager_that_says_nothing_costs_the_dump_its_part() {
+async fn a_silent_manager_leaves_its_part_empty() {
     let service = Service::start_with(&[("CALLBACK__STATE_DUMP_TIMEOUT", "1")]);
     let _rm = Rm::register(&service, "rm").await;
     attach(&service, v1::Capability::StateDump, silent).await;

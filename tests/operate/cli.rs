@@ -1,4 +1,4 @@
-//! The command line: what it prints, and how it exits.
+//! Output and exit codes of the command line.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,7 +24,7 @@ fn valid_queues_are_ok() {
 }
 
 #[test]
-fn queues_that_nothing_can_run_in_are_valid_with_warnings() {
+fn unusable_queues_are_valid_with_warnings() {
     let closed = "partitions: [{name: default, queues: [{name: root, parent: true}]}]\n";
     let file = TempFile::new("closed.yaml", closed);
     let (code, stdout, stderr) = run(&["validate", file.path()]);
@@ -39,7 +39,7 @@ fn queues_that_nothing_can_run_in_are_valid_with_warnings() {
 }
 
 #[test]
-fn a_text_of_comments_does_not_stand_for_the_built_in_queues_but_an_empty_one_does() {
+fn only_an_empty_text_means_built_in_queues() {
     for text in ["# queues to come\n", "~\n"] {
         let file = TempFile::new("comments.yaml", text);
         let (code, _, stderr) = run(&["validate", file.path()]);
@@ -53,14 +53,14 @@ fn a_text_of_comments_does_not_stand_for_the_built_in_queues_but_an_empty_one_do
 }
 
 #[test]
-fn a_device_without_an_end_is_not_read_to_its_end() {
+fn an_endless_device_is_refused() {
     let (code, _, stderr) = run(&["validate", "/dev/zero"]);
     assert_eq!(code, Some(1));
     assert!(stderr.contains("/dev/zero") && stderr.contains("16 MiB"), "{stderr}");
 }
 
 #[test]
-fn every_error_is_printed_behind_the_name_of_the_file() {
+fn every_error_is_printed_with_the_file() {
     let bad = r#"
 partitions:
   - name: default
@@ -123,7 +123,7 @@ fn bad_queues_keep_a_simulation_from_starting() {
 
 #[cfg(feature = "simulator")]
 #[test]
-fn a_report_that_cannot_be_written_is_refused_before_the_replay() {
+fn an_unwritable_report_is_refused_before_the_replay() {
     let file = TempFile::new("not-a-folder", "");
     let (code, stdout, stderr) = run(&["simulate", "--report", file.path()]);
     assert_eq!((code, &*stdout), (Some(1), ""));
@@ -139,7 +139,7 @@ fn bad_queues_keep_the_service_from_starting() {
     assert!(stderr.contains("bogus"), "{stderr}");
 }
 
-/// `monoceros validate NEW --against OLD`, and what it printed behind its first lines.
+/// Returns the output of `monoceros validate NEW --against OLD` after its first lines.
 fn against(old: &str, new: &str, more: &[&str]) -> (Option<i32>, String, String) {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -157,7 +157,7 @@ fn queues(queues: &str) -> String {
 }
 
 #[test]
-fn what_another_configuration_changes_is_said_one_line_each() {
+fn differences_are_printed_one_per_line() {
     let old = queues("{name: a, resources: {max: {vcore: 200}}}, {name: b}");
     let new = queues("{name: a, resources: {max: {vcore: 100}}}, {name: c}");
     let (code, stdout, _) = against(&old, &new, &[]);
@@ -175,7 +175,7 @@ fn what_another_configuration_changes_is_said_one_line_each() {
 }
 
 #[test]
-fn the_same_in_other_words_changes_nothing_and_an_empty_text_is_the_built_in_one() {
+fn equivalent_texts_have_no_differences() {
     let old = queues("{name: a}, {name: b}");
     let new = format!("# other words\n{}", queues("{name: b}, {name: a}"));
     let (code, stdout, _) = against(&old, &new, &[]);
@@ -186,7 +186,7 @@ fn the_same_in_other_words_changes_nothing_and_an_empty_text_is_the_built_in_one
 }
 
 #[test]
-fn a_comparison_needs_two_good_texts_and_a_dump_that_is_one() {
+fn a_comparison_needs_valid_texts_and_dump() {
     let good = queues("{name: a}");
     let bad = "partitions:\n  - bogus: true\n";
     for (old, new) in [(bad, &*good), (&*good, bad)] {
@@ -204,9 +204,9 @@ fn a_comparison_needs_two_good_texts_and_a_dump_that_is_one() {
     assert_eq!(code, Some(2), "usage of what?");
 }
 
-/// What `monoceros dump`, or a browser, saves today is what `--usage` reads.
+/// `--usage` reads the dumps that `monoceros dump` and the REST endpoint produce now.
 #[tokio::test]
-async fn what_the_service_tells_of_itself_says_what_is_used_of_queues_and_by_whom() {
+async fn usage_is_read_from_present_dumps() {
     let limited = |vcore: &str, of_user: &str| {
         queues(&format!(
             "{{name: a, resources: {{max: {{vcore: {vcore}}}}}, \

@@ -1,5 +1,4 @@
-//! The command line against a running service, by transcripts and where more than one command is
-//! needed.
+//! Commands against a running service: transcripts, and tests that need more than one command.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
@@ -10,7 +9,7 @@ use serde_json::Value;
 use crate::harness::transcript::{CLUSTER_QUEUES, Cluster, Folder};
 use crate::harness::{PATIENCE, release, run};
 
-/// Plays the transcript that is in the file.
+/// Plays the transcript in the file.
 fn check(folder: &Folder, environment: &[(&str, String)], file: &ExpectFile) {
     file.assert_eq(&folder.play(&file.data(), environment));
 }
@@ -39,7 +38,7 @@ async fn a_cluster_is_steered_and_asked_first() {
 }
 
 #[test]
-fn configurations_are_checked_from_files_standard_input_and_config_maps() {
+fn configurations_are_read_from_every_source() {
     let folder = Folder::new();
     let map_of = |text: &str| {
         let text = text.trim_end().replace('\n', "\n    ");
@@ -67,7 +66,7 @@ fn configurations_are_checked_from_files_standard_input_and_config_maps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_has_seen_enough_is_no_error() {
+async fn a_closed_standard_output_is_no_error() {
     let cluster = Cluster::start().await;
     let folder = Folder::new();
     folder.write("good.yaml", CLUSTER_QUEUES);
@@ -84,7 +83,7 @@ async fn a_reader_who_has_seen_enough_is_no_error() {
         "completions bash",
         "man",
     ] {
-        // The reader is gone before the first line is written.
+        // The reader has closed before the first line is written.
         let line = format!("{{ sleep 0.3; monoceros {command}; echo $? >&2; }} | true");
         let printed = folder.run(&line, &cluster.environment());
         assert_eq!(printed, "0\n", "{command}");
@@ -162,7 +161,7 @@ async fn a_drain_waits_until_nothing_runs_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_only_resource_manager_need_not_be_named_and_one_of_two_has_to_be() {
+async fn the_manager_is_named_only_if_ambiguous() {
     let cluster = Cluster::start().await;
     let _other = crate::harness::Rm::register(&cluster.service, "rm-2").await;
     for command in ["resync", "deregister --yes"] {
@@ -177,7 +176,7 @@ async fn the_only_resource_manager_need_not_be_named_and_one_of_two_has_to_be() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_has_who_changed_something_and_from_where() {
+async fn the_log_names_author_and_origin_of_changes() {
     let cluster = Cluster::start().await;
     let printed = cluster.run("monoceros cordon node-8 node-7 --reason 'a new kernel'");
     assert_eq!(printed, "2 nodes closed\n");
@@ -223,7 +222,8 @@ fn the_version_has_the_commit_and_the_target() {
     }
 }
 
-/// The commit of this checkout; nothing where there is none, or where a build is told another.
+/// Returns the commit of this checkout. Empty outside a repository, or if the build was given
+/// another one.
 fn commit() -> Option<String> {
     let root = env!("CARGO_MANIFEST_DIR");
     if !std::path::Path::new(root).join(".git").exists()
@@ -266,7 +266,7 @@ fn shells_complete_and_there_are_manual_pages() {
 }
 
 #[test]
-fn an_address_that_leads_nowhere_is_named_with_what_said_it() {
+fn a_failed_connection_names_address_and_source() {
     let folder = Folder::new();
     let variable = [("MONOCEROS_GRPC", "127.0.0.1:1".to_owned())];
     let printed = folder.run("monoceros get nodes", &variable);

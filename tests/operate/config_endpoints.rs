@@ -1,4 +1,4 @@
-//! The configuration in force and the check of another, over HTTP.
+//! The configuration in force and the check of a new one, over HTTP.
 
 use futures::future::join_all;
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
@@ -19,7 +19,7 @@ async fn validate(service: &Service, text: &str) -> HttpAnswer {
     service.http("POST", "/ws/v1/validate-conf", &[], text).await
 }
 
-/// The RM gets another configuration.
+/// Gives the RM another configuration.
 async fn update(service: &Service, rm_id: &str, config: &str, extra: &[(&str, &str)]) {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
     let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
@@ -35,7 +35,7 @@ async fn update(service: &Service, rm_id: &str, config: &str, extra: &[(&str, &s
 }
 
 #[tokio::test]
-async fn yaml_is_the_answer_unless_json_alone_is_accepted() {
+async fn yaml_is_the_default_format() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     for (accept, kind) in [
@@ -51,7 +51,7 @@ async fn yaml_is_the_answer_unless_json_alone_is_accepted() {
 }
 
 #[tokio::test]
-async fn json_has_keys_in_pascal_case_with_empty_objects_and_yaml_neither() {
+async fn json_and_yaml_differ_in_keys_and_empty_objects() {
     let service = Service::start();
     let before = json!({"DeadlockDetectionEnabled": false, "DeadlockTimeoutSeconds": 60});
     assert_eq!(configuration(&service).await, before, "before a registration");
@@ -84,7 +84,7 @@ async fn json_has_keys_in_pascal_case_with_empty_objects_and_yaml_neither() {
 }
 
 #[tokio::test]
-async fn an_update_shows_and_the_checksum_is_that_of_the_queues_alone() {
+async fn the_checksum_covers_only_the_queues() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let before = configuration(&service).await;
@@ -115,7 +115,7 @@ async fn a_root_that_was_not_written_is_there() {
 }
 
 #[tokio::test]
-async fn of_several_resource_managers_one_is_named_or_the_first_is_meant() {
+async fn the_first_manager_is_the_default() {
     let service = Service::start();
     let mut client = service.client().await;
     for rm in ["one", "two"] {
@@ -167,7 +167,7 @@ async fn a_check_tells_all_and_changes_nothing() {
     assert_eq!((configuration(&service).await, pages(&service).await), before);
 }
 
-/// The queue tree, and the metrics that a change of the queues would move.
+/// Returns the queue tree, and the metrics that a change of the queues would change.
 async fn pages(service: &Service) -> (String, String) {
     let metrics = service.get("/ws/v1/metrics").await;
     let queues = metrics.lines().filter(|line| line.starts_with("yunikorn_"));
@@ -196,7 +196,7 @@ async fn the_checksum_of_an_update_is_foretold() {
 }
 
 #[tokio::test]
-async fn texts_that_are_dear_to_check_are_refused_and_delay_nobody() {
+async fn expensive_texts_are_refused_without_delaying_others() {
     let service = Service::start();
     let many = format!("partitions: [{}]", "x,".repeat(4 << 20));
     let rules = r"{name: user, filter: {users: ['(\w\W){900}']}}, ".repeat(20_000);
@@ -224,7 +224,7 @@ async fn texts_that_are_dear_to_check_are_refused_and_delay_nobody() {
     let peak = service.peak_memory();
     assert!(peak < 1 << 30, "{peak} bytes");
 
-    // A registration goes the same way.
+    // A registration has the same limit.
     let mut client = service.client().await;
     let text = &expressions[..];
     let refused = client.register_resource_manager(registration("other", text)).await.unwrap_err();

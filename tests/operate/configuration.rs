@@ -17,7 +17,7 @@ async fn admin(service: &Service) -> AdminServiceClient<Channel> {
     AdminServiceClient::new(endpoint.connect().await.unwrap())
 }
 
-/// A configuration with a third queue.
+/// Makes a configuration with a third queue.
 fn with_queue_c() -> String {
     format!("{QUEUES}          - name: c\n")
 }
@@ -36,7 +36,7 @@ fn extra(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_good_configuration_is_in_force_when_the_answer_comes() {
+async fn a_valid_configuration_applies_before_the_answer() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let mut admin = admin(&service).await;
@@ -59,7 +59,7 @@ async fn a_good_configuration_is_in_force_when_the_answer_comes() {
 }
 
 #[tokio::test]
-async fn a_configuration_may_be_as_large_as_in_a_registration() {
+async fn an_update_may_be_as_large_as_a_registration() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let much = "x".repeat(12 << 20);
@@ -70,7 +70,7 @@ async fn a_configuration_may_be_as_large_as_in_a_registration() {
 }
 
 #[tokio::test]
-async fn a_bad_one_is_answered_with_every_reason_and_changes_nothing() {
+async fn an_invalid_configuration_gets_every_reason() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let mut admin = admin(&service).await;
@@ -89,7 +89,7 @@ async fn a_bad_one_is_answered_with_every_reason_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_same_again_only_takes_the_settings_outside_the_queues() {
+async fn equal_queues_only_update_other_settings() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let mut admin = admin(&service).await;
@@ -103,7 +103,7 @@ async fn the_same_again_only_takes_the_settings_outside_the_queues() {
 }
 
 #[tokio::test]
-async fn an_rm_that_is_not_there_is_a_status_and_the_field_of_old_is_read() {
+async fn an_unknown_rm_is_a_status() {
     let service = Service::start();
     let mut admin = admin(&service).await;
     for rm_id in ["", "rm"] {
@@ -125,7 +125,7 @@ async fn an_rm_that_is_not_there_is_a_status_and_the_field_of_old_is_read() {
 }
 
 #[tokio::test]
-async fn a_session_is_taken_up_with_the_configuration_that_is_in_force() {
+async fn a_resumed_session_keeps_the_present_configuration() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let mut admin = admin(&service).await;
@@ -154,7 +154,7 @@ async fn trying_a_configuration_has_no_effect() {
 }
 
 #[tokio::test]
-async fn secrets_are_never_shown_and_survive_being_sent_back_masked() {
+async fn secrets_are_masked_and_survive_a_round_trip() {
     let service = Service::start();
     let secrets = extra(&[("ldap.password", "s3cr3t"), ("log.level", "info")]);
     let registration =
@@ -196,7 +196,7 @@ async fn an_rm_that_keeps_no_configuration_refuses_to() {
 }
 
 #[tokio::test]
-async fn at_a_hangup_the_file_of_queues_is_read_again_for_those_who_bring_none() {
+async fn sighup_rereads_the_queue_file() {
     let file = TempFile::new("hangup.yaml", QUEUES);
     let service = Service::start_with(&[("SCHEDULER__QUEUES", file.path())]);
     let mut client = service.client().await;
@@ -216,7 +216,7 @@ async fn at_a_hangup_the_file_of_queues_is_read_again_for_those_who_bring_none()
     assert_eq!(config_of("with").await, QUEUES, "it brought its own");
     let without = without.with_application("app", "root.c").await;
 
-    // A ConfigMap is read as the tools read it.
+    // A ConfigMap is accepted, as by the other tools.
     let lines = with_queue_c().trim().replace('\n', "\n    ");
     let map = format!("apiVersion: v1\nkind: ConfigMap\ndata:\n  queues.yaml: |\n    {lines}\n");
     std::fs::write(file.path(), map).unwrap();
@@ -227,7 +227,7 @@ async fn at_a_hangup_the_file_of_queues_is_read_again_for_those_who_bring_none()
     service.hang_up();
     service.until_logged("queue configuration read again", 3).await;
 
-    // Each error with its file, and all as before.
+    // Each error is logged with its file, and nothing changes.
     let bad = "partitions:\n  - name: default\n    bogus: true\n    queues:\n      - name: a b\n";
     std::fs::write(file.path(), bad).unwrap();
     service.hang_up();
@@ -239,7 +239,8 @@ async fn at_a_hangup_the_file_of_queues_is_read_again_for_those_who_bring_none()
     }
     assert_eq!(config_of("without").await, with_queue_c());
 
-    // A queue with an application cannot become a parent: the file is good, and one RM keeps the old.
+    // A queue with an application cannot become a parent: the file is valid, and this RM keeps the
+    // old configuration.
     let parent = format!("{}            queues:\n              - name: d\n", with_queue_c());
     std::fs::write(file.path(), &parent).unwrap();
     service.hang_up();
@@ -253,7 +254,7 @@ async fn at_a_hangup_the_file_of_queues_is_read_again_for_those_who_bring_none()
 }
 
 #[tokio::test]
-async fn a_partition_takes_nothing_new_nothing_at_all_or_everything_again() {
+async fn a_partition_is_drained_stopped_and_reopened() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -285,7 +286,7 @@ async fn a_partition_takes_nothing_new_nothing_at_all_or_everything_again() {
 }
 
 #[tokio::test]
-async fn a_configuration_is_read_and_changed_from_a_shell() {
+async fn the_command_reads_and_changes_the_configuration() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let address = service.grpc.to_string();
@@ -307,7 +308,7 @@ async fn a_configuration_is_read_and_changed_from_a_shell() {
     }
 }
 
-/// What a file is warned of by itself, the nodes may know better.
+/// Warnings about the file are dropped if the nodes have the resource types.
 #[tokio::test(flavor = "multi_thread")]
 async fn warnings_about_types_go_by_what_nodes_have() {
     let service = Service::start();

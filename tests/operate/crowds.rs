@@ -1,5 +1,5 @@
-//! Clients that come in crowds, that stop within a request, or that never take their answers: each is
-//! bounded, and probes and resource managers are served meanwhile.
+//! Crowds of clients, clients that stop within a request, and clients that never read answers: each
+//! is bounded, and probes and resource managers are served meanwhile.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::harness::{PATIENCE, QUEUES, Rm, Service, TempFile, ask, node, reason_of, registration};
 
-/// What a client of HTTP/2 begins with, and its settings.
+/// The start of an HTTP/2 connection, with its settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// How soon a probe has to have its answer.
+/// Longest wait of a probe.
 const PROBE: Duration = Duration::from_secs(3);
 
 async fn probe(service: &Service) {
@@ -38,7 +38,7 @@ async fn probe(service: &Service) {
     assert_eq!(grpc, ServingStatus::Serving);
 }
 
-/// A crowd that opens connections to both edges without end, of which each second one speaks.
+/// Opens connections to both edges without end. Every second one sends something.
 async fn crowd(service: &Service) -> tokio::task::JoinHandle<()> {
     let addresses =
         [(service.grpc, PREFACE), (service.http, &b"GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n"[..])];
@@ -52,7 +52,7 @@ async fn crowd(service: &Service) -> tokio::task::JoinHandle<()> {
                 }
                 held.push_back(stream);
             }
-            // What the process of the test may have, too.
+            // The limit of the test's own process.
             if held.len() > 400 {
                 held.pop_front();
                 sleep(Duration::from_millis(1)).await;
@@ -64,7 +64,7 @@ async fn crowd(service: &Service) -> tokio::task::JoinHandle<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_128_descriptors_probes_are_answered_while_a_crowd_opens_connections() {
+async fn probes_are_answered_with_few_descriptors() {
     let service = Service::start_with_descriptors(128);
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     rm.send_nodes(vec![node("n1", 1_000_000_000, 1_000_000)]).await;
@@ -77,7 +77,7 @@ async fn with_128_descriptors_probes_are_answered_while_a_crowd_opens_connection
     crowd.abort();
 }
 
-/// A configuration of as many partitions as one may have.
+/// Makes a configuration with the most partitions.
 fn many_partitions() -> String {
     let partition = |n| {
         format!("{{name: p{n}, queues: [{{name: root, queues: [{{name: a}}], submitacl: '*'}}]}}")
@@ -87,10 +87,10 @@ fn many_partitions() -> String {
 }
 
 #[tokio::test]
-async fn with_128_descriptors_64_partitions_leave_room_for_probes_and_another() {
+async fn partitions_leave_descriptors_for_probes() {
     let service = Service::start_with_descriptors(128);
     let mut client = service.client().await;
-    // Again and again: those of the earlier session may still be there.
+    // Repeated, because threads of the earlier session may still exist.
     for _ in 0..4 {
         let registration = registration("greedy", &many_partitions());
         client.register_resource_manager(registration).await.unwrap();
@@ -100,7 +100,7 @@ async fn with_128_descriptors_64_partitions_leave_room_for_probes_and_another() 
     let rm = rm.with_application("app", "root.a").await;
     rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 1).await;
-    // Each of the partitions is served, whichever thread it is on.
+    // Each partition is served, on whichever thread.
     let in_p63 = ("si/node-partition".to_owned(), "p63".to_owned());
     let new = si::NodeInfo { attributes: [in_p63].into(), ..node("n1", 1_000, 1) };
     let greedy = Rm::open(client, "greedy").await;
@@ -110,17 +110,17 @@ async fn with_128_descriptors_64_partitions_leave_room_for_probes_and_another() 
     probe(&service).await;
 }
 
-/// Where all places are taken by whoever is served, a connection more is answered health only.
+/// If all places are taken by served connections, another connection only gets health answers.
 #[tokio::test]
-async fn beyond_the_limit_a_connection_answers_health_and_refuses_the_rest() {
+async fn surplus_connections_answer_only_health() {
     let limits = [("GRPC__MAX_CONNECTIONS", "1"), ("REST__MAX_CONNECTIONS", "1")];
     let service = Service::start_with(&limits);
-    // A stream of its session keeps the place of its connection.
+    // A stream of its session keeps the connection's place.
     let _rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let mut busy = TcpStream::connect(service.http).await.unwrap();
     let head = "POST /ws/v1/validate-conf HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\n\r\n";
     busy.write_all(head.as_bytes()).await.unwrap();
-    // Until its request is being answered, it would make room for the next.
+    // Until its request is being answered, it would be closed for the next one.
     sleep(Duration::from_millis(300)).await;
     let refused = async {
         while service.http("GET", "/ws/v1/clusters", &[], "").await.status != 503 {
@@ -133,14 +133,14 @@ async fn beyond_the_limit_a_connection_answers_health_and_refuses_the_rest() {
     let (reply, _requests) = open(&mut client, "/si.v1.Scheduler/UpdateNode");
     let reply = timeout(PATIENCE, reply).await.expect("it is refused").unwrap();
     assert_eq!(reply.headers()["x-si-reason"], "LIMIT_CONNECTIONS");
-    // Whoever is served goes on.
+    // Served connections continue.
     busy.write_all(b"#").await.unwrap();
     let mut answer = [0; 12];
     busy.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");
 }
 
-/// A connection that opens streams as it likes, whose flow control is in the hands of the test.
+/// A connection that opens streams freely, with its flow control in the hands of the test.
 async fn connect(service: &Service, window: u32) -> h2::client::SendRequest<Bytes> {
     let socket = TcpStream::connect(service.grpc).await.unwrap();
     let mut builder = h2::client::Builder::new();
@@ -162,7 +162,7 @@ fn open(
     client.send_request(request, false).unwrap()
 }
 
-/// Streams that say nothing, from one connection.
+/// Opens silent streams on one connection.
 async fn silent_streams(
     service: &Service,
     n: usize,
@@ -179,7 +179,7 @@ async fn silent_streams(
     streams
 }
 
-/// Waits until so many of these have ended for this reason.
+/// Waits until this many streams have ended for this reason.
 async fn until_ended(
     streams: &mut Vec<(http::Response<h2::RecvStream>, h2::SendStream<Bytes>)>,
     reason: &str,
@@ -210,13 +210,13 @@ async fn streams_that_say_nothing_make_room() {
     for _ in 0..3 {
         held.append(&mut silent_streams(&service, 400).await);
     }
-    // Half of the calls may be such.
+    // At most half of the calls may be such.
     until_ended(&mut held, "LIMIT_STREAMS", 700).await;
     let grown = service.peak_memory().saturating_sub(before);
     assert!(grown < 100 << 20, "{} MiB", grown >> 20);
 
-    // Whoever registers and says what it is about is served meanwhile, one of a stock shim that names
-    // itself with its first message, too.
+    // A manager that registers and identifies its streams is served meanwhile, also a stock shim
+    // that identifies itself in its first message.
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
     rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
@@ -224,7 +224,7 @@ async fn streams_that_say_nothing_make_room() {
 }
 
 #[tokio::test]
-async fn streams_that_say_nothing_end_soon_and_no_other() {
+async fn only_silent_streams_time_out() {
     let service = Service::start_with(&[("GRPC__BIND_TIMEOUT", "1")]);
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -233,13 +233,13 @@ async fn streams_that_say_nothing_end_soon_and_no_other() {
     let began = Instant::now();
     let mut held = silent_streams(&service, 400).await;
     until_ended(&mut held, "BIND_TIMEOUT", 400).await;
-    // Without the setting they had ten seconds.
+    // The default would be ten seconds.
     assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
     rm.send_allocations(vec![], vec![ask("app", "k2")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 2).await;
 }
 
-/// A service that knows the tokens `shim` and `other`, each for the resource managers of its name.
+/// A service with the tokens `shim` and `other`, each for the resource managers of its name.
 fn with_tokens(name: &str, settings: &str) -> (Service, [TempFile; 2]) {
     let tokens = TempFile::new(&format!("{name}-tokens"), "shim:t-shim\nother:t-other\n");
     let settings = format!(
@@ -258,7 +258,7 @@ fn as_whom<T>(who: &str, message: T) -> tonic::Request<T> {
     request
 }
 
-/// Registers a resource manager and has a node of it taken, by a connection of its own.
+/// Registers a resource manager and a node on a connection of its own.
 async fn serves(service: &Service, who: &str, rm_id: &str) -> Result<(), tonic::Status> {
     let mut client = service.client().await;
     client.register_resource_manager(as_whom(who, registration(rm_id, QUEUES))).await?;
@@ -273,11 +273,11 @@ async fn serves(service: &Service, who: &str, rm_id: &str) -> Result<(), tonic::
 }
 
 #[tokio::test]
-async fn strangers_keep_no_connection_from_whom_the_rules_know() {
+async fn strangers_do_not_block_known_callers() {
     let (service, _files) = with_tokens("strangers", "max_connections = 8");
     let mut held = Vec::new();
     for round in 0..2 {
-        // More than there are places, each with a call that anybody may have open.
+        // More than there are places, each with an open call that needs no rights.
         for n in 0..12 {
             let mut client = connect(&service, 65_535).await;
             let path = match n % 2 {
@@ -286,7 +286,7 @@ async fn strangers_keep_no_connection_from_whom_the_rules_know() {
             };
             let (reply, mut requests) = open(&mut client, path);
             requests.send_data(vec![0; 5].into(), n % 2 == 0).unwrap();
-            // Some are closed again before they are answered, to make room.
+            // Some are closed before they are answered, to make room.
             drop(timeout(PROBE, reply).await.expect("an answer or an end"));
             held.push((client, requests));
         }
@@ -297,7 +297,7 @@ async fn strangers_keep_no_connection_from_whom_the_rules_know() {
 }
 
 #[tokio::test]
-async fn a_caller_that_the_rules_know_keeps_no_other_from_registering() {
+async fn a_known_caller_does_not_block_registrations() {
     let (service, _files) = with_tokens("callers", "max_streams = 64\nmax_sessions = 3");
     let client = service.client().await;
     let mut held = Vec::new();
@@ -317,7 +317,7 @@ async fn a_caller_that_the_rules_know_keeps_no_other_from_registering() {
     serves(&service, "shim", "shim-0").await.unwrap();
 }
 
-/// Health is answered when all calls are taken.
+/// Opens health watches until all calls are taken.
 async fn open_health(
     client: &mut h2::client::SendRequest<Bytes>,
 ) -> http::Response<h2::RecvStream> {
@@ -328,9 +328,9 @@ async fn open_health(
     reply
 }
 
-/// Nothing but the head comes, and the answer at once.
+/// Sends only the head, and gets the answer at once.
 #[tokio::test]
-async fn a_body_that_is_announced_as_too_long_is_refused_before_any_of_it_comes() {
+async fn an_announced_oversized_body_is_refused_early() {
     let service = Service::start();
     let head = "POST /ws/v1/validate-conf HTTP/1.1\r\nhost: h\r\ncontent-length: 900000000\r\n\r\n";
     let mut stream = TcpStream::connect(service.http).await.unwrap();
@@ -355,7 +355,7 @@ async fn a_body_that_is_announced_as_too_long_is_refused_before_any_of_it_comes(
 }
 
 #[tokio::test]
-async fn a_body_that_comes_by_the_byte_is_given_up_and_one_that_comes_slowly_is_not() {
+async fn only_a_stalling_body_is_cut_off() {
     let service = Service::start_with(&[("REST__BODY_TIMEOUT", "1"), ("GRPC__BODY_TIMEOUT", "1")]);
     let head = "POST /ws/v1/validate-conf HTTP/1.1\r\nhost: h\r\ncontent-length: 8000\r\n\r\n";
     let send = async |piece: usize| {
@@ -389,7 +389,7 @@ async fn a_body_that_comes_by_the_byte_is_given_up_and_one_that_comes_slowly_is_
     assert_eq!(reply.headers()["x-si-reason"], "BODY_TIMEOUT");
 }
 
-/// A service that has megabytes to say of its nodes.
+/// A service with megabytes of data about its nodes.
 async fn talkative() -> (Service, Rm) {
     let service = Service::start_with(&[("REST__BODY_TIMEOUT", "1"), ("GRPC__BODY_TIMEOUT", "1")]);
     let rm = Rm::register(&service, "rm").await;
@@ -402,7 +402,7 @@ async fn talkative() -> (Service, Rm) {
 }
 
 #[tokio::test]
-async fn whoever_takes_nothing_of_an_answer_over_rest_is_cut_off_and_a_slow_one_is_not() {
+async fn only_stalled_rest_readers_are_cut_off() {
     let (service, _rm) = talkative().await;
     for is_moving in [true, false] {
         let socket = TcpSocket::new_v4().unwrap();
@@ -434,7 +434,7 @@ async fn whoever_takes_nothing_of_an_answer_over_rest_is_cut_off_and_a_slow_one_
 }
 
 #[tokio::test]
-async fn whoever_takes_nothing_of_an_answer_to_a_call_is_cut_off_and_a_slow_one_is_not() {
+async fn only_stalled_grpc_readers_are_cut_off() {
     let (service, _rm) = talkative().await;
     for is_moving in [true, false] {
         let mut client = connect(&service, 1_000).await;
@@ -451,7 +451,7 @@ async fn whoever_takes_nothing_of_an_answer_to_a_call_is_cut_off_and_a_slow_one_
             body.flow_control().release_capacity(data.len()).unwrap();
         }
         if !is_moving {
-            // The connection is closed, which whoever opens the next stream finds.
+            // The connection is closed, which the next stream finds.
             let closed = async {
                 while let Ok(ready) = client.clone().ready().await {
                     drop(ready);

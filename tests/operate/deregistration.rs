@@ -1,4 +1,4 @@
-//! Sessions over the admin service: they are listed, and ended.
+//! Listing and ending sessions over the admin service.
 
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::v1;
@@ -12,7 +12,7 @@ async fn admin(service: &Service) -> AdminServiceClient<Channel> {
     AdminServiceClient::new(endpoint.connect().await.unwrap())
 }
 
-/// Two nodes, an application with one allocation, and all three streams.
+/// Starts two nodes, an application with one allocation, and all three streams.
 async fn busy(service: &Service) -> Rm {
     let rm = Rm::register(service, "rm").await.with_nodes(&["n1", "n2"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -31,7 +31,7 @@ fn leave(session_id: u64) -> v1::DeregisterResourceManagerRequest {
 }
 
 #[tokio::test]
-async fn who_is_deregistered_is_gone_and_told_so() {
+async fn a_deregistered_manager_is_removed_and_notified() {
     let service = Service::start();
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;
@@ -53,7 +53,7 @@ async fn who_is_deregistered_is_gone_and_told_so() {
 }
 
 #[tokio::test]
-async fn another_session_than_the_one_that_is_meant_goes_on() {
+async fn a_deregistration_needs_the_matching_session() {
     let service = Service::start();
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;
@@ -71,7 +71,7 @@ async fn another_session_than_the_one_that_is_meant_goes_on() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_with_what_they_are_and_do() {
+async fn sessions_are_listed_with_their_state() {
     let service = Service::start();
     let _rm = busy(&service).await;
     let _idle = Rm::register(&service, "idle").await;
@@ -90,7 +90,7 @@ async fn sessions_are_listed_with_what_they_are_and_do() {
 }
 
 #[tokio::test]
-async fn who_is_told_to_report_anew_has_to_register() {
+async fn a_resync_requires_registration() {
     let service = Service::start();
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;

@@ -1,5 +1,5 @@
-//! Applications that live or were rejected, over HTTP. That they end takes half a minute, and is in
-//! the tests of the engine.
+//! Live and rejected applications over HTTP. Completion takes half a minute, and is tested in the
+//! engine.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const QUEUES: &str = r#"{partitions: [{queues: [{name: root, submitacl: "*", que
     resources: {max: {vcore: 1}}}]}]}]}"#;
 
 #[tokio::test]
-async fn applications_that_live_and_those_that_were_rejected_are_told_apart() {
+async fn live_and_rejected_applications_are_distinguished() {
     let service = Service::start();
     let mut client = service.client().await;
     client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
@@ -56,9 +56,9 @@ async fn applications_that_live_and_those_that_were_rejected_are_told_apart() {
     assert_eq!(dump["applications"].as_array().unwrap().len(), 2);
 }
 
-/// What it used is in a line of the log; over HTTP nothing is left of it.
+/// Its usage is logged. HTTP does not list it any more.
 #[tokio::test]
-async fn an_application_that_its_resource_manager_removes_is_summed_up_in_the_log_and_not_kept() {
+async fn a_removed_application_is_only_logged() {
     let service = Service::start();
     let rm = crate::harness::Rm::register(&service, "rm").await;
     rm.send_nodes(vec![node("n1", 1_000, 16)]).await;
@@ -85,7 +85,7 @@ async fn an_application_that_its_resource_manager_removes_is_summed_up_in_the_lo
 }
 
 #[tokio::test]
-async fn one_that_is_over_is_listed_and_described_on_the_command_line() {
+async fn the_command_shows_ended_applications() {
     let service = Service::start();
     let rm = crate::harness::Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("over", "root.a").await;

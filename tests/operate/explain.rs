@@ -1,4 +1,4 @@
-//! Why requests wait: one answer over HTTP, gRPC and the command line.
+//! Explanations of pending requests, with one answer over HTTP, gRPC and the command line.
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
@@ -9,7 +9,7 @@ use crate::harness::{
     HttpAnswer, Rm, Service, application, ask, reason_of, release, resource, run,
 };
 
-/// An application of which one request runs and one of 100 cores waits.
+/// Starts an application with one running request, and a pending one of 100 cores.
 async fn waiting(service: &Service) -> Rm {
     let rm = Rm::register(service, "rm").await.with_nodes(&["n1", "n2"]).await;
     let rm = rm.with_application("one", "root.a").await;
@@ -67,7 +67,7 @@ async fn a_request_that_waits_is_explained_over_http() {
 }
 
 #[tokio::test]
-async fn grpc_gives_the_same_answer_and_each_request_its_reasons() {
+async fn grpc_gives_the_same_explanation() {
     let service = Service::start();
     let _rm = waiting(&service).await;
     let shown = document(&service, "one/explain").await;
@@ -113,10 +113,10 @@ async fn grpc_gives_the_same_answer_and_each_request_its_reasons() {
 }
 
 #[tokio::test]
-async fn an_application_that_is_over_is_named_with_its_end() {
+async fn an_ended_application_is_reported_with_its_end() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
-    // A gang that fails, because it gets one of its places and its time is over.
+    // A gang that fails, because it gets only one of its places within its timeout.
     let gang = si::AddApplicationRequest {
         placeholder_ask: Some(resource(100_000, 1)),
         gang_scheduling_style: "Hard".into(),
@@ -145,7 +145,7 @@ async fn an_application_that_is_over_is_named_with_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_prints_lines_for_people_and_the_document_of_rest() {
+async fn the_command_prints_text_and_the_rest_document() {
     let service = Service::start();
     let _rm = waiting(&service).await;
     let grpc = service.grpc.to_string();
@@ -174,9 +174,9 @@ async fn the_command_prints_lines_for_people_and_the_document_of_rest() {
     assert!(stderr.contains("application `two` not found [APPLICATION_UNKNOWN]"), "{stderr}");
 }
 
-/// What the resource manager says of a start that failed is shown wherever it is asked why.
+/// Every explanation shows the resource manager's message about a failed start.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_failed_is_explained_with_the_words_of_the_resource_manager() {
+async fn a_failed_start_has_the_managers_message() {
     let seconds = [("SCHEDULER__START_RETRY", "60"), ("SCHEDULER__START_RETRY_MAX", "90")];
     let service = Service::start_with(&seconds);
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;

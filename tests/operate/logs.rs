@@ -1,5 +1,4 @@
-//! The log: whatever becomes of it, the service goes on; and whatever comes from outside, a line is
-//! a line.
+//! The log: its failures do not affect the service, and text from outside cannot forge lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -20,7 +19,7 @@ use crate::harness::{
     run,
 };
 
-/// Registers, places and releases, reads over HTTP and ends the service in order.
+/// Registers, places and releases, reads over HTTP, and ends the service in order.
 async fn works_and_ends(mut service: Service) {
     works(&service, "rm").await;
     service.terminate();
@@ -48,7 +47,7 @@ fn full_disk() -> File {
 }
 
 #[tokio::test]
-async fn with_a_full_disk_from_the_start_it_starts_and_says_that_its_log_cannot_be_written() {
+async fn a_full_disk_is_reported_and_harmless() {
     let service = Service::start_logging_to(full_disk(), &[]);
     service.until_said("the log cannot be written: No space left on device").await;
     service.until_counted("monoceros_log_lines_total{outcome=\"lost\"}", 1).await;
@@ -69,7 +68,8 @@ async fn a_pipe_whose_reader_has_gone_disturbs_nobody() {
 #[tokio::test]
 async fn a_file_that_may_not_grow_disturbs_nobody() {
     let log = TempFile::new("small.log", "");
-    // Four or eight KiB, by shell: on a machine that is slow at first, what the watchdog says has room, too.
+    // Four or eight KiB, depending on the shell: enough for lines of the watchdog on a slow
+    // machine.
     let script = format!("ulimit -f 8; exec \"$@\" 2>'{}'", log.path());
     let service = Service::start_from_shell(&script);
     for number in 0..30 {
@@ -80,7 +80,7 @@ async fn a_file_that_may_not_grow_disturbs_nobody() {
     assert!(std::fs::read_to_string(log.path()).unwrap().contains("registered"));
 }
 
-/// An update of a node that says nothing which can be used: a line of the log, and no answer.
+/// Makes an invalid update of a node, which gives a line of the log and no answer.
 fn bad_update(node_id: &str) -> si::NodeInfo {
     si::NodeInfo {
         node_id: node_id.to_owned(),
@@ -91,7 +91,7 @@ fn bad_update(node_id: &str) -> si::NodeInfo {
 }
 
 #[tokio::test]
-async fn a_pipe_that_nobody_reads_holds_nobody_up_and_tells_the_losses_once_it_is_read() {
+async fn an_unread_pipe_loses_lines_and_reports_them() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut service = Service::start_logging_to(writer, &[("LOG__FILTER", "trace")]);
     let loud = Rm::register(&service, "loud").await.with_nodes(&["n1"]).await;
@@ -102,7 +102,7 @@ async fn a_pipe_that_nobody_reads_holds_nobody_up_and_tells_the_losses_once_it_i
     works(&service, "innocent").await;
     let lost = "monoceros_log_lines_total{outcome=\"lost\"}";
     service.until_counted(lost, 1).await;
-    // Read on, and there is news of what was lost.
+    // Reading continues until the losses are reported.
     let read = std::thread::spawn(move || {
         let (mut log, mut more) = (Vec::new(), vec![0; 1 << 16]);
         while let Ok(bytes @ 1..) = reader.read(&mut more) {
@@ -119,19 +119,19 @@ async fn a_pipe_that_nobody_reads_holds_nobody_up_and_tells_the_losses_once_it_i
 }
 
 #[tokio::test]
-async fn with_a_pipe_that_nobody_reads_it_ends_in_order() {
+async fn an_unread_pipe_does_not_delay_the_end() {
     let (reader, writer) = std::io::pipe().unwrap();
     let service = Service::start_logging_to(writer, &[("LOG__FILTER", "trace")]);
     works_and_ends(service).await;
     drop(reader);
 }
 
-/// As behind a collector of logs that hangs: the pipe is full before the service starts.
+/// As with a log collector that hangs: the pipe is full before the service starts.
 #[tokio::test]
-async fn a_full_pipe_for_standard_output_keeps_it_neither_from_serving_nor_from_ending() {
+async fn a_full_standard_output_is_harmless() {
     let (reader, writer) = std::io::pipe().unwrap();
     let mut full = writer.try_clone().unwrap();
-    // Ends when the reader goes.
+    // Ends when the reader closes.
     let filling = std::thread::spawn(move || while full.write_all(&[b'x'; 4_096]).is_ok() {});
     let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
     command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
@@ -162,7 +162,7 @@ async fn a_full_pipe_for_standard_output_keeps_it_neither_from_serving_nor_from_
         }
     };
     let ended = timeout(PATIENCE, end).await.is_ok();
-    // Not before it is dead, whatever comes of it: it would be left behind.
+    // Killed in any case, or the process would be left behind.
     let _ = service.kill();
     assert!(ended && service.wait().unwrap().success(), "it ends in order and in time");
     drop(reader);
@@ -180,7 +180,7 @@ fn left_out(line: &str) -> usize {
 }
 
 #[tokio::test]
-async fn one_manager_causes_a_line_a_second_which_says_how_many_it_stands_for() {
+async fn one_manager_gets_one_line_a_second() {
     const BAD: usize = 50_000;
     let service = Service::start();
     let loud = Rm::register(&service, "loud").await.with_nodes(&["n1"]).await;
@@ -221,7 +221,7 @@ async fn one_manager_causes_a_line_a_second_which_says_how_many_it_stands_for() 
     assert!(of_quiet.iter().any(|line| line.contains("quiet")), "{of_quiet:?}");
 }
 
-/// A name that would forge a line, steer a terminal and turn the direction of writing around.
+/// A name that would forge a line, control a terminal and change the direction of writing.
 const NAME: &str = "x\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[2J\u{7f}\u{9b}31m\u{2028}\u{202e}";
 
 fn is_fit(text: &str) -> bool {
@@ -230,7 +230,7 @@ fn is_fit(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_name_from_outside_forges_no_line_and_steers_no_terminal() {
+async fn outside_names_forge_no_log_lines() {
     for format in ["text", "json"] {
         let settings = [("LOG__FILTER", "debug"), ("LOG__FORMAT", format)];
         let service = Service::start_with(&settings);
@@ -260,7 +260,7 @@ async fn a_name_from_outside_forges_no_line_and_steers_no_terminal() {
 }
 
 #[tokio::test]
-async fn a_name_from_outside_does_not_steer_the_terminal_of_who_asks() {
+async fn outside_names_do_not_control_terminals() {
     let service = Service::start();
     let client = service.client().await;
     client.clone().register_resource_manager(registration("rm", QUEUES)).await.unwrap();
@@ -301,7 +301,7 @@ async fn a_name_from_outside_does_not_steer_the_terminal_of_who_asks() {
 }
 
 #[tokio::test]
-async fn the_first_line_says_which_build_runs_what_it_read_and_what_to_open() {
+async fn the_first_line_has_build_files_and_address() {
     let settings = TempFile::new("start.toml", "[log]\nfilter = \"info\"\n");
     let service = Service::start_configured(settings.path());
     service.until_logged("monoceros runs", 1).await;
@@ -331,7 +331,7 @@ async fn the_filter_of_all_programs_is_heeded() {
 }
 
 #[tokio::test]
-async fn one_placement_is_followed_by_its_id_from_the_first_node_to_the_release() {
+async fn a_placement_can_be_followed_by_id() {
     let service = Service::start_with(&[("LOG__FILTER", "info,monoceros_actors=debug")]);
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -349,7 +349,7 @@ async fn one_placement_is_followed_by_its_id_from_the_first_node_to_the_release(
     assert!(story.iter().all(|line| line.contains(" ask=x ")), "{story:#?}");
 }
 
-/// A resource manager in this process that counts what it is given.
+/// A resource manager in this process that counts its allocations.
 #[derive(Default)]
 struct Counting(AtomicUsize);
 
@@ -363,10 +363,10 @@ impl ResourceManagerCallback for Counting {
     fn update_node(&self, _: si::NodeResponse) {}
 }
 
-/// While somebody logs a million lines, of which none is read, everything is placed that is asked
-/// for, and the lines are accounted for one by one.
+/// A million lines are logged and never read. Meanwhile all asks are placed, and every line is
+/// counted.
 #[tokio::test]
-async fn a_million_lines_that_nobody_reads_keep_nobody_from_a_placement() {
+async fn a_million_unread_lines_delay_no_placement() {
     const LINES: u64 = 1_000_000;
     let (reader, writer) = std::io::pipe().unwrap();
     let settings = monoceros::settings::LogSettings {
@@ -375,7 +375,7 @@ async fn a_million_lines_that_nobody_reads_keep_nobody_from_a_placement() {
     };
     let (layer, log) = logging::layer(writer, &settings).unwrap();
     let account = log.account();
-    // The other tests of this process log elsewhere, in processes of their own.
+    // Other tests of this process log in processes of their own.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
     let handle = Scheduler::builder().start().unwrap();
     let heard = Arc::new(Counting::default());
@@ -427,6 +427,6 @@ async fn a_million_lines_that_nobody_reads_keep_nobody_from_a_placement() {
 }
 
 fn total(counts: logging::LineCounts) -> u64 {
-    // What still waits to be written is none of these: at most as much as fits the queue.
+    // Queued lines are in none of these counts. They are at most the capacity of the queue.
     counts.written + counts.left_out + counts.lost + counts.waiting
 }

@@ -1,7 +1,7 @@
-//! What those who run the service use: the command line, the admin and metrics services, the HTTP
-//! endpoints, configuration files, users, and encryption.
+//! Tools of an operator: command line, admin and metrics services, HTTP endpoints, configuration
+//! files, users, and encryption.
 //!
-//! Each test starts a service of its own, so that they can run side by side.
+//! Each test starts its own service, so that tests can run in parallel.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../harness/mod.rs"]

@@ -1,4 +1,4 @@
-//! The metrics service over gRPC: state dumps, what lacks a machine, and events.
+//! The metrics service over gRPC: state dumps, scale-up signals, and events.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn metrics(service: &Service) -> MetricsServiceClient<Channel> {
     MetricsServiceClient::new(endpoint.connect().await.unwrap())
 }
 
-/// The parts of a dump.
+/// Returns the parts of a dump.
 async fn parts(
     client: &mut MetricsServiceClient<Channel>,
     request: v1::StateDumpParameters,
@@ -104,7 +104,7 @@ async fn a_dump_is_of_everybody_or_of_one() {
 }
 
 #[tokio::test]
-async fn large_dumps_come_in_parts_of_a_mebibyte_also_to_two_at_a_time() {
+async fn large_dumps_come_in_parts_of_a_mebibyte() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
     rm.send_nodes((0..4_000).map(|n| node(&format!("node-{n}"), 4_000, 16)).collect()).await;
@@ -121,7 +121,7 @@ async fn large_dumps_come_in_parts_of_a_mebibyte_also_to_two_at_a_time() {
     }
 }
 
-/// `root.a` may use two cores; there are two nodes of four.
+/// `root.a` may use two cores. There are two nodes of four.
 const SMALL_A: &str = r#"
 partitions:
   - name: default
@@ -135,7 +135,7 @@ partitions:
           - name: b
 "#;
 
-/// Asks for more than one node has, for more than the queue may have, and for a node that is full.
+/// Asks for more than one node has, for more than the queue's quota, and for a full node.
 async fn short_of_machines(service: &Service) -> Rm {
     let mut client = service.client().await;
     client.register_resource_manager(registration("rm", SMALL_A)).await.unwrap();
@@ -168,7 +168,7 @@ async fn next<T>(stream: &mut Streaming<T>) -> T {
 }
 
 #[tokio::test]
-async fn only_requests_that_lack_a_machine_and_nothing_else_are_told() {
+async fn only_requests_short_of_nodes_are_reported() {
     let service = Service::start();
     let _rm = short_of_machines(&service).await;
     let mut client = metrics(&service).await;
@@ -200,7 +200,7 @@ async fn only_requests_that_lack_a_machine_and_nothing_else_are_told() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_the_set_and_then_each_other_one() {
+async fn a_watch_reports_the_set_and_its_changes() {
     let mut service = Service::start();
     let rm = short_of_machines(&service).await;
     let mut client = metrics(&service).await;
@@ -217,7 +217,7 @@ async fn a_watch_tells_the_set_and_then_each_other_one() {
 }
 
 #[tokio::test]
-async fn what_is_really_used_is_reported_and_recommends_another_size() {
+async fn reported_usage_recommends_another_size() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await.with_nodes(&["n1", "n2"]).await;
     let mut client = metrics(&service).await;
@@ -251,14 +251,14 @@ async fn what_is_really_used_is_reported_and_recommends_another_size() {
 }
 
 #[tokio::test]
-async fn a_client_that_reports_does_not_keep_the_service() {
+async fn a_reporting_client_does_not_delay_shutdown() {
     let mut service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let mut client = metrics(&service).await;
     let (sender, messages) = tokio::sync::mpsc::channel(1);
     let messages = tokio_stream::wrappers::ReceiverStream::new(messages);
     let reporting = tokio::spawn(async move { client.report_utilization(messages).await });
-    // Taken by the transport at the latest when there is room for another one.
+    // The transport accepts the report at the latest when it has room for another one.
     for _ in 0..3 {
         sender.send(v1::UtilizationReports::default()).await.unwrap();
     }
@@ -269,7 +269,7 @@ async fn a_client_that_reports_does_not_keep_the_service() {
 }
 
 #[tokio::test]
-async fn events_are_read_as_they_happen_and_from_where_one_was() {
+async fn events_are_streamed_and_resumed_by_number() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
     let mut client = metrics(&service).await;
@@ -309,7 +309,7 @@ async fn events_are_read_as_they_happen_and_from_where_one_was() {
 }
 
 #[tokio::test]
-async fn events_are_watched_with_the_names_of_pods_beside_their_keys() {
+async fn watched_events_have_pod_names() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -336,10 +336,10 @@ async fn events_are_watched_with_the_names_of_pods_beside_their_keys() {
     assert_eq!(client.watch_events(unknown).await.unwrap_err().code(), Code::InvalidArgument);
 }
 
-/// A registration says nothing of the events of others: neither whether there are any, nor how many
-/// are kept, nor how many may follow.
+/// A registration does not affect the events of others: whether they are recorded, how many are
+/// kept, and how many streams may be open.
 #[tokio::test]
-async fn the_extra_configuration_of_one_resource_manager_stops_no_events() {
+async fn an_extra_configuration_does_not_stop_events() {
     let service = Service::start();
     let mut client = service.client().await;
     let extra = [
@@ -364,7 +364,7 @@ async fn the_extra_configuration_of_one_resource_manager_stops_no_events() {
 }
 
 #[tokio::test]
-async fn settings_say_how_many_event_streams_are_open_and_whether_there_are_events() {
+async fn settings_limit_event_streams_and_tracking() {
     let limits = [("EVENT__MAX_STREAMS", "3"), ("EVENT__MAX_STREAMS_PER_HOST", "1")];
     let service = Service::start_with(&limits);
     let _rm = Rm::register(&service, "rm").await;

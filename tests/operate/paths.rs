@@ -1,5 +1,5 @@
-//! The services by their other paths, as clients call them that were made for the published
-//! interface, or before our packages had their names.
+//! Alternative paths of the services, for clients of the published interface and of our older
+//! package names.
 
 use futures::stream::{self, Stream, StreamExt as _};
 use monoceros::grpc::stubs::DESCRIPTORS;
@@ -29,13 +29,13 @@ async fn calling(
     })
 }
 
-/// The requests of a stream that says one thing and is not closed.
+/// The requests of a stream with one message, which is not closed.
 fn staying_open<T: Send + 'static>(message: T) -> impl Stream<Item = T> + Send + 'static {
     stream::iter([message]).chain(stream::pending())
 }
 
 #[tokio::test]
-async fn a_session_goes_on_whichever_path_a_stream_comes_by() {
+async fn streams_on_any_path_belong_to_one_session() {
     let service = Service::start();
     let published = ("monoceros.si.v1.Scheduler", "si.v1.Scheduler");
     let mut theirs = SchedulerClient::new(calling(&service, published.0, published.1).await);
@@ -52,10 +52,10 @@ async fn a_session_goes_on_whichever_path_a_stream_comes_by() {
     let told = timeout(PATIENCE, old.message()).await.unwrap().unwrap().unwrap();
     assert_eq!(told.accepted[0].node_id, "n1");
 
-    // One service: the stream by our own path takes the place of the other.
+    // Both paths are one service: the stream on our own path displaces the other.
     let mut ours = service.client().await;
     let mut new = ours.update_node(nodes("n2")).await.unwrap().into_inner();
-    // What the other one may not have delivered comes again.
+    // Messages that the other stream may not have delivered are sent again.
     let mut accepted = Vec::new();
     while accepted != ["n1", "n2"] {
         let told = timeout(PATIENCE, new.message()).await.unwrap().unwrap().unwrap();
@@ -66,7 +66,7 @@ async fn a_session_goes_on_whichever_path_a_stream_comes_by() {
 }
 
 #[tokio::test]
-async fn what_is_no_service_under_any_name_is_refused() {
+async fn unknown_service_paths_are_refused() {
     let service = Service::start();
     for other in ["si.v1.SchedulerToo", "si.v2.Scheduler", "si.v1.AdminService"] {
         let nobody = calling(&service, "monoceros.si.v1.Scheduler", other).await;
@@ -77,7 +77,7 @@ async fn what_is_no_service_under_any_name_is_refused() {
 }
 
 #[test]
-fn no_message_is_in_a_package_of_others_and_both_names_of_the_scheduler_have_the_same_methods() {
+fn both_scheduler_names_have_the_same_methods() {
     let all = DescriptorPool::decode(DESCRIPTORS).unwrap();
     for message in all.all_messages() {
         let name = message.full_name();

@@ -1,5 +1,5 @@
-//! What many readers cost, over both edges: memory of documents that nobody takes, requests that
-//! share a document, long rows, and pages and tags of the running service.
+//! Cost of many readers over both edges: memory of unread documents, shared reads, long rows, and
+//! pages and tags of the running service.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::harness::{HttpAnswer, PATIENCE, Rm, Service, ask, node, reason_of, re
 const MIB: usize = 1 << 20;
 const P: &str = "/ws/v1/partition/default";
 
-/// A configuration with so many leaves, which make a long document.
+/// Makes a configuration with this many leaves, for a long document.
 fn queues(count: usize) -> String {
     let mut text = "partitions: [{name: default, queues: [{name: root, queues: [\n".to_owned();
     for number in 0..count {
@@ -34,7 +34,7 @@ async fn service_with_queues(count: usize, settings: &[(&str, &str)]) -> Service
     service
 }
 
-/// A connection that asks and never takes the answer.
+/// A connection that sends a request and never reads the answer.
 async fn unread(service: &Service, path: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
@@ -45,7 +45,7 @@ async fn unread(service: &Service, path: &str) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_three_hundred_readers_do_not_take_stays_within_its_room() {
+async fn unread_documents_stay_within_their_bound() {
     let room = 16 * MIB;
     let bytes = room.to_string();
     let service = service_with_queues(3_000, &[("READS__BYTES", &bytes)]).await;
@@ -58,13 +58,13 @@ async fn what_three_hundred_readers_do_not_take_stays_within_its_room() {
         held.push(unread(&service, &format!("{P}/queue/root?subtree&x={number}")).await);
         held.push(unread(&service, "/ws/v1/config").await);
     }
-    // What is small is read all the same, and who finds no room is told so.
+    // Small documents are still read, and a request without room is refused.
     let began = Instant::now();
     let small = service.http("GET", &format!("{P}/queue/root.leaf-1"), &[], "").await;
     assert_eq!(small.status, 200);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     sleep(Duration::from_secs(2)).await;
-    // A tree costs some of its length while it is read, once for all.
+    // A tree needs about its length in memory while it is read, once for all readers.
     let grown = service.peak_memory().saturating_sub(before);
     assert!(grown < room + 12 * length + 64 * MIB, "{} MiB", grown / MIB);
     drop(held);
@@ -76,7 +76,7 @@ async fn what_three_hundred_readers_do_not_take_stays_within_its_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_calls_for_one_tree_cost_what_one_costs() {
+async fn equal_reads_share_one_document() {
     let service = service_with_queues(3_000, &[]).await;
     let mut client =
         AdminServiceClient::new(service.channel().await).max_decoding_message_size(64 * MIB);
@@ -95,7 +95,7 @@ async fn a_hundred_calls_for_one_tree_cost_what_one_costs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_finds_no_room_is_refused_with_a_reason() {
+async fn a_call_without_room_is_refused() {
     let room = (2 * MIB).to_string();
     let service = service_with_queues(3_000, &[("READS__BYTES", &room)]).await;
     let _held = unread(&service, &format!("{P}/queues")).await;
@@ -122,7 +122,7 @@ async fn rm_with_nodes(service: &Service, ids: &[&str]) -> Rm {
     Rm::register(service, "rm").await.with_nodes(ids).await
 }
 
-/// The value of a header; the names and values of answers are in lower case.
+/// Returns the value of a header. Headers are in lower case.
 fn header<'a>(answer: &'a HttpAnswer, name: &str) -> Option<&'a str> {
     let mut lines = answer.head.lines().filter_map(|line| line.split_once(": "));
     lines.find(|(key, _)| *key == name).map(|(_, value)| value)
@@ -135,7 +135,7 @@ fn ids(answer: &HttpAnswer, key: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn pages_follow_one_another_and_a_tag_holds_until_something_changes() {
+async fn pages_are_consecutive_and_tags_stable() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, &["n1", "n2", "n3", "n4", "n5"]).await;
     let (mut path, mut pages) = (format!("{P}/nodes?limit=2&x=1"), Vec::new());
@@ -168,7 +168,7 @@ async fn pages_follow_one_another_and_a_tag_holds_until_something_changes() {
 }
 
 #[tokio::test]
-async fn a_long_application_is_read_whole_on_both_edges() {
+async fn long_applications_are_complete_on_both_edges() {
     const ASKS: usize = 3_000;
     let service = Service::start();
     let rm = rm_with_nodes(&service, &["n1"]).await;

@@ -1,4 +1,4 @@
-//! Who may do what: the same over both edges.
+//! Access rights, which are the same over both edges.
 
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
@@ -55,7 +55,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> String {
 }
 
 #[tokio::test]
-async fn what_is_of_one_resource_manager_is_read_by_its_shim_and_by_readers_over_both_edges() {
+async fn a_managers_items_need_its_shim_or_a_reader() {
     let (service, _files) = service("").await;
     let mut admin = AdminServiceClient::new(service.channel().await);
     for (who, status, reason) in [
@@ -88,7 +88,7 @@ async fn what_is_of_one_resource_manager_is_read_by_its_shim_and_by_readers_over
 }
 
 #[tokio::test]
-async fn what_is_of_all_is_read_by_readers_alone_over_both_edges() {
+async fn shared_items_need_a_reader() {
     let (service, _files) = service("").await;
     let mut metrics = MetricsServiceClient::new(service.channel().await);
     let mut admin = AdminServiceClient::new(service.channel().await);
@@ -119,7 +119,7 @@ async fn what_is_of_all_is_read_by_readers_alone_over_both_edges() {
 }
 
 #[tokio::test]
-async fn who_may_read_everything_changes_nothing() {
+async fn readers_cannot_change_anything() {
     let (service, _files) = service("").await;
     let mut admin = AdminServiceClient::new(service.channel().await);
     let mut metrics = MetricsServiceClient::new(service.channel().await);
@@ -163,7 +163,7 @@ async fn who_may_read_everything_changes_nothing() {
 }
 
 #[tokio::test]
-async fn probes_the_page_and_what_browsers_ask_first_are_open() {
+async fn probes_page_and_preflights_are_open() {
     let (service, _files) =
         service("[rest]\nopen_metrics = true\nrequire_identity = false\n").await;
     for path in ["/", "/healthz", "/ws/v1/metrics"] {
@@ -182,7 +182,7 @@ async fn probes_the_page_and_what_browsers_ask_first_are_open() {
 }
 
 #[tokio::test]
-async fn a_shim_sees_what_is_its_own_and_not_that_there_are_others() {
+async fn a_shim_does_not_see_other_managers() {
     let (service, _files) = service("").await;
     let (_, partitions) = rest(&service, "b", "/ws/v1/partitions").await;
     assert!(

@@ -1,6 +1,5 @@
-//! `monoceros simulate` with what a trace says of priorities, preemption and constraints, and with two
-//! configurations: the numbers of its reports are worked out by hand here, and mistakes in its files
-//! are told with file and line.
+//! `monoceros simulate` with priorities, preemption and constraints, and with two configurations.
+//! The expected numbers were computed by hand. Mistakes in files are reported with file and line.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +12,8 @@ const NODES: &str = "sn,cpu_milli,memory_mib,gpu,model\nm1,4000,4096,0,\n";
 const PODS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,\
                     deletion_time,scheduled_time";
 
-/// Four of `be` fill the machine, a core each for 100 s; at 10 s one of `ls` comes, which wants two
-/// cores for 50 s and says itself that it preempts nobody.
+/// Four pods of `be` fill the machine, a core each for 100 s. At 10 s a pod of `ls` arrives, which
+/// wants two cores for 50 s and says itself that it does not preempt.
 const FULL: &str = "batch-1,1000,1,0,0,,BE,Running,0,100,0,\n\
                     batch-2,1000,1,0,0,,BE,Running,1,101,1,\n\
                     batch-3,1000,1,0,0,,BE,Running,2,102,2,\n\
@@ -30,7 +29,7 @@ fn queues(of_partition: &str) -> String {
     )
 }
 
-/// A folder for a report, which is not there yet and lives as long as this value.
+/// A folder for a report, which does not exist yet and is removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -56,7 +55,7 @@ impl Drop for Folder {
     }
 }
 
-/// The files of a trace, and where its report goes.
+/// The files of a trace, and the folder of its report.
 struct Trace {
     nodes: TempFile,
     pods: TempFile,
@@ -64,7 +63,7 @@ struct Trace {
 }
 
 impl Trace {
-    /// Pods whose columns are the usual ones and these.
+    /// Pods with the usual columns and these.
     fn new(nodes: &str, columns: &str, rows: &str) -> Self {
         Self {
             nodes: TempFile::new("nodes.csv", nodes),
@@ -79,14 +78,14 @@ impl Trace {
         run(&[&files[..], &report, more].concat())
     }
 
-    /// Replays it, and returns what was printed.
+    /// Runs the replay, and returns its output.
     fn replayed(&self, more: &[&str]) -> String {
         let (code, stdout, stderr) = self.simulate(more);
         assert_eq!((code, &*stderr), (Some(0), ""), "{stdout}");
         stdout
     }
 
-    /// That it is refused; returns the reason.
+    /// Expects an error, and returns its text.
     fn refused(&self, more: &[&str]) -> String {
         let (code, stdout, stderr) = self.simulate(more);
         assert_eq!((code, &*stdout), (Some(1), ""), "{stderr}");
@@ -95,14 +94,14 @@ impl Trace {
     }
 }
 
-/// The line of a table that is printed, with single spaces.
+/// Returns a line of a printed table, with single spaces.
 fn line(text: &str, begins: &str) -> String {
     let line = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     let mut lines = line.filter(|line| line.starts_with(begins));
     lines.next().unwrap_or_else(|| panic!("no line begins with {begins:?} in\n{text}"))
 }
 
-/// Name, first start, end and node of each pod.
+/// Returns name, first start, end and node of each pod.
 fn told(report: &Value) -> Vec<String> {
     let pods = report["pods"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -116,9 +115,9 @@ fn close(value: &Value, expected: f64) {
 }
 
 #[test]
-fn what_evictions_cost_and_how_fair_it_was_is_in_the_report() {
+fn the_report_has_eviction_costs_and_fairness() {
     let trace = Trace::new(NODES, ",preempts", FULL);
-    // What this file says counts, not what stands beside the pod.
+    // This file overrides the columns of the pods' file.
     let wishes = TempFile::new("wishes.csv", "name,preempts,priority\nweb,yes,5\n");
     let queues = TempFile::new("queues.yaml", &queues(""));
     let stdout = trace.replayed(&[
@@ -131,8 +130,8 @@ fn what_evictions_cost_and_how_fair_it_was_is_in_the_report() {
     ]);
     let report = trace.report.json("report.json");
 
-    // After 30 s `web` preempts the two newest, which are gone 5 s later; when `web` is over at 95 s
-    // they begin anew.
+    // After 30 s `web` preempts the two newest pods, which are gone 5 s later. They start again
+    // when `web` ends at 95 s.
     assert_eq!(
         told(&report),
         [
@@ -158,13 +157,14 @@ fn what_evictions_cost_and_how_fair_it_was_is_in_the_report() {
         [&grounds["queue"], &grounds["grounds"], &grounds["for_queue"], &grounds["count"]],
         [&"root.be".into(), &"guarantee".into(), &"root.ls".into(), &Value::from(2)],
     );
-    // A core for 43 s and one for 42 s, of what `batch-1` to `batch-4` and `web` held: 100, 100, 143,
-    // 142 and twice 50 s of a core.
+    // A core for 43 s and one for 42 s, of the amounts held by `batch-1` to `batch-4` and `web`:
+    // 100, 100, 143, 142 and twice 50 s of a core.
     close(&evictions["wasted"]["vcore"], 85_000.0);
     close(&evictions["wasted_share"]["vcore"], 85.0 / 585.0);
     close(&evictions["wasted"]["memory"], 85.0 * f64::from(1 << 20));
 
-    // From 10 to 45 s `ls` has nothing of its two cores, then both until 95 s; a pod waits all the time.
+    // From 10 to 45 s `ls` has nothing of its two cores, then both until 95 s. A pod is pending all
+    // the time.
     let fairness = &report["fairness"];
     close(&fairness["waited"], 85.0);
     close(&fairness["jain"], (0.5 * 35.0 + 50.0) / 85.0);
@@ -174,7 +174,7 @@ fn what_evictions_cost_and_how_fair_it_was_is_in_the_report() {
     close(&ls["served"], 50.0 / 85.0);
     close(&ls["short"], 35.0);
     close(&ls["of_owed"], 50.0 / 195.0);
-    // It is owed the other two cores, and held one for 1 + 1 + 94 s more or less than that.
+    // It is entitled to the other two cores, and held one for 1 + 1 + 94 s more or less than that.
     close(&be["served"], 1.0);
     close(&be["short"], 0.0);
     let held = 1.0 + 2.0 + 3.0 + 4.0 * 42.0 + 2.0 * 50.0 + 4.0 * 5.0 + 3.0 + 2.0 * 94.0;
@@ -187,9 +187,9 @@ fn what_evictions_cost_and_how_fair_it_was_is_in_the_report() {
     assert!(page.contains(row), "{page}");
 }
 
-/// Two victims are over by themselves long before it would be confirmed that they have left.
+/// Two victims end by themselves long before their exit would be confirmed.
 #[test]
-fn the_end_of_the_last_pod_ends_the_makespan() {
+fn the_last_pod_ends_the_makespan() {
     let trace = Trace::new(NODES, ",preempts", &FULL.replace(",no\n", ",yes\n"));
     let queues = TempFile::new("queues.yaml", &queues(""));
     let stdout = trace.replayed(&["--queues", queues.path(), "--confirm-after", "1000"]);
@@ -207,7 +207,7 @@ fn two_policies_give_one_comparison_of_both() {
     let b = TempFile::new("b.yaml", &queues("preemption: {enabled: false}"));
     let stdout = trace.replayed(&["--compare", a.path(), b.path(), "--all-preempt"]);
 
-    // Under `a` it begins at 40 s. Under `b` it waits until two of `be` are over, at 101 s.
+    // Under `a` it starts at 40 s. Under `b` it is pending until two pods of `be` end, at 101 s.
     let figures = trace.report.json("compare.json");
     let figures = figures["figures"].as_array().unwrap();
     let check = |name: &str, expected: [Option<f64>; 3]| {
@@ -222,7 +222,7 @@ fn two_policies_give_one_comparison_of_both() {
     check("root.ls, longest", [Some(30.0), Some(91.0), Some(61.0)]);
     check("root.ls, short while it waited", [Some(30.0), Some(91.0), Some(61.0)]);
     check("root.be, longest", [Some(0.0), Some(0.0), Some(0.0)]);
-    // Two of `be` begin anew at 90 s; `web` under `b` is the last to end.
+    // Two pods of `be` start again at 90 s. `web` under `b` is the last to end.
     check("makespan", [Some(190.0), Some(151.0), Some(-39.0)]);
     check("completed", [Some(5.0), Some(5.0), Some(0.0)]);
 
@@ -242,7 +242,7 @@ fn two_policies_give_one_comparison_of_both() {
 }
 
 #[test]
-fn priorities_and_constraints_decide_who_runs_when_and_where() {
+fn priorities_and_constraints_decide_start_and_node() {
     let nodes = "sn,cpu_milli,memory_mib,gpu,model,attributes\n\
                  east,1000,4096,0,,\"{\"\"zone\"\": \"\"e\"\"}\"\n\
                  west,1000,4096,0,,\"{\"\"zone\"\": \"\"w\"\"}\"\n";
@@ -275,7 +275,7 @@ fn priorities_and_constraints_decide_who_runs_when_and_where() {
 const POD: &str = "a,1000,1,0,0,,LS,Running,0,50,0";
 
 #[test]
-fn a_mistake_in_the_file_of_pods_is_told_with_its_line_and_column() {
+fn mistakes_in_the_pod_file_have_line_and_column() {
     for (column, field, expected) in [
         (",priority", ",urgent", ":2: column `priority`: `urgent` is not a whole number"),
         (",preempts", ",maybe", ":2: column `preempts`: `maybe` is neither `true` nor `false`"),
@@ -289,7 +289,7 @@ fn a_mistake_in_the_file_of_pods_is_told_with_its_line_and_column() {
 }
 
 #[test]
-fn a_mistake_in_the_file_beside_it_is_told_with_its_line_and_column() {
+fn mistakes_in_the_wish_file_have_line_and_column() {
     let trace = Trace::new(NODES, "", &format!("{POD}\n"));
     for (wishes, expected) in [
         ("name,priority\na,urgent", ":2: column `priority`: `urgent` is not a whole number"),
@@ -346,7 +346,7 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn of_two_configurations_the_one_with_mistakes_is_named() {
+fn the_invalid_one_of_two_configurations_is_named() {
     let trace = Trace::new(NODES, "", &format!("{POD}\n"));
     let good = TempFile::new("good.yaml", &queues(""));
     let bad = TempFile::new("bad.yaml", "partitions:\n  - bogus: true\n");
@@ -369,10 +369,10 @@ fn options_that_make_no_sense_are_wrong_usage() {
     }
 }
 
-/// Four pods of six cores run for a day on nodes of ten; four of eight cores come, which no node has
-/// left, and then two hundred of two cores, which every node has.
+/// Four pods of six cores run for a day on nodes of ten. Four of eight cores arrive, which fit no
+/// node, and then two hundred of two cores, which fit every node.
 #[test]
-fn large_pods_that_reserve_nodes_keep_small_ones_waiting_three_times_as_long_at_most() {
+fn reservations_delay_small_pods_at_most_threefold() {
     let each = |n: usize, row: &dyn Fn(usize) -> String| (0..n).map(row).collect::<String>();
     let header = "sn,cpu_milli,memory_mib,gpu,model\n";
     let nodes = header.to_owned() + &each(4, &|at| format!("n{at},10000,409600,0,\n"));

@@ -1,4 +1,4 @@
-//! What a service manager in the way of systemd hears over its socket.
+//! Messages to a service manager with systemd's protocol.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ impl Manager {
         Self { socket, path }
     }
 
-    /// Starts the service as the manager would, with a watchdog of so many microseconds.
+    /// Starts the service as the manager would, with a watchdog timeout in microseconds.
     fn start(&self, watchdog: Option<&str>) -> Service {
         let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
         command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
@@ -32,14 +32,14 @@ impl Manager {
         Service::start_by(command)
     }
 
-    /// The next message.
+    /// Receives the next message.
     fn hear(&self) -> String {
         let mut buffer = [0; 4096];
         let length = self.socket.recv(&mut buffer).unwrap();
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     }
 
-    /// The next message that is no sign of life.
+    /// Receives the next message that is no sign of life.
     fn hear_news(&self) -> String {
         let mut messages = std::iter::repeat_with(|| self.hear());
         messages.find(|message| message != "WATCHDOG=1\n").unwrap()
@@ -53,7 +53,7 @@ impl Drop for Manager {
 }
 
 #[tokio::test]
-async fn systemd_hears_of_the_start_of_reloads_and_of_the_end() {
+async fn systemd_is_notified_of_start_reload_and_end() {
     let manager = Manager::new("news");
     let mut service = manager.start(None);
     let status = format!("STATUS=listens: grpc={} http={}", service.grpc, service.http);
@@ -74,7 +74,7 @@ async fn systemd_hears_of_the_start_of_reloads_and_of_the_end() {
 }
 
 #[tokio::test]
-async fn systemd_hears_signs_of_life_where_it_wants_them_until_the_end_begins() {
+async fn systemd_gets_signs_of_life_until_shutdown() {
     let manager = Manager::new("life");
     let mut service = manager.start(Some("100000"));
     assert!(manager.hear().starts_with("READY=1\n"), "no sign of life comes first");
@@ -93,7 +93,7 @@ async fn systemd_hears_signs_of_life_where_it_wants_them_until_the_end_begins() 
 }
 
 #[tokio::test]
-async fn a_manager_that_is_not_there_keeps_nobody_from_serving() {
+async fn a_missing_service_manager_is_harmless() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
     command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
     command.env("NOTIFY_SOCKET", "/does/not/exist");

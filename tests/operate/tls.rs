@@ -1,4 +1,4 @@
-//! Encryption and identities, through the service as it is started.
+//! Encryption and identities of a running service.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ use tonic::{Code, Request, Status};
 
 use crate::harness::{PATIENCE, QUEUES, Rm, Service, TempFile, node, reason_of, registration, run};
 
-/// Who vouches for certificates.
+/// A certificate authority.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: Certificate,
@@ -47,7 +47,7 @@ impl Authority {
         self.certificate.pem()
     }
 
-    /// Certificate and key, as PEM, for these names of the subject.
+    /// Makes a certificate and its key, as PEM, for these subject names.
     fn vouch(&self, common_name: &str, alternative: Vec<SanType>) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::default();
@@ -62,7 +62,7 @@ impl Authority {
     }
 }
 
-/// A folder with the files of a service; it lives as long as this value.
+/// A folder with the files of a service, removed when dropped.
 struct Files(PathBuf);
 
 impl Files {
@@ -87,7 +87,7 @@ impl Files {
         self.write("tls.key", key);
     }
 
-    /// The settings of an edge.
+    /// Returns the settings of an edge.
     fn tls(&self, edge: &str, client_auth: &str) -> String {
         let path = |name: &str| self.0.join(name).to_str().unwrap().to_owned();
         let client_ca = match client_auth {
@@ -113,7 +113,7 @@ impl Drop for Files {
     }
 }
 
-/// A service with TLS on both edges, and who vouches for it and for its clients.
+/// A service with TLS on both edges, and the authority for it and its clients.
 fn service(client_auth: &str, more: &str) -> (Service, Authority, Files) {
     let (authority, files) = (Authority::new(), Files::new());
     files.write_server(&authority.server());
@@ -148,21 +148,21 @@ async fn register(client: &mut Client, rm_id: &str) -> Result<(), Status> {
     answer.await.expect("an answer").map(drop)
 }
 
-/// How a stream for `rm_id` is answered, which the metadata name and the first message does not.
+/// Returns the answer to a stream for `rm_id`, named in the metadata and not in the first message.
 async fn bound_by_metadata(client: &mut Client, rm_id: &str) -> Result<(), Status> {
     let mut request = Request::new(tokio_stream::empty::<si::NodeRequest>());
     request.metadata_mut().insert("x-si-rm-id", rm_id.parse().unwrap());
     client.update_node(request).await?.into_inner().message().await.map(drop)
 }
 
-/// The same, named by the first message.
+/// The same, named in the first message.
 async fn bound_by_message(client: &mut Client, rm_id: &str) -> Result<(), Status> {
     let hello = si::NodeRequest { rm_id: rm_id.to_owned(), ..Default::default() };
     let request = tokio_stream::iter([hello]);
     client.update_node(request).await?.into_inner().message().await.map(drop)
 }
 
-/// How a stream for questions is answered.
+/// Returns the answer to a callback stream.
 async fn attached(service: &Service, tls: ClientTlsConfig, rm_id: &str) -> Result<(), Status> {
     let endpoint = Endpoint::from_shared(format!("https://{}", service.grpc)).unwrap();
     let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();
@@ -181,7 +181,7 @@ fn denied(reason: &str) -> (Code, String) {
     (Code::PermissionDenied, reason.to_owned())
 }
 
-/// A request in plain HTTP/1.1 through TLS: the head of the answer.
+/// Sends a plain HTTP/1.1 request through TLS, and returns the head of the answer.
 async fn https(address: SocketAddr, authority: &Authority, request: &str) -> String {
     let mut roots = RootCertStore::empty();
     roots.add(authority.certificate.der().clone()).unwrap();
@@ -199,7 +199,7 @@ async fn https(address: SocketAddr, authority: &Authority, request: &str) -> Str
 }
 
 #[tokio::test]
-async fn a_client_that_trusts_the_certificate_works_as_without_tls() {
+async fn a_trusting_client_works_over_tls() {
     let (service, authority, _files) = service("none", "");
     let mut client = connect(&service, trusting(&authority)).await.unwrap();
     register(&mut client, "rm").await.unwrap();
@@ -211,10 +211,10 @@ async fn a_client_that_trusts_the_certificate_works_as_without_tls() {
 }
 
 #[tokio::test]
-async fn without_a_certificate_that_the_authority_vouches_for_there_is_no_connection() {
+async fn a_connection_needs_a_signed_certificate() {
     let (service, authority, _files) = service("required", "");
     let works = async |tls| match connect(&service, tls).await {
-        // With TLS 1.3 the client learns by its first call that it was refused.
+        // With TLS 1.3 the client learns of the refusal at its first call.
         Ok(mut client) => register(&mut client, "rm").await.is_ok(),
         Err(_) => false,
     };
@@ -225,7 +225,7 @@ async fn without_a_certificate_that_the_authority_vouches_for_there_is_no_connec
 }
 
 #[tokio::test]
-async fn a_certificate_speaks_for_the_rms_of_its_rules_and_for_no_other() {
+async fn a_certificate_acts_only_for_its_rms() {
     let rules = "
         [[identity.rules]]
         certificate = 'cn=shim-a'
@@ -265,7 +265,7 @@ async fn a_certificate_speaks_for_the_rms_of_its_rules_and_for_no_other() {
 }
 
 #[tokio::test]
-async fn a_token_speaks_for_the_rms_of_its_rule_and_is_never_logged() {
+async fn a_token_acts_only_for_its_rms_and_is_not_logged() {
     let files = Files::new();
     let tokens = files.write("tokens", "# shims\nshim-a:t0p-s3cr3t-1\n");
     let settings = format!(
@@ -318,12 +318,12 @@ async fn only_an_administrator_may_end_the_service() {
 }
 
 #[tokio::test]
-async fn what_a_registration_brings_along_is_never_logged() {
+async fn extra_configuration_is_never_logged() {
     let files = Files::new();
     let service = files.start("[log]\nfilter = 'trace'\n");
     let secret = |key: &str| (key.to_owned(), "h1dd3n".to_owned());
     let mut request = registration("rm", QUEUES);
-    // Also where a value is expected, and this is none.
+    // Also if a value is expected and this is not one.
     let keys = [
         "si_secret",
         "callback.predicates",
@@ -344,13 +344,13 @@ async fn what_a_registration_brings_along_is_never_logged() {
     client.register_resource_manager(request.clone()).await.unwrap();
     request.config = "partitions: h1dd3n".to_owned();
     client.register_resource_manager(request).await.unwrap_err();
-    // That it was there can be seen, and what it brought cannot.
+    // The log shows that settings came along, and not their values.
     service.until_logged("registered", 1).await;
     assert!(!service.log().contains("h1dd3n"), "{}", service.log());
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_used_without_a_restart_and_open_streams_go_on() {
+async fn a_new_certificate_needs_no_restart() {
     let (service, authority, files) = service("none", "");
     let mut client = connect(&service, trusting(&authority)).await.unwrap();
     register(&mut client, "rm").await.unwrap();
@@ -368,10 +368,10 @@ async fn a_new_certificate_is_used_without_a_restart_and_open_streams_go_on() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_cannot_be_used_leaves_the_old_one_in_use() {
+async fn an_unusable_certificate_keeps_the_old_one() {
     let (service, authority, files) = service("none", "");
     let key = fs::read_to_string(files.0.join("tls.key")).unwrap();
-    // A key of another certificate: the first half of a renewal looks like that.
+    // A key of another certificate, as during the first half of a renewal.
     files.write("tls.key", &authority.server().1);
     service.hang_up();
     service.until_logged("certificate and key cannot be used together", 2).await;
@@ -411,7 +411,7 @@ async fn rest_speaks_https() {
 }
 
 #[tokio::test]
-async fn a_client_without_tls_is_turned_away_at_once() {
+async fn a_client_without_tls_is_refused_at_once() {
     let (service, _authority, _files) = service("none", "");
     for (address, greeting) in [
         (service.grpc, &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..]),
@@ -420,9 +420,9 @@ async fn a_client_without_tls_is_turned_away_at_once() {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(greeting).await.unwrap();
         let mut answer = Vec::new();
-        // Whether the end comes by a reset or not, it comes.
+        // The connection ends, whether by a reset or not.
         let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("an end");
-        // What is there is an alert of TLS.
+        // The received bytes are a TLS alert.
         assert!(answer.first().is_none_or(|&kind| kind == 21), "{answer:?}");
     }
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
@@ -431,7 +431,7 @@ async fn a_client_without_tls_is_turned_away_at_once() {
 }
 
 #[tokio::test]
-async fn who_is_slow_to_shake_hands_holds_up_nobody() {
+async fn slow_handshakes_delay_nobody() {
     let (service, authority, _files) = service("none", "");
     let mut slow = Vec::new();
     for address in [service.grpc, service.http] {
@@ -446,7 +446,7 @@ async fn who_is_slow_to_shake_hands_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn a_service_that_others_can_reach_says_what_is_open() {
+async fn a_reachable_service_warns_of_open_edges() {
     let service = Service::start_at("0.0.0.0:0", "0.0.0.0:0");
     for key in ["grpc.tls", "rest.tls", "identity.rules"] {
         service.until_logged(&format!("(`{key}`)"), 1).await;
@@ -457,7 +457,7 @@ async fn a_service_that_others_can_reach_says_what_is_open() {
 }
 
 #[test]
-fn settings_that_promise_more_than_they_keep_are_refused() {
+fn ineffective_security_settings_are_refused() {
     for (name, settings, fragment) in [
         ("half", "[grpc.tls]\ncertificate = '/nowhere'", "`grpc.tls.key` is not set"),
         ("missing", "[rest.tls]\ncertificate = '/nowhere'\nkey = '/nowhere'", "rest.tls: cannot"),
@@ -472,7 +472,7 @@ fn settings_that_promise_more_than_they_keep_are_refused() {
 }
 
 #[test]
-fn the_demo_refuses_a_service_that_it_cannot_speak_to() {
+fn the_demo_refuses_a_secured_service() {
     let rule = "[identity]\ntokens = '/dev/null'\n[[identity.rules]]\ntoken = 'a'\nadmin = true";
     let file = TempFile::new("demo.toml", rule);
     let (code, _, stderr) = run(&["serve", "--demo", "--config", file.path()]);

@@ -1,4 +1,5 @@
-//! Placements as traces of OpenTelemetry: what a collector gets, and what happens where there is none.
+//! Placements as traces of OpenTelemetry: spans that a collector receives, and the service without
+//! a collector.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ use crate::harness::shim::{Shim, hello};
 use crate::harness::{PATIENCE, Rm, Service, ask, node, old_ask};
 use monoceros_proto::v1 as cb;
 
-/// Takes what it gets.
+/// A collector that stores its spans.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<Span>>>);
 
@@ -50,7 +51,7 @@ impl TraceService for Collector {
 }
 
 impl Collector {
-    /// Begins to listen.
+    /// Starts to listen.
     async fn at(address: &str) -> (Self, SocketAddr) {
         let collector = Self::default();
         let listener = TcpListener::bind(address).await.unwrap();
@@ -60,7 +61,7 @@ impl Collector {
         (collector, address)
     }
 
-    /// The spans so far, once there are so many.
+    /// Waits for this many spans, and returns them.
     async fn until(&self, spans: usize) -> Vec<Span> {
         let come = async {
             while self.0.lock().unwrap().len() < spans {
@@ -74,7 +75,7 @@ impl Collector {
     }
 }
 
-/// A service that traces everything, and soon.
+/// A service that traces everything, with a short interval.
 fn traced(address: SocketAddr, interval: &str) -> Service {
     let endpoint = format!("http://{address}");
     Service::start_with(&[
@@ -90,7 +91,7 @@ async fn with_application(service: &Service) -> Rm {
     rm.with_application("app", "root.a").await
 }
 
-/// The names of spans with those of their parents; the root's is empty. All are of one trace.
+/// Returns the names of spans and their parents. The root's parent is empty. All are of one trace.
 fn tree(spans: &[Span]) -> Vec<(String, String)> {
     let names: BTreeMap<_, _> =
         spans.iter().map(|it| (it.span_id.clone(), it.name.clone())).collect();
@@ -101,7 +102,7 @@ fn tree(spans: &[Span]) -> Vec<(String, String)> {
     tree
 }
 
-/// Takes `name -> parent` apart.
+/// Parses `name -> parent`.
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(parent, name)| ((*parent).to_owned(), (*name).to_owned())).collect()
 }
@@ -123,7 +124,7 @@ fn named<'s>(spans: &'s [Span], name: &str) -> &'s Span {
 }
 
 #[tokio::test]
-async fn a_placement_is_a_trace_from_its_request_to_the_reply() {
+async fn a_placement_is_a_trace() {
     let (collector, address) = Collector::at("127.0.0.1:0").await;
     let service = traced(address, "0.05");
     let rm = with_application(&service).await;
@@ -140,7 +141,7 @@ async fn a_placement_is_a_trace_from_its_request_to_the_reply() {
     ];
     assert_eq!(tree(&spans), pairs(&expected));
 
-    // Each part begins where the one before ends, and together they are the whole.
+    // Each part begins where the previous one ends, and together they cover the whole.
     let times = |name| {
         let span = named(&spans, name);
         (span.start_time_unix_nano, span.end_time_unix_nano)
@@ -177,10 +178,10 @@ async fn a_placement_is_a_trace_from_its_request_to_the_reply() {
 }
 
 #[tokio::test]
-async fn each_placement_of_a_request_is_a_trace_and_part_of_what_its_sender_follows() {
+async fn each_placement_continues_its_senders_trace() {
     let (collector, address) = Collector::at("127.0.0.1:0").await;
     let endpoint = format!("http://{address}");
-    // Nothing by chance.
+    // No sampling by chance.
     let settings =
         [("TRACES__ENDPOINT", &*endpoint), ("TRACES__RATIO", "0"), ("TRACES__INTERVAL", "0.05")];
     let service = Service::start_with(&settings);
@@ -215,7 +216,7 @@ async fn each_placement_of_a_request_is_a_trace_and_part_of_what_its_sender_foll
 }
 
 #[tokio::test]
-async fn what_the_resource_manager_was_asked_is_a_span() {
+async fn predicates_are_a_span() {
     let (collector, address) = Collector::at("127.0.0.1:0").await;
     let service = traced(address, "0.05");
     let rm = with_application(&service).await;
@@ -239,8 +240,8 @@ async fn what_the_resource_manager_was_asked_is_a_span() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_costs_nothing_but_its_traces_and_one_line() {
-    // Free, and nobody listens.
+async fn a_missing_collector_costs_only_its_traces() {
+    // A free port without a listener.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let service = traced(address, "0.05");
     let rm = with_application(&service).await;
@@ -259,7 +260,7 @@ async fn a_collector_that_is_away_costs_nothing_but_its_traces_and_one_line() {
     }
     service.until_logged(warning, 1).await;
     let (collector, _) = Collector::at(&address.to_string()).await;
-    // The connection is tried again with what is sent next, after a while.
+    // The connection is retried with a later export.
     let again = async {
         let mut n = 0;
         while collector.0.lock().unwrap().is_empty() {
@@ -276,7 +277,7 @@ async fn a_collector_that_is_away_costs_nothing_but_its_traces_and_one_line() {
 }
 
 #[tokio::test]
-async fn what_waits_is_exported_before_the_process_ends() {
+async fn queued_spans_are_exported_before_the_end() {
     let (collector, address) = Collector::at("127.0.0.1:0").await;
     let mut service = traced(address, "1h");
     let rm = with_application(&service).await;
@@ -291,7 +292,7 @@ async fn what_waits_is_exported_before_the_process_ends() {
 #[tokio::test]
 async fn nothing_is_connected_unless_a_setting_says_so() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    // As other programs take it; here it says nothing.
+    // The variable of other programs, which has no effect here.
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_monoceros"));
     command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);

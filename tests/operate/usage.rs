@@ -1,11 +1,11 @@
-//! What users and groups use, and where applications go, over HTTP.
+//! Usage of users and groups, and placement of applications, over HTTP.
 
 use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
 
 use crate::harness::{Rm, Service, application, ask, node, registration, release};
 
-/// Two partitions; in the first, queues are made as users come, and `dev` is limited.
+/// Two partitions. In the first, queues are created per user, and `dev` has a limit.
 const QUEUES: &str = r#"
 partitions:
   - name: default
@@ -63,7 +63,7 @@ async fn started(service: &Service) -> Rm {
 }
 
 #[tokio::test]
-async fn usage_is_counted_for_user_and_group_in_each_partition() {
+async fn usage_is_counted_by_user_group_and_partition() {
     let service = Service::start();
     let rm = started(&service).await;
     let read = async |path: &str| service.http("GET", path, &[], "").await.json();
@@ -109,14 +109,14 @@ async fn usage_is_counted_for_user_and_group_in_each_partition() {
     assert_eq!(elsewhere[0].get("groups"), None, "no group is limited there");
     assert_eq!(read("/ws/v1/partition/second/usage/groups").await, json!([]));
 
-    // The rest of what alice may use of the queue is less than a core; then it is one again.
+    // First alice's remaining quota is less than a core, then it is one again.
     rm.send_allocations(vec![], vec![], vec![release("app", "x")]).await;
     rm.until("the other is placed", |seen| seen.new.len() == 3).await;
     assert_eq!(read(&format!("{DEFAULT}/usage/user/alice")).await, alice);
 }
 
 #[tokio::test]
-async fn who_is_not_tracked_is_not_found_and_who_cannot_be_is_refused() {
+async fn untracked_names_are_missing_and_invalid_ones_refused() {
     let service = Service::start();
     let _rm = started(&service).await;
     for (path, status, message) in [
@@ -141,7 +141,7 @@ async fn who_is_not_tracked_is_not_found_and_who_cannot_be_is_refused() {
 }
 
 #[tokio::test]
-async fn placement_rules_are_shown_in_order_with_the_internal_one() {
+async fn placement_rules_include_the_internal_one() {
     let service = Service::start();
     let _rm = started(&service).await;
     let rules = json!([
@@ -173,7 +173,7 @@ async fn placement_rules_are_shown_in_order_with_the_internal_one() {
 }
 
 #[tokio::test]
-async fn a_dynamic_queue_says_so_and_its_parent_shows_the_template() {
+async fn dynamic_queues_and_templates_are_shown() {
     let service = Service::start();
     let _rm = started(&service).await;
     let queue = async |path: &str| {

@@ -24,14 +24,14 @@ async fn register(service: &Service, queues: &str) -> Rm {
     Rm::open(client, "rm").await
 }
 
-/// An application whose groups are not given.
+/// Makes an application without groups.
 fn of(user: &str, id: &str, queue: &str) -> si::AddApplicationRequest {
     let ugi = si::UserGroupInformation { user: user.to_owned(), groups: vec![] };
     si::AddApplicationRequest { ugi: Some(ugi), ..application(id, queue) }
 }
 
 #[tokio::test]
-async fn users_of_the_operating_system_are_in_its_groups() {
+async fn system_users_are_in_their_groups() {
     let service = Service::start();
     let rm = register(&service, QUEUES).await;
     let unknown = of("no-such-user-here", "unknown", "root.members");
@@ -58,7 +58,7 @@ async fn users_of_the_operating_system_are_in_its_groups() {
 }
 
 #[tokio::test]
-async fn whoever_wants_ldap_where_it_has_no_settings_is_told_with_each_application() {
+async fn ldap_without_settings_rejects_applications() {
     let service = Service::start_with(&[("USERS__LDAP_DIR", "/does/not/exist")]);
     let rm = register(&service, &QUEUES.replace("type: os", "type: ldap")).await;
     rm.send_applications(vec![of("root", "app", "root.members")], vec![]).await;
@@ -73,7 +73,7 @@ async fn whoever_wants_ldap_where_it_has_no_settings_is_told_with_each_applicati
 }
 
 #[test]
-fn a_queue_file_that_wants_ldap_without_settings_is_fatal_at_the_start() {
+fn a_queue_file_with_unset_ldap_is_fatal() {
     let queues = TempFile::new("wants-ldap.yaml", &QUEUES.replace("type: os", "type: ldap"));
     let settings = TempFile::new("no-ldap.toml", "[users]\nldap_dir = \"/does/not/exist\"\n");
     let arguments =

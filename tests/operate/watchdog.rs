@@ -1,5 +1,5 @@
-//! Whether the scheduler is alive, as probes, events and metrics say it: they answer although it
-//! does not.
+//! Health of the scheduler in probes, events and metrics, which answer even if the scheduler does
+//! not.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};
@@ -26,11 +26,11 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::harness::{PATIENCE, QUEUES, Rm, Service, application, ask, node, registration};
 
-/// A resource manager in this process that does not return from a call until it is let.
+/// A resource manager in this process whose calls block until they are released.
 struct Hanging {
-    /// From a call on the front's thread.
+    /// Blocks a call on the front's thread.
     on_nodes: Mutex<Receiver<()>>,
-    /// From a call on the thread of the partition.
+    /// Blocks a call on the partition's thread.
     on_predicate: Mutex<Receiver<()>>,
 }
 
@@ -49,7 +49,7 @@ impl ResourceManagerCallback for Hanging {
     }
 }
 
-/// A scheduler in this process that is watched, with both edges.
+/// A scheduler in this process with a watchdog and both edges.
 struct Watched {
     handle: SchedulerHandle,
     grpc: SocketAddr,
@@ -107,7 +107,7 @@ impl Watched {
         answer
     }
 
-    /// What the two probes say.
+    /// Returns the answers of the two probes.
     async fn probes(&self) -> (String, ServingStatus) {
         let answer = self.get("/healthz").await;
         let endpoint = Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap();
@@ -116,7 +116,7 @@ impl Watched {
         (answer.lines().next().unwrap().to_owned(), status.status())
     }
 
-    /// Waits until both probes say so; each answers soon, whatever it says.
+    /// Waits until both probes have these answers. Each answers quickly.
     async fn until_probes(&self, line: &str, status: ServingStatus) {
         let said = async {
             loop {
@@ -140,7 +140,7 @@ impl Watched {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn probes_say_at_once_that_a_front_which_hangs_does_not_serve() {
+async fn probes_report_a_stuck_front_at_once() {
     let watched = Watched::start().await;
     let (release, on_nodes) = channel();
     let (_, on_predicate) = channel();
@@ -150,7 +150,7 @@ async fn probes_say_at_once_that_a_front_which_hangs_does_not_serve() {
     watched.register(callback).await;
     watched.until_probes("503", ServingStatus::NotServing).await;
     assert!(watched.metric("monoceros_front_stuck") > 0.0);
-    // From here on no call hangs.
+    // From here on no call blocks.
     drop(release);
     watched.until_probes("200", ServingStatus::Serving).await;
     assert!(watched.metric("monoceros_front_stuck") < 1.0);
@@ -159,7 +159,7 @@ async fn probes_say_at_once_that_a_front_which_hangs_does_not_serve() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_that_hangs_is_an_event_and_counted_and_the_front_serves_on() {
+async fn a_hanging_step_is_an_event_and_counted() {
     let watched = Watched::start().await;
     let (release, on_predicate) = channel();
     let (_, on_nodes) = channel();
@@ -199,12 +199,12 @@ async fn a_step_that_hangs_is_an_event_and_counted_and_the_front_serves_on() {
 }
 
 #[tokio::test]
-async fn a_process_that_stood_still_finds_nothing_late_when_it_goes_on() {
+async fn a_suspended_process_finds_nothing_late() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
     service.send_signal("-STOP");
-    // Longer than a front may take to answer.
+    // Longer than the front's timeout.
     sleep(Duration::from_secs(7)).await;
     service.send_signal("-CONT");
     rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;

@@ -1,4 +1,4 @@
-//! The file of queues is read again when it was changed, in whichever way.
+//! The file of queues is read again after every kind of change.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::harness::{QUEUES, Service, registration};
 
-/// A folder of its own that goes with the test.
+/// A folder of the test's own, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -34,14 +34,14 @@ impl Drop for Folder {
     }
 }
 
-/// A text of `scheduler.queues` was put in force.
+/// Logged when a text of `scheduler.queues` is in force.
 const READ_AGAIN: &str = "queue configuration read again";
-/// A text of a policy group was put in force.
+/// Logged when a text of a policy group is in force.
 const GROUP_READ: &str = "queue configuration of the policy group read";
-/// SIGHUP has found that there is none.
+/// Logged when SIGHUP finds that a group has no file.
 const GROUP_GONE: &str = "the policy group has no queue configuration any more";
 
-/// A service that watches the file, and an RM that goes by it.
+/// A service that watches the file, and an RM that uses it.
 struct Watching {
     service: Service,
     admin: AdminServiceClient<Channel>,
@@ -56,7 +56,7 @@ impl Watching {
         Self::of_service(service).await
     }
 
-    /// With a folder of policy groups, and nobody registered.
+    /// The same with a folder of policy groups, and without an RM.
     async fn start_with(file: Option<&Path>, policies: &Folder, more: &[(&str, &str)]) -> Self {
         let mut settings = vec![("REGISTRATION__POLICY_DIR", policies.0.to_str().unwrap())];
         settings.extend(file.map(|file| ("SCHEDULER__QUEUES", file.to_str().unwrap())));
@@ -83,7 +83,7 @@ impl Watching {
         self.service.client().await.register_resource_manager(request).await.unwrap();
     }
 
-    /// Waits for the `nth` text to be taken, which is this.
+    /// Waits for the `nth` text to be in force, and compares it.
     async fn until_read(&mut self, nth: usize, text: &str) {
         self.service.until_logged(READ_AGAIN, nth).await;
         assert_eq!(self.in_force().await, text);
@@ -93,25 +93,25 @@ impl Watching {
         self.service.until_logged("what was read before stays", nth).await;
     }
 
-    /// What is in force for the only RM.
+    /// Returns the configuration in force of the only RM.
     async fn in_force(&mut self) -> String {
         self.of("").await
     }
 
-    /// What is in force for the RM.
+    /// Returns the configuration in force of an RM.
     async fn of(&mut self, rm_id: &str) -> String {
         let request = v1::GetConfigRequest { rm_id: rm_id.to_owned(), ..Default::default() };
         self.admin.get_config(request).await.unwrap().into_inner().config
     }
 }
 
-/// The `nth` configuration.
+/// Makes the `nth` configuration.
 fn queues(nth: usize) -> String {
     format!("{QUEUES}          - name: c{nth}\n")
 }
 
 #[tokio::test]
-async fn a_file_may_be_written_in_place_renamed_over_deleted_and_brought_back() {
+async fn every_kind_of_replacement_is_noticed() {
     let folder = Folder::new("watched");
     let file = folder.file("queues.yaml");
     fs::write(&file, queues(0)).unwrap();
@@ -119,7 +119,7 @@ async fn a_file_may_be_written_in_place_renamed_over_deleted_and_brought_back() 
 
     fs::write(&file, queues(1)).unwrap();
     watching.until_read(1, &queues(1)).await;
-    // What changed is in the log, in words.
+    // The log describes the changes.
     let log = watching.service.log();
     assert!(log.contains("root.c1: new") && log.contains("root.c0: no longer configured"), "{log}");
 
@@ -134,7 +134,7 @@ async fn a_file_may_be_written_in_place_renamed_over_deleted_and_brought_back() 
     fs::write(&file, queues(3)).unwrap();
     watching.until_read(3, &queues(3)).await;
 
-    // A name that stays and a file that is another one each time.
+    // The name stays, the file is a new one each time.
     for nth in [4, 5] {
         fs::remove_file(&file).unwrap();
         fs::write(&file, queues(nth)).unwrap();
@@ -143,7 +143,7 @@ async fn a_file_may_be_written_in_place_renamed_over_deleted_and_brought_back() 
 }
 
 #[tokio::test]
-async fn neither_an_empty_file_nor_one_with_errors_changes_anything() {
+async fn empty_and_invalid_files_change_nothing() {
     let folder = Folder::new("empty");
     let file = folder.file("queues.yaml");
     fs::write(&file, queues(0)).unwrap();
@@ -154,7 +154,7 @@ async fn neither_an_empty_file_nor_one_with_errors_changes_anything() {
     assert_eq!(watching.in_force().await, queues(0));
     assert!(watching.service.log().contains("it is empty"), "{}", watching.service.log());
 
-    // Every error, with the name of the file.
+    // Every error is logged with the name of the file.
     fs::write(&file, "partitions:\n  - bogus: 1\n    queues: [{name: a b}]\n").unwrap();
     watching.until_refused(2).await;
     let log = watching.service.log();
@@ -164,7 +164,7 @@ async fn neither_an_empty_file_nor_one_with_errors_changes_anything() {
     }
     assert_eq!(watching.in_force().await, queues(0));
 
-    // Whoever means the empty one says so.
+    // SIGHUP confirms that the file is meant to be empty.
     fs::write(&file, queues(1)).unwrap();
     watching.until_read(1, &queues(1)).await;
     fs::write(&file, "").unwrap();
@@ -173,10 +173,10 @@ async fn neither_an_empty_file_nor_one_with_errors_changes_anything() {
     watching.until_read(2, include_str!("../../config/queues.yaml")).await;
 }
 
-/// Half of a configuration is one, too: of fewer queues. While it is all that there is, something that
-/// was changed later elsewhere has come to rest and been read.
+/// Half of a configuration is valid, too, with fewer queues. While the file is half-written, a
+/// later change elsewhere is read.
 #[tokio::test]
-async fn what_is_half_written_waits_until_it_is_whole_and_keeps_nothing_else_waiting() {
+async fn a_half_written_file_waits_alone() {
     let (folder, policies) = (Folder::new("slow"), Folder::new("slow-policies"));
     let (file, of_group) = (folder.file("queues.yaml"), policies.file("etl.yaml"));
     fs::write(&file, queues(0)).unwrap();
@@ -211,7 +211,7 @@ async fn what_is_half_written_waits_until_it_is_whole_and_keeps_nothing_else_wai
 }
 
 #[tokio::test]
-async fn a_mounted_config_map_is_followed_when_its_links_are_swapped() {
+async fn a_mounted_config_map_is_followed() {
     let folder = Folder::new("config-map");
     let version = |nth: usize| {
         let directory = folder.file(&format!("..version-{nth}"));
@@ -236,7 +236,7 @@ async fn a_mounted_config_map_is_followed_when_its_links_are_swapped() {
 }
 
 #[tokio::test]
-async fn a_link_to_a_file_elsewhere_is_followed_when_that_changes() {
+async fn a_link_is_followed_when_its_target_changes() {
     let (folder, elsewhere) = (Folder::new("linked"), Folder::new("linked-to"));
     let file = elsewhere.file("real.yaml");
     fs::write(&file, queues(0)).unwrap();
@@ -246,9 +246,9 @@ async fn a_link_to_a_file_elsewhere_is_followed_when_that_changes() {
     watching.until_read(1, &queues(1)).await;
 }
 
-/// As `mv w w_; mkdir w` does, for the directory of the file and for those above it.
+/// As `mv w w_; mkdir w` does, for the directory of the file and its parents.
 #[tokio::test]
-async fn a_directory_on_the_way_may_be_replaced_by_another_of_the_same_name() {
+async fn a_replaced_directory_is_noticed() {
     let folder = Folder::new("replaced");
     let (above, inner) = (folder.file("above"), folder.file("above/inner"));
     let file = inner.join("queues.yaml");
@@ -275,7 +275,7 @@ async fn a_directory_on_the_way_may_be_replaced_by_another_of_the_same_name() {
 
 /// `queues.yaml` leads through `current`, which another link is renamed over.
 #[tokio::test]
-async fn a_link_on_the_way_may_be_swapped_and_what_it_leads_to_written() {
+async fn a_swapped_link_on_the_way_is_noticed() {
     let folder = Folder::new("releases");
     let release = |nth: usize| folder.file(&format!("release-{nth}"));
     let swap = |nth: usize| {
@@ -299,7 +299,7 @@ async fn a_link_on_the_way_may_be_swapped_and_what_it_leads_to_written() {
 }
 
 #[tokio::test]
-async fn a_pipe_in_place_of_the_file_is_refused_and_keeps_nobody_waiting() {
+async fn a_pipe_is_refused_without_blocking() {
     let folder = Folder::new("pipe");
     let file = folder.file("queues.yaml");
     fs::write(&file, queues(0)).unwrap();
@@ -317,7 +317,7 @@ async fn a_pipe_in_place_of_the_file_is_refused_and_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn where_watching_is_switched_off_only_a_hangup_counts() {
+async fn without_watching_only_sighup_counts() {
     let folder = Folder::new("unwatched");
     let file = folder.file("queues.yaml");
     fs::write(&file, queues(0)).unwrap();
@@ -332,7 +332,7 @@ async fn where_watching_is_switched_off_only_a_hangup_counts() {
 }
 
 #[tokio::test]
-async fn a_file_of_a_policy_group_reaches_those_of_it_who_brought_none_and_nobody_else() {
+async fn a_group_file_applies_to_members_without_queues() {
     let (folder, policies) = (Folder::new("others"), Folder::new("groups"));
     let (file, etl) = (folder.file("queues.yaml"), policies.file("etl.yaml"));
     fs::write(&file, queues(50)).unwrap();
@@ -354,14 +354,14 @@ async fn a_file_of_a_policy_group_reaches_those_of_it_who_brought_none_and_nobod
     watching.service.until_logged(READ_AGAIN, 1).await;
     assert_eq!(watching.of("etl").await, queues(1));
     assert_eq!(watching.of("adhoc").await, queues(51));
-    // What stands for no configuration is that of the group here, too.
+    // An empty configuration also means that of the group.
     let nothing = si::UpdateConfigurationRequest { rm_id: "own".to_owned(), ..Default::default() };
     assert!(watching.admin.update_config(nothing).await.unwrap().into_inner().success);
     assert_eq!(watching.of("own").await, queues(1));
 }
 
 #[tokio::test]
-async fn a_file_of_a_policy_group_may_appear_have_errors_and_vanish() {
+async fn a_group_file_may_appear_fail_and_vanish() {
     let (folder, policies) = (Folder::new("behind"), Folder::new("coming-and-going"));
     let (file, etl) = (folder.file("queues.yaml"), policies.file("etl.yaml"));
     fs::write(&file, queues(50)).unwrap();
@@ -372,7 +372,7 @@ async fn a_file_of_a_policy_group_may_appear_have_errors_and_vanish() {
     fs::write(&etl, queues(0)).unwrap();
     watching.service.until_logged(GROUP_READ, 1).await;
     assert_eq!(watching.of("rm").await, queues(0));
-    // Every error, with the name of the file; who registers now is not worse off.
+    // Every error is logged with the name of the file. A new registration still gets the old text.
     fs::write(&etl, "partitions:\n  - bogus: 1\n    queues: [{name: a b}]\n").unwrap();
     watching.until_refused(1).await;
     let log = watching.service.log();
@@ -386,13 +386,13 @@ async fn a_file_of_a_policy_group_may_appear_have_errors_and_vanish() {
     for rm in ["rm", "late"] {
         assert_eq!(watching.of(rm).await, queues(0), "{rm}");
     }
-    // Whoever means it says so.
+    // SIGHUP confirms that the file is meant to be missing.
     watching.service.hang_up();
     watching.service.until_logged(GROUP_GONE, 1).await;
     for rm in ["rm", "late"] {
         assert_eq!(watching.of(rm).await, queues(50), "{rm}");
     }
-    // The folder may be another one of the same name.
+    // The folder may be replaced by another of the same name.
     fs::remove_dir_all(&policies.0).unwrap();
     watching.service.until_logged("policy groups not read again", 1).await;
     fs::create_dir_all(&policies.0).unwrap();
@@ -402,7 +402,7 @@ async fn a_file_of_a_policy_group_may_appear_have_errors_and_vanish() {
 }
 
 #[tokio::test]
-async fn unwatched_files_of_policy_groups_are_read_at_the_first_registration_and_at_a_hangup() {
+async fn unwatched_group_files_are_read_at_registration_and_sighup() {
     let policies = Folder::new("unwatched-groups");
     let etl = policies.file("etl.yaml");
     let off = [("SCHEDULER__WATCH_QUEUES", "false")];
@@ -426,7 +426,7 @@ async fn unwatched_files_of_policy_groups_are_read_at_the_first_registration_and
 }
 
 #[tokio::test]
-async fn policy_groups_in_a_mounted_config_map_are_followed_when_its_links_are_swapped() {
+async fn mounted_group_files_are_followed() {
     let policies = Folder::new("mounted-groups");
     let mount = |nth: usize| {
         let version = policies.file(&format!("..version-{nth}"));

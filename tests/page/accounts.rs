@@ -1,5 +1,5 @@
-//! Numbers that a view has only after something happened: what ended, what a gang lost, what is kept for
-//! whom, what waits to be sent, and what was noted minute by minute. Each is the one that REST has.
+//! Figures that a view shows only after certain events: ended applications, gang placeholders,
+//! reservations, the outbox, and the minute histories. Each is compared with REST.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::harness::{PATIENCE, Seen, amount, application, ask, node, release};
 use crate::numbers::{amounts, number, start, values};
 use crate::scene::{P, Scene};
 
-/// What a view says of something beside its name: the text, and the exact values in it.
+/// Returns the text of a named fact in a view, and its exact values.
 async fn fact(tab: &Tab, name: &str) -> Value {
     let name = Value::from(name);
     let names = "[...document.querySelectorAll('.facts dt')]";
@@ -25,7 +25,7 @@ async fn fact(tab: &Tab, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn one_that_ended_has_the_numbers_of_the_list_of_those() {
+async fn an_ended_application_has_the_lists_numbers() {
     let Some((scene, chromium, tab, address)) = start().await else { return };
     scene.end_one().await;
     let known = scene.get(&format!("{P}/applications/completed")).await[0].clone();
@@ -38,7 +38,7 @@ async fn one_that_ended_has_the_numbers_of_the_list_of_those() {
     assert_eq!(row["user"]["text"], known["user"]);
     assert_eq!(values(&row["uses"]), amounts(&known["maxUsedResource"]));
     assert!(values(&row["uses"]).as_array().is_some_and(|used| used.len() == 2), "{row}");
-    // In a browser a number this long has lost its end.
+    // A browser rounds a number this large.
     let ended: f64 = tab
         .value("Number(document.querySelector('td[data-column=finished] time').dataset.nanos)")
         .await;
@@ -84,7 +84,7 @@ async fn play_gang(scene: &Scene) {
 }
 
 #[tokio::test]
-async fn what_became_of_the_places_of_a_gang_is_that_of_its_document() {
+async fn gang_placeholders_match_their_document() {
     let Some((scene, chromium, tab, address)) = start().await else { return };
     play_gang(&scene).await;
     let known = scene.get(&format!("{P}/application/gang")).await["placeholderData"][0].clone();
@@ -104,9 +104,9 @@ async fn what_became_of_the_places_of_a_gang_is_that_of_its_document() {
 }
 
 #[tokio::test]
-async fn what_queues_have_left_and_nodes_keep_is_that_of_their_documents() {
+async fn headroom_and_reservations_match_their_documents() {
     let Some((scene, chromium, tab, address)) = start().await else { return };
-    // One that is more urgent than what waits already, and one that only n1 would do for.
+    // A request with a higher priority than the pending one, and one that only fits n1.
     let urgent = si::Allocation {
         priority: 9,
         resource_per_alloc: Some(amount(&[("vcore", 1_500)])),
@@ -147,7 +147,7 @@ async fn what_queues_have_left_and_nodes_keep_is_that_of_their_documents() {
 }
 
 #[tokio::test]
-async fn a_queue_in_which_nothing_waits_has_no_priority() {
+async fn an_idle_queue_shows_no_priority() {
     let Some((scene, chromium, tab, address)) = start().await else { return };
     let queue = scene.get(&format!("{P}/queue/root.b.c")).await;
     assert_eq!(queue["currentPriority"], json!(i32::MIN));
@@ -158,13 +158,13 @@ async fn a_queue_in_which_nothing_waits_has_no_priority() {
 }
 
 #[tokio::test]
-async fn what_waits_to_be_sent_is_that_of_the_session() {
+async fn the_outbox_matches_the_session() {
     let Some((mut scene, chromium, tab, address)) = start().await else { return };
     let session = async |scene: &Scene| scene.get("/ws/v1/sessions").await["sessions"][0].clone();
     tab.open(&format!("{address}/ui/sessions")).await;
     tab.until("document.querySelectorAll('#sessions tbody tr').length === 1").await;
     assert_eq!(values(&tab.rows("#sessions table").await[0]["outbox"]), json!([0]));
-    // Without its stream of allocations it cannot be told what a node takes with it.
+    // Without its allocation stream it cannot be notified of the allocations of a removed node.
     scene.rm.allocations = mpsc::channel(1).0;
     let closed =
         async { while session(&scene).await["openStreams"] != json!(["application", "node"]) {} };
@@ -189,8 +189,8 @@ async fn what_waits_to_be_sent_is_that_of_the_session() {
     chromium.end().await;
 }
 
-/// A minute is noted when it has passed. So as not to wait for some of them, the documents are given to the
-/// page here, in the form that the service has them in.
+/// A minute is recorded when it has passed. To avoid the wait, the test gives the documents to the
+/// page, in the service's format.
 #[tokio::test]
 async fn charts_have_the_minutes_of_the_histories() {
     let Some((_scene, chromium, tab, address)) = start().await else { return };
@@ -201,7 +201,7 @@ async fn charts_have_the_minutes_of_the_histories() {
             {"timestamp": at(1), "totalApplications": "-1"},
             {"timestamp": at(2), "totalApplications": "12"},
         ],
-        // What ran could not be read in the last minute.
+        // The last minute could not be read.
         "/ws/v1/history/containers": [
             {"timestamp": at(0), "totalContainers": "311"},
             {"timestamp": at(1)},

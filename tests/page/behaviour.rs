@@ -1,11 +1,11 @@
-//! Links, keys, sorting, searching, dark, small screens, and nothing from elsewhere.
+//! Links, keys, sorting, searching, dark mode, small screens, and no external resources.
 
 use serde_json::Value;
 
 use crate::browser::{Chromium, Tab};
 use crate::scene::Scene;
 
-/// Every view with an address that shows something of the scene.
+/// Every view, with an address that shows an item of the scene.
 const VIEWS: [&str; 11] = [
     "/",
     "/ui/applications",
@@ -29,7 +29,7 @@ async fn start() -> Option<(Scene, Chromium, Tab, String)> {
 }
 
 #[tokio::test]
-async fn every_view_opens_by_its_link_dark_and_small_and_asks_nobody_else() {
+async fn every_view_opens_dark_and_small() {
     let Some((_scene, chromium, tab, address)) = start().await else { return };
     for view in VIEWS {
         tab.resize(1360, 900).await;
@@ -37,7 +37,7 @@ async fn every_view_opens_by_its_link_dark_and_small_and_asks_nobody_else() {
         tab.open(&format!("{address}{view}")).await;
         tab.until("document.querySelectorAll('main section').length > 0").await;
         tab.until("document.querySelector('#state').className === 'live'").await;
-        // What is read comes, and what is not there is told in words.
+        // Data is loaded, and missing items are reported in words.
         tab.until("document.querySelector('.reading') === null").await;
         let title: String = tab.value("document.title").await;
         assert!(title.contains("Monoceros"), "{view}: {title}");
@@ -65,7 +65,7 @@ async fn every_view_opens_by_its_link_dark_and_small_and_asks_nobody_else() {
     chromium.end().await;
 }
 
-/// How bright background and text are.
+/// Returns the brightness of background and text.
 async fn colours(tab: &Tab) -> [u64; 2] {
     let colours: [String; 2] =
         tab.value("(it => [it.backgroundColor, it.color])(getComputedStyle(document.body))").await;
@@ -76,20 +76,20 @@ async fn colours(tab: &Tab) -> [u64; 2] {
     })
 }
 
-/// What can be pressed and says nothing.
+/// Selects controls without a label.
 const NAMELESS: &str = "[...document.querySelectorAll('a[href], button, input, select')]
   .filter(it => it.checkVisibility())
   .filter(it => !(it.innerText.trim() || it.getAttribute('aria-label') || it.labels?.length))
   .map(it => it.outerHTML)";
 
 #[tokio::test]
-async fn what_is_searched_sorted_and_chosen_is_in_the_address_and_a_link_shows_it_again() {
+async fn search_and_sorting_are_in_the_address() {
     let Some((_scene, chromium, tab, address)) = start().await else { return };
     tab.open(&format!("{address}/ui/applications")).await;
     tab.until("document.querySelectorAll('main tbody tr').length === 2").await;
     let first = "document.querySelector('main tbody a').innerText";
     assert_eq!(tab.value::<String>(first).await, "keeps");
-    // The latest first: the arrow keys and a click lead to the same.
+    // The latest first: the arrow keys and a click give the same.
     tab.value::<bool>("(document.querySelectorAll('th button')[0].click(), true)").await;
     tab.until("location.search.includes('sort=-id')").await;
     tab.until(&format!("{first} === 'runs'")).await;
@@ -100,7 +100,7 @@ async fn what_is_searched_sorted_and_chosen_is_in_the_address_and_a_link_shows_i
     tab.until("location.search.includes('search=KEEP')").await;
     tab.until("document.querySelectorAll('main tbody tr').length === 1").await;
     tab.until_text("#count", "1 application").await;
-    // A link that is shared, and then the way back.
+    // A shared link, and then the way back.
     let shared: String = tab.value("location.href").await;
     let other = chromium.tab().await;
     other.open(&shared).await;
@@ -117,7 +117,7 @@ async fn what_is_searched_sorted_and_chosen_is_in_the_address_and_a_link_shows_i
     other
         .until("location.pathname === '/ui/applications' && location.search.includes('KEEP')")
         .await;
-    // By state and queue, on the server. A tab behind another one reads nothing.
+    // By state and queue, on the server. A hidden tab reads nothing.
     tab.show().await;
     tab.open(&format!("{address}/ui/applications")).await;
     tab.until("document.querySelectorAll('[name=queue] option').length >= 4").await;
@@ -135,7 +135,7 @@ async fn the_page_is_used_with_keys_alone() {
     let Some((_scene, chromium, tab, address)) = start().await else { return };
     tab.open(&address).await;
     tab.until("document.querySelectorAll('#queues tbody tr').length > 2").await;
-    // The first stop is the way past everything that is on every view.
+    // The first stop skips the navigation that is on every view.
     tab.press("Tab").await;
     assert_eq!(tab.value::<String>("document.activeElement.className").await, "skip");
     tab.press("Enter").await;
@@ -156,7 +156,7 @@ async fn the_page_is_used_with_keys_alone() {
     assert_eq!(tab.value::<String>("document.activeElement.id").await, "main");
     tab.press("/").await;
     tab.until("document.activeElement.type === 'search'").await;
-    // Here keys are text.
+    // Keys are text here.
     tab.press("g").await;
     tab.until("document.activeElement.value === 'g'").await;
     tab.press("Escape").await;
@@ -180,7 +180,7 @@ async fn the_page_is_used_with_keys_alone() {
 #[tokio::test]
 async fn a_tab_that_nobody_sees_asks_for_nothing() {
     let Some((_scene, chromium, tab, address)) = start().await else { return };
-    // Whether it is seen is said by the test, and timers are fast so that many would be due.
+    // The test sets the visibility, and timers are fast so that many are due.
     tab.before_all(
         "Object.defineProperty(document, 'hidden', {get: () => window.isHidden === true});
          const later = window.setTimeout;
@@ -200,7 +200,7 @@ async fn a_tab_that_nobody_sees_asks_for_nothing() {
         assert!(tab.value::<bool>(&script).await);
     };
     see(false).await;
-    // What was under way comes home, and then ten rounds of all timers pass without a question.
+    // Open requests finish, and then ten rounds of all timers pass without a request.
     let quiet = "(async () => {
       for (let before = -1; before !== window.fetched;) {
         before = window.fetched;

@@ -1,5 +1,5 @@
-//! A headless Chromium and its tabs. A tab notes what went wrong in it and what it asked for; a test waits for
-//! what is to be seen, never for a time.
+//! A headless Chromium and its tabs. A tab records its errors and requests. A test waits for
+//! visible content, never for a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,23 +15,23 @@ use tokio::time::{sleep, timeout};
 use crate::devtools::{DevTools, PATIENCE};
 use crate::harness::programs::{on_path, skipped};
 
-/// Names under which a Chromium may be on the path.
+/// Names of a Chromium on the path.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Browsers that were started: each has a profile of its own.
+/// Number of browsers started: each has a profile of its own.
 static N_PROFILES: AtomicUsize = AtomicUsize::new(0);
 
-/// The browser that tests share while any of them runs: to start one costs more than most tests.
+/// The browser that running tests share, because starting one takes longer than most tests.
 static RUNNING: Mutex<Weak<Process>> = Mutex::new(Weak::new());
 
-/// A browser's process with its profile, which goes with it.
+/// A browser's process with its profile, which is removed with it.
 struct Process {
     tools: Option<DevTools>,
     profile: PathBuf,
 }
 
 impl Process {
-    /// The one that runs, or a new one.
+    /// Returns the running browser, or a new one.
     fn shared(program: &Path) -> Arc<Self> {
         let mut running = RUNNING.lock().unwrap();
         if let Some(process) = running.upgrade() {
@@ -59,7 +59,7 @@ impl Drop for Process {
     }
 }
 
-/// A browser for one test: with windows and storage of its own, in a process that tests share.
+/// A browser for one test, with its own windows and storage, in a shared process.
 pub(crate) struct Chromium {
     process: Arc<Process>,
     /// The id of the test's browser context.
@@ -67,7 +67,7 @@ pub(crate) struct Chromium {
 }
 
 impl Chromium {
-    /// Starts one, where there is one. Where there is none, says so.
+    /// Starts a browser. Prints a message if there is none.
     pub(crate) async fn start() -> Option<Self> {
         let Some(program) = NAMES.iter().find_map(|name| on_path(name)) else {
             skipped("there is no Chromium on the path for the tests of the page");
@@ -79,7 +79,7 @@ impl Chromium {
         Some(Self { process, context })
     }
 
-    /// A new tab, which shows nothing.
+    /// Opens a new, empty tab.
     pub(crate) async fn tab(&self) -> Tab {
         let tools = self.process.tools();
         let blank = json!({"url": "about:blank", "browserContextId": self.context});
@@ -99,7 +99,7 @@ impl Chromium {
         tab
     }
 
-    /// Closes its tabs and forgets what they stored.
+    /// Closes its tabs and deletes their storage.
     pub(crate) async fn end(self) {
         let context = json!({"browserContextId": self.context});
         let ended = self.process.tools().call(None, "Target.disposeBrowserContext", context).await;
@@ -109,21 +109,21 @@ impl Chromium {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// What the console says that is wrong.
+    /// Errors and warnings of the console.
     wrong: Vec<String>,
-    /// Addresses that were asked for.
+    /// Requested addresses.
     asked: Vec<String>,
 }
 
 impl Seen {
-    /// Notes an event of the tab.
+    /// Records an event of the tab.
     fn note(&mut self, method: &str, event: &Value) {
         match method {
             "Runtime.consoleAPICalled" if event["type"] == "error" => {
                 self.wrong.push(event["args"].to_string());
             }
             "Runtime.exceptionThrown" => self.wrong.push(event["exceptionDetails"].to_string()),
-            // Answers of the network are up to the test: a partition that has gone is no fault of the page.
+            // Failed requests are up to the test: a removed partition is no fault of the page.
             "Log.entryAdded" => {
                 let entry = &event["entry"];
                 if entry["level"] == "error" && entry["source"] != "network" {
@@ -147,7 +147,7 @@ pub(crate) struct Tab {
 }
 
 impl Tab {
-    /// Goes to an address and waits until the page is there.
+    /// Opens an address and waits until the page is loaded.
     pub(crate) async fn open(&self, address: &str) {
         let gone = self.call("Page.navigate", json!({"url": address})).await;
         assert_eq!(gone.get("errorText"), None, "{address}");
@@ -155,19 +155,19 @@ impl Tab {
         self.until("document.querySelector('main h1') !== null").await;
     }
 
-    /// Runs a script before anything of the page, in every document from now on.
+    /// Runs a script in every later document, before its own scripts.
     pub(crate) async fn before_all(&self, script: &str) {
         self.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": script})).await;
     }
 
-    /// The value of an expression.
+    /// Returns the value of an expression.
     pub(crate) async fn value<T: DeserializeOwned>(&self, expression: &str) -> T {
         let found = self.evaluate(expression).await;
         let found = found.unwrap_or_else(|error| panic!("{expression}: {error}"));
         serde_json::from_value(found).unwrap()
     }
 
-    /// The value of an expression, or why there is none.
+    /// Returns the value of an expression, or the error.
     async fn evaluate(&self, expression: &str) -> Result<Value, String> {
         let wanted = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let session = Some(self.session.as_str());
@@ -181,7 +181,7 @@ impl Tab {
     /// Waits until an expression is true.
     pub(crate) async fn until(&self, expression: &str) {
         let reached = async {
-            // A document that is just being replaced answers nothing.
+            // A document that is being replaced does not answer.
             while self.evaluate(expression).await != Ok(Value::Bool(true)) {
                 sleep(Duration::from_millis(20)).await;
             }
@@ -192,20 +192,20 @@ impl Tab {
         }
     }
 
-    /// Waits until something is shown that has this text in it.
+    /// Waits until a text is shown.
     pub(crate) async fn until_text(&self, selector: &str, text: &str) {
         let (selector, text) = (Value::from(selector), Value::from(text));
         let shown = "(it => it !== null && it.innerText.includes";
         self.until(&format!("{shown}({text}))(document.querySelector({selector}))")).await;
     }
 
-    /// The text of an element.
+    /// Returns the text of an element.
     pub(crate) async fn text(&self, selector: &str) -> String {
         let selector = Value::from(selector);
         self.value(&format!("document.querySelector({selector}).innerText.trim()")).await
     }
 
-    /// Clicks an element as a person would: in the middle, with the mouse.
+    /// Clicks the middle of an element with the mouse.
     pub(crate) async fn click(&self, selector: &str) {
         let (x, y): (f64, f64) =
             self.value(&format!("({MIDDLE})({})", Value::from(selector))).await;
@@ -215,12 +215,12 @@ impl Tab {
         self.call("Input.dispatchMouseEvent", event("mouseReleased")).await;
     }
 
-    /// Types a text into what has the focus.
+    /// Types a text into the focused element.
     pub(crate) async fn write(&self, text: &str) {
         self.call("Input.insertText", json!({"text": text})).await;
     }
 
-    /// Presses a key: a character, or a key by its name.
+    /// Presses a key: a character, or a named key.
     pub(crate) async fn press(&self, key: &str) {
         let code = match key {
             "Tab" => 9,
@@ -246,7 +246,7 @@ impl Tab {
         self.call("Input.dispatchKeyEvent", up).await;
     }
 
-    /// Chooses a value of a field as a person would.
+    /// Selects a value of a field, as a person would.
     pub(crate) async fn choose(&self, selector: &str, value: &str) {
         let (selector, value) = (Value::from(selector), Value::from(value));
         let choose = "it.dispatchEvent(new Event('change', {bubbles: true})); return true";
@@ -256,25 +256,25 @@ impl Tab {
         assert!(self.value::<bool>(&script).await);
     }
 
-    /// Brings it before all other tabs.
+    /// Brings the tab to the front.
     pub(crate) async fn show(&self) {
         self.call("Page.bringToFront", json!({})).await;
     }
 
-    /// Has the system want it dark, or light.
+    /// Sets the system's preference for dark or light.
     pub(crate) async fn prefer(&self, scheme: &str) {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
         self.call("Emulation.setEmulatedMedia", json!({"features": [feature]})).await;
     }
 
-    /// The screen has this size from now on.
+    /// Sets the size of the screen.
     pub(crate) async fn resize(&self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size).await;
     }
 
-    /// Writes a picture of what is seen on a screen of this size, which is scaled.
+    /// Writes a picture of a screen of this size, scaled.
     pub(crate) async fn picture(&self, path: &Path, width: f64, height: f64, scale: f64) {
         let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": scale});
         let picture = self.call("Page.captureScreenshot", json!({"clip": clip})).await;
@@ -282,31 +282,31 @@ impl Tab {
         std::fs::write(path, picture).unwrap();
     }
 
-    /// The rows of a table: each with its key, and for each column the text, the exact values in it, and
-    /// what a bar says.
+    /// Returns the rows of a table: each with its key, and for each column the text, its exact
+    /// values, and the label of its bar.
     pub(crate) async fn rows(&self, table: &str) -> Vec<Value> {
         let table = Value::from(table);
         self.value(&format!("({ROWS})({table})")).await
     }
 
-    /// What the console has said that is wrong.
+    /// Returns the errors of the console.
     pub(crate) fn wrong(&self) -> Vec<String> {
         self.seen.lock().unwrap().wrong.clone()
     }
 
-    /// Every address that was asked for.
+    /// Returns every requested address.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.seen.lock().unwrap().asked.clone()
     }
 
-    /// Calls a method of the protocol that the browser can always carry out.
+    /// Calls a method of the protocol that always succeeds.
     async fn call(&self, method: &str, parameters: Value) -> Value {
         let answer = self.process.tools().call(Some(&self.session), method, parameters).await;
         answer.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 }
 
-/// The middle of an element, which is brought into view.
+/// Returns the middle of an element, which is scrolled into view.
 const MIDDLE: &str = "selector => {
   const it = document.querySelector(selector);
   it.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});

@@ -1,7 +1,7 @@
-//! The bundle that is committed is what its sources give, byte by byte.
+//! The committed bundle equals the one that its sources give, byte for byte.
 //!
-//! It is built in a copy of `web/`, so that nothing in the working tree changes. What it is built with is
-//! installed by npm as the lock file says.
+//! It is built in a copy of `web/`, so that the working tree does not change. npm installs the
+//! tools of the lock file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::harness::programs::skipped;
 
 const WEB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/web");
 
-/// The oldest Node.js that the tools run on.
+/// The oldest Node.js that supports the tools.
 const NODE: u32 = 20;
 
-/// A copy of the sources, which is removed in the end.
+/// A copy of the sources, removed when dropped.
 struct Sources(PathBuf);
 
 impl Sources {
@@ -52,7 +52,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// All files of a folder, by their paths in it.
+/// Returns all files of a folder, by relative path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -72,7 +72,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The first number of what `node --version` says.
+/// Returns the first number of the output of `node --version`.
 fn node() -> Option<u32> {
     let said = Command::new("node").arg("--version").output().ok()?.stdout;
     let said = String::from_utf8(said).ok()?;
@@ -84,7 +84,7 @@ fn text(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Whether npm could not reach the place where packages are: then nothing is known of the bundle.
+/// Whether npm could not reach its registry. Then the test proves nothing.
 fn is_unreachable(said: &str) -> bool {
     let signs = [
         "ENOTFOUND",
@@ -99,7 +99,7 @@ fn is_unreachable(said: &str) -> bool {
 }
 
 #[test]
-fn the_bundle_is_what_its_sources_give_and_their_tests_pass() {
+fn the_bundle_matches_its_sources() {
     if Command::new("npm").arg("--version").output().is_err()
         || node().is_none_or(|node| node < NODE)
     {

@@ -1,10 +1,12 @@
 //! The few calls of the Chrome DevTools Protocol that the tests need, over the browser's pipe.
 //!
 //! # Why not a crate
-//! The crates for this protocol are generated from all of it: hundreds of thousands of lines, a minute of building
-//! and gigabytes of memory, for a dozen calls. Here a call is a name with parameters as JSON, and a browser that is
-//! started with `--remote-debugging-pipe` needs no WebSocket: each message is JSON that ends in a zero byte, read
-//! from the browser's file descriptor 3 and written to its 4.
+//!
+//! The crates for this protocol are generated from all of it: hundreds of thousands of lines, a
+//! minute of building and gigabytes of memory, for a dozen calls. Here a call is a name with JSON
+//! parameters, and a browser started with `--remote-debugging-pipe` needs no WebSocket: each
+//! message is JSON that ends in a zero byte, read from the browser's file descriptor 3 and written
+//! to its 4.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,27 +20,27 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// The longest that a call may take: the machine may be busy with other tests.
+/// Longest wait for a call, sufficient for a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The shell connects the browser's descriptors, which the standard library cannot: what this process writes to the
-/// child's input is its descriptor 3, and what it reads from its output is its descriptor 4.
+/// The shell connects the browser's descriptors, which the standard library cannot do: this process
+/// writes to the child's input, its descriptor 3, and reads from its output, its descriptor 4.
 const CONNECT: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null"#;
 
 /// Receives the events of one tab: the method, and its parameters.
 type Listener = Box<dyn FnMut(&str, &Value) + Send>;
 
-/// State that calls and the reader of answers share.
+/// State that calls share with the reader of answers.
 #[derive(Default)]
 struct Shared {
-    /// Calls without an answer, by their number.
+    /// Unanswered calls, by number.
     calls: Mutex<HashMap<u64, oneshot::Sender<Result<Value, String>>>>,
     /// Listeners by session.
     listeners: Mutex<HashMap<String, Listener>>,
 }
 
 impl Shared {
-    /// Hands an answer to its call, or an event to its session's listener.
+    /// Passes an answer to its call, or an event to its session's listener.
     fn take(&self, mut message: Value) {
         if let Some(number) = message["id"].as_u64() {
             let Some(call) = self.calls.lock().unwrap().remove(&number) else { return };
@@ -56,7 +58,7 @@ impl Shared {
         }
     }
 
-    /// Reads messages until the browser ends. Calls without an answer end with it.
+    /// Reads messages until the browser ends. Then unanswered calls fail.
     fn read(&self, output: ChildStdout) {
         let mut output = BufReader::new(output);
         let mut message = Vec::new();
@@ -71,8 +73,8 @@ impl Shared {
     }
 }
 
-/// A browser's process, and the connection to it. Any number of tests may call at once, each from a runtime of its
-/// own; a thread reads the answers. The browser ends when this is dropped.
+/// A browser's process with its connection. Tests may call at the same time, each from its own
+/// runtime. A thread reads the answers. Dropping it ends the browser.
 pub(crate) struct DevTools {
     child: Child,
     input: Mutex<ChildStdin>,
@@ -81,7 +83,7 @@ pub(crate) struct DevTools {
 }
 
 impl DevTools {
-    /// Starts a browser with a profile of its own, and connects to it.
+    /// Starts a browser with its own profile, and connects to it.
     pub(crate) fn launch(program: &Path, profile: &Path) -> Self {
         let mut profile_argument = std::ffi::OsString::from("--user-data-dir=");
         profile_argument.push(profile);
@@ -119,7 +121,7 @@ impl DevTools {
     /// Calls a method of the browser, or of the tab of a session.
     ///
     /// # Errors
-    /// The browser's words: the method is unknown, or cannot be carried out now.
+    /// The browser's message: the method is unknown, or failed.
     pub(crate) async fn call(
         &self,
         session: Option<&str>,
@@ -141,7 +143,7 @@ impl DevTools {
         answer.map_err(|_| format!("the browser ended before it answered {method}"))?
     }
 
-    /// Calls the listener with every event of a session from now on.
+    /// Calls the listener with every later event of a session.
     pub(crate) fn listen(
         &self,
         session: &str,
@@ -153,7 +155,7 @@ impl DevTools {
 
 impl Drop for DevTools {
     fn drop(&mut self) {
-        // Nothing in the profile is wanted any more.
+        // The profile is deleted, so an abrupt end is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Events as they come, with what is told when the connection is lost; and decisions.
+//! Live events, with messages about lost connections; and decisions.
 
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
@@ -7,13 +7,13 @@ use crate::browser::Chromium;
 use crate::harness::{Rm, Service, address, ask, node};
 
 #[tokio::test]
-async fn events_come_as_they_happen_and_what_a_break_means_is_told() {
+async fn live_events_resume_and_report_gaps() {
     let Some(chromium) = Chromium::start().await else { return };
     let (grpc, http) = (address(), address());
     let service = Service::start_at(&grpc, &http);
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let tab = chromium.tab().await;
-    // The connection of a stream is lost when the test says so.
+    // The test decides when the connection of a stream is lost.
     tab.before_all(
         "const fetches = window.fetch;
          window.fetch = async (path, options) => {
@@ -37,7 +37,7 @@ async fn events_come_as_they_happen_and_what_a_break_means_is_told() {
             "[...document.querySelectorAll('#events tbody tr')].filter(it => it.cells[2]?.innerText === '{id}' && it.cells[3].innerText.startsWith('added')).length"
         )
     };
-    // Lost for a moment: nothing is missing, and nothing is told twice.
+    // Lost for a moment: nothing is missing or repeated.
     tab.value::<bool>("(window.lose(), true)").await;
     rm.send_nodes(vec![node("n3", 1, 1)]).await;
     tab.until_text("#events tbody .remark", "nothing is missing").await;
@@ -45,7 +45,7 @@ async fn events_come_as_they_happen_and_what_a_break_means_is_told() {
     for id in ["n1", "n2"] {
         assert_eq!(tab.value::<i64>(&count(id)).await, 1, "{id}");
     }
-    // Held, and gone on with.
+    // Paused, and resumed.
     tab.value::<bool>("([...document.querySelectorAll('.filters button')].at(-1).click(), true)")
         .await;
     tab.until_text(".filters", "Go on").await;
@@ -55,7 +55,7 @@ async fn events_come_as_they_happen_and_what_a_break_means_is_told() {
     tab.value::<bool>("([...document.querySelectorAll('.filters button')].at(-1).click(), true)")
         .await;
     tab.until(&format!("{} === 1", count("n4"))).await;
-    // One kind of objects, and one of them.
+    // One kind of object, and a single one.
     tab.choose("[name=type]", "3").await;
     tab.until("[...document.querySelectorAll('#events tbody tr:not(.remark)')].every(it => it.cells[1].innerText === 'node')").await;
     // Another run of the service has other events.
@@ -70,11 +70,11 @@ async fn events_come_as_they_happen_and_what_a_break_means_is_told() {
 }
 
 #[tokio::test]
-async fn decisions_are_told_with_their_grounds_and_it_is_said_where_there_are_none() {
+async fn decisions_are_shown_with_their_grounds() {
     let Some(chromium) = Chromium::start().await else { return };
     let service = Service::start_with(&[("decisions.kept", "60")]);
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
-    // One node takes nothing, and the other one is full after a while.
+    // One node is closed, and the other one becomes full.
     let drains = si::NodeInfo {
         action: si::node_info::ActionFromRm::CreateDrain.into(),
         ..node("closed", 1_000_000, 1_000)
@@ -110,7 +110,7 @@ async fn decisions_are_told_with_their_grounds_and_it_is_said_where_there_are_no
     for told in told {
         tab.until_text(".decision", &told).await;
     }
-    // The last page, behind which there was more.
+    // The last page of several.
     tab.click(".further a").await;
     tab.until("location.search.includes('after=15')").await;
     tab.until("document.querySelectorAll('.decision').length === 10").await;
@@ -122,7 +122,7 @@ async fn decisions_are_told_with_their_grounds_and_it_is_said_where_there_are_no
     tab.until("location.search.includes('kind=eviction')").await;
     tab.until_text("main", "No decision that is kept is of this kind").await;
     assert_eq!(tab.wrong(), [""; 0]);
-    // Where none are kept.
+    // A service that records no decisions.
     let service = Service::start_with(&[("decisions.kept", "0")]);
     let _rm = Rm::register(&service, "rm").await;
     tab.open(&format!("http://{}/ui/decisions", service.http)).await;
@@ -131,7 +131,7 @@ async fn decisions_are_told_with_their_grounds_and_it_is_said_where_there_are_no
 }
 
 #[tokio::test]
-async fn a_node_has_the_decisions_that_passed_it_over() {
+async fn a_node_shows_decisions_that_skipped_it() {
     let Some(chromium) = Chromium::start().await else { return };
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;

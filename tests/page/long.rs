@@ -1,10 +1,10 @@
-//! More applications than a page of rows has.
+//! A list with more applications than fit on a page.
 
 use crate::browser::Chromium;
 use crate::harness::{Rm, Service, application};
 
 #[tokio::test]
-async fn a_long_list_is_read_page_by_page_and_searched_as_a_whole() {
+async fn a_long_list_is_paged_and_searched_whole() {
     let Some(chromium) = Chromium::start().await else { return };
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
@@ -26,7 +26,7 @@ async fn a_long_list_is_read_page_by_page_and_searched_as_a_whole() {
     tab.until_text("#count", "150 applications").await;
     tab.click(".pager button:last-child").await;
     tab.until(&format!("{first} === 'job-1100' && {rows} === 50")).await;
-    // What is behind the first part is found from there.
+    // The search finds rows beyond the first page.
     tab.press("/").await;
     tab.until("document.activeElement.name === 'search'").await;
     tab.write("b-114").await;
@@ -40,7 +40,7 @@ async fn a_long_list_is_read_page_by_page_and_searched_as_a_whole() {
 }
 
 #[tokio::test]
-async fn of_those_that_are_over_the_last_come_first_and_an_old_one_is_found() {
+async fn ended_applications_are_newest_first_and_searchable() {
     let Some(chromium) = Chromium::start().await else { return };
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
@@ -61,7 +61,7 @@ async fn of_those_that_are_over_the_last_come_first_and_an_old_one_is_found() {
     tab.until_text("#count", "1 application").await;
     tab.open(&format!("{page}/application?id=job-0007")).await;
     tab.until_text("#summary", "root.nowhere").await;
-    // What the service does not have is told, and nothing else went wrong.
+    // A missing item is reported, and nothing else failed.
     let wrong = tab.wrong();
     assert!(wrong.iter().all(|line| line.contains("404")), "{wrong:?}");
     chromium.end().await;

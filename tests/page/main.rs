@@ -1,8 +1,9 @@
-//! The page in a real browser: every view, every number against REST, keys, links, tokens, dark, small
-//! screens, without anything from elsewhere; and the bundle against its sources.
+//! The web UI in a real browser: every view, every number compared with REST, keys, links, tokens,
+//! dark mode and small screens, without external resources; and the bundle compared with its
+//! sources.
 //!
-//! The browser is a Chromium on the path. Where there is none, each test of it says so in one line and is done;
-//! so does that of the bundle where there is no npm.
+//! The browser is a Chromium on the path. If there is none, each of its tests prints a line and
+//! passes, and so does the bundle's test without npm.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../harness/mod.rs"]

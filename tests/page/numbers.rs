@@ -1,11 +1,11 @@
-//! Every number that a view shows is the one that REST has.
+//! Every number in a view equals that of REST.
 
 use serde_json::{Value, json};
 
 use crate::browser::{Chromium, Tab};
 use crate::scene::{P, Scene};
 
-/// The scene, at rest, and a tab to look at it.
+/// The scene, at rest, and a tab.
 pub(crate) async fn start() -> Option<(Scene, Chromium, Tab, String)> {
     let chromium = Chromium::start().await?;
     let scene = Scene::start().await;
@@ -14,18 +14,18 @@ pub(crate) async fn start() -> Option<(Scene, Chromium, Tab, String)> {
     Some((scene, chromium, tab, address))
 }
 
-/// A number that is left out where it is zero.
+/// Returns a number that is omitted if zero.
 pub(crate) fn number(of: &Value) -> i64 {
     of.as_i64().unwrap_or(0)
 }
 
-/// Some amounts as a cell has them: cores, then memory, without what is nothing.
+/// Formats amounts like a cell: cores, then memory, without zeros.
 pub(crate) fn amounts(of: &Value) -> Value {
     let amounts = ["vcore", "memory"].map(|name| number(&of[name]));
     amounts.into_iter().filter(|amount| *amount != 0).collect::<Vec<_>>().into()
 }
 
-/// A cell's values, as numbers alike whether they are whole.
+/// Returns a cell's values, with whole numbers as floating point.
 pub(crate) fn values(cell: &Value) -> Value {
     let values = cell["values"].as_array().unwrap().iter().map(number);
     values.collect::<Vec<_>>().into()
@@ -35,14 +35,14 @@ fn keys(rows: &[Value]) -> Vec<&str> {
     rows.iter().map(|row| row["key"].as_str().unwrap()).collect()
 }
 
-/// A queue and all below it.
+/// Returns a queue and its subtree.
 fn all(queue: &Value) -> Vec<&Value> {
     let below = queue["children"].as_array().into_iter().flatten();
     [queue].into_iter().chain(below.flat_map(all)).collect()
 }
 
 #[tokio::test]
-async fn the_overview_has_the_numbers_of_partitions_queues_and_nodes() {
+async fn the_overview_matches_its_documents() {
     let Some((scene, chromium, tab, address)) = start().await else { return };
     let partition = scene.get("/ws/v1/partitions").await[0].clone();
     tab.open(&address).await;
@@ -92,7 +92,7 @@ async fn the_overview_has_the_numbers_of_partitions_queues_and_nodes() {
     }
     let limit = |row: usize| number(&rows[row]["vcore"]["bar"]["limit"]);
     assert_eq!([limit(0), limit(1), limit(2)], [4_000, 2_000, 4_000], "those above count");
-    // Nodes, who waits, health.
+    // Nodes, pending requests, health.
     tab.until("document.querySelector('canvas.heat')?.getAttribute('aria-label').startsWith('2 nodes: 0 at 90 % or more, 1 idle, 1 closed')").await;
     let why = scene.get(&format!("{P}/application/runs/explain")).await[0]["message"].clone();
     tab.until_text("#waiting tbody", why.as_str().unwrap()).await;
@@ -104,7 +104,7 @@ async fn the_overview_has_the_numbers_of_partitions_queues_and_nodes() {
 }
 
 #[tokio::test]
-async fn applications_and_one_of_them_have_the_numbers_of_their_documents() {
+async fn applications_match_their_documents() {
     let Some((scene, chromium, tab, address)) = start().await else { return };
     tab.open(&format!("{address}/ui/applications")).await;
     tab.until("document.querySelectorAll('main tbody tr').length === 2").await;
@@ -127,7 +127,7 @@ async fn applications_and_one_of_them_have_the_numbers_of_their_documents() {
     let rejected = &tab.rows("main table").await[0];
     let known = scene.get(&format!("{P}/applications/rejected")).await[0].clone();
     assert_eq!(rejected["why"]["text"], known["rejectedMessage"]);
-    // One, with what waits and why.
+    // A single application, with its pending requests and their reasons.
     tab.open(&format!("{address}/ui/application?id=runs")).await;
     tab.until("document.querySelectorAll('#allocations tbody tr').length === 1").await;
     tab.until("document.querySelector('article.why') !== null").await;
@@ -158,7 +158,7 @@ async fn applications_and_one_of_them_have_the_numbers_of_their_documents() {
     assert_eq!(group["group"]["text"], known["taskGroupName"]);
     assert_eq!(values(&group["placeholders"]), json!([number(&known["count"])]));
     assert_eq!((values(&group["held"]), values(&group["run"])), (json!([1]), json!([0])));
-    // One that was never admitted, and one that nobody knows.
+    // A rejected application, and an unknown one.
     tab.open(&format!("{address}/ui/application?id=bad")).await;
     tab.until_text("#summary", known_message(&rejected["why"])).await;
     tab.open(&format!("{address}/ui/application?id=nobody")).await;
@@ -172,7 +172,7 @@ fn known_message(cell: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn nodes_queues_and_users_have_the_numbers_of_their_documents() {
+async fn nodes_queues_and_users_match_their_documents() {
     let Some((scene, chromium, tab, address)) = start().await else { return };
     tab.open(&format!("{address}/ui/nodes")).await;
     tab.until("document.querySelectorAll('main tbody tr').length === 2").await;
@@ -209,7 +209,7 @@ async fn nodes_queues_and_users_have_the_numbers_of_their_documents() {
     assert_eq!(used, taken, "what is of others is taken, too");
     tab.open(&format!("{address}/ui/node?id=gone")).await;
     tab.until_text("main", "No node is called gone").await;
-    // Queues, and who uses them.
+    // Queues, and their users.
     tab.open(&format!("{address}/ui/queues")).await;
     tab.until("document.querySelectorAll('#usage tbody tr').length > 0").await;
     let users = scene.get(&format!("{P}/usage/users")).await;
@@ -237,7 +237,7 @@ async fn nodes_queues_and_users_have_the_numbers_of_their_documents() {
 }
 
 #[tokio::test]
-async fn sessions_and_ranges_of_events_are_those_of_their_documents() {
+async fn sessions_and_events_match_their_documents() {
     let Some((scene, chromium, tab, address)) = start().await else { return };
     tab.open(&format!("{address}/ui/sessions")).await;
     tab.until("document.querySelectorAll('#sessions tbody tr').length === 1").await;
@@ -262,7 +262,7 @@ async fn sessions_and_ranges_of_events_are_those_of_their_documents() {
     let known = batch["EventRecords"].as_array().unwrap().iter().enumerate();
     let known: Vec<Vec<String>> = known
         .map(|(at, it)| {
-            // A request that is a pod has its name.
+            // A request of a pod has the pod's name.
             let pod = Some(&it["pod"]).filter(|pod| pod.is_string() && it["type"] == 1);
             let name = pod.unwrap_or(&it["objectID"]).as_str().unwrap_or_default();
             vec![at.to_string(), name.to_owned()]

@@ -1,14 +1,14 @@
-//! The picture of the page in the README: the demo's overview.
+//! The picture in the README: the demo's overview.
 
 use std::path::Path;
 
 use crate::browser::Chromium;
 use crate::harness::Service;
 
-/// The picture is small enough to be shown on a page of text.
+/// Largest picture in bytes, small enough for a page of text.
 const MOST_BYTES: u64 = 200 << 10;
 
-/// With `MONOCEROS_PICTURE=1` it is taken anew; else it is looked at whether there is one.
+/// `MONOCEROS_PICTURE=1` takes a new one. Otherwise the test checks that there is one.
 #[tokio::test]
 async fn the_readme_has_a_picture_of_the_page() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/page.png");
@@ -18,7 +18,7 @@ async fn the_readme_has_a_picture_of_the_page() {
         let tab = chromium.tab().await;
         tab.resize(1280, 1215).await;
         tab.open(&format!("http://{}/", service.http)).await;
-        // A minute of what is allocated, the queues full, and some who wait, each with the reason.
+        // A minute of history, full queues, and pending requests with their reasons.
         tab.until("document.querySelector('.spark polyline').points.length >= 28").await;
         tab.until("document.querySelectorAll('#waiting tbody .tag').length >= 4").await;
         tab.picture(&path, 1_280.0, 1_215.0, 0.85).await;

@@ -1,4 +1,4 @@
-//! Pods have the names that people know, with the UID as a title; what is no pod has its key.
+//! Names of pods, with the UID as a title. Other requests have their key.
 
 use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
@@ -6,22 +6,23 @@ use serde_json::{Value, json};
 use crate::browser::{Chromium, Tab};
 use crate::harness::{Rm, Service, amount, ask, node};
 
-/// The first part of all UIDs here, to see where one is shown.
+/// The first part of all UIDs here, by which they are recognized.
 const UID: &str = "7d1c0f2e";
 
-/// The UID of a pod. The order of UIDs is the other way round than that of one-letter names.
+/// Returns the UID of a pod. UIDs sort in reverse order of one-letter names.
 fn uid(name: &str) -> String {
     format!("{UID}-0000-4000-8000-{:012}", 255 - name.as_bytes()[0])
 }
 
-/// A request for one core, by a pod in the namespace `lab`.
+/// Makes a request for one core, by a pod in the namespace `lab`.
 fn pod(application: &str, name: &str) -> si::Allocation {
     let tags = [("namespace", "lab"), ("podName", name)];
     let tags = tags.map(|(tag, value)| (format!("kubernetes.io/meta/{tag}"), value.to_owned()));
     si::Allocation { allocation_tags: tags.into(), ..ask(application, &uid(name)) }
 }
 
-/// Two pods that run on the only node, two that are too large for it, as is one that is no pod, and one of others.
+/// Two pods run on the only node. Two other pods, and a request that is no pod, are too large for
+/// it. One pod is foreign.
 async fn start() -> Option<(Service, Rm, Chromium, Tab, String)> {
     let chromium = Chromium::start().await?;
     let service = Service::start();
@@ -47,19 +48,19 @@ async fn start() -> Option<(Service, Rm, Chromium, Tab, String)> {
     Some((service, rm, chromium, tab, page))
 }
 
-/// Names in a part of the page, each with its title.
+/// Returns the names in a part of the page, each with its title.
 async fn names(tab: &Tab, within: &str) -> Value {
     let names = format!("[...document.querySelectorAll('{within} span[title^=\"{UID}\"]')]");
     tab.value(&format!("{names}.map(it => [it.textContent, it.title])")).await
 }
 
-/// The names of pods with their titles, as [`names`] has them.
+/// Returns names of pods with their titles, in the form of [`names`].
 fn titled(pods: &[&str]) -> Value {
     pods.iter().map(|pod| json!([format!("lab/{pod}"), uid(pod)])).collect::<Vec<_>>().into()
 }
 
 #[tokio::test]
-async fn an_application_and_a_node_show_pods_by_namespace_and_name() {
+async fn pods_are_shown_by_namespace_and_name() {
     let Some((_service, _rm, chromium, tab, page)) = start().await else { return };
     tab.open(&format!("{page}/application?id=job&sort=key")).await;
     tab.until("document.querySelectorAll('#requests tbody tr').length === 2").await;
@@ -73,7 +74,7 @@ async fn an_application_and_a_node_show_pods_by_namespace_and_name() {
     let alike: String =
         tab.value("document.querySelector('#requests [title*=\", \"]').title").await;
     assert_eq!(alike, "lab/d, lab/c");
-    // Which of those waits, and behind whom.
+    // Pending requests, and their place in the order.
     assert_eq!(names(&tab, ".keys").await, titled(&["c", "d"]));
     assert_eq!(names(&tab, ".order").await, titled(&["c"]));
     let why: Vec<String> =
@@ -82,11 +83,11 @@ async fn an_application_and_a_node_show_pods_by_namespace_and_name() {
     tab.until_text("#why", "in job, behind lab/c").await;
     let text = tab.text("main").await;
     assert!(!text.contains(UID), "{text}");
-    // The other way round.
+    // In the other direction.
     tab.open(&format!("{page}/application?id=job&sort=-key")).await;
     tab.until("document.querySelectorAll('#allocations tbody tr').length === 2").await;
     assert_eq!(names(&tab, "#allocations").await, titled(&["b", "a"]));
-    // The same on their node, with the pods of others.
+    // The same on their node, with foreign pods.
     tab.open(&format!("{page}/node?id=n1&sort=key")).await;
     tab.until("document.querySelectorAll('#foreign tbody tr').length === 1").await;
     assert_eq!(names(&tab, "#allocations").await, titled(&["a", "b"]));
@@ -98,9 +99,9 @@ async fn an_application_and_a_node_show_pods_by_namespace_and_name() {
 }
 
 #[tokio::test]
-async fn decisions_about_an_application_or_a_node_are_shown_and_found_by_the_names_of_pods() {
+async fn decisions_are_searched_by_pod_name() {
     let Some((_service, rm, chromium, tab, page)) = start().await else { return };
-    // A pod that has to run on the node takes the room of one of those there.
+    // A pod with a required node preempts one of those there.
     let rm = rm.with_application("daemons", "root.b").await;
     let mut daemon = si::Allocation { priority: 5, ..pod("daemons", "x") };
     let required = ("yunikorn.apache.org/requiredNode".to_owned(), "n1".to_owned());
@@ -109,7 +110,7 @@ async fn decisions_about_an_application_or_a_node_are_shown_and_found_by_the_nam
     rm.until("one has to leave", |seen| seen.released.len() == 1).await;
     let gone = rm.read(|seen| seen.released[0].allocation_key.clone());
     let (leaves, stays) = if gone == uid("a") { ("a", "b") } else { ("b", "a") };
-    // The node is kept for it, and what leaves says for whom.
+    // The node is reserved for it, and its victim names the preemptor.
     tab.open(&format!("{page}/node?id=n1")).await;
     tab.until_text("#summary", "lab/x").await;
     assert_eq!(names(&tab, "#summary").await, titled(&["x"]));
@@ -121,10 +122,10 @@ async fn decisions_about_an_application_or_a_node_are_shown_and_found_by_the_nam
     tab.until_text(".decision .key", &format!("lab/{leaves}")).await;
     assert_eq!(names(&tab, ".decision .key").await, titled(&[leaves, "b", "a"]));
     assert_eq!(names(&tab, ".decision .levels").await, titled(&[leaves, stays]));
-    // Of a placement queues and applications are compared.
+    // A placement compares queues and applications.
     let levels: String = tab.value("document.querySelectorAll('.levels')[1].textContent").await;
     assert!(levels.contains("root.a") && levels.contains("job"), "{levels}");
-    // By name or by UID one finds the same.
+    // Name and UID find the same.
     for key in [format!("lab/{stays}"), uid(stays)] {
         tab.open(&format!("{page}/decisions?application=job&key={key}")).await;
         tab.until("document.querySelectorAll('.decision').length === 1").await;
@@ -138,7 +139,7 @@ async fn decisions_about_an_application_or_a_node_are_shown_and_found_by_the_nam
     // There is no such application.
     tab.open(&format!("{page}/decisions?application=gone&key={}", uid("a"))).await;
     tab.until_text("main", "No decision that is kept is of this kind").await;
-    // Where neither is chosen, each decision knows its own pod.
+    // Without a filter, each decision has its own pod.
     for key in [format!("lab/{stays}"), uid(stays)] {
         tab.open(&format!("{page}/decisions?key={key}")).await;
         tab.until_text(".decision .key", &format!("lab/{stays}")).await;
@@ -148,9 +149,9 @@ async fn decisions_about_an_application_or_a_node_are_shown_and_found_by_the_nam
 }
 
 #[tokio::test]
-async fn events_name_the_pods_that_they_are_about_and_are_searched_by_them() {
+async fn events_are_searched_by_pod_name() {
     let Some((_service, _rm, chromium, tab, page)) = start().await else { return };
-    // Of others one, of those that run three each, of those that wait one at least.
+    // One of the foreign pod, three of each running one, and at least one of each pending one.
     tab.open(&format!("{page}/events?from=0&search=lab/")).await;
     tab.until("document.querySelectorAll('#events tbody tr').length >= 9").await;
     let text = tab.text("main").await;
@@ -162,7 +163,7 @@ async fn events_name_the_pods_that_they_are_about_and_are_searched_by_them() {
         let n_rows: usize = tab.value(rows).await;
         assert_eq!(names(&tab, "#events tbody").await, titled(&vec![pod; n_rows]));
     }
-    // What is no pod has its key.
+    // A request that is no pod has its key.
     tab.open(&format!("{page}/events?from=0&search=plain")).await;
     tab.until_text("#events tbody", "plain").await;
     assert_eq!(names(&tab, "#events tbody").await, json!([]));

@@ -1,10 +1,10 @@
-//! Where there are rules for who may read, the page asks for a token and keeps it to itself.
+//! With access rules, the page asks for a token and does not store it.
 
 use crate::browser::Chromium;
 use crate::harness::{Service, TempFile};
 
 #[tokio::test]
-async fn the_page_asks_for_a_token_takes_another_for_a_wrong_one_and_stores_none() {
+async fn the_page_asks_for_tokens_and_stores_none() {
     let Some(chromium) = Chromium::start().await else { return };
     let tokens = TempFile::new("page-tokens", "dash:t-dash\nshim:t-shim\n");
     let settings = format!(
@@ -33,7 +33,7 @@ async fn the_page_asks_for_a_token_takes_another_for_a_wrong_one_and_stores_none
         tab.value("localStorage.length + sessionStorage.length + document.cookie.length").await;
     assert_eq!(stored, 0);
     assert!(!tab.value::<bool>("document.documentElement.outerHTML.includes('t-dash')").await);
-    // Who may read of one resource manager only is told where that is not enough.
+    // A caller with access to one resource manager sees a message elsewhere.
     tab.value::<bool>(
         "([...document.querySelectorAll('button')].find(it => it.innerText === 'Other token').click(), true)",
     )
@@ -42,7 +42,7 @@ async fn the_page_asks_for_a_token_takes_another_for_a_wrong_one_and_stores_none
     tab.until_text("#sessions", "may not read this").await;
     tab.click("header nav a").await;
     tab.until_text("#empty", "No resource manager has registered").await;
-    // A link to a document says who follows it.
+    // A link to a document carries the token.
     tab.open(&page).await;
     tab.until_text("#who", "Reading needs a token here").await;
     assert_eq!(tab.wrong(), [""; 0]);

@@ -35,8 +35,8 @@ def main():
             ),
             timeout=30,
         )
-        # gRPC takes the requests from a thread of its own, as fast as it can send them, and closes
-        # its side after the last: the stream ends when all of them are answered.
+        # gRPC takes the requests from its own thread, as fast as it can send them, and closes its
+        # side after the last. The stream ends when all are answered.
         replies = scheduler.UpdateAllocation(
             (ask(number) for number in range(messages)),
             metadata=(("x-si-rm-id", "burst"),),

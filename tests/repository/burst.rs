@@ -1,5 +1,5 @@
-//! The stock gRPC package of Python sends a message for each ask, as fast as it can, and reads the
-//! answers meanwhile. Where that package cannot be had the test says so, as those of the example do.
+//! Python's stock gRPC package sends a message for each ask, as fast as it can, and reads the
+//! answers meanwhile. Without that package the test prints a message, as those of the example do.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::harness::Service;
 const BURST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/repository/burst.py");
 
 #[test]
-fn a_stock_client_in_python_may_send_a_message_for_each_ask() {
+fn stock_python_may_send_a_message_per_ask() {
     const MESSAGES: &str = "100000";
     let Some(python) = python() else { return };
     let service = Service::start_with(&[("session.reorder_window", "0")]);

@@ -1,5 +1,5 @@
-//! Every command that the documentation shows is run, in the order of its page, against a small
-//! cluster; and what a page says that it prints, it prints.
+//! Every command in the documentation is run, in the order of its page, on a small cluster. Its
+//! output is compared if the page shows it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,18 +9,18 @@ use std::process::Stdio;
 use crate::harness::run;
 use crate::harness::transcript::{CLUSTER_QUEUES, Cluster, Folder, normal};
 
-/// Ends of commands that go on until they are interrupted.
+/// Parts of commands that run until interrupted.
 const GOES_ON: [&str; 3] = ["--follow", "--watch", " -w"];
 
-/// Commands after which nothing is there any more to ask.
+/// Commands that end the service.
 const ENDS: [&str; 2] = ["monoceros deregister", "monoceros shutdown"];
 
-/// What schedules a cluster of Kubernetes, and is in some builds only: it is run where there is a cluster,
-/// and here its line is read by the program.
+/// The scheduler of a Kubernetes cluster, which only some builds have. It is run in tests with a
+/// cluster. Here only its command line is parsed.
 const OF_A_CLUSTER: &str = "monoceros kubernetes";
 
-/// Beginnings of commands that act on a machine or a cluster: what they are given is tested where
-/// packages are.
+/// Beginnings of commands that act on a machine or a cluster. Their arguments are checked in the
+/// tests of packages.
 const OF_A_MACHINE: [&str; 6] =
     ["docker ", "helm ", "journalctl ", "kubectl ", "sudo ", "systemctl "];
 
@@ -34,23 +34,23 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// A command, and what the page says that it prints, if that is to be compared.
+/// A command, and its output on the page if that is to be compared.
 struct Shown {
     line: String,
     prints: Option<String>,
 }
 
-/// The commands in the fenced blocks of a page.
+/// Returns the commands in the fenced blocks of a page.
 fn shown(page: &str) -> Vec<Shown> {
     let mut found: Vec<Shown> = Vec::new();
     for block in page.split("```").skip(1).step_by(2) {
         let (language, text) = block.split_once('\n').unwrap();
         let (of_block, is_compared) = (found.len(), language == "console");
         for line in text.lines() {
-            // In a list, blocks are indented.
+            // Blocks in lists are indented.
             let command = line.trim_start();
             let command = command.strip_prefix("$ ").unwrap_or(command);
-            // The name of a folder has nothing behind it.
+            // The name of a folder stands alone.
             let names_it = command.starts_with("monoceros ") || command.contains(" monoceros ");
             let is_ours = names_it && !OF_A_MACHINE.iter().any(|other| command.starts_with(other));
             let is_command = is_ours && (line.starts_with("$ ") || language == "sh");
@@ -65,7 +65,7 @@ fn shown(page: &str) -> Vec<Shown> {
     found
 }
 
-/// A folder with the files that pages speak of.
+/// A folder with the files that pages mention.
 fn folder() -> Folder {
     let folder = Folder::new();
     let lines = CLUSTER_QUEUES.trim_end().replace('\n', "\n    ");
@@ -84,7 +84,7 @@ fn folder() -> Folder {
     folder
 }
 
-/// Whether a text is as shown: `…` stands for the rest of a line, or for any lines.
+/// Whether a text matches the page: `…` stands for the rest of a line, or for any lines.
 fn is_as_shown(printed: &str, shown: &str) -> bool {
     let mut printed = printed.lines();
     let mut shown = shown.lines().peekable();
@@ -122,7 +122,7 @@ fn serve(folder: &Folder, line: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_command_of_the_documentation_does_what_its_page_says() {
+async fn documented_commands_give_the_documented_output() {
     let (mut n_run, mut n_compared) = (0, 0);
     for page in pages() {
         let commands = shown(&fs::read_to_string(&page).unwrap());
@@ -178,7 +178,7 @@ fn each_command_within_a_sentence_is_one() {
             if span.starts_with(OF_A_CLUSTER) && cfg!(not(feature = "kubernetes")) {
                 continue;
             }
-            // Up to what stands for something else, or is for the shell.
+            // Up to a placeholder, or a character for the shell.
             let is_plain = |word: &&str| !word.starts_with(['[', '…', '>', '|']);
             let words: Vec<_> = span.split_whitespace().skip(1).take_while(is_plain).collect();
             let (code, _, stderr) = run(&[&words[..], &["--help"]].concat());

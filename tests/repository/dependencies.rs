@@ -1,6 +1,7 @@
-//! What the project is built from: licences that fit its own, one registry, and few things twice.
+//! Dependencies: compatible licences, one registry, and few duplicates.
 //!
-//! Known vulnerabilities are not looked for: that needs a database that is not part of a build.
+//! Known vulnerabilities are not checked, because that needs a database that is not part of a
+//! build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -8,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 use spdx::{Expression, LicenseReq, ParseMode};
 
-/// Licences under which a dependency may be used; of a choice, one is enough.
+/// Accepted licences of dependencies. Of a choice, one is enough.
 const LICENCES: [&str; 10] = [
     "Apache-2.0",
     "BSD-2-Clause",
@@ -17,13 +18,13 @@ const LICENCES: [&str; 10] = [
     "CC0-1.0",
     "ISC",
     "MIT",
-    // For files of its own: what uses them may have any licence.
+    // Applies to its own files only, so programs that use them may have any licence.
     "MPL-2.0",
     "Unicode-3.0",
     "Zlib",
 ];
 
-/// Packages that are built in two versions, as two dependencies want different ones.
+/// Packages in two versions, which two dependencies require.
 const TWICE: [&str; 11] = [
     "base64",
     "foldhash",
@@ -38,12 +39,13 @@ const TWICE: [&str; 11] = [
     "unicode-width",
 ];
 
-/// All packages of the workspace and what it needs on this platform, as Cargo knows them.
+/// Returns all packages of the workspace and its dependencies on this platform, as Cargo lists
+/// them.
 fn packages() -> Vec<Value> {
     let version = Command::new("rustc").arg("-vV").output().unwrap().stdout;
     let version = String::from_utf8(version).unwrap();
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
-    // What is needed here is on this machine, or this test could not run.
+    // The needed packages are on this machine, or this test could not run.
     let metadata = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--locked", "--offline"])
         .args(["--filter-platform", host])
@@ -73,7 +75,7 @@ fn every_dependency_has_a_licence_that_fits() {
 }
 
 #[test]
-fn every_dependency_comes_from_one_registry_or_is_part_of_the_workspace() {
+fn dependencies_come_from_one_registry() {
     let packages = packages();
     let sources: BTreeSet<&str> =
         packages.iter().filter_map(|package| package["source"].as_str()).collect();

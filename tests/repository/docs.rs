@@ -1,4 +1,4 @@
-//! What the documentation says is so: examples are run, tables are complete, links lead somewhere.
+//! Claims of the documentation: examples are run, tables are complete, and links have targets.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,14 +10,14 @@ const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
 const ADMIN: &str = include_str!("../../docs/admin.md");
 const GRPC: &str = include_str!("../../docs/grpc.md");
 
-/// The fenced blocks of a page: language and text.
+/// Returns the fenced blocks of a page: language and text.
 fn blocks(page: &str) -> Vec<(&str, &str)> {
     let mut fenced = page.split("```").skip(1).step_by(2);
     std::iter::from_fn(|| fenced.next()?.split_once('\n')).collect()
 }
 
 #[test]
-fn each_queue_configuration_in_the_manual_gets_the_answer_printed_below_it() {
+fn documented_queue_configurations_get_their_answers() {
     let blocks = blocks(CONFIGURATION);
     let mut answered = 0;
     for (at, (_, yaml)) in blocks.iter().enumerate().filter(|(_, block)| block.0 == "yaml") {
@@ -67,7 +67,7 @@ fn the_manual_explains_each_status() {
     let (ends, _) = ends.split_once("mod tests").unwrap();
     let is_reason =
         |text: &&str| text.len() > 3 && text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
-    // Nobody is there to read the last one.
+    // The last status has no reader.
     let reasons = ends.split('"').filter(is_reason).filter(|reason| *reason != "CLIENT_GONE");
     for reason in reasons {
         assert!(GRPC.contains(&format!("`{reason}`")), "`{reason}` is not in docs/grpc.md");
@@ -75,7 +75,7 @@ fn the_manual_explains_each_status() {
 }
 
 #[test]
-fn the_manual_explains_each_call_of_operators_and_each_refusal() {
+fn the_manual_explains_each_admin_call_and_refusal() {
     let protocol = include_str!("../../proto/monoceros/v1/admin.proto");
     for call in protocol.split("  rpc ").skip(1).map(|rest| rest.split('(').next().unwrap()) {
         assert!(ADMIN.contains(call), "`{call}` is not in docs/admin.md");
@@ -88,7 +88,7 @@ fn the_manual_explains_each_call_of_operators_and_each_refusal() {
     }
 }
 
-/// The codes that stand in `text` behind `before`, which ends in their first letters.
+/// Returns the codes in `text` after `before`, which ends in their first letters.
 fn codes(text: &str, before: &str) -> BTreeSet<String> {
     let is_code = |c: char| c.is_ascii_uppercase() || c == '_';
     let behind = text.split(before).skip(1);
@@ -96,7 +96,7 @@ fn codes(text: &str, before: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn each_benchmark_has_its_figures_in_the_page_of_them_and_no_other_is_named_there() {
+fn the_page_of_figures_names_every_benchmark() {
     let page = include_str!("../../docs/performance.md");
     let manifest = include_str!("../../Cargo.toml");
     let behind = manifest.split("[[bench]]\nname = \"").skip(1);

@@ -24,7 +24,7 @@ mod embed;
 mod shim;
 
 #[tokio::test]
-async fn an_embedded_scheduler_asks_its_resource_manager_for_predicates() {
+async fn an_embedded_scheduler_calls_predicates() {
     let mut out = Vec::new();
     embed::run(&mut out).await.unwrap();
     expect![[r"
@@ -39,7 +39,7 @@ async fn an_embedded_scheduler_asks_its_resource_manager_for_predicates() {
     .assert_eq(&String::from_utf8(out).unwrap());
 }
 
-/// A shim that is running, and what it says.
+/// A running shim with its output.
 struct Running {
     orders: mpsc::Sender<Order>,
     said: mpsc::UnboundedReceiver<String>,
@@ -63,7 +63,7 @@ impl Running {
         Self { orders, said, end, all: Vec::new() }
     }
 
-    /// Waits until it says so, and returns what it has said since the last time.
+    /// Waits for a line, and returns the output since the last call.
     async fn until(&mut self, awaited: impl Fn(&[String]) -> bool) -> Vec<String> {
         let mut since = Vec::new();
         while !awaited(&since) {
@@ -80,7 +80,7 @@ impl Running {
     }
 }
 
-/// The lines that say so of a task, as `task node`.
+/// Returns the lines with this text about tasks, as `task node`.
 fn places(lines: &[String], verb: &str) -> Vec<String> {
     let mut places: Vec<_> = lines.iter().filter_map(|line| line.split_once(verb)).collect();
     places.sort_unstable();
@@ -88,13 +88,13 @@ fn places(lines: &[String], verb: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_shim_over_grpc_brings_a_restarted_scheduler_up_to_date() {
+async fn the_grpc_shim_restores_a_restarted_scheduler() {
     let address = harness::address();
     let service = Service::start_at(&address, "127.0.0.1:0");
     let mut shim = Running::start(&service);
     let ran = shim.until(|lines| places(lines, " runs on ").len() == 4).await;
     let running = places(&ran, " runs on ");
-    // Whichever four run, since tasks are asked about side by side.
+    // Any four of them run, since tasks are placed in parallel.
     let trains = |places: &[String]| places.iter().find(|it| it.starts_with("train ")).cloned();
     assert!(trains(&running).is_none_or(|it| it == "train n2"), "the GPU is there: {running:?}");
 
@@ -105,7 +105,7 @@ async fn a_shim_over_grpc_brings_a_restarted_scheduler_up_to_date() {
     assert_eq!(places(&still, " is still on "), running);
     assert!(places(&still, " runs on ").is_empty(), "nothing runs twice: {still:?}");
 
-    // The cluster is full; what ends makes room for the fifth.
+    // The cluster is full. The end of a task makes room for the fifth.
     let on_gpu = running.iter().find(|it| it.starts_with("web-") && it.ends_with(" n2"));
     let (task, node) = on_gpu.unwrap().split_once(' ').unwrap();
     shim.order(Order::End(task.to_owned())).await;
@@ -121,7 +121,7 @@ async fn a_shim_over_grpc_brings_a_restarted_scheduler_up_to_date() {
 }
 
 #[tokio::test]
-async fn a_shim_that_is_deregistered_does_not_come_back() {
+async fn a_deregistered_shim_ends() {
     let service = Service::start();
     let mut shim = Running::start(&service);
     shim.until(|lines| places(lines, " runs on ").len() == 4).await;

@@ -1,10 +1,10 @@
-//! Lines of the log that one resource manager causes say which, so that it is its own lines that are
-//! left out when they are too many (`docs/operations.md`, How many lines).
+//! Log lines that one resource manager causes name it, so that the rate limit only drops its own
+//! lines (`docs/operations.md`, How many lines).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of nobody: the process has no thread left.
+/// About no manager: the process has no thread left.
 const OF_NOBODY: [&str; 1] = ["no thread for partitions"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -18,9 +18,9 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is logged on the threads of partitions has the resource manager from there.
+/// Threads of partitions add the resource manager to their lines.
 #[test]
-fn what_is_logged_beside_the_partitions_says_of_which_resource_manager_it_is() {
+fn log_lines_name_their_resource_manager() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("actors/src");
     let mut files = Vec::new();
     for folder in ["front", "api"] {

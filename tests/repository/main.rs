@@ -1,6 +1,5 @@
-//! What comes with the service in this repository does as it says: the manual, the examples in Rust
-//! and Python, the stubs that others make, what it is installed and watched with, the body of the fuzz
-//! targets; and what all of it is built from is what may be used.
+//! Everything else in this repository: the manual, the examples in Rust and Python, generated
+//! stubs, packages and monitoring, the bodies of the fuzz targets, and the dependencies.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../harness/mod.rs"]

@@ -1,10 +1,10 @@
-//! The shim in Python, with the stock gRPC package: what it sees when it starts, when the scheduler is
-//! restarted, and when it leaves.
+//! The Python shim with the stock gRPC package: its observations at the start, after a restart of
+//! the scheduler, and at its end.
 //!
-//! The packages come from an index on the network, which a test has no business to need. So it runs
-//! where they are there already: in the Python of the machine, or because an earlier run was asked to
-//! install them. `MONOCEROS_PYTHON=install` asks; packages that cannot be installed are a failure then.
-//! Otherwise one line says that the test proves nothing.
+//! The packages come from an index on the network, which a test must not need. So it runs only if
+//! they are installed: in the machine's Python, or by an earlier run with
+//! `MONOCEROS_PYTHON=install`. With that variable, a failed installation is an error. Otherwise a
+//! line says that the test is skipped.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,21 +19,22 @@ use serde_json::Value;
 use crate::harness::programs::skipped;
 use crate::harness::{self, Service, TempFile};
 
-/// How long the first line may take: the shim makes its stubs before it.
+/// Longest wait for the first line, before which the shim makes its stubs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SHIM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/shim.py");
-/// What the example and the tests import.
+/// Modules that the example and the tests import.
 const MODULES: &str = "grpc, grpc_tools.protoc, google.protobuf";
 const REQUIREMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/requirements.txt");
 
-/// The shim's Python: a program, and where its packages are if not in its own environment.
+/// The shim's Python: a program, and the folder of its packages if they are outside its
+/// environment.
 pub(crate) struct Python {
     pub(crate) program: PathBuf,
     pub(crate) packages: Option<PathBuf>,
 }
 
-/// A Python with the packages of the example; nothing where there is none.
+/// Returns a Python with the packages of the example, if there is one.
 pub(crate) fn python() -> Option<&'static Python> {
     static PYTHON: OnceLock<Option<Python>> = OnceLock::new();
     let python = PYTHON.get_or_init(make_python).as_ref();
@@ -72,7 +73,7 @@ fn make_python() -> Option<Python> {
             }
             done(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
             done(Command::new(&program).args(install));
-            // Written last: an environment that was not finished is made anew.
+            // Written last: an incomplete environment is made again.
             std::fs::write(stamp, wanted).unwrap();
         }
         return Some(Python { program, packages: None });
@@ -86,7 +87,7 @@ fn make_python() -> Option<Python> {
         if !is_asked {
             return None;
         }
-        // What an unfinished installation left would be kept as it is.
+        // An incomplete installation would be kept otherwise.
         let _ = std::fs::remove_dir_all(&packages);
         done(Command::new("python3").args(install).arg("--target").arg(&packages));
         std::fs::write(stamp, wanted).unwrap();
@@ -101,7 +102,7 @@ fn done(command: &mut Command) {
     assert!(output.status.success(), "{command:?} failed:\n{stdout}\n{stderr}");
 }
 
-/// The shim, running, and what it has seen.
+/// A running shim, with its observations.
 struct Shim {
     child: Child,
     lines: Receiver<String>,
@@ -109,7 +110,7 @@ struct Shim {
 
 impl Shim {
     fn start(python: &Python, address: &str, more: &[&str]) -> Self {
-        // A folder for each: they make their stubs at the same time.
+        // A folder for each, since they make their stubs at the same time.
         let stubs = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let stubs = stubs.join(format!("python-stubs-{}", more.len()));
         let mut command = Command::new(&python.program);
@@ -131,7 +132,7 @@ impl Shim {
         Self { child, lines }
     }
 
-    /// Everything up to the `n`th observation of each kind.
+    /// Returns everything up to the `n`th observation of each kind.
     fn until(&self, awaited: &[(&str, usize)]) -> Vec<Value> {
         let mut seen: Vec<Value> = Vec::new();
         while awaited.iter().any(|(kind, n)| of(&seen, kind).count() < *n) {
@@ -160,7 +161,7 @@ fn of<'s>(seen: &'s [Value], kind: &str) -> impl Iterator<Item = &'s Value> {
     seen.iter().filter(move |what| what["saw"] == kind)
 }
 
-/// The tasks of these observations with their nodes, by name.
+/// Returns the tasks of these observations with their nodes, by name.
 fn places<'s>(seen: &'s [Value], kind: &str) -> Vec<(&'s str, &'s str)> {
     let place = |what: &'s Value| (what["task"].as_str().unwrap(), what["node"].as_str().unwrap());
     let mut places: Vec<_> = of(seen, kind).map(place).collect();
@@ -169,12 +170,12 @@ fn places<'s>(seen: &'s [Value], kind: &str) -> Vec<(&'s str, &'s str)> {
 }
 
 #[test]
-fn a_shim_in_python_answers_predicates_and_survives_a_restart_of_the_scheduler() {
+fn the_python_shim_survives_a_scheduler_restart() {
     let Some(python) = python() else { return };
     let address = harness::address();
     let service = Service::start_at(&address, "127.0.0.1:0");
     let mut shim = Shim::start(python, &address, &[]);
-    // Room for five, and for the sixth on the node that is refused only.
+    // Room for five, and for the sixth only on the node that is refused.
     let start = shim.until(&[("allocation", 5), ("predicate", 1)]);
     assert_eq!(of(&start, "node").filter(|node| node["accepted"] == true).count(), 3);
     assert_eq!(places(&start, "recovered"), [("found", "n1")]);
@@ -204,7 +205,7 @@ fn a_shim_in_python_answers_predicates_and_survives_a_restart_of_the_scheduler()
     let late = shim.until(&[("allocation", 1)]);
     assert_eq!(places(&late, "allocation"), [("late", node)]);
 
-    // One that waits is dropped at once, and may be wanted again.
+    // A pending task is dropped at once, and may be requested again.
     shim.order("run waits");
     shim.order("end waits");
     let ended = shim.until(&[("end", 1)]);
@@ -222,7 +223,7 @@ fn a_shim_in_python_answers_predicates_and_survives_a_restart_of_the_scheduler()
 }
 
 #[test]
-fn a_shim_in_python_speaks_tls_and_shows_a_token() {
+fn the_python_shim_uses_tls_and_a_token() {
     let Some(python) = python() else { return };
     let names = vec!["localhost".to_owned()];
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();

@@ -36,7 +36,7 @@ async fn each_body_is_as_it_was() {
     ] {
         check(&format!("{P}/{path}"), expected).await;
     }
-    // What is in a list is the same alone.
+    // An entry of a list is the same when it is read alone.
     let nodes = scene.get(&format!("{P}/nodes")).await;
     assert_eq!(scene.get(&format!("{P}/node/n1")).await, nodes[0]);
     let list = scene.get(&format!("{P}/queue/root.a/applications")).await;
@@ -57,7 +57,7 @@ async fn each_body_is_as_it_was() {
 }
 
 #[tokio::test]
-async fn an_application_that_ended_is_listed_and_dumped_as_it_was() {
+async fn ended_applications_match_their_golden_files() {
     let scene = Scene::start().await;
     scene.end_one().await;
     let check = async |path: &str, expected: ExpectFile| {
@@ -69,7 +69,7 @@ async fn an_application_that_ended_is_listed_and_dumped_as_it_was() {
 }
 
 #[tokio::test]
-async fn the_configuration_is_as_it_was_in_both_forms() {
+async fn the_configuration_matches_its_golden_files() {
     let scene = Scene::start().await;
     let path = "/ws/v1/config";
     expect_file!["golden/config.yaml"].assert_eq(&scene.service.get(path).await);
@@ -80,7 +80,7 @@ async fn the_configuration_is_as_it_was_in_both_forms() {
 }
 
 #[tokio::test]
-async fn a_brief_row_has_counts_instead_of_lists_and_live_applications_are_narrowed() {
+async fn brief_rows_have_counts_for_lists() {
     let scene = Scene::start().await;
     for (list, lists) in [
         ("applications/active", vec!["requests", "allocations"]),
@@ -158,7 +158,7 @@ async fn one_state_gives_one_document_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn the_state_dump_has_what_the_other_paths_have() {
+async fn the_state_dump_matches_the_other_paths() {
     let scene = Scene::start().await;
     let dump = scene.get("/debug/fullstatedump").await;
     let keys: Vec<&String> = dump.as_object().unwrap().keys().collect();
@@ -207,7 +207,7 @@ async fn two_dumps_at_a_time_are_both_made() {
 }
 
 #[tokio::test]
-async fn a_placeholder_counts_for_queues_alone_and_who_took_its_place_waited_since_then() {
+async fn placeholders_count_only_in_queues() {
     let scene = Scene::start().await;
     let application = async || scene.get(&format!("{P}/application/keeps")).await;
     let kept = application().await;
@@ -243,7 +243,7 @@ async fn a_placeholder_counts_for_queues_alone_and_who_took_its_place_waited_sin
 }
 
 #[tokio::test]
-async fn without_a_resource_manager_the_pages_of_the_web_ui_have_something_to_show() {
+async fn documents_exist_without_a_resource_manager() {
     let service = Service::start();
     for path in [
         "/ws/v1/clusters",
@@ -261,7 +261,7 @@ async fn without_a_resource_manager_the_pages_of_the_web_ui_have_something_to_sh
     assert!(dump["rmDiagnostics"]["empty"].is_string());
 }
 
-/// The checks that have failed, by their places.
+/// Returns the failed checks by index.
 async fn health(service: &Service) -> Value {
     service.http("GET", "/ws/v1/scheduler/healthcheck", &[], "").await.json()
 }
@@ -282,14 +282,14 @@ async fn failed(service: &Service) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn a_fault_shows_at_the_next_look_and_is_gone_when_it_is_mended() {
+async fn a_fault_shows_at_the_next_check_until_fixed() {
     let service = Service::start_with(&[("HEALTH__CHECK_INTERVAL", "50ms")]);
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1", "n2"]).await;
     let rm = rm.with_application("app", "root.a").await;
     rm.send_allocations(vec![], vec![ask("app", "k1"), ask("app", "k2")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 2).await;
     let n1 = rm.read(|seen| seen.new[0].node_id.clone());
-    // Of others, which no application has: that is no fault.
+    // A foreign allocation, which no application has, is no fault.
     let foreign = si::Allocation {
         allocation_tags: [("foreign".to_owned(), "default".to_owned())].into(),
         node_id: n1.clone(),
@@ -302,7 +302,7 @@ async fn a_fault_shows_at_the_next_look_and_is_gone_when_it_is_mended() {
     };
     rm.send_nodes(vec![resize(500)]).await;
     until_failed(&service, &[4]).await;
-    // A node that shrank below what runs there is no fault of the scheduler's.
+    // A node whose capacity shrank below its allocations is no fault of the scheduler.
     let found = health(&service).await;
     assert_eq!((&found["Healthy"], &found["Sound"]), (&json!(false), &json!(true)));
     assert_eq!(found["HealthChecks"][3]["FromOutside"], json!(true));
@@ -312,7 +312,7 @@ async fn a_fault_shows_at_the_next_look_and_is_gone_when_it_is_mended() {
 }
 
 #[tokio::test]
-async fn what_made_no_sense_stays_a_fault() {
+async fn malformed_input_stays_a_fault() {
     let service = Service::start_with(&[("HEALTH__CHECK_INTERVAL", "50ms")]);
     let rm = Rm::register(&service, "rm").await;
     assert_eq!(failed(&service).await, [0_usize; 0]);

@@ -1,4 +1,4 @@
-//! Decisions over HTTP: pages, filters, what is refused, and that it is said where none are kept.
+//! Decisions over HTTP: pages, filters, refused requests, and a service that records none.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn ids(list: &Value) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn decisions_come_newest_first_in_pages_and_by_filters() {
+async fn decisions_are_newest_first_paged_and_filtered() {
     let scene = Scene::start().await;
     let all = scene.get(&format!("{P}/decisions")).await;
     let newest_first: Vec<u64> = (1..=ids(&all).len() as u64).rev().collect();
@@ -52,7 +52,7 @@ async fn decisions_come_newest_first_in_pages_and_by_filters() {
 }
 
 #[tokio::test]
-async fn what_is_no_filter_and_no_place_is_refused() {
+async fn invalid_filters_and_places_are_refused() {
     let scene = Scene::start().await;
     for (path, status, text) in [
         ("default/decisions?kind=x", 400, "kind `x` is none of allocation, reservation, eviction"),

@@ -1,4 +1,4 @@
-//! Applications that ended, and those that were rejected: in either order, in pages, and narrowed.
+//! Ended and rejected applications: in both orders, by page, and filtered.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ async fn list(service: &Service, query: &str) -> Vec<String> {
     ids(&answer.json())
 }
 
-/// All pages of a list, one row each.
+/// Reads all pages of a list, one row each.
 async fn row_by_row(service: &Service, query: &str) -> Vec<String> {
     let (mut path, mut read) = (format!("{LISTS}/{query}&limit=1"), Vec::new());
     loop {
@@ -29,7 +29,7 @@ async fn row_by_row(service: &Service, query: &str) -> Vec<String> {
     }
 }
 
-/// Six applications of two users for two queues that are not there.
+/// Submits six applications of two users to two queues that do not exist.
 async fn start() -> (Service, Rm) {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
@@ -43,7 +43,7 @@ async fn start() -> (Service, Rm) {
 }
 
 #[tokio::test]
-async fn those_that_are_over_are_narrowed_and_come_in_either_order() {
+async fn ended_applications_are_filtered_in_either_order() {
     let (service, _rm) = start().await;
     let all = ["Job-1", "job-2", "other-1", "job-3", "other-2", "job-10"];
     let newest: Vec<_> = all.into_iter().rev().collect();
@@ -72,7 +72,7 @@ async fn those_that_are_over_are_narrowed_and_come_in_either_order() {
 }
 
 #[tokio::test]
-async fn an_order_that_is_none_is_refused() {
+async fn an_unknown_order_is_refused() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let answer = service.http("GET", &format!("{LISTS}/completed?order=alphabet"), &[], "").await;
@@ -84,9 +84,9 @@ async fn an_order_that_is_none_is_refused() {
     );
 }
 
-/// As clients of YuniKorn know it: it chooses among those that live.
+/// In YuniKorn's interface, the status filters live applications only.
 #[tokio::test]
-async fn a_status_says_nothing_of_those_that_are_over() {
+async fn a_status_does_not_filter_ended_applications() {
     let (service, _rm) = start().await;
     assert_eq!(list(&service, "rejected?status=running&search=job-2").await, ["job-2"]);
 }

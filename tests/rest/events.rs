@@ -13,7 +13,7 @@ async fn batch(service: &Service, query: &str) -> Value {
     answer.json()
 }
 
-/// The numbers of the lowest, the highest, and how many came; `None`: none, which is said as `null`.
+/// Returns the lowest and the highest number, and how many events came. `None` stands for `null`.
 async fn range(service: &Service, query: &str) -> (u64, u64, Option<usize>) {
     let batch = batch(service, query).await;
     let number = |key: &str| batch[key].as_u64().unwrap();
@@ -22,7 +22,7 @@ async fn range(service: &Service, query: &str) -> (u64, u64, Option<usize>) {
     (number("LowestID"), number("HighestID"), records)
 }
 
-/// A service with a ring of so many events, which has them, and who made them.
+/// A service with a ring of this many events, which is full, and the resource manager.
 async fn service_with_ring(capacity: usize, settings: &[(&str, &str)]) -> (Service, Rm) {
     let capacity = capacity.to_string();
     let ring = [("EVENT__RING_BUFFER_CAPACITY", &*capacity)];
@@ -31,7 +31,7 @@ async fn service_with_ring(capacity: usize, settings: &[(&str, &str)]) -> (Servi
     (service, rm)
 }
 
-/// How many events there were, once there are this many at least and none comes any more.
+/// Waits until there are at least this many events and no more arrive. Returns their number.
 pub(crate) async fn made(service: &Service, at_least: u64) -> u64 {
     let name = "yunikorn_event_total_processed";
     service.until_counted(name, at_least).await;
@@ -47,7 +47,7 @@ pub(crate) async fn made(service: &Service, at_least: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn without_events_there_is_none_and_without_tracking_an_error() {
+async fn no_tracking_is_an_error_no_events_is_not() {
     let service = Service::start();
     let empty = batch(&service, "").await;
     let uuid = empty["InstanceUUID"].as_str().unwrap();
@@ -69,7 +69,7 @@ async fn without_events_there_is_none_and_without_tracking_an_error() {
 }
 
 #[tokio::test]
-async fn a_range_has_no_gap_and_what_is_lost_can_be_told() {
+async fn ranges_have_no_gaps_and_losses_are_detectable() {
     let (service, rm) = service_with_ring(20, &[]).await;
     let ids: Vec<String> = (0..10).map(|number| format!("n{number}")).collect();
     let rm = rm.with_nodes(&ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -87,7 +87,7 @@ async fn a_range_has_no_gap_and_what_is_lost_can_be_told() {
         assert_eq!(range(&service, &query).await, (low, high, expected), "{query}");
     }
     assert_eq!(range(&service, "").await, (low, high, None), "the first are gone");
-    // The loop of a client that misses nothing but what is lost.
+    // The loop of a client that misses only lost events.
     let (mut next, mut read) = (0, 0);
     while next <= high {
         let (lowest, _, records) = range(&service, &format!("?start={next}&count=7")).await;
@@ -107,7 +107,7 @@ async fn a_range_has_no_gap_and_what_is_lost_can_be_told() {
 }
 
 #[tokio::test]
-async fn an_answer_has_no_more_events_than_is_set() {
+async fn answers_respect_the_configured_maximum() {
     let (service, rm) = service_with_ring(100, &[("EVENT__REST_RESPONSE_SIZE", "3")]).await;
     let _rm = rm.with_nodes(&["n1", "n2", "n3"]).await;
     made(&service, 6).await;

@@ -1,5 +1,5 @@
-//! What is counted of applications and queues, from one state to the next: by both families, the one with
-//! the path of the queue as a label and the one with it in the name.
+//! Metrics of applications and queues from state to state, in both families: the one with the queue
+//! path as a label, and the one with it in the name.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::harness::{
     PATIENCE, QUEUES, Rm, Seen, Service, amount, application, ask, node, registration, release,
 };
 
-/// How many applications are in each state that any is in.
+/// Returns the number of applications by state, without zeros.
 type States = BTreeMap<String, u64>;
 
-/// What the queue says by its two families, and the scheduler of all. A page is
-/// written while applications change, so they are the same only at rest.
+/// The queue's numbers in its two families, and the scheduler's totals. A page is written while
+/// applications change, so they agree only at rest.
 async fn states(service: &Service) -> [States; 3] {
     let page = service.get("/ws/v1/metrics").await;
     let of = |prefix: &str| -> States {
@@ -34,10 +34,10 @@ async fn states(service: &Service) -> [States; 3] {
     ]
 }
 
-/// Waits until the application of the queue is in this state and in no other.
+/// Waits until the application is counted in this state and in no other.
 async fn until_in(service: &Service, state: &str) {
     let of_queue: States = [(state.to_owned(), 1)].into();
-    // The scheduler has no count of those that have not begun.
+    // The scheduler has no count of applications that have not started.
     let mut of_all = of_queue.clone();
     of_all.retain(|state, _| !["new", "accepted"].contains(&state.as_str()));
     let expected = [of_queue.clone(), of_queue, of_all];
@@ -48,7 +48,7 @@ async fn until_in(service: &Service, state: &str) {
 }
 
 #[tokio::test]
-async fn an_application_is_counted_in_each_of_its_states_and_in_no_other() {
+async fn applications_are_counted_in_exactly_one_state() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     until_in(&service, "new").await;
@@ -58,7 +58,7 @@ async fn an_application_is_counted_in_each_of_its_states_and_in_no_other() {
     until_in(&service, "running").await;
     rm.send_allocations(vec![], vec![], vec![release("app", "k1")]).await;
     until_in(&service, "completing").await;
-    // It has something to do again.
+    // It has a pending ask again.
     rm.send_allocations(vec![], vec![ask("app", "k2")], vec![]).await;
     until_in(&service, "running").await;
     rm.send_allocations(vec![], vec![], vec![release("app", "k2")]).await;
@@ -87,7 +87,7 @@ partitions:
 ";
 
 #[tokio::test]
-async fn what_is_to_leave_is_counted_until_it_has_and_what_all_gave_back_is_nothing() {
+async fn victims_are_counted_until_released() {
     let service = Service::start();
     let mut client = service.client().await;
     client.register_resource_manager(registration("rm", CONTENTION)).await.unwrap();
@@ -135,7 +135,7 @@ async fn what_is_to_leave_is_counted_until_it_has_and_what_all_gave_back_is_noth
 }
 
 #[tokio::test]
-async fn a_queue_may_use_more_than_all_of_what_it_may_now() {
+async fn usage_may_exceed_a_lowered_quota() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;

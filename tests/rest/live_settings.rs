@@ -1,4 +1,4 @@
-//! Settings that are changed while the service runs, at a hangup.
+//! Settings that are changed while the service runs, at SIGHUP.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::events::made;
 use crate::harness::{PATIENCE, Rm, Service, TempFile, ask, node};
 use crate::streams::Lines;
 
-/// A service with a file of settings that is changed under it.
+/// A service with a file of settings that the test changes.
 struct Changing {
     service: Service,
     file: TempFile,
@@ -22,7 +22,7 @@ impl Changing {
         Self { service: Service::start_configured(file.path()), file, times: 0 }
     }
 
-    /// Has other settings hold.
+    /// Changes the settings and waits until they apply.
     async fn set(&mut self, settings: &str) {
         fs::write(self.file.path(), settings).unwrap();
         self.service.hang_up();
@@ -36,7 +36,7 @@ impl Changing {
         answer.json()
     }
 
-    /// The lowest and the highest number of an event that is kept.
+    /// Returns the lowest and the highest number of the kept events.
     async fn kept(&self) -> (u64, u64) {
         let batch = self.get("/ws/v1/events/batch").await;
         (batch["LowestID"].as_u64().unwrap(), batch["HighestID"].as_u64().unwrap())
@@ -48,8 +48,8 @@ impl Changing {
         rm.until("nodes", |seen| seen.accepted_nodes.len() == accepted + ids.len()).await;
     }
 
-    /// As [`Self::add_nodes`], until the events of it are kept, too. How many those are is up to what came
-    /// in one step.
+    /// As [`Self::add_nodes`], and waits for its events. Their number depends on how messages are
+    /// grouped into steps.
     async fn add_nodes_told(&self, rm: &Rm, ids: &[&str]) -> (u64, u64) {
         let before = made(&self.service, 3).await;
         self.add_nodes(rm, ids).await;
@@ -59,7 +59,7 @@ impl Changing {
 }
 
 #[tokio::test]
-async fn events_are_kept_told_and_followed_as_is_set_now() {
+async fn event_settings_apply_at_once() {
     let mut it = Changing::start("[event]\nring_buffer_capacity = 10\n");
     let rm = Rm::register(&it.service, "rm").await;
     let (lowest, highest) = it.add_nodes_told(&rm, &["n1", "n2", "n3", "n4", "n5"]).await;
@@ -75,7 +75,7 @@ async fn events_are_kept_told_and_followed_as_is_set_now() {
     let one = it.get(&format!("/ws/v1/events/batch?start={lowest}")).await;
     assert_eq!(one["EventRecords"].as_array().unwrap().len(), 1, "one in an answer");
 
-    // Who follows goes on, whatever may begin to from now on.
+    // An open stream continues, whatever the limit is from now on.
     let mut first = Lines::open(&it.service, "", "a").await;
     let mut second = Lines::open(&it.service, "", "b").await;
     assert_eq!((first.status, second.status), (200, 200));
@@ -85,7 +85,7 @@ async fn events_are_kept_told_and_followed_as_is_set_now() {
     assert_eq!(first.nodes(2).await, ["n7", "n8"]);
     assert_eq!(second.nodes(2).await, ["n7", "n8"]);
 
-    // While tracking is off nothing happens, and numbers go on afterwards.
+    // While tracking is off no events are recorded. Their numbers continue afterwards.
     let (_, highest) = it.kept().await;
     it.set("[event]\ntracking_enabled = false\n").await;
     it.add_nodes(&rm, &["unseen"]).await;
@@ -98,7 +98,7 @@ async fn events_are_kept_told_and_followed_as_is_set_now() {
 }
 
 #[tokio::test]
-async fn the_scheduler_is_looked_over_as_often_as_is_set_now() {
+async fn the_check_interval_applies_at_once() {
     let mut it = Changing::start("[health]\ncheck_interval = 0\n");
     let healthy = async |it: &Changing| {
         let answer = it.service.http("GET", "/ws/v1/scheduler/healthcheck", &[], "").await;
@@ -119,7 +119,7 @@ async fn the_scheduler_is_looked_over_as_often_as_is_set_now() {
 }
 
 #[tokio::test]
-async fn the_log_says_as_much_as_is_set_now_and_what_is_wrong_changes_nothing() {
+async fn the_log_filter_applies_at_once() {
     let mut it = Changing::start("[log]\nfilter = \"warn\"\n");
     let level = async |it: &Changing| it.get("/debug/fullstatedump").await["logLevel"].clone();
     assert_eq!(level(&it).await, "warn");

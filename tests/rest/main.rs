@@ -1,7 +1,6 @@
-//! What clients of other schedulers read over HTTP: every path with its body, as it was written for
-//! them.
+//! The REST interface of other schedulers' clients: every path with its body.
 //!
-//! Each test starts a service of its own, so that they can run side by side.
+//! Each test starts its own service, so that tests can run in parallel.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../harness/mod.rs"]

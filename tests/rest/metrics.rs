@@ -1,5 +1,5 @@
-//! The families that dashboards of YuniKorn know, as their tables list them: on the page of a service that
-//! works, with their types, labels and buckets.
+//! Metric families that YuniKorn's dashboards know, on the page of a working service, with their
+//! types, labels and buckets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,12 +33,12 @@ const RANGES: [&str; 10] = [
     "(90%,100%]",
 ];
 
-/// One row: name, type, labels; of each label the values that are always there, and those that may be.
+/// A family: name, type, and labels with the values that are always there, and the optional ones.
 struct Row {
     name: &'static str,
     kind: &'static str,
     labels: &'static [(&'static str, &'static [&'static str], &'static [&'static str])],
-    /// What its HELP speaks of.
+    /// A part of its HELP text.
     says: &'static str,
 }
 
@@ -198,7 +198,7 @@ const ROWS: [Row; 28] = [
     ),
 ];
 
-/// A page of metrics, taken apart.
+/// A parsed page of metrics.
 struct Page {
     types: BTreeMap<String, String>,
     help: BTreeMap<String, String>,
@@ -207,7 +207,7 @@ struct Page {
 }
 
 impl Page {
-    /// Takes it apart; what the format does not allow fails.
+    /// Parses the page. Fails at anything that the format does not allow.
     fn parse(text: &str) -> Self {
         let mut page = Self { types: BTreeMap::new(), help: BTreeMap::new(), series: Vec::new() };
         for line in text.lines() {
@@ -231,7 +231,7 @@ impl Page {
         page
     }
 
-    /// The labels of the series of a family with all their values.
+    /// Returns the labels of a family's series with all their values.
     fn labels(&self, name: &str, kind: &str) -> BTreeMap<&str, BTreeSet<&str>> {
         let member = if kind == "histogram" { format!("{name}_bucket") } else { name.to_owned() };
         let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -242,12 +242,12 @@ impl Page {
         found
     }
 
-    /// The values of series of this name, added up.
+    /// Returns the sum of the series with this name.
     fn sum(&self, name: &str) -> f64 {
         self.series.iter().filter(|(series, ..)| series == name).map(|(.., value)| value).sum()
     }
 
-    /// What a family lacks or has too much.
+    /// Returns missing and unexpected parts of a family.
     fn faults(&self, row: &Row) -> Vec<String> {
         let name = row.name;
         if self.types.get(name).map(String::as_str) != Some(row.kind) {
@@ -276,7 +276,7 @@ impl Page {
 }
 
 #[tokio::test]
-async fn each_family_that_dashboards_know_is_there_as_they_know_it() {
+async fn known_families_have_their_types_and_labels() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -294,7 +294,7 @@ async fn each_family_that_dashboards_know_is_there_as_they_know_it() {
         }
     };
     let (page, _) = timeout(PATIENCE, complete).await.unwrap();
-    // Whatever took time was counted where it did.
+    // Durations were recorded in the right families.
     for name in [
         "scheduling_latency",
         "scheduling_cycle",
@@ -309,9 +309,9 @@ async fn each_family_that_dashboards_know_is_there_as_they_know_it() {
     }
 }
 
-/// What is only said where it says something.
+/// Series that are only shown if they apply.
 #[tokio::test]
-async fn the_process_is_described_and_nothing_of_a_runtime_that_there_is_not() {
+async fn process_metrics_exist_without_runtime_ones() {
     let service = Service::start();
     let page = Page::parse(&service.get("/ws/v1/metrics").await);
     let faked = ["go_", "promhttp_", "yunikorn_runtime"];
@@ -332,7 +332,7 @@ async fn the_process_is_described_and_nothing_of_a_runtime_that_there_is_not() {
 }
 
 #[tokio::test]
-async fn families_with_the_path_of_a_queue_in_their_names_can_be_left_out() {
+async fn legacy_families_can_be_switched_off() {
     for (setting, are_there) in [("true", true), ("false", false)] {
         let service = Service::start_with(&[("metrics.legacy_queue_names", setting)]);
         let _rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;

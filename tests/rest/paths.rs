@@ -2,7 +2,7 @@
 
 use crate::harness::{HttpAnswer, Rm, Service};
 
-/// Every path that is read as JSON, and finds something.
+/// Every path that is read as JSON, and has content.
 const JSON: [&str; 23] = [
     "/ws/v1/clusters",
     "/ws/v1/partitions",
@@ -33,7 +33,7 @@ async fn service_with_an_application() -> (Service, Rm) {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
-    // Its user is known from the first time on that somebody looks for a place.
+    // Its user is known after the first attempt to place it.
     rm.send_allocations(vec![], vec![crate::harness::ask("app", "k")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 1).await;
     (service, rm)
@@ -45,7 +45,7 @@ fn header<'a>(answer: &'a HttpAnswer, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn every_path_answers_get_head_and_options_and_nothing_else() {
+async fn every_path_answers_only_get_head_options() {
     let (service, _rm) = service_with_an_application().await;
     for path in JSON {
         let call = async |method: &str| service.http(method, path, &[], "").await;
@@ -73,7 +73,7 @@ async fn every_path_answers_get_head_and_options_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_named_in_an_object() {
+async fn missing_items_give_error_objects() {
     let (service, _rm) = service_with_an_application().await;
     for (path, status, message) in [
         ("/ws/v1/partition/nope/queues", 404, "Partition not found"),
@@ -111,7 +111,7 @@ async fn what_is_not_there_is_named_in_an_object() {
 }
 
 #[tokio::test]
-async fn paths_in_other_spellings_lead_to_the_right_ones() {
+async fn other_spellings_redirect_to_canonical_paths() {
     let service = Service::start();
     for (path, location) in [
         ("/ws/v1/History/Apps", "/ws/v1/history/apps"),
@@ -127,7 +127,7 @@ async fn paths_in_other_spellings_lead_to_the_right_ones() {
 }
 
 #[tokio::test]
-async fn two_resource_managers_may_have_a_partition_of_one_name() {
+async fn two_managers_may_share_a_partition_name() {
     let service = Service::start();
     let one = Rm::register(&service, "a").await.with_nodes(&["n1"]).await;
     let other = Rm::register(&service, "b").await.with_nodes(&["n1", "n2"]).await;

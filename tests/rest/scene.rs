@@ -1,5 +1,4 @@
-//! A cluster in which a little of everything is: what runs, waits, keeps places, was rejected, and
-//! belongs to others.
+//! A cluster with a little of everything: running, pending, reserved, rejected and foreign items.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -36,7 +35,7 @@ partitions:
 pub(crate) struct Scene {
     pub(crate) service: Service,
     pub(crate) rm: Rm,
-    /// When it was begun, ns since the epoch.
+    /// Start of the cluster, in nanoseconds since the epoch.
     begun_ns: i64,
 }
 
@@ -69,7 +68,7 @@ impl Scene {
 
     async fn fill(&self) {
         let (rm, service) = (&self.rm, &self.service);
-        // Of others, one of which says when it was created.
+        // Foreign allocations, one of which has a creation time.
         let foreign = |key: &str, kind: &str, more: &[(&str, &str)]| si::Allocation {
             allocation_tags: texts(&[&[("foreign", kind)], more].concat()),
             resource_per_alloc: Some(amount(&[("vcore", 100)])),
@@ -81,7 +80,7 @@ impl Scene {
         rm.send_allocations(vec![], vec![foreign("daemon", "static", &[created])], vec![]).await;
         rm.send_allocations(vec![], vec![foreign("other", "default", &[])], vec![]).await;
         self.until_some(&format!("{P}/node/n1"), "/foreignAllocations/1").await;
-        // What runs, with the tags of a pod, and what waits for its queue.
+        // Running requests with the tags of a pod, and ones that are pending for their queue.
         rm.send_applications(vec![application("runs", "root.a")], vec![]).await;
         rm.until("runs", |seen| seen.accepted_applications.len() == 1).await;
         let pod =
@@ -103,7 +102,7 @@ impl Scene {
         };
         rm.send_allocations(vec![], vec![too_large], vec![]).await;
         self.until_some(&format!("{P}/application/runs"), "/requests/0/allocationLog/0").await;
-        // What keeps places, and what was rejected.
+        // Placeholders, and rejected requests.
         let gang = si::AddApplicationRequest {
             placeholder_ask: Some(amount(&[("vcore", 500)])),
             ..application("keeps", "root.b.c")
@@ -120,12 +119,12 @@ impl Scene {
         rm.until("p1", |seen| seen.new.len() == 2).await;
         rm.send_applications(vec![application("bad", "root.nowhere")], vec![]).await;
         rm.until("bad", |seen| seen.rejected_applications.len() == 1).await;
-        // Nothing stood still meanwhile.
+        // Nothing stopped meanwhile.
         assert_eq!(service.counted("monoceros_front_stuck").await, 0);
     }
 
-    /// Has an application run and end well: its resource manager gives back what it had, and says that this
-    /// was all.
+    /// Runs an application and completes it: the resource manager releases its allocations and ends
+    /// its asks.
     pub(crate) async fn end_one(&self) {
         let rm = &self.rm;
         rm.send_applications(vec![application("over", "root.b.c")], vec![]).await;
@@ -143,21 +142,21 @@ impl Scene {
         self.until_some(&format!("{P}/applications/completed"), "/0").await;
     }
 
-    /// Waits until a document has something at this place.
+    /// Waits until a document has a value at this place.
     pub(crate) async fn until_some(&self, path: &str, pointer: &str) {
         let reached = async { while self.get(path).await.pointer(pointer).is_none() {} };
         let in_time = tokio::time::timeout(crate::harness::PATIENCE, reached).await.is_ok();
         assert!(in_time, "{path} has no {pointer}");
     }
 
-    /// A body as JSON.
+    /// Returns a body as JSON.
     pub(crate) async fn get(&self, path: &str) -> Value {
         let answer = self.service.http("GET", path, &[], "").await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.json()
     }
 
-    /// A body with what differs from run to run taken out, as text.
+    /// Returns a body as text, without the parts that differ from run to run.
     pub(crate) async fn shown(&self, path: &str) -> String {
         let mut document = self.get(path).await;
         self.settle(&mut document);
@@ -168,15 +167,15 @@ impl Scene {
         match document {
             Value::Array(entries) => entries.iter_mut().for_each(|entry| self.settle(entry)),
             Value::Object(fields) => {
-                // How often something was tried is up to what came in between.
+                // The number of attempts depends on what happened in between.
                 let is_log = fields.contains_key("lastOccurrence");
                 for (key, value) in fields {
                     match key.as_str() {
                         "InstanceUUID" => *value = "<uuid>".into(),
-                        // As the environment of the test has it.
+                        // Depends on the environment of the test.
                         "logLevel" => *value = "<level>".into(),
                         "schedulerId" | "sessionId" => *value = "<id>".into(),
-                        // It counts whole seconds, and one may have passed or not.
+                        // Counts whole seconds, and may be off by one.
                         "resourceHistory" => {
                             value.as_object_mut().unwrap().remove("resourceUsage");
                         }

@@ -1,4 +1,4 @@
-//! Events as they come, line by line.
+//! The stream of new events, line by line.
 
 use monoceros::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use monoceros_proto::v1;
@@ -10,12 +10,12 @@ use tokio::time::timeout;
 
 use crate::harness::{PATIENCE, Rm, Service, node};
 
-/// A stream of lines in chunks, as HTTP has them.
+/// A stream of lines in HTTP chunks.
 pub(crate) struct Lines {
     connection: BufReader<TcpStream>,
     pub(crate) status: u16,
     head: String,
-    /// What came and was not read.
+    /// Received bytes that were not read.
     text: String,
 }
 
@@ -40,7 +40,7 @@ impl Lines {
         Self { connection, status, head: head.to_lowercase(), text: String::new() }
     }
 
-    /// The next line; `None`: the stream has ended.
+    /// Reads the next line. `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         timeout(PATIENCE, self.line()).await.expect("a line comes")
     }
@@ -62,7 +62,7 @@ impl Lines {
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    /// The next lines that tell that a node came, by its name.
+    /// Reads the next lines about new nodes, and returns their names.
     pub(crate) async fn nodes(&mut self, count: usize) -> Vec<String> {
         let mut nodes = Vec::new();
         while nodes.len() < count {
@@ -80,7 +80,7 @@ async fn rm_of(service: &Service) -> Rm {
 }
 
 #[tokio::test]
-async fn past_events_come_first_and_then_those_that_happen_once_and_in_order() {
+async fn past_events_precede_new_ones_in_order() {
     let service = Service::start();
     let rm = rm_of(&service).await.with_nodes(&["n1", "n2"]).await;
     service.until_counted("yunikorn_event_total_processed", 6).await;
@@ -111,7 +111,7 @@ async fn past_events_come_first_and_then_those_that_happen_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn what_happens_while_a_stream_begins_is_neither_lost_nor_told_twice() {
+async fn events_during_the_start_come_once() {
     let service = Service::start();
     let rm = rm_of(&service).await;
     let ids: Vec<String> = (0..600).map(|number| format!("n{number:03}")).collect();
@@ -140,7 +140,7 @@ async fn what_happens_while_a_stream_begins_is_neither_lost_nor_told_twice() {
 }
 
 #[tokio::test]
-async fn no_more_follow_than_may_in_all_and_from_one_host_and_who_leaves_makes_room() {
+async fn streams_are_limited_and_freed() {
     let settings = [("EVENT__MAX_STREAMS", "3"), ("EVENT__MAX_STREAMS_PER_HOST", "2")];
     let service = Service::start_with(&settings);
     let _rm = rm_of(&service).await;
@@ -171,7 +171,7 @@ async fn no_more_follow_than_may_in_all_and_from_one_host_and_who_leaves_makes_r
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_told_that_the_stream_was_closed_and_others_go_on() {
+async fn a_slow_reader_is_closed_with_a_message() {
     let service = Service::start_with(&[("EVENT__MAX_STREAMS_PER_HOST", "5")]);
     let rm = rm_of(&service).await;
     let socket = TcpSocket::new_v4().unwrap();
@@ -192,7 +192,8 @@ async fn who_does_not_read_is_told_that_the_stream_was_closed_and_others_go_on()
     });
     for (some, n_before) in ids.chunks(20).zip((0..).step_by(20)) {
         rm.send_nodes(some.iter().map(|id| node(id, 1, 1)).collect()).await;
-        // No more than the queue of a stream holds: on a busy machine the quick one is none, either.
+        // No more than the queue of a stream holds: on a busy machine the quick reader is slow,
+        // too.
         let is_near = is_read.wait_for(|n_read| n_before <= n_read + 200);
         timeout(PATIENCE, is_near).await.expect("it is read").unwrap();
     }

@@ -1,14 +1,15 @@
-//! Applications as a list.
+//! Lists applications.
 
 use monoceros_proto::v1;
 use serde_json::Value;
 
-use super::{Columns, GetArgs, Thing};
-use crate::cli::amounts::{Use, age, all, now_ns};
-use crate::cli::cluster::{ApplicationsWanted, Cluster};
+use super::{Columns, GetArgs, Item};
+use crate::cli::amounts::{Use, age, all};
+use crate::cli::cluster::{ApplicationFilter, Cluster};
 use crate::cli::document::document;
+use crate::clock::now_ns;
 
-/// What an application has.
+/// Returns the allocated amounts.
 fn usage(application: &v1::ApplicationInfo) -> Use {
     Use::of(application.allocated.as_ref(), None)
 }
@@ -17,7 +18,7 @@ pub(super) async fn read(
     cluster: &mut Cluster,
     args: &GetArgs,
 ) -> anyhow::Result<Vec<v1::ApplicationInfo>> {
-    let wanted = ApplicationsWanted {
+    let filter = ApplicationFilter {
         queue: args.queue.clone().unwrap_or_default(),
         states: args.state.clone(),
         users: args.user.clone(),
@@ -29,10 +30,10 @@ pub(super) async fn read(
         },
         details: false,
     };
-    cluster.applications(&wanted).await
+    cluster.applications(&filter).await
 }
 
-impl Thing for v1::ApplicationInfo {
+impl Item for v1::ApplicationInfo {
     const TITLE: &'static str = "APPLICATION";
     const HAS_AGE: bool = true;
     const STATES: &'static [&'static str] = &[];

@@ -1,15 +1,15 @@
-//! Nodes as a list.
+//! Lists nodes.
 
 use monoceros_proto::v1;
 use serde_json::Value;
 
-use super::{Columns, GetArgs, Thing};
+use super::{Columns, GetArgs, Item};
 use crate::cli::amounts::{Use, all};
 use crate::cli::cluster::Cluster;
 use crate::cli::document::document;
 use crate::cli::names;
 
-/// What is allocated on a node of what it has.
+/// Returns the allocated amounts and the capacity.
 pub(in crate::cli) fn usage(node: &v1::NodeState) -> Use {
     Use::of(node.allocated.as_ref(), node.capacity.as_ref())
 }
@@ -21,7 +21,7 @@ pub(super) async fn read(
     cluster.nodes(&args.names, false).await
 }
 
-impl Thing for v1::NodeState {
+impl Item for v1::NodeState {
     const TITLE: &'static str = "NODE";
     const HAS_AGE: bool = false;
     const STATES: &'static [&'static str] = &["Open", "Closed"];

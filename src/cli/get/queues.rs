@@ -1,14 +1,14 @@
-//! Queues as a list.
+//! Lists queues.
 
 use monoceros_proto::v1;
 use serde_json::Value;
 
-use super::{Columns, GetArgs, Thing};
+use super::{Columns, GetArgs, Item};
 use crate::cli::amounts::{Use, all};
 use crate::cli::cluster::Cluster;
 use crate::cli::document::document;
 
-/// What a queue uses of what it may use.
+/// Returns the allocated amounts and the maximum.
 pub(in crate::cli) fn usage(queue: &v1::QueueInfo) -> Use {
     Use::of(queue.allocated.as_ref(), queue.max.as_ref())
 }
@@ -20,7 +20,7 @@ pub(super) async fn read(
     cluster.queues(args.queue.as_deref().unwrap_or_default()).await
 }
 
-impl Thing for v1::QueueInfo {
+impl Item for v1::QueueInfo {
     const TITLE: &'static str = "QUEUE";
     const HAS_AGE: bool = false;
     const STATES: &'static [&'static str] = &["Active", "Draining", "Stopped"];

@@ -1,9 +1,9 @@
-//! Sessions of resource managers as a list.
+//! Lists sessions of resource managers.
 
 use monoceros_proto::v1;
 use serde_json::Value;
 
-use super::{Columns, GetArgs, Thing};
+use super::{Columns, GetArgs, Item};
 use crate::cli::cluster::Cluster;
 use crate::cli::document::document;
 
@@ -14,7 +14,7 @@ pub(super) async fn read(
     cluster.sessions().await
 }
 
-impl Thing for v1::SessionInfo {
+impl Item for v1::SessionInfo {
     const TITLE: &'static str = "RM";
     const HAS_AGE: bool = true;
     const STATES: &'static [&'static str] =

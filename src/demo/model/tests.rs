@@ -1,6 +1,6 @@
 use super::*;
 
-/// A scheduler that has room for everything but what can never be: accepts, places and acknowledges at once.
+/// Acts as a scheduler that accepts and places everything possible at once, and acknowledges it.
 fn obey(model: &mut Model, orders: Orders) {
     let can_be = |new: &si::AddApplicationRequest| {
         !["swarm", "stray", "giant"].iter().any(|kind| new.application_id.starts_with(kind))
@@ -43,7 +43,7 @@ fn obey(model: &mut Model, orders: Orders) {
     });
 }
 
-/// An hour, with a look after each tick.
+/// Runs an hour, and calls `look` after each tick.
 fn one_hour(mut look: impl FnMut(&Model, &Orders)) {
     let mut model = Model::new(1);
     for tick in 0..4 * 3_600 {
@@ -81,7 +81,7 @@ fn the_cluster_is_busy_and_not_swamped() {
 }
 
 #[test]
-fn every_kind_comes_and_goes_and_nodes_drain_and_return() {
+fn every_kind_runs_and_nodes_drain_and_return() {
     let (mut submitted, mut removed) = (BTreeMap::<String, u64>::new(), BTreeMap::new());
     let (mut drained, mut returned) = (0, 0);
     let kind = |id: &str| id.split('-').next().unwrap().to_owned();
@@ -116,7 +116,7 @@ fn every_kind_comes_and_goes_and_nodes_drain_and_return() {
 }
 
 #[test]
-fn a_preempted_container_is_confirmed_and_asked_for_again() {
+fn a_preempted_container_is_confirmed_and_requested_again() {
     let mut model = Model::new(1);
     let running = |model: &Model| {
         let busy = model.applications.iter().find(|(_, a)| a.running.len() > 1);
@@ -144,8 +144,7 @@ fn a_preempted_container_is_confirmed_and_asked_for_again() {
     assert_ne!(orders.asks[0].allocation_key, key, "asks come before releases");
 }
 
-/// A model that has just submitted an application of this kind, which was accepted; what comes of
-/// others is left out.
+/// Returns a model with one accepted application of this kind. Others are removed.
 fn with_one(kind: &str) -> (Model, String) {
     let mut model = Model::new(7);
     for tick in 1.. {
@@ -165,7 +164,7 @@ fn with_one(kind: &str) -> (Model, String) {
 
 const TICK: Duration = Duration::from_millis(250);
 
-/// The scheduler places these.
+/// Places these asks.
 fn place(model: &mut Model, asks: &[si::Allocation]) {
     model.on_allocations(si::AllocationResponse { new: asks.to_vec(), ..Default::default() });
 }
@@ -185,7 +184,7 @@ fn resume(model: &mut Model, id: &str) {
 }
 
 #[test]
-fn a_gang_of_placeholders_asks_for_its_members_when_all_placeholders_have_nodes() {
+fn members_are_requested_once_all_placeholders_have_nodes() {
     let (mut model, id) = with_one("mpi");
     let places = model.take_orders().asks;
     assert!(places.len() >= 6);
@@ -207,7 +206,7 @@ fn a_gang_of_placeholders_asks_for_its_members_when_all_placeholders_have_nodes(
 }
 
 #[test]
-fn a_placeholder_that_is_lost_before_the_members_are_asked_for_is_asked_for_again() {
+fn a_placeholder_lost_early_is_requested_again() {
     let (mut model, id) = with_one("mpi");
     let places = model.take_orders().asks;
     place(&mut model, &places[1..]);
@@ -224,7 +223,7 @@ fn a_placeholder_that_is_lost_before_the_members_are_asked_for_is_asked_for_agai
 }
 
 #[test]
-fn a_gang_whose_placeholders_waited_for_too_long_asks_for_its_members_once() {
+fn a_placeholder_timeout_requests_the_members_once() {
     let (mut model, id) = with_one("mpi");
     let places = model.take_orders().asks;
     place(&mut model, &places[1..]);
@@ -241,7 +240,7 @@ fn a_gang_whose_placeholders_waited_for_too_long_asks_for_its_members_once() {
 }
 
 #[test]
-fn a_declared_gang_asks_for_its_driver_and_then_for_its_workers_which_end_together() {
+fn a_declared_gang_requests_driver_then_workers() {
     let (mut model, id) = with_one("training");
     let driver = model.take_orders().asks;
     assert_eq!(driver.len(), 1);
@@ -266,7 +265,7 @@ fn a_declared_gang_asks_for_its_driver_and_then_for_its_workers_which_end_togeth
 }
 
 #[test]
-fn a_gang_that_lost_a_worker_begins_anew_when_another_runs() {
+fn a_replaced_worker_restarts_the_gang() {
     let (mut model, id) = with_one("training");
     for _ in 0..2 {
         let asks = model.take_orders().asks;

@@ -19,14 +19,14 @@ use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
 use crate::grpc::end::with_reason;
 use crate::identity::{Identity, Right};
-use crate::logbook::Followers;
-use crate::logbook::followers::Seat;
+use crate::logbook::OpenStreams;
+use crate::logbook::streams::StreamPermit;
 
 /// The events, as they happen.
 pub(super) type Events<E> = Pin<Box<dyn Stream<Item = Result<E, Status>> + Send>>;
 
 /// Events that somebody follows, and the place that this takes.
-pub(super) struct Followed(EventSubscription, Seat);
+pub(super) struct Followed(EventSubscription, StreamPermit);
 
 /// Who asks for events.
 pub(super) struct EventCaller {
@@ -37,7 +37,7 @@ pub(super) struct EventCaller {
 /// Begins to give events.
 pub(super) async fn follow(
     handle: &SchedulerHandle,
-    followers: &Followers,
+    streams: &OpenStreams,
     reader: EventCaller,
     request: v1::EventParameters,
 ) -> Result<Followed, Status> {
@@ -56,7 +56,7 @@ pub(super) async fn follow(
     }
     let most = events.stream_limits();
     let host = reader.host.map(|host| host.to_string()).unwrap_or_default();
-    let seat = followers.take(&host, most).ok_or_else(|| {
+    let seat = streams.take(&host, most).ok_or_else(|| {
         let text = format!(
             "too many event streams: {} may be open, {} from one host",
             most.in_all, most.per_host

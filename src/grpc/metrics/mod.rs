@@ -140,6 +140,6 @@ impl MetricsRpc {
         let host = request.remote_addr().map(|address| address.ip());
         let (caller, request) = opened(request);
         let reader = events::EventCaller { caller, host };
-        events::follow(self.handle(), &self.logbook.followers, reader, request).await
+        events::follow(self.handle(), &self.logbook.streams, reader, request).await
     }
 }

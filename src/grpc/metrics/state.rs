@@ -12,7 +12,7 @@ use monoceros_proto::v1;
 use tokio::task::spawn_blocking;
 use tonic::{Response, Status};
 
-use crate::dump::{self, DumpError, SECTIONS, Wanted};
+use crate::dump::{self, DumpError, DumpRequest, SECTIONS};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
 use crate::grpc::shared::{self, Reads};
@@ -63,7 +63,7 @@ async fn wanted(
     handle: &SchedulerHandle,
     caller: &Identity,
     request: v1::StateDumpParameters,
-) -> Result<Wanted, CallRefusal> {
+) -> Result<DumpRequest, CallRefusal> {
     for section in &request.sections {
         if !SECTIONS.contains(&section.as_str()) {
             let reason = format!("`{section}` is none of {}", SECTIONS.join(", "));
@@ -78,7 +78,7 @@ async fn wanted(
         named => Some(target::resource_manager(handle, caller, Right::Read, &named).await?),
     };
     let sections = request.sections.into_iter().collect();
-    Ok(Wanted { rm_id, sections, include_rm: request.include_rm })
+    Ok(DumpRequest { rm_id, sections, include_rm: request.include_rm })
 }
 
 /// Parts of at most `size` bytes, at least one.

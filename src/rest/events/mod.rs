@@ -1,10 +1,10 @@
-//! Events over HTTP: a range of them by number, and those that come.
+//! Events over HTTP: a range by number, or a stream of new ones.
 //!
 //! # Invariants
-//! * What an answer has is a range of numbers without a gap. A stream that cannot go on without one
+//! * Every answer is a range of numbers without a gap. A stream that cannot continue without one
 //!   says so and ends.
-//! * The order of the checks is part of the interface: tracking, then how many may follow, then the
-//!   parameters.
+//! * The order of the checks is part of the interface: tracking, then the number of streams, then
+//!   the parameters.
 
 mod pump;
 mod shown;
@@ -23,27 +23,27 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::pump::Pump;
-use self::pump::{Listening, Stay};
+use self::pump::{ChunkQueue, ReaderLease};
 use self::shown::{Shown, lines};
 use super::endpoints::value;
 use super::failures::Failure;
 use super::replies::{Class, EndpointReply, error_object};
 use super::{Reads, RestEdge};
-use crate::logbook::followers::Seat;
+use crate::logbook::streams::StreamPermit;
 use crate::reads::{Draft, Kind};
 
-/// Past events that are read at a time for a stream.
+/// Past events that a stream reads at a time.
 const PIECE: u64 = 256;
 
-/// How often it is looked for the oldest event that is kept, which goes when others come.
+/// Attempts to read the oldest kept event, which is dropped when new ones arrive.
 const LOOKS: usize = 16;
 
-/// The longest name of a host that is kept, in bytes.
+/// Longest stored host name in bytes.
 const HOST_BYTES: usize = 255;
 
 const CLOSED: &str = "Event stream was closed by the producer";
 
-/// A range of events, as clients know it.
+/// A range of events in the form of the interface.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Batch<'r> {
@@ -53,7 +53,7 @@ struct Batch<'r> {
     lowest_id: u64,
     #[serde(rename = "HighestID")]
     highest_id: u64,
-    /// `null` where the first one is not kept.
+    /// `null` if the first event is no longer kept.
     event_records: Option<Vec<Shown<'r>>>,
 }
 
@@ -64,7 +64,7 @@ struct Greeting<'r> {
     instance_uuid: &'r str,
 }
 
-/// Some events, from a number on.
+/// Answers with a range of events.
 pub(super) async fn batch<S: Reads>(
     edge: &RestEdge<S>,
     query: Option<&str>,
@@ -103,7 +103,7 @@ pub(super) async fn batch<S: Reads>(
     Ok(EndpointReply::shared(Class::Json, document))
 }
 
-/// The events as they come, behind some past ones: the lines of a stream.
+/// Opens a stream of events, which begins with some past ones.
 pub(super) fn follow<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -112,14 +112,14 @@ pub(super) fn follow<S: Reads>(
     if !events.is_tracking() {
         return Err(Failure::EventsDisabled);
     }
-    let seat = edge.logbook.followers.take(&host(request), events.stream_limits());
+    let seat = edge.logbook.streams.take(&host(request), events.stream_limits());
     let seat = seat.ok_or(Failure::TooManyStreams)?;
     let count = number(request.uri.query(), "count")?.unwrap_or(0);
-    let stay = edge.pump.join(&events);
-    let following = Following {
+    let lease = edge.pump.join(&events);
+    let following = EventStream {
         run: Arc::clone(&edge.logbook.run),
         events,
-        stay,
+        lease,
         stopping: edge.stopping.clone(),
         phase: Phase::Greeting { count },
         _seat: seat,
@@ -130,35 +130,35 @@ pub(super) fn follow<S: Reads>(
     }))
 }
 
-/// A stream that is open.
-struct Following {
+/// An open stream.
+struct EventStream {
     run: Arc<str>,
     events: EventReader,
-    stay: Stay,
+    lease: ReaderLease,
     stopping: CancellationToken,
     phase: Phase,
-    _seat: Seat,
+    _seat: StreamPermit,
 }
 
-/// How far a stream is.
+/// Progress of a stream.
 enum Phase {
     /// Nothing was sent.
     Greeting {
         count: u64,
     },
-    /// Past events were sent up to this number; before the first of them was, it is where they are to
-    /// begin, unless fewer are kept.
+    /// Past events before `next` were sent. If none was sent, `next` is the requested beginning, or
+    /// less if fewer are kept.
     Past {
         next: u64,
         is_begun: bool,
     },
-    /// What comes is sent as it comes.
-    Live(Listening),
+    /// New events are sent as they occur.
+    Live(ChunkQueue),
     Over,
 }
 
-impl Following {
-    /// What is sent next; `None`: nothing more.
+impl EventStream {
+    /// Returns the next lines. `None` at the end.
     async fn next_lines(&mut self) -> Option<Bytes> {
         match &mut self.phase {
             Phase::Greeting { count } => {
@@ -174,19 +174,17 @@ impl Following {
                     None => Some(self.close()),
                 }
             }
-            Phase::Live(listening) => {
-                match self.stopping.run_until_cancelled(listening.next()).await {
-                    Some(Some(lines)) => Some(lines),
-                    Some(None) => Some(self.close()),
-                    None => None,
-                }
-            }
+            Phase::Live(queue) => match self.stopping.run_until_cancelled(queue.next()).await {
+                Some(Some(lines)) => Some(lines),
+                Some(None) => Some(self.close()),
+                None => None,
+            },
             Phase::Over => None,
         }
     }
 
     fn greet(&mut self, count: u64) -> Bytes {
-        let next = self.stay.position().unwrap_or(0);
+        let next = self.lease.position().unwrap_or(0);
         self.phase = Phase::Past { next: next.saturating_sub(count), is_begun: false };
         let greeting = Greeting { instance_uuid: &self.run };
         let mut line = serde_json::to_vec(&greeting).expect("a text is JSON");
@@ -194,21 +192,21 @@ impl Following {
         line.into()
     }
 
-    /// The first of the past events, from a number on or from the oldest that is kept. Others may go
-    /// while it is looked which that is, so that it is looked again then.
+    /// Returns the first past events, from `wanted` or from the oldest kept one. That one may be
+    /// dropped during the read, so the read is repeated then.
     fn oldest(&mut self, wanted: u64) -> Option<Bytes> {
         (0..LOOKS).find_map(|_| self.past(wanted.max(self.events.range(0, 0).lowest)))
     }
 
-    /// The next past events, from a number on. With the last of them the stream begins to listen:
-    /// what comes from then on is handed to it. `None`: they are not kept any more.
+    /// Returns the next past events. With the last of them the stream joins the listeners, and
+    /// receives later events from there. `None` if events were dropped.
     fn past(&mut self, from: u64) -> Option<Bytes> {
-        let position = self.stay.position()?;
+        let position = self.lease.position()?;
         let mut missing = position.saturating_sub(from);
         if missing <= PIECE {
-            let (position, listening) = self.stay.listen()?;
+            let (position, queue) = self.lease.listen()?;
             missing = position.saturating_sub(from);
-            self.phase = Phase::Live(listening);
+            self.phase = Phase::Live(queue);
         } else {
             missing = PIECE;
             self.phase = Phase::Past { next: from + missing, is_begun: true };
@@ -218,7 +216,7 @@ impl Following {
         is_whole.then(|| lines(records.iter()))
     }
 
-    /// The last line of a stream that is ended from here.
+    /// Returns the last line of a stream that the server ends.
     fn close(&mut self) -> Bytes {
         self.phase = Phase::Over;
         let mut line = error_object(StatusCode::OK, CLOSED);
@@ -227,14 +225,14 @@ impl Following {
     }
 }
 
-/// The host that a stream counts for, by the name that the request gives it.
+/// Returns the host that a stream counts for, as the request names it.
 fn host(request: &Parts) -> String {
     let named = request.headers.get(HOST).and_then(|host| host.to_str().ok());
     let named = named.or_else(|| request.uri.authority().map(Authority::as_str));
     named.unwrap_or_default().chars().take(HOST_BYTES).collect()
 }
 
-/// A number of the query, if it is there: digits and nothing else.
+/// Parses a query parameter that consists of digits.
 fn number(query: Option<&str>, name: &'static str) -> Result<Option<u64>, Failure> {
     let Some(text) = value(query, name) else { return Ok(None) };
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -255,7 +253,7 @@ mod tests {
 
     use super::pump::Pump;
     use super::*;
-    use crate::logbook::Followers;
+    use crate::logbook::OpenStreams;
 
     struct Deaf;
 
@@ -267,18 +265,18 @@ mod tests {
         fn update_node(&self, _: si::NodeResponse) {}
     }
 
-    /// More nodes, and the number of the oldest event that is kept once their events are there.
+    /// Adds nodes, and returns the number of the oldest kept event once their events are recorded.
     async fn more(scheduler: &SchedulerHandle, names: std::ops::Range<u32>) -> u64 {
         let node = |name| si::NodeInfo::new(format!("n{name}"), [("vcore", 1)]);
         let nodes = si::NodeRequest::report("rm", names.map(node).collect::<Vec<_>>());
         scheduler.update_node(nodes).await.unwrap();
-        // Each makes two events, which need not come together.
+        // Each makes two events, which need not arrive together.
         scheduler.settle().await;
         scheduler.events().range(0, 0).lowest
     }
 
     #[tokio::test]
-    async fn past_events_begin_with_the_oldest_that_is_left_when_they_are_read() {
+    async fn past_events_begin_with_the_oldest_kept_one() {
         let settings = EventSettings {
             ring_capacity: NonZeroUsize::new(8).unwrap(),
             ..EventSettings::default()
@@ -290,19 +288,19 @@ mod tests {
         let events = scheduler.events();
         let pump = Pump::default();
         let limits = StreamLimits { in_all: 1, per_host: 1 };
-        let mut following = Following {
+        let mut following = EventStream {
             run: "run".into(),
-            stay: pump.join(&events),
+            lease: pump.join(&events),
             stopping: CancellationToken::new(),
             phase: Phase::Greeting { count: 1_000 },
-            _seat: Followers::default().take("host", limits).unwrap(),
+            _seat: OpenStreams::default().take("host", limits).unwrap(),
             events,
         };
         assert!(following.next_lines().await.unwrap().starts_with(b"{\"InstanceUUID\""));
-        // Between the greeting and what follows the ring goes on.
+        // Between the greeting and the next lines, the ring drops events.
         let lowest = more(&scheduler, 20..26).await;
-        // The pump has read them all: what it has not read would be live, and not past.
-        while following.stay.position() != Some(following.events.range(0, 0).highest + 1) {
+        // The pump has read all events: unread ones would count as new.
+        while following.lease.position() != Some(following.events.range(0, 0).highest + 1) {
             tokio::task::yield_now().await;
         }
         let oldest = following.events.range(lowest, 1).records;

@@ -1,16 +1,15 @@
-//! One reader of the events for all streams.
+//! One reader of events for all streams.
 //!
 //! # Why one
-//! A hundred streams that each follow the events by themselves would cost the thread that makes the
-//! events a hundred hand-overs for each, and each line would be written a hundred times. Instead one
-//! reader follows; it writes the lines of what has come once, as one chunk of bytes, and hands that
-//! to every stream.
+//! A hundred streams with readers of their own would cost the thread that records events a hundred
+//! sends per event, and each line would be formatted a hundred times. Instead one reader formats
+//! the new lines once, as one chunk of bytes, and sends it to every stream.
 //!
 //! # Invariants
-//! * A stream that listens gets every chunk behind the number at which it began, or is closed.
-//! * Of what a stream has not taken, at most [`WAITING_MAX`] events wait; one that is slower is closed,
-//!   and gets what waits first.
-//! * Without streams nobody follows: the reader ends with the next event.
+//! * A queue stream receives every chunk from the number at which it began, or is closed.
+//! * At most [`WAITING_MAX`] events are queued for a stream. A slower one is closed after it has
+//!   received its queue.
+//! * Without streams there is no reader: it ends with the next event.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,25 +21,25 @@ use tokio::task::yield_now;
 
 use super::shown::lines;
 
-/// Events that may wait for a stream.
+/// Most events queued for a stream.
 const WAITING_MAX: usize = 1_000;
 
-/// Events that may wait for the reader: what a cluster says when all its nodes come at once.
+/// Most events queued for the reader: enough for a cluster whose nodes all register at once.
 const ROOM: usize = 1 << 16;
 
-/// Events of one chunk.
+/// Most events of a chunk.
 const CHUNK: usize = 256;
 
-/// The reader. Clones are the same one.
+/// The reader. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::rest) struct Pump(Arc<Mutex<Pumped>>);
 
 #[derive(Debug, Default)]
 struct Pumped {
-    /// The number of the event that is handed out next; `None`: nobody reads.
+    /// The number of the next event. `None` if there is no reader.
     position: Option<u64>,
-    /// Streams that are open.
-    stays: usize,
+    /// Open streams.
+    leases: usize,
     listeners: Vec<Listener>,
 }
 
@@ -57,22 +56,22 @@ struct Chunk {
     events: usize,
 }
 
-/// Keeps the reader at work.
+/// Keeps the reader running while it exists.
 #[derive(Debug)]
-pub(super) struct Stay(Pump);
+pub(super) struct ReaderLease(Pump);
 
-/// What a stream is handed.
+/// The queue of a stream.
 #[derive(Debug)]
-pub(super) struct Listening {
+pub(super) struct ChunkQueue {
     chunks: mpsc::UnboundedReceiver<Chunk>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl Pump {
-    /// Has these events read for as long as somebody stays.
-    pub(super) fn join(&self, events: &EventReader) -> Stay {
+    /// Keeps a reader of these events running until the `ReaderLease` is dropped.
+    pub(super) fn join(&self, events: &EventReader) -> ReaderLease {
         let mut pumped = self.pumped();
-        pumped.stays += 1;
+        pumped.leases += 1;
         if pumped.position.is_none() {
             let (from_now_on, all) = (History::Last(0), EventFilter::default());
             let followed = events.subscribe_with_room(from_now_on, all, ROOM);
@@ -80,7 +79,7 @@ impl Pump {
             tokio::spawn(self.clone().read(followed));
         }
         drop(pumped);
-        Stay(self.clone())
+        ReaderLease(self.clone())
     }
 
     async fn read(self, mut followed: EventSubscription) {
@@ -94,62 +93,62 @@ impl Pump {
             if !self.hand_out(position, &chunk) {
                 return;
             }
-            // Before the next chunk streams get a chance to take this one.
+            // Lets streams take this chunk before the next one.
             yield_now().await;
         }
-        // The scheduler is gone, or this fell behind: nobody can go on.
+        // The scheduler has ended or the reader was too slow: every stream ends.
         let mut pumped = self.pumped();
         pumped.position = None;
         pumped.listeners.clear();
     }
 
-    /// Returns whether anybody is left.
+    /// Sends a chunk to all streams, and returns whether any stream is open.
     fn hand_out(&self, position: u64, chunk: &Chunk) -> bool {
         let mut pumped = self.pumped();
         pumped.listeners.retain(|listener| listener.takes(chunk));
-        pumped.position = Some(position).filter(|_| pumped.stays > 0);
+        pumped.position = Some(position).filter(|_| pumped.leases > 0);
         pumped.position.is_some()
     }
 
     fn pumped(&self) -> MutexGuard<'_, Pumped> {
-        // Nothing in here is half done when a holder panics.
+        // No code panics between two writes, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Listener {
-    /// Whether it goes on listening.
+    /// Queues a chunk. `false` closes the stream.
     fn takes(&self, chunk: &Chunk) -> bool {
         let waiting = self.waiting.fetch_add(chunk.events, Ordering::Relaxed) + chunk.events;
         waiting <= WAITING_MAX && self.chunks.send(chunk.clone()).is_ok()
     }
 }
 
-impl Stay {
-    /// The number of the event that is handed out next. `None`: none is, any more.
+impl ReaderLease {
+    /// Returns the number of the next event. `None` if the reader has ended.
     pub(super) fn position(&self) -> Option<u64> {
         self.0.pumped().position
     }
 
-    /// Listens from that number on, which is returned.
-    pub(super) fn listen(&self) -> Option<(u64, Listening)> {
+    /// Joins the listeners, and returns the number of the first event that they will receive.
+    pub(super) fn listen(&self) -> Option<(u64, ChunkQueue)> {
         let mut pumped = self.0.pumped();
         let position = pumped.position?;
         let (sender, chunks) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         pumped.listeners.push(Listener { chunks: sender, waiting: Arc::clone(&waiting) });
-        Some((position, Listening { chunks, waiting }))
+        Some((position, ChunkQueue { chunks, waiting }))
     }
 }
 
-impl Drop for Stay {
+impl Drop for ReaderLease {
     fn drop(&mut self) {
-        self.0.pumped().stays -= 1;
+        self.0.pumped().leases -= 1;
     }
 }
 
-impl Listening {
-    /// The lines of the next events. `None`: there are no more for this stream.
+impl ChunkQueue {
+    /// Returns the lines of the next events. `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         let chunk = self.chunks.recv().await?;
         self.waiting.fetch_sub(chunk.events, Ordering::Relaxed);
@@ -167,29 +166,29 @@ mod tests {
         Chunk { lines: Bytes::from_static(b"x\n"), events }
     }
 
-    /// A pump at this number, with somebody who stays.
-    fn pump_at(position: u64) -> (Pump, Stay) {
+    /// Makes a pump at this number, with one open stream.
+    fn pump_at(position: u64) -> (Pump, ReaderLease) {
         let pump = Pump::default();
-        *pump.pumped() = Pumped { position: Some(position), stays: 1, listeners: vec![] };
-        (pump.clone(), Stay(pump))
+        *pump.pumped() = Pumped { position: Some(position), leases: 1, listeners: vec![] };
+        (pump.clone(), ReaderLease(pump))
     }
 
     #[test]
-    fn who_listens_gets_what_comes_from_its_number_on() {
-        let (pump, stay) = pump_at(7);
+    fn a_listener_receives_later_chunks() {
+        let (pump, lease) = pump_at(7);
         assert!(pump.hand_out(9, &chunk(2)));
-        let (from, mut listening) = stay.listen().unwrap();
-        assert_eq!((from, stay.position()), (9, Some(9)));
-        assert!(listening.next().now_or_never().is_none());
+        let (from, mut queue) = lease.listen().unwrap();
+        assert_eq!((from, lease.position()), (9, Some(9)));
+        assert!(queue.next().now_or_never().is_none());
         assert!(pump.hand_out(10, &chunk(1)));
-        assert!(listening.next().now_or_never().is_some_and(|lines| lines.is_some()));
+        assert!(queue.next().now_or_never().is_some_and(|lines| lines.is_some()));
     }
 
     #[test]
-    fn who_is_slow_is_closed_behind_what_waits_and_others_go_on() {
-        let (pump, stay) = pump_at(0);
-        let (_, mut slow) = stay.listen().unwrap();
-        let (_, mut quick) = stay.listen().unwrap();
+    fn a_slow_listener_is_closed_after_its_queue() {
+        let (pump, lease) = pump_at(0);
+        let (_, mut slow) = lease.listen().unwrap();
+        let (_, mut quick) = lease.listen().unwrap();
         let mut n_slow = 0;
         for n in 1..=5 {
             assert!(pump.hand_out(n * 250, &chunk(250)));
@@ -205,10 +204,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_reads_when_nobody_stays() {
-        let (pump, stay) = pump_at(0);
+    fn the_reader_ends_without_streams() {
+        let (pump, lease) = pump_at(0);
         assert!(pump.hand_out(1, &chunk(1)));
-        drop(stay);
+        drop(lease);
         assert!(!pump.hand_out(2, &chunk(1)));
         assert_eq!(pump.pumped().position, None);
     }

@@ -1,4 +1,5 @@
-//! An event as clients read it: kinds are numbers, and what is zero or empty is left out.
+//! An event in the form of the interface: enumerations are numbers, and zero or empty fields are
+//! omitted.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use axum::body::Bytes;
 use monoceros_actors::NamedEvent;
 use serde::Serialize;
 
-/// An event. The order of the fields is that of the interface.
+/// An event. Its fields have the order of the interface.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Shown<'r> {
@@ -24,10 +25,10 @@ pub(super) struct Shown<'r> {
     event_change_detail: i64,
     #[serde(rename = "referenceID", skip_serializing_if = "str::is_empty")]
     reference_id: &'r str,
-    /// Not part of the interface: readers that know it alone pass it over.
+    /// An addition to the interface, which other readers ignore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<&'r str>,
-    /// Sent when it is nothing, too.
+    /// Sent even if empty.
     resource: ShownAmounts<'r>,
 }
 
@@ -38,7 +39,7 @@ struct ShownAmounts<'r> {
     resources: BTreeMap<&'r str, ShownQuantity>,
 }
 
-/// One amount.
+/// An amount.
 #[derive(Serialize)]
 struct ShownQuantity {
     #[serde(skip_serializing_if = "is_zero")]
@@ -67,7 +68,7 @@ impl<'r> Shown<'r> {
     }
 }
 
-/// One line for each event.
+/// Formats one line per event.
 pub(super) fn lines<'r>(events: impl Iterator<Item = &'r NamedEvent>) -> Bytes {
     let mut text = Vec::new();
     for event in events {
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_zero_or_empty_is_left_out_apart_from_the_amounts() {
+    fn empty_fields_are_omitted_except_amounts() {
         let nothing = si::EventRecord::default();
         let amounts = [("pods", 0), ("vcore", 500)];
         let quantity = |(name, value): (&str, i64)| (name.to_owned(), si::Quantity { value });

@@ -1,29 +1,29 @@
-//! What will happen to pods, and when: the times of the trace, and those that follow from decisions.
+//! Planned events of pods: the times of the trace, and those that follow from decisions.
 //!
 //! # Invariant
-//! Events come in the order of their times; of one instant ends come first, then who leaves, then
-//! withdrawals, then arrivals, and those of one kind in the order in which they were planned.
+//! Events are in order of time. At one time, ends come first, then exits of evicted pods, then
+//! withdrawals, then arrivals, and events of one kind in the order in which they were planned.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// In the order in which events of one instant are told to the scheduler.
+/// The kind of an event, in the order in which events of one time are sent to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EventKind {
-    /// The pod's attempt of this number has run its time.
+    /// The pod's attempt with this number has run its time.
     End {
         attempt: u32,
     },
-    /// The pod's attempt of this number leaves because it was told to.
+    /// The pod's attempt with this number leaves after its eviction.
     Leave {
         attempt: u32,
     },
-    /// The pod is withdrawn if it still waits.
+    /// The pod is withdrawn if it is still pending.
     Withdraw,
     Arrive,
 }
 
-/// Something that will happen to a pod; the derived order is the order in time.
+/// A planned event. The derived order is the order in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     /// Milliseconds on the clock of the trace.
@@ -33,7 +33,7 @@ pub(super) struct Event {
     pub(super) pod: usize,
 }
 
-/// The events that have still to come.
+/// The future events.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     events: BinaryHeap<Reverse<Event>>,
@@ -46,8 +46,8 @@ impl Agenda {
         self.events.push(Reverse(Event { at, kind, sequence: self.n_events, pod }));
     }
 
-    /// When the next one is that means something, in milliseconds on the clock of the trace. Those
-    /// before it are dropped.
+    /// Returns the time of the next event that is not stale, in milliseconds on the clock of the
+    /// trace. Drops stale events before it.
     pub(super) fn next_at(&mut self, is_stale: impl Fn(&Event) -> bool) -> Option<i64> {
         while self.events.peek().is_some_and(|Reverse(next)| is_stale(next)) {
             self.events.pop();
@@ -55,7 +55,7 @@ impl Agenda {
         self.events.peek().map(|Reverse(next)| next.at)
     }
 
-    /// Takes the events that fall due by then, in order.
+    /// Removes and returns the events until `now`, in order.
     pub(super) fn due(&mut self, now: i64) -> Vec<Event> {
         let mut due = Vec::new();
         while let Some(&Reverse(event)) = self.events.peek() {

@@ -1,7 +1,6 @@
-//! What becomes of a pod: it waits, has a machine, is told to leave, asks again, and ends.
+//! Transitions of a pod: pending, running, evicted, pending again, ended.
 //!
-//! The books of the replay change here, and nowhere else: what is free on each machine, what is used
-//! and what waits.
+//! Only this file changes the replay's counts of free, used and pending amounts.
 
 use std::cmp::max;
 
@@ -23,16 +22,16 @@ pub(super) enum PodState {
     Done,
 }
 
-/// One attempt of a pod on a machine.
+/// An attempt of a pod that runs on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) attempt: u32,
     pub(super) machine: usize,
     pub(super) uuid: String,
-    /// Milliseconds on the clock of the trace.
+    /// Start in milliseconds on the clock of the trace.
     since: i64,
-    /// It was told to leave: when, and why.
-    told: Option<(i64, Grounds)>,
+    /// Time and grounds of its eviction, once the scheduler has requested it.
+    evicted: Option<(i64, Grounds)>,
 }
 
 impl Replay {
@@ -56,7 +55,7 @@ impl Replay {
         self.free[machine].subtract(&ask);
         self.fragmentation.set_free(machine, self.free[machine]);
         self.usage.take(&ask);
-        let run = Run { attempt, machine, uuid, since: at, told: None };
+        let run = Run { attempt, machine, uuid, since: at, evicted: None };
         self.states[pod] = PodState::Running(run);
         self.pods[pod].start.get_or_insert(at);
         self.pods[pod].machine = Some(machine);
@@ -69,7 +68,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The pod is told to leave.
+    /// Records that the scheduler evicts the pod.
     pub(super) fn preempted(
         &mut self,
         at: i64,
@@ -80,10 +79,10 @@ impl Replay {
         let PodState::Running(run) = &mut self.states[pod] else {
             return; // It ended in the same instant.
         };
-        if run.uuid != uuid || run.told.is_some() {
+        if run.uuid != uuid || run.evicted.is_some() {
             return;
         }
-        run.told = Some((at, Grounds::of(why)));
+        run.evicted = Some((at, Grounds::of(why)));
         if self.assumptions.confirm_after == 0 {
             let run = run.clone();
             return self.leave(pod, run, batch);
@@ -92,15 +91,15 @@ impl Replay {
         self.agenda.plan(at + self.assumptions.confirm_after, EventKind::Leave { attempt }, pod);
     }
 
-    /// The pod leaves its machine and asks again, as its controller would have it do.
+    /// Ends an evicted pod's attempt, and asks again as its controller would.
     pub(super) fn leave(&mut self, pod: usize, run: Run, batch: &mut InstantRequests) {
-        let Run { attempt, machine, uuid, since, told } = run;
-        let Some((told, grounds)) = told else { return };
+        let Run { attempt, machine, uuid, since, evicted } = run;
+        let Some((evicted, grounds)) = evicted else { return };
         let preempted = si::TerminationType::PreemptedByScheduler;
         batch.releases.push(self.release(pod, uuid, preempted));
         batch.asks.push(self.ask(pod, attempt + 1));
         self.give_back(pod, machine);
-        let kept = if self.assumptions.keep_progress { told - since } else { 0 };
+        let kept = if self.assumptions.keep_progress { evicted - since } else { 0 };
         self.done[pod] += kept;
         let (at, lost) = (self.now, self.now - since - kept);
         self.evictions.push(Eviction { at, pod, machine, grounds, ran: self.now - since, lost });
@@ -118,7 +117,7 @@ impl Replay {
         }
     }
 
-    /// A pod that waits is not wanted any more.
+    /// Withdraws a pending pod.
     pub(super) fn withdraw(&mut self, pod: usize, batch: &mut InstantRequests) {
         let state = self.states[pod].clone();
         self.stop_waiting(pod);
@@ -145,7 +144,7 @@ impl Replay {
         self.usage.give_back(&ask);
     }
 
-    /// A pod is done with; with the last of its application, that is removed. Says whether it was
+    /// Ends a pod. The last pod of an application removes the application. Returns whether it was
     /// the last.
     pub(super) fn done(&mut self, pod: usize, batch: &mut InstantRequests) -> bool {
         self.states[pod] = PodState::Done;

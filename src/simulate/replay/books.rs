@@ -1,8 +1,9 @@
-//! After each step: whether the scheduler and the replay agree about what is allocated, and what
-//! the report is told of it.
+//! Sampling after each step: compares the scheduler's allocated amounts with the replay's, and adds
+//! a sample to the report.
 //!
-//! The scheduler counts what is held for pods of gangs that have still to come; the replay does not.
-//! What leaf queues hold and are owed is read from the scheduler, since only it knows its queues.
+//! The scheduler also counts capacity held for gang pods that have not arrived, the replay does
+//! not. Amounts and entitlements of leaf queues are read from the scheduler, which alone knows its
+//! queues.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ impl Replay {
         Ok(())
     }
 
-    /// What is held in each leaf for pods of gangs that have still to come.
+    /// Returns the capacity held in each leaf for gang pods that have not arrived.
     async fn held_for_gangs(&self) -> Result<BTreeMap<String, Amount>, ReplayError> {
         let mut held: BTreeMap<String, Amount> = BTreeMap::new();
         for pod in self.jobs.gangs() {

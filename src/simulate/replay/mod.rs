@@ -1,36 +1,36 @@
 //! Drives the scheduler through a trace in virtual time.
 //!
 //! # How time passes
-//! The clock of the runtime is paused: it jumps to the next timer whenever everyone waits. The
-//! replay sleeps until its next event (or until the scheduler decides something by a timer of its
-//! own), tells the scheduler everything that falls due at that instant, and lets it settle, which
-//! takes no virtual time. So weeks pass in seconds, and the scheduler's actors are the very ones
-//! that run in production.
+//! The clock of the runtime is paused: it jumps to the next timer when all tasks wait. The replay
+//! sleeps until its next event (or until a timer of the scheduler leads to a decision), sends
+//! everything that is due at that time, and lets the scheduler settle, which takes no virtual time.
+//! So weeks take seconds, with the same actors that run in production.
 //!
 //! # Order within an instant
-//! Ends come before withdrawals and withdrawals before arrivals: room that is given back can be
-//! taken by whoever comes in the same second. A pod that ends in the second in which it starts does
-//! hold its room until the scheduler has settled.
+//! Ends come before withdrawals, and withdrawals before arrivals, so released capacity is available
+//! to pods that arrive in the same second. A pod that ends in the second of its start holds its
+//! capacity until the scheduler has settled.
 //!
 //! # Gangs
-//! A gang is one application, submitted when the first of its pods comes, with all of them as its
-//! task groups. Each pod asks when it comes. So a gang is decided when there is room for all of it,
-//! and what is held for pods that have still to come is nobody else's. Where none of its pods is
-//! there for so long that its places are given up and the scheduler ends the application, it is
-//! submitted again, as no gang, with the next pod.
+//! A gang is one application. It is submitted when the first of its pods arrives, with task groups
+//! for all of them. Each pod asks when it arrives. So a gang is admitted when there is capacity for
+//! all of it, and capacity for later pods is held. If none of its pods is present for so long that
+//! its places are given up and the scheduler ends the application, the next pod submits it again,
+//! not as a gang.
 //!
 //! # Preemption
-//! A victim holds what it has until the resource manager says that it is gone, which the replay says
-//! after a time of its options. Its end may come first: then nothing is lost. Else it asks again, in the
-//! same instant, with its whole duration or with what is left of it.
+//! A victim holds its allocation until the resource manager confirms its exit, which the replay
+//! does after a configured time. If the victim ends before that, nothing is lost. Otherwise it asks
+//! again at the time of its exit, for its whole duration or for the rest of it.
 //!
 //! # Invariants, checked in every run
-//! * No machine holds more than it has, and no pod runs on a GPU model that it does not accept.
-//! * After every step, what root has allocated is what the replay counts as running.
+//! * No machine holds more than its capacity, and no pod runs on a GPU model that it does not
+//!   accept.
+//! * After every step, root's allocated amount equals what the replay counts as running.
 //!
 //! # The parts
-//! `agenda` knows what comes next, `attempts` what becomes of each pod, `requests` what the scheduler
-//! is asked, and `books` compares both sides after each step.
+//! `agenda` plans events, `attempts` changes the states of pods, `requests` builds messages for the
+//! scheduler, and `books` compares both sides after each step.
 
 mod agenda;
 mod attempts;
@@ -62,7 +62,7 @@ use requests::InstantRequests;
 pub(crate) const RM: &str = "simulator";
 pub(crate) const PARTITION: &str = "default";
 
-/// Why a replay broke off.
+/// A replay failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplayError {
     #[error("the scheduler refuses a request")]
@@ -84,19 +84,19 @@ pub(crate) enum ReplayError {
     BooksDiffer { at: i64, theirs: Amount, held: Amount, ours: Amount },
 }
 
-/// What a replay assumes that is not in the trace.
+/// Assumptions of a replay that are not in the trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Assumptions {
-    /// Others may be preempted for a pod of which the trace says nothing.
+    /// Pods without a preemption policy may preempt others.
     pub(crate) all_preempt: bool,
-    /// How long a victim needs to leave, in milliseconds.
+    /// Time that a victim needs to leave, in milliseconds.
     pub(crate) confirm_after: i64,
-    /// What a victim has done is not lost: it asks again for what is left.
+    /// The work of a victim is kept: it asks again for the rest.
     pub(crate) keep_progress: bool,
 }
 
-/// Replays the trace to its last event. `decisions` is registered with the scheduler already;
-/// `tick` is called with the number of pods that are done with, whenever it may have changed.
+/// Replays the trace to its last event. `decisions` is registered with the scheduler already.
+/// `tick` is called with the number of ended pods whenever it may have changed.
 pub(crate) async fn replay(
     scheduler: SchedulerHandle,
     trace: Arc<Trace>,
@@ -142,12 +142,12 @@ struct Replay {
     scheduler: SchedulerHandle,
     trace: Arc<Trace>,
     decisions: Arc<Decisions>,
-    /// The instant of the clock that is the first second of the trace.
+    /// The clock's instant at the first second of the trace.
     start: Instant,
     /// Milliseconds on the clock of the trace.
     now: i64,
     states: Vec<PodState>,
-    /// What is free on each machine.
+    /// Free amount of each machine.
     free: Vec<Amount>,
     fragmentation: Fragmentation,
     agenda: Agenda,
@@ -157,7 +157,7 @@ struct Replay {
     series: Series,
     fairness: Fairness,
     evictions: Vec<Eviction>,
-    /// What each pod has done in attempts that it lost, in milliseconds, where that is kept.
+    /// Work that each pod keeps from evicted attempts, in milliseconds.
     done: Vec<i64>,
     assumptions: Assumptions,
     pods: Vec<PodHistory>,
@@ -187,7 +187,7 @@ impl Replay {
                 continue;
             }
             if due.iter().any(|event| self.comes_later(event)) {
-                // Its application may have ended in this very instant.
+                // Its application may have ended at this time.
                 self.settle().await?;
             }
             self.tell(&due).await?;
@@ -199,8 +199,8 @@ impl Replay {
         Ok(())
     }
 
-    /// When something happens next, in milliseconds on the clock of the trace. What is left of
-    /// attempts that are over happens to nobody: after the last pod the replay is at its end.
+    /// Returns the time of the next event, in milliseconds on the clock of the trace. Events of
+    /// past attempts are stale, so that the replay ends with the last pod.
     fn next_at(&mut self) -> Option<i64> {
         let states = &self.states;
         self.agenda.next_at(|event| match (event.kind, &states[event.pod]) {
@@ -208,12 +208,13 @@ impl Replay {
             (EventKind::End { attempt } | EventKind::Leave { attempt }, PodState::Running(run)) => {
                 attempt != run.attempt
             }
-            // Who has to leave, and is not wanted any more, is withdrawn by an event of its own.
+            // A pod that has to leave after its deletion in the trace is withdrawn by another
+            // event.
             (EventKind::End { .. } | EventKind::Leave { .. } | EventKind::Withdraw, _) => true,
         })
     }
 
-    /// A pod comes whose application came with another.
+    /// Whether the event is the arrival of a pod whose application was submitted before.
     fn comes_later(&self, event: &Event) -> bool {
         event.kind == EventKind::Arrive && self.jobs.is_submitted(event.pod)
     }
@@ -235,7 +236,8 @@ impl Replay {
         }
     }
 
-    /// Tells the scheduler what falls due: room given back, then who leaves and comes, then asks.
+    /// Sends the due events to the scheduler: releases, then removed and new applications, then
+    /// asks.
     async fn tell(&mut self, due: &[Event]) -> Result<(), ReplayError> {
         let mut batch = InstantRequests::default();
         for event in due {
@@ -265,14 +267,14 @@ impl Replay {
                 {
                     self.leave(pod, run, &mut batch);
                 }
-                // The end of an attempt that was preempted, or a withdrawal of what has started.
+                // The end of an evicted attempt, or the withdrawal of a started pod.
                 (EventKind::End { .. } | EventKind::Leave { .. } | EventKind::Withdraw, _) => {}
             }
         }
         self.send(batch).await
     }
 
-    /// Lets the scheduler go on until neither it nor the replay has anything more to say.
+    /// Runs the scheduler and applies its decisions until there are no more.
     async fn settle(&mut self) -> Result<(), ReplayError> {
         loop {
             self.scheduler.settle().await;
@@ -282,12 +284,12 @@ impl Replay {
         }
     }
 
-    /// Takes over what the scheduler has decided; says whether there was anything.
+    /// Applies the scheduler's decisions. Returns whether there were any.
     async fn absorb(&mut self) -> Result<bool, ReplayError> {
-        let heard = self.decisions.take();
-        let any = !heard.is_empty();
+        let recorded = self.decisions.take();
+        let any = !recorded.is_empty();
         let mut batch = InstantRequests::default();
-        for (instant, decision) in heard {
+        for (instant, decision) in recorded {
             match decision {
                 Decision::Placed { pod, attempt, machine, uuid } => {
                     self.placed(self.clock(instant), pod, attempt, machine, uuid)?;
@@ -308,7 +310,8 @@ impl Replay {
         Ok(any)
     }
 
-    /// Pods that came just now, still wait, and are wanted for a limited time only.
+    /// Plans withdrawals of pods that arrived now, are still pending, and are wanted for a limited
+    /// time.
     fn plan_withdrawals(&mut self, due: &[Event]) {
         for event in due {
             let waits = matches!(self.states[event.pod], PodState::Waiting { .. });
@@ -321,7 +324,7 @@ impl Replay {
         }
     }
 
-    /// An instant as milliseconds on the clock of the trace.
+    /// Converts an instant to milliseconds on the clock of the trace.
     fn clock(&self, instant: Instant) -> i64 {
         let passed = instant.saturating_duration_since(self.start).as_millis();
         self.trace.start() * 1000 + i64::try_from(passed).unwrap_or(i64::MAX)

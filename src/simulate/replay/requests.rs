@@ -1,14 +1,14 @@
-//! What the replay asks of the scheduler, as the messages of the interface.
+//! Messages of the replay to the scheduler.
 //!
-//! Whatever falls due in one instant is sent together: room that is given back first, then who leaves
-//! and comes, then what is asked for.
+//! Everything that is due at one time is sent together: releases first, then removed and new
+//! applications, then asks.
 
 use monoceros_proto::si::v1 as si;
 
 use super::super::decisions::ask_key;
 use super::{PARTITION, RM, Replay, ReplayError};
 
-/// What is sent to the scheduler in one instant.
+/// The messages of one time.
 #[derive(Default)]
 pub(super) struct InstantRequests {
     pub(super) releases: Vec<si::AllocationRelease>,

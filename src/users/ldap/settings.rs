@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_is_a_file_and_its_text_is_trimmed() {
+    fn each_key_is_a_file_with_trimmed_text() {
         let mounted = Mounted::new("whole", &WHOLE);
         fs::write(mounted.0.join("..data"), "not a key").unwrap();
         fs::create_dir(mounted.0.join("SSL")).unwrap();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_and_the_built_in_value_stands_in() {
+    fn unusable_values_are_reported_and_defaulted() {
         let mut files = WHOLE.to_vec();
         for (key, text) in [
             ("Host", ""),

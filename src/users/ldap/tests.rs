@@ -166,7 +166,7 @@ async fn look_up(settings: LdapSettings, user: &str) -> Result<Vec<String>, Look
 }
 
 #[tokio::test]
-async fn the_group_of_the_users_name_comes_first_then_those_of_the_directory() {
+async fn the_users_own_group_comes_first() {
     let values: [&[u8]; 3] =
         [b"CN=dev,OU=groups,DC=x", b"cn=ops,OU=groups,DC=x", b"CN=ada,OU=groups,DC=x"];
     let directory = Directory::start(How::Plainly, &values).await;
@@ -185,7 +185,7 @@ async fn the_group_attribute_is_honoured_and_asked_for() {
 }
 
 #[tokio::test]
-async fn whatever_the_name_is_it_stays_one_value_in_the_filter() {
+async fn any_user_name_stays_one_filter_value() {
     let directory = Directory::start(How::Plainly, &[]).await;
     for user in ["*", "ada)(uid=*", "ada)(|(uid=*", "a\\2a", "\\", "%s", "é(ü", "a\0b"] {
         assert_eq!(look_up(directory.settings(), user).await.unwrap(), [user]);
@@ -211,7 +211,7 @@ async fn values_that_are_malformed_are_skipped() {
 }
 
 #[test]
-fn the_first_part_of_a_name_gives_the_group() {
+fn the_first_name_part_gives_the_group() {
     for (name, group) in [
         ("CN=dev,OU=groups,DC=x", Some("dev")),
         ("cn=dev", Some("dev")),
@@ -235,7 +235,7 @@ fn the_first_part_of_a_name_gives_the_group() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_an_error_that_tells_a_number_and_shows_nothing() {
+async fn a_wrong_password_gives_only_a_result_code() {
     let directory = Directory::start(How::Plainly, &[]).await;
     let bind_password = settings::tests_password("guessed");
     let settings = LdapSettings { bind_password, ..directory.settings() };
@@ -245,7 +245,7 @@ async fn a_wrong_password_is_an_error_that_tells_a_number_and_shows_nothing() {
 }
 
 #[tokio::test]
-async fn groups_that_were_found_before_a_failure_are_kept_beside_it() {
+async fn groups_found_before_a_failure_are_kept() {
     let directory = Directory::start(How::Incompletely, &[b"CN=dev"]).await;
     let error = look_up(directory.settings(), "ada").await.unwrap_err();
     assert_eq!(error.to_string(), "LDAP search: result 4");
@@ -253,7 +253,7 @@ async fn groups_that_were_found_before_a_failure_are_kept_beside_it() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_not_there_or_speaks_something_else_is_an_error() {
+async fn a_missing_or_foreign_directory_is_an_error() {
     let nobody = Directory::start(How::Plainly, &[]).await.settings();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let error = look_up(LdapSettings { port: gone, ..nobody }, "ada").await.unwrap_err();
@@ -266,7 +266,7 @@ async fn a_directory_that_is_not_there_or_speaks_something_else_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_lookup_that_is_given_up_leaves_no_connection() {
+async fn a_cancelled_lookup_closes_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let silent = Directory { port, searched: Arc::default() };
@@ -283,7 +283,7 @@ async fn a_lookup_that_is_given_up_leaves_no_connection() {
 }
 
 #[tokio::test]
-async fn tls_is_taken_from_whoever_answers_only_where_it_is_said_to_be_insecure() {
+async fn unverified_tls_needs_the_insecure_setting() {
     let directory = Directory::start(How::WithinTls, &[b"CN=dev"]).await;
     let secure = LdapSettings { ssl: true, host: "localhost".to_owned(), ..directory.settings() };
     let insecure = LdapSettings { insecure: true, ..secure.clone() };

@@ -1,6 +1,7 @@
-//! A part of a resource manager's work: applications that ask, release, change their mind and go.
+//! A part of a resource manager's work: applications that ask, release, change their requests and
+//! end.
 //!
-//! What a client does comes from its seed; only what it may release depends on what it got so far.
+//! A client's actions depend on its seed. Only its releases depend on its allocations so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +10,22 @@ use monoceros_proto::si::v1 as si;
 use super::document::{GROUPS, USERS, any_leaf, leaf};
 use crate::harness::{Dice, Rm, Seen, application, ask, old_ask, release};
 
-/// What became of a request, as far as its owner wanted anything.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wish {
     /// It was withdrawn, or its application removed: it need not be allocated.
     pub(crate) is_withdrawn: bool,
-    /// Its release was asked for.
+    /// Its release was requested.
     pub(crate) is_released: bool,
 }
 
-/// What one client asked for, by key.
+/// The requests of one client, by key.
 #[derive(Default)]
 pub(crate) struct Client {
     name: usize,
     dice: Option<Dice>,
     pub(crate) wishes: BTreeMap<String, Wish>,
-    /// Those that were accepted and not removed since, with their keys.
+    /// Accepted applications that were not removed, with their keys.
     pub(crate) applications: BTreeMap<String, Vec<String>>,
     pub(crate) n_submitted: usize,
     pub(crate) n_rejected: usize,
@@ -35,7 +36,7 @@ impl Client {
         Self { name, dice: Some(Dice(seed)), ..Self::default() }
     }
 
-    /// An application is submitted, with some requests; others lose some, or go.
+    /// Submits an application with some requests. Others lose some, or end.
     pub(crate) async fn round(&mut self, rm: &Rm, round: usize) {
         let mut dice = self.dice.take().unwrap();
         self.submit(rm, round, &mut dice).await;
@@ -47,7 +48,7 @@ impl Client {
         self.dice = Some(dice);
     }
 
-    /// Everything that was sent so far has had its effect, and all of that was heard.
+    /// Waits until all messages so far have had their effect, and all answers are received.
     pub(crate) async fn barrier(&mut self, rm: &Rm, name: &str) {
         let key = format!("{name}-k");
         let new = application(name, &leaf([0; 4]));
@@ -92,7 +93,7 @@ impl Client {
         self.applications.insert(id, keys);
     }
 
-    /// A request in each form: one of them may have become an allocation meanwhile.
+    /// Withdraws a request in both forms, since it may have been allocated meanwhile.
     async fn withdraw(&mut self, rm: &Rm, dice: &mut Dice) {
         let Some(id) = self.any_application(dice) else { return };
         let keys = &self.applications[&id];
@@ -121,7 +122,7 @@ impl Client {
         *self.wishes.get_mut(newer).unwrap() = Wish { is_withdrawn: true, is_released: true };
     }
 
-    /// Of an application, everything that it holds so far.
+    /// Releases all allocations of an application so far.
     async fn release(&mut self, rm: &Rm, dice: &mut Dice) {
         let Some(id) = self.any_application(dice) else { return };
         let held: BTreeSet<String> = rm.read(|seen| {
@@ -144,7 +145,7 @@ impl Client {
         self.remove_application(rm, &id).await;
     }
 
-    /// The application goes, with all that it holds and waits for.
+    /// Removes an application with its allocations and requests.
     pub(crate) async fn remove_application(&mut self, rm: &Rm, id: &str) {
         let keys = self.applications.remove(id).unwrap();
         let remove = si::RemoveApplicationRequest {

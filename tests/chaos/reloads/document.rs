@@ -1,9 +1,9 @@
-//! A queue configuration as a large site has it, in as many variants as are wanted.
+//! A queue configuration of a large site, in any number of variants.
 //!
-//! Four companies with three divisions of three teams with four leaves each, a parent for the queues
-//! of namespaces, and queues that nobody uses: guarantees, quotas, priorities and access lists at
-//! every level, limits for many users, and placement rules. [`variant`] changes a little of it, as an
-//! administrator would, and otherwise leaves it as [`base`] has it.
+//! Four companies with three divisions of three teams with four leaves each, a parent for the
+//! queues of namespaces, and unused queues: guarantees, quotas, priorities and access lists at
+//! every level, limits for many users, and placement rules. [`variant`] changes a few details of
+//! [`base`], as an administrator would.
 
 use std::fmt::Write as _;
 
@@ -13,64 +13,64 @@ pub(crate) const COMPANIES: usize = 4;
 pub(crate) const DIVISIONS: usize = 3;
 pub(crate) const TEAMS: usize = 3;
 pub(crate) const LEAVES: usize = 4;
-/// All of these, the queues above them, that of namespaces and the spare ones.
+/// All leaves, their ancestors, the parent of namespaces, and the spare queues.
 pub(crate) const QUEUES: usize = 5 + COMPANIES * (1 + DIVISIONS * (1 + TEAMS * (1 + LEAVES)));
-/// Users `u0`, `u1`, … are each named by some limit.
+/// Users `u0`, `u1`, … each have a limit.
 pub(crate) const USERS: usize = 60;
-/// User `u7` is in the group `g7`, `u17` as well.
+/// User `u7` is in the group `g7`, and so is `u17`.
 pub(crate) const GROUPS: usize = 10;
 
-/// The path of a leaf.
+/// Returns the path of a leaf.
 pub(crate) fn leaf(at: [usize; 4]) -> String {
     let [company, division, team, leaf] = at;
     format!("root.company-{company}.division-{division}.team-{team}.leaf-{leaf}")
 }
 
-/// Any leaf.
+/// Returns any leaf.
 pub(crate) fn any_leaf(dice: &mut Dice) -> [usize; 4] {
     [COMPANIES, DIVISIONS, TEAMS, LEAVES].map(|n| dice.below(n))
 }
 
-/// What is changed in a variant.
+/// The changes of a variant.
 #[derive(Default)]
 struct Change {
-    /// A leaf, or the whole team, that is not in the text.
+    /// A leaf or a whole team that is left out.
     gone_leaf: Option<[usize; 4]>,
     gone_team: Option<[usize; 3]>,
     /// A leaf and a division with other quotas, in cores.
     leaf_max: Option<([usize; 4], usize)>,
     division_max: Option<([usize; 2], usize)>,
-    /// Applications that may run in a leaf.
+    /// Maximum of running applications in a leaf.
     leaf_applications: Option<([usize; 4], usize)>,
-    /// What each user may use of a company, in cores, and how many applications may run.
+    /// Limit of each user in a company, in cores and running applications.
     user_limit: Option<(usize, usize, usize)>,
-    /// What all users of the group together may.
+    /// Limit of all users of the group together.
     group_limit: Option<(usize, usize, usize)>,
-    /// Namespaces come before the queue that is named.
+    /// Whether the rule for namespaces comes before the named queue.
     namespaces_first: bool,
-    /// What a namespace begins with, in cores.
+    /// Guarantee of a new namespace queue, in cores.
     template_max: Option<usize>,
-    /// It begins in the order of arrival, and is promised something.
+    /// Whether it has the order of arrival, and a guarantee.
     template_otherwise: bool,
-    /// What a leaf is promised in thousandths of a core, and a company in cores.
+    /// Guarantee of a leaf in thousandths of a core, and of a company in cores.
     leaf_guaranteed: Option<([usize; 4], usize)>,
     company_guaranteed: Option<(usize, usize)>,
-    /// How many of the groups may submit to a company.
+    /// Number of groups that may submit to a company.
     access: Option<(usize, usize)>,
-    /// What a division adds to its priorities, which are then seen by nobody outside.
+    /// Priority offset of a division, which is then hidden from outside.
     fenced: Option<([usize; 2], usize)>,
-    /// A queue that nobody uses has queues below it.
+    /// Whether an unused queue has children.
     spare_is_parent: bool,
     /// The order of applications in all leaves of a company.
     sorted_otherwise: Option<usize>,
 }
 
-/// The configuration at the beginning and at the end: every quota is more than there is.
+/// The first and last configuration: every quota exceeds the capacity.
 pub(crate) fn base() -> String {
     written(&Change::default())
 }
 
-/// Another configuration for each seed, nearly always.
+/// Returns a variant, which nearly always differs between seeds.
 pub(crate) fn variant(dice: &mut Dice) -> String {
     let leaf = any_leaf(dice);
     let [company, division, team, _] = any_leaf(dice);
@@ -86,15 +86,16 @@ pub(crate) fn variant(dice: &mut Dice) -> String {
             5 => change.user_limit = Some((company, few, dice.below(4))),
             6 => change.group_limit = Some((company, few, dice.below(9))),
             7 => change.namespaces_first = true,
-            // What a queue of a namespace begins with it keeps while it is not empty: always enough.
+            // A namespace queue keeps its first values while it is not empty, so they are always
+            // sufficient.
             8 => change.template_max = Some(400 + few),
             9 => change.template_otherwise = true,
-            // All leaves of a division together stay below what that is promised.
+            // The leaves of a division together stay below its guarantee.
             10 => change.leaf_guaranteed = Some((leaf, 10 + dice.below(200))),
             11 => change.company_guaranteed = Some((company, 2 + dice.below(40))),
             12 => change.access = Some((company, dice.below(GROUPS))),
             13 => change.fenced = Some(([company, division], dice.below(20))),
-            // As often as not, so that it is turned round and back again and again.
+            // Chosen with equal probability, so that it changes back and forth.
             14 | 15 => change.spare_is_parent = true,
             _ => change.sorted_otherwise = Some(company),
         }
@@ -132,7 +133,7 @@ fn written(change: &Change) -> String {
     text
 }
 
-/// The access list of the first `n` groups; every user is in one of all.
+/// Returns the access list of the first `n` groups. Every user is in one of all.
 fn groups(n: usize) -> String {
     let names: Vec<String> = (0..n).map(|group| format!("g{group}")).collect();
     format!(" {}", names.join(","))
@@ -182,14 +183,15 @@ fn write_company(text: &mut String, change: &Change, company: usize) {
     }
 }
 
-/// One company says how many applications may run, as then all below it have to; it is always enough.
+/// One company has a maximum of running applications, so all its descendants need one. It is always
+/// sufficient.
 fn write_most(text: &mut String, indent: &str, company: usize, most: usize) {
     if company == 0 {
         let _ = writeln!(text, "{indent}maxapplications: {most}");
     }
 }
 
-/// What is not said keeps the text readable, and short.
+/// Omits defaults, which keeps the text short.
 fn write_leaf(text: &mut String, change: &Change, at: [usize; 4], division_max: usize) {
     let [company, _, team, leaf] = at;
     if change.gone_leaf == Some(at) {
@@ -228,7 +230,7 @@ fn write_limits(text: &mut String, change: &Change, company: usize) {
              maxapplications: {applications}}}"
         );
     };
-    // Every fourth user is named in each company, the others are meant by `*`.
+    // Every fourth user is named in each company. The others are covered by `*`.
     let named: Vec<String> =
         (company..USERS).step_by(COMPANIES).map(|user| format!("u{user}")).collect();
     for some in named.chunks(10) {

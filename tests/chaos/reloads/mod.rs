@@ -1,9 +1,9 @@
-//! A large configuration changed again and again while applications come, ask, release and go.
+//! A large configuration is changed repeatedly while applications arrive, ask, release and end.
 //!
-//! Every request and every change goes over gRPC to a running service, all from one seed. How they
-//! mix is up to the machine, so nothing is said of who gets what when: only that nothing is lost or
-//! counted twice, that a bad text changes nothing, and that with the first text back everything is
-//! as it was.
+//! Every request and every change goes over gRPC to a running service, all from one seed. Their
+//! order depends on the machine, so the test does not check which request is placed when. It checks
+//! that nothing is lost or counted twice, that an invalid text changes nothing, and that the first
+//! text restores the first state.
 //!
 //! `RELOADS=1000 cargo test --test chaos reloads` changes it a thousand times.
 mod client;
@@ -22,15 +22,15 @@ use self::client::{Client, Wish};
 use crate::harness::{Dice, Rm, Seen, Service, node, registration};
 
 const SEED: u64 = 4;
-/// Changes of the configuration, unless `RELOADS` says otherwise.
+/// Changes of the configuration, unless `RELOADS` gives another number.
 const UPDATES: usize = 200;
 const CLIENTS: usize = 4;
-/// Changes of the configuration for each round of each client.
+/// Changes of the configuration per round of each client.
 const UPDATES_PER_ROUND: usize = 10;
 const NODES: usize = 50;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_when_a_large_configuration_is_changed_again_and_again() {
+async fn nothing_is_lost_during_repeated_reloads() {
     let updates = std::env::var("RELOADS").map_or(UPDATES, |number| number.parse().unwrap());
     let n_rounds = updates / UPDATES_PER_ROUND;
     assert!(n_rounds > 0, "RELOADS is {UPDATES_PER_ROUND} or more");
@@ -52,7 +52,7 @@ async fn nothing_is_lost_when_a_large_configuration_is_changed_again_and_again()
         let (rm, round, mut done) = (&rm, &round, done.clone());
         async move {
             for number in 0..n_rounds {
-                // Neither side gets ahead of the other, so that each meets all of the other.
+                // Both sides keep the same pace, so that each meets all of the other's actions.
                 done.wait_for(|n| *n >= number * UPDATES_PER_ROUND).await.unwrap();
                 client.round(rm, number).await;
                 round.send_modify(|rounds| rounds[at] = number + 1);
@@ -61,7 +61,7 @@ async fn nothing_is_lost_when_a_large_configuration_is_changed_again_and_again()
     });
     let ((), _) = tokio::join!(reconfigure(&service, updates, &update, rounds), join_all(work));
 
-    // Every quota is more than there is again: what is wanted now comes.
+    // Every quota exceeds the capacity again, so all requests are placed.
     clients[0].barrier(&rm, "changed").await;
     settled(&rm, &clients).await;
     let queues = tree(&service).await;
@@ -91,7 +91,7 @@ async fn nothing_is_lost_when_a_large_configuration_is_changed_again_and_again()
     assert_eq!(of_users(&service).await, 0);
 }
 
-/// All updates, each when the clients are as far.
+/// Makes all updates, at the pace of the clients.
 async fn reconfigure(
     service: &Service,
     updates: usize,
@@ -125,7 +125,7 @@ async fn update(
     admin.update_config(request).await.unwrap().into_inner()
 }
 
-/// Waits until whatever is wanted is allocated, and whatever is released has been acknowledged.
+/// Waits until all requests are allocated, and all releases acknowledged.
 async fn settled(rm: &Rm, clients: &[Client]) {
     rm.until("everything is allocated or released", |seen| {
         let counts = counts(seen);
@@ -137,7 +137,7 @@ async fn settled(rm: &Rm, clients: &[Client]) {
     .await;
 }
 
-/// How often each key was told as allocated, and how often as released.
+/// Counts how often each key was reported as allocated and as released.
 fn counts(seen: &Seen) -> BTreeMap<String, [usize; 2]> {
     let mut counts: BTreeMap<String, [usize; 2]> = BTreeMap::new();
     for new in &seen.new {
@@ -149,7 +149,7 @@ fn counts(seen: &Seen) -> BTreeMap<String, [usize; 2]> {
     counts
 }
 
-/// Each answer came once, each allocation was made and released once, and nobody got more.
+/// Checks that each answer came once, and each allocation was made and released once.
 fn once(rm: &Rm, clients: &[Client], n_rounds: usize) {
     let wishes: BTreeMap<&str, Wish> = clients
         .iter()
@@ -161,14 +161,14 @@ fn once(rm: &Rm, clients: &[Client], n_rounds: usize) {
     rm.read(|seen| {
         assert_eq!(seen.accepted_applications.len(), n_submitted - n_rejected);
         assert_eq!(seen.rejected_applications.len(), n_rejected);
-        // A removal may overtake what was asked for just before, on another stream.
+        // A removal may overtake an earlier request on another stream.
         for (key, why) in seen.rejected_asks.iter().chain(&seen.rejected_allocations) {
             assert!(wishes[key.as_str()].is_withdrawn && why.contains("R_APP_UNKNOWN"), "{why}");
         }
         let counts = counts(seen);
         for (key, count) in &counts {
             let wish = wishes.get(&**key).unwrap_or_else(|| panic!("nobody asked for `{key}`"));
-            // What still waited when its application went is told as released, too.
+            // A pending request of a removed application is reported as released, too.
             let went_unplaced = wish.is_withdrawn && *count == [0, 1];
             assert!(*count == [1, 1] || went_unplaced, "`{key}` allocated and released: {count:?}");
         }
@@ -181,7 +181,7 @@ async fn page(service: &Service, path: &str) -> Value {
     serde_json::from_str(&service.get(path).await).unwrap()
 }
 
-/// What all users use of root together.
+/// Returns the usage of root by all users.
 async fn of_users(service: &Service) -> i64 {
     let users = page(service, "/ws/v1/partition/default/usage/users").await;
     let users = users.as_array().map_or(&[][..], Vec::as_slice);
@@ -196,7 +196,7 @@ fn children(queue: &Value) -> &[Value] {
     queue["children"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Every parent has what its children have together, and nothing is pending any more.
+/// Checks that every parent's usage is the sum of its children's, and nothing is pending.
 fn sums_up(queue: &Value) {
     assert_eq!(quantity(&queue["pendingResource"], "vcore"), 0, "{}", queue["queuename"]);
     let children = children(queue);
@@ -212,7 +212,7 @@ fn sums_up(queue: &Value) {
     children.iter().for_each(sums_up);
 }
 
-/// What is configured of each managed queue, by path.
+/// Returns the configured values of each managed queue, by path.
 fn configured(root: &Value) -> BTreeMap<String, Vec<Value>> {
     let mut found = BTreeMap::new();
     let mut open = vec![root];

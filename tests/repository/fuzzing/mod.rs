@@ -1,6 +1,6 @@
-//! Broken and twisted messages, and sessions in which anything happens: the bodies of the fuzz
-//! targets, run on the golden messages of every revision, on mutations of them, and on choices without
-//! a pattern, the same in every run. `docs/fuzzing.md` says how to let a fuzzer look on.
+//! Malformed messages and random sessions: the bodies of the fuzz targets, run on the golden
+//! messages of every revision, on mutations of them, and on random choices, the same in every run.
+//! `docs/fuzzing.md` explains how to use a fuzzer.
 
 mod seeds;
 #[path = "../../../fuzz/src/lib.rs"]
@@ -19,13 +19,13 @@ use crate::harness::Dice;
 
 use targets::{Edge, Kind, configuration, conversation, message, request};
 
-/// At most so many bytes.
+/// Returns random bytes, up to a length.
 fn bytes(dice: &mut Dice, most: usize) -> Vec<u8> {
     let n = dice.below(most);
     (0..n).map(|_| u8::try_from(dice.below(256)).unwrap()).collect()
 }
 
-/// A few changes of a few bytes.
+/// Changes a few bytes.
 fn mutate(dice: &mut Dice, seed: &[u8]) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..=dice.below(4) {
@@ -42,7 +42,7 @@ fn mutate(dice: &mut Dice, seed: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn whatever_is_sent_the_books_agree_and_others_do_not_notice() {
+fn fuzzed_messages_keep_the_books_and_others() {
     let edge = Edge::start();
     let mut dice = Dice(1);
     for kind in Kind::ALL {
@@ -60,9 +60,9 @@ fn whatever_is_sent_the_books_agree_and_others_do_not_notice() {
 
 /// Without a service there is time for many more.
 #[test]
-fn whatever_bytes_come_each_item_of_a_message_has_one_outcome() {
+fn fuzzed_items_have_one_outcome() {
     let mut dice = Dice(1);
-    // Other tests take memory at the same time.
+    // Other tests use memory at the same time.
     let unknown = || 0;
     let seeds = messages();
     for seed in &seeds {
@@ -76,7 +76,7 @@ fn whatever_bytes_come_each_item_of_a_message_has_one_outcome() {
 }
 
 #[test]
-fn whatever_is_asked_for_each_item_of_a_request_has_one_outcome() {
+fn fuzzed_requests_have_one_outcome_per_item() {
     let mut dice = Dice(1);
     for _ in 0..500 {
         request(&bytes(&mut dice, 2_000));
@@ -84,13 +84,13 @@ fn whatever_is_asked_for_each_item_of_a_request_has_one_outcome() {
 }
 
 #[test]
-fn whatever_happens_in_a_session_each_question_of_it_is_answered_once() {
+fn fuzzed_sessions_answer_each_question_once() {
     let mut dice = Dice(1);
     let n_read: usize = (0..1_000).map(|_| conversation(&bytes(&mut dice, 2_000))).sum();
     assert!(n_read > 10_000, "{n_read}: much happens");
 }
 
-/// The seeds of all kinds as the targets read them: the first byte says which kind it is.
+/// The seeds of all kinds in the format of the targets: the first byte is the kind.
 fn messages() -> Vec<Vec<u8>> {
     let of = |(kind, first): (Kind, u8)| {
         seeds::of(kind).into_iter().map(move |seed| [&[first], &seed[..]].concat())
@@ -99,14 +99,14 @@ fn messages() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn whatever_is_written_a_configuration_is_read_or_refused() {
+fn fuzzed_configurations_are_read_or_refused() {
     let mut dice = Dice(1);
     for text in seeds::CONFIGURATIONS {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         configuration(text.as_bytes());
         for _ in 0..300 {
             configuration(&mutate(&mut dice, text.as_bytes()));
-            // Lines elsewhere, more than once or not at all are still YAML now and then.
+            // Lines that are moved, repeated or removed are still YAML now and then.
             let mut moved = lines.clone();
             for _ in 0..=dice.below(3) {
                 let line = lines[dice.below(lines.len())];
@@ -118,7 +118,7 @@ fn whatever_is_written_a_configuration_is_read_or_refused() {
     }
 }
 
-/// Writes the seeds where cargo-fuzz looks for them, if `WRITE_CORPUS` names a folder.
+/// Writes the seeds for cargo-fuzz, if `WRITE_CORPUS` names a folder.
 #[test]
 fn the_corpus_is_written_on_demand() {
     let Some(folder) = std::env::var_os("WRITE_CORPUS") else { return };

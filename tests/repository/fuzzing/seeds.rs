@@ -1,5 +1,5 @@
-//! What each kind of message begins with: the golden bytes of every revision, and messages that do
-//! something in the session that they are fed to.
+//! Seeds of each kind of message: the golden bytes of every revision, and messages that have an
+//! effect in the fuzzed session.
 
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
@@ -63,14 +63,14 @@ partitions:
 "#,
 ];
 
-/// As many as the fuzz targets have calls of operators to choose among.
+/// Number of operators' calls that the fuzz targets choose from.
 const ADMIN_CALLS: u8 = 17;
 
 const APPLICATION: &str = "applicationID";
 const KEY: &str = "allocationKey";
 const NODE: &str = "nodeID";
 
-/// The seeds of one kind.
+/// Returns the seeds of one kind.
 pub(crate) fn of(kind: Kind) -> Vec<Vec<u8>> {
     match kind {
         Kind::Allocation => [golden("AllocationRequest"), encoded(&allocations())].concat(),
@@ -97,7 +97,7 @@ pub(crate) fn of(kind: Kind) -> Vec<Vec<u8>> {
     }
 }
 
-/// The golden bytes of a message, of every revision that has it.
+/// Returns the golden bytes of a message, of every revision that has it.
 fn golden(message: &str) -> Vec<Vec<u8>> {
     let lines = GOLDEN.iter().flat_map(|fixtures| fixtures.lines());
     let hex = lines.filter_map(|line| line.strip_prefix(&format!("{message} ")));
@@ -268,7 +268,7 @@ fn configuration() -> si::UpdateConfigurationRequest {
     }
 }
 
-/// Its first field is the name of the RM, as in most other calls.
+/// Its first field is the name of the RM, as in most calls.
 fn reports() -> v1::UtilizationReports {
     let report = |id: &str, value| si::UtilizationReport {
         id: id.to_owned(),
@@ -281,7 +281,7 @@ fn reports() -> v1::UtilizationReports {
     }
 }
 
-/// Ways to begin.
+/// First messages.
 fn greetings() -> Vec<v1::ShimMessage> {
     let hello = |rm_id: &str, capabilities: &[i32]| v1::Hello {
         rm_id: rm_id.to_owned(),
@@ -298,7 +298,7 @@ fn greetings() -> Vec<v1::ShimMessage> {
     bodies.map(|body| v1::ShimMessage { body }).collect()
 }
 
-/// Each thing a shim may say after its greeting.
+/// Each message of a shim after its first.
 fn answers() -> Vec<v1::ShimMessage> {
     let result = v1::PredicateResult {
         query_id: 1,

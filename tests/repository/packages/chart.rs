@@ -1,5 +1,5 @@
-//! The Helm chart: its templates and its values fit each other, and the service that it starts for shims that
-//! connect to it. Where there is Helm, what it makes of the chart is looked at, too.
+//! The Helm chart as a service for remote shims: templates and values match each other. With Helm,
+//! the rendered chart is checked, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use crate::harness::{TempFile, run};
 
 pub(super) const CHART: &str = "deploy/helm/monoceros";
 
-/// The templates by name.
+/// Returns the templates by name.
 fn templates() -> BTreeMap<String, String> {
     let files = fs::read_dir(root().join(CHART).join("templates")).unwrap().map(Result::unwrap);
     let read = |file: fs::DirEntry| {
@@ -36,7 +36,7 @@ fn the_chart_has_the_version_of_the_program() {
 }
 
 #[test]
-fn each_value_is_used_by_a_template_and_each_template_uses_values_that_are_there() {
+fn templates_and_values_match() {
     let values = values();
     let used = Regex::new(r"\.Values((?:\.\w+)+)").unwrap();
     let templates = templates();
@@ -50,7 +50,7 @@ fn each_value_is_used_by_a_template_and_each_template_uses_values_that_are_there
     assert_eq!(unused("", &values, &used), [""; 0]);
 }
 
-/// The values of which nothing is used; what is handed on whole is not looked into.
+/// Returns the unused values. A value that is passed on whole is not searched.
 fn unused(pointer: &str, value: &Value, used: &BTreeSet<String>) -> Vec<String> {
     if used.contains(pointer) {
         return Vec::new();
@@ -72,7 +72,7 @@ fn the_schema_knows_each_value_and_no_other() {
     check_against(&schema, &values(), "values");
 }
 
-/// Looks that an object whose schema is closed has the keys that the schema has.
+/// Checks that an object with a closed schema has exactly the schema's keys.
 fn check_against(schema: &Value, value: &Value, name: &str) {
     if schema["additionalProperties"] != false || value == &serde_json::json!({}) {
         return;
@@ -90,7 +90,7 @@ fn check_against(schema: &Value, value: &Value, name: &str) {
 }
 
 #[test]
-fn each_block_of_a_template_ends_and_each_part_that_is_included_is_defined() {
+fn templates_are_well_formed() {
     let action = Regex::new(r"\{\{-?\s*(if|with|range|define|end|else)\b").unwrap();
     let named = |what: &str| Regex::new(&format!(r#"{what} "([\w.]+)""#)).unwrap();
     let (define, include) = (named("define"), named("include"));
@@ -116,7 +116,7 @@ fn each_block_of_a_template_ends_and_each_part_that_is_included_is_defined() {
 }
 
 #[test]
-fn the_pod_runs_the_service_where_its_ports_and_files_are() {
+fn the_pod_matches_its_ports_and_files() {
     let address = at(&values(), "/bindAddress").to_owned();
     let deployment = templates()["deployment.yaml"].replace("{{ .Values.bindAddress }}", &address);
     let lines = deployment.lines().map(|line| line.trim().trim_start_matches("- "));
@@ -157,18 +157,18 @@ fn check_arguments(arguments: &[&str], address: &str) {
 }
 
 #[test]
-fn the_settings_of_the_chart_are_those_of_the_service() {
+fn the_chart_settings_are_valid() {
     let settings = TempFile::new("chart.toml", at(&values(), "/settings"));
     let settings = Settings::load(Some(&settings.0), &Flags::default()).unwrap();
     let grace = values()["terminationGracePeriodSeconds"].as_u64().unwrap();
     assert!(grace > settings.shutdown.grace, "a pod is killed after {grace} s");
 }
 
-/// What Helm makes of the chart.
+/// The rendered chart.
 pub(super) struct Rendered(Vec<Value>);
 
 impl Rendered {
-    /// With these values.
+    /// Renders it with these values.
     pub(super) fn of(helm: &Command, values: &[&str]) -> Self {
         let mut command = template(helm);
         for value in values {
@@ -177,12 +177,12 @@ impl Rendered {
         Self::from(&*printed(&mut command))
     }
 
-    /// All documents.
+    /// Returns all documents.
     pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
         self.0.iter()
     }
 
-    /// The document of a kind of which there is one.
+    /// Returns the only document of a kind.
     pub(super) fn one(&self, kind: &str) -> &Value {
         let mut all = self.0.iter().filter(|document| document["kind"] == kind);
         let first = all.next().unwrap_or_else(|| panic!("no {kind}"));
@@ -190,13 +190,13 @@ impl Rendered {
         first
     }
 
-    /// The document of a kind with this name.
+    /// Returns the document of a kind with this name.
     pub(super) fn named(&self, kind: &str, name: &str) -> &Value {
         let is_it = |it: &&Value| it["kind"] == kind && it["metadata"]["name"] == name;
         self.0.iter().find(is_it).unwrap_or_else(|| panic!("no {kind} {name}"))
     }
 
-    /// All kinds.
+    /// Returns all kinds.
     pub(super) fn kinds(&self) -> BTreeSet<&str> {
         self.0.iter().map(|document| at(document, "/kind")).collect()
     }
@@ -208,29 +208,30 @@ impl From<&str> for Rendered {
     }
 }
 
-/// `helm template` for a release `r` in the namespace `n`, and a cluster that says nothing of its kinds.
+/// Runs `helm template` for a release `r` in the namespace `n`, without information about the
+/// cluster.
 pub(super) fn template(helm: &Command) -> Command {
     let mut command = Command::new(helm.get_program());
-    // As it is where nobody says: Helm built from source believes that clusters are old.
+    // The default version, because Helm built from source assumes an old cluster.
     command.args(["template", "r", "--namespace=n", "--kube-version=1.33.0"]);
     command.arg(root().join(CHART));
     command
 }
 
-/// Whether a selector finds what has these labels.
+/// Whether a selector matches these labels.
 pub(super) fn finds(selector: &Value, labels: &Value) -> bool {
     let selector = selector.as_object().unwrap();
     !selector.is_empty() && selector.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// What the one container of the pod is started with.
+/// Returns the arguments of the pod's only container.
 pub(super) fn arguments(pod: &Value) -> Vec<&str> {
     let arguments = pod["spec"]["containers"][0]["args"].as_array().unwrap().iter();
     arguments.map(|argument| argument.as_str().unwrap()).collect()
 }
 
 #[test]
-fn helm_finds_no_fault_with_the_chart_and_knows_its_values() {
+fn helm_accepts_the_chart_and_its_values() {
     let Some(mut helm) = tool("helm") else { return };
     printed(helm.args(["lint", "--strict"]).arg(root().join(CHART)));
     for wrong in [
@@ -249,7 +250,7 @@ fn helm_finds_no_fault_with_the_chart_and_knows_its_values() {
 }
 
 #[test]
-fn without_the_cluster_the_chart_is_a_service_that_shims_connect_to() {
+fn the_chart_can_serve_remote_shims() {
     let Some(helm) = tool("helm") else { return };
     let service = "kubernetes.enabled=false";
     let plain = Rendered::of(&helm, &[service]);
@@ -270,7 +271,7 @@ fn without_the_cluster_the_chart_is_a_service_that_shims_connect_to() {
             "env[0].name=RUST_BACKTRACE",
             "env[0].value=full",
             "tolerations[0].key=dedicated",
-            // Of these nothing is left.
+            // None of these remains.
             "kubernetes.trustUser=true",
             "kubernetes.namespacePolicy.create=true",
         ],
@@ -296,7 +297,7 @@ fn without_the_cluster_the_chart_is_a_service_that_shims_connect_to() {
         assert_eq!(container[probe]["httpGet"]["path"], "/healthz");
     }
 
-    // Whoever is to be found by labels has them.
+    // Objects have the labels by which they are selected.
     let (of_pod, budget) = (&pod["metadata"]["labels"], all.one("PodDisruptionBudget"));
     assert!(finds(&deployment["spec"]["selector"]["matchLabels"], of_pod));
     assert!(finds(&all.one("Service")["spec"]["selector"], of_pod));
@@ -309,14 +310,14 @@ fn without_the_cluster_the_chart_is_a_service_that_shims_connect_to() {
     assert_eq!(endpoint["path"], "/ws/v1/metrics");
     assert_eq!(endpoint["authorization"]["credentials"]["name"], "scrape");
 
-    // What the pod reads, the program can read.
+    // The program can parse the files of the pod.
     let data = &all.one("ConfigMap")["data"];
     let settings = TempFile::new("rendered.toml", at(data, "/monoceros.toml"));
     Settings::load(Some(&settings.0), &Flags::default()).unwrap();
     check_queues(at(data, "/queues.yaml"));
 }
 
-/// Each port of the Service and of a probe is one of the container.
+/// Checks that each port of the Service and of a probe is one of the container.
 pub(super) fn check_ports(container: &Value, service: &Value) {
     let ports = container["ports"].as_array().unwrap().iter();
     let named: Vec<_> = ports.map(|port| &port["name"]).collect();
@@ -328,7 +329,7 @@ pub(super) fn check_ports(container: &Value, service: &Value) {
     }
 }
 
-/// The program understands the queues.
+/// Checks that the program accepts the queues.
 pub(super) fn check_queues(queues: &str) {
     let queues = TempFile::new("rendered.yaml", queues);
     let (code, _, errors) = run(&["validate", queues.path()]);

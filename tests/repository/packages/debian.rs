@@ -1,4 +1,4 @@
-//! The Debian package: what it installs is there, and where it goes.
+//! The Debian package: its files exist, with their targets.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{at, printed, root, text};
 
-/// `package.metadata.deb` of the program.
+/// Returns `package.metadata.deb` of the program.
 fn metadata() -> Value {
     let metadata = ["metadata", "--offline", "--locked", "--no-deps", "--format-version=1"];
     let printed = printed(Command::new(env!("CARGO")).args(metadata).current_dir(root()));
@@ -16,7 +16,7 @@ fn metadata() -> Value {
     packages.find(|package| package["name"] == "monoceros").unwrap()["metadata"]["deb"].clone()
 }
 
-/// Where each file goes, and which it is; a folder of files ends with `*` and what they end with.
+/// Returns source and target of each file. A folder of files ends with `*` and their suffix.
 pub(super) fn installed() -> BTreeMap<String, String> {
     let metadata = metadata();
     let assets = metadata["assets"].as_array().unwrap();
@@ -29,7 +29,7 @@ pub(super) fn installed() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_package_has_the_program_its_unit_its_settings_and_its_manual() {
+fn the_package_has_all_its_files() {
     let files = installed();
     assert_eq!(files["/usr/bin/monoceros"], "target/release/monoceros");
     for source in files.values().filter(|source| !source.starts_with("target/")) {

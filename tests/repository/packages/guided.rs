@@ -1,4 +1,4 @@
-//! The build that is guided by a profile: the load that teaches it is there. To build so takes an hour, and is
+//! The profile-guided build: the benchmarks that train it exist. Such a build takes an hour, and is
 //! left to releases.
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,12 +9,12 @@ use super::{printed, root, text};
 const SCRIPT: &str = "deploy/build/profile-guided.sh";
 
 #[test]
-fn the_load_that_guides_a_build_is_of_benchmarks_that_are_there() {
+fn guided_builds_use_existing_benchmarks() {
     let script = text(SCRIPT);
     let (_, load) = script.split_once("\nload='").unwrap();
     let load: Vec<&str> = load.split_once('\'').unwrap().0.lines().collect();
     assert!(load.len() >= 5, "{load:?}");
-    // All are found by name, wherever in the workspace they are.
+    // Benchmarks are found by name in the whole workspace.
     let manifests = ["Cargo.toml", "shims/kubernetes/Cargo.toml"].map(text).concat();
     let figures = text("docs/performance.md");
     for line in load {
@@ -27,7 +27,7 @@ fn the_load_that_guides_a_build_is_of_benchmarks_that_are_there() {
 }
 
 #[test]
-fn the_script_of_the_guided_build_can_be_read_and_run() {
+fn the_guided_build_script_is_executable() {
     printed(Command::new("sh").arg("-n").arg(SCRIPT).current_dir(root()));
     let mode = root().join(SCRIPT).metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0o111, "{mode:o}");

@@ -1,4 +1,4 @@
-//! The container file: its stages, what it copies, and whether the image it makes can run the program.
+//! The container file: its stages, its copied files, and the files that the program needs.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use super::{TempFolder, printed, root, skipped, text};
 
 const CONTAINERFILE: &str = "deploy/container/Containerfile";
 
-/// The instructions, each in one line, as name and rest.
+/// Returns the instructions, each in one line, as name and rest.
 fn instructions() -> Vec<(String, String)> {
     let lines = text(CONTAINERFILE);
     let lines = lines.lines().filter(|line| !line.starts_with('#'));
@@ -24,13 +24,13 @@ fn instructions() -> Vec<(String, String)> {
     joined.lines().filter(|line| !line.trim().is_empty()).map(split).collect()
 }
 
-/// What the instructions of this name say.
+/// Returns the arguments of the instructions with this name.
 fn all<'i>(instructions: &'i [(String, String)], name: &str) -> Vec<&'i str> {
     let found = instructions.iter().filter(|(found, _)| found == name);
     found.map(|(_, rest)| rest.as_str()).collect()
 }
 
-/// Sources and target of each copy from the repository.
+/// Returns sources and target of each copy from the repository.
 fn copies(instructions: &[(String, String)]) -> Vec<(Vec<&str>, &str)> {
     let mut copies = Vec::new();
     for rest in all(instructions, "COPY").into_iter().filter(|rest| !rest.starts_with("--")) {
@@ -41,7 +41,7 @@ fn copies(instructions: &[(String, String)]) -> Vec<(Vec<&str>, &str)> {
 }
 
 #[test]
-fn the_image_is_built_from_source_and_nobody_in_it_is_root() {
+fn the_image_is_built_from_source_without_root() {
     let instructions = instructions();
     let known =
         ["ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "RUN", "USER", "WORKDIR"];
@@ -51,7 +51,7 @@ fn the_image_is_built_from_source_and_nobody_in_it_is_root() {
     let pinned = text("rust-toolchain.toml");
     let pinned = pinned.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
     let compiler = format!("RUST={}", pinned.trim_matches('"'));
-    // The second is what `build.rs` reads where there is no repository.
+    // The second is the variable that `build.rs` reads outside a repository.
     assert_eq!(all(&instructions, "ARG"), [&*compiler, "MONOCEROS_COMMIT=", "PROFILE_GUIDED="]);
 
     let stages = all(&instructions, "FROM");
@@ -77,7 +77,7 @@ fn the_image_is_built_from_source_and_nobody_in_it_is_root() {
 }
 
 #[test]
-fn in_the_image_the_service_can_be_reached_and_on_a_laptop_only_from_there() {
+fn the_image_is_reachable_as_documented() {
     let instructions = instructions();
     let [variables] = all(&instructions, "ENV")[..] else { panic!("one list of variables") };
     let address = |key: &str| -> SocketAddr {
@@ -99,7 +99,7 @@ fn in_the_image_the_service_can_be_reached_and_on_a_laptop_only_from_there() {
 }
 
 #[test]
-fn what_is_copied_into_the_image_of_the_build_is_a_workspace() {
+fn the_build_image_has_the_whole_workspace() {
     let instructions = instructions();
     let folder = TempFolder::new("build-context");
     let admitted = text(".dockerignore");
@@ -115,8 +115,8 @@ fn what_is_copied_into_the_image_of_the_build_is_a_workspace() {
             }
         }
     }
-    // Every member of the workspace has to be there, with the file of each test and benchmark that its
-    // manifest names.
+    // Every member of the workspace is copied, with the file of each test and benchmark in its
+    // manifest.
     let metadata = ["metadata", "--offline", "--locked", "--no-deps", "--format-version=1"];
     printed(Command::new(env!("CARGO")).args(metadata).current_dir(&folder.0));
     for folder_of_sources in ["src", "actors", "clients/rust", "proto", "shims"] {
@@ -136,7 +136,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Looks for each file that sources include; pages of the manual are for tests only.
+/// Checks that each file that sources include is copied. Pages of the manual are for tests only.
 fn included(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();

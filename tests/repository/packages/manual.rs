@@ -1,4 +1,4 @@
-//! The page that says how to install: its commands are those of the program, and what it names is there.
+//! The page on installation: its commands are the program's, and the files that it names exist.
 
 use clap::Parser as _;
 use monoceros::cli::Cli;
@@ -8,14 +8,14 @@ use super::{root, text, yaml};
 const PAGE: &str = "docs/install.md";
 
 #[test]
-fn the_page_names_commands_files_and_values_that_are_there() {
+fn the_install_page_names_existing_things() {
     let page = text(PAGE);
     let mut blocks = page.split("```").skip(1).step_by(2);
     let shell = blocks.by_ref().filter_map(|block| block.strip_prefix("sh\n"));
     let lines: Vec<&str> = shell.flat_map(str::lines).collect();
     let (mut n_commands, mut n_files) = (0, 0);
     for line in lines {
-        // Of the image it is the entry point.
+        // The entry point of the image.
         let command = line.starts_with("monoceros ") || line.starts_with("docker run ");
         if let Some(at) = line.find("monoceros serve").filter(|_| command) {
             Cli::try_parse_from(line[at..].split(' ')).unwrap();
@@ -43,7 +43,7 @@ fn the_page_names_commands_files_and_values_that_are_there() {
 }
 
 #[test]
-fn prometheus_scrapes_where_the_page_says_what_the_package_has() {
+fn the_documented_scrape_targets_exist() {
     let page = text(PAGE);
     let (_, block) = page.split_once("```yaml\n").unwrap();
     let configuration = yaml(block.split("```").next().unwrap());

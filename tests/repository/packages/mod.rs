@@ -1,10 +1,10 @@
-//! What the service is installed with: the image, the chart, plain manifests, the unit of systemd, the
-//! Debian package, the workflow of releases, and what watches it: boards and alerts.
+//! Packages and monitoring: the image, the chart, plain manifests, the systemd unit, the Debian
+//! package, the workflow of releases, dashboards and alerts.
 //!
-//! No machine of these tests has a container runtime, so what such a tool would find is looked for here.
-//! Where there is the tool of a format (`helm`, `promtool`, `actionlint`, `systemd-analyze`), it is asked,
-//! too; where there is not, one line says so. `MONOCEROS_TOOLS=install` builds those that Go can build
-//! beside the build, where there is Go; one that cannot be built is a failure then.
+//! The tests do not need a container runtime: they check what such a tool would check. If the tool
+//! of a format is installed (`helm`, `promtool`, `actionlint`, `systemd-analyze`), it is run, too;
+//! otherwise a line says so. `MONOCEROS_TOOLS=install` builds those that are written in Go, if Go
+//! is installed. A failed build is then an error.
 
 mod chart;
 mod debian;
@@ -27,29 +27,29 @@ use serde_json::Value;
 
 use crate::harness::programs::{on_path, skipped};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A file of the repository.
+/// Reads a file of the repository.
 fn text(path: &str) -> String {
     let read = std::fs::read_to_string(root().join(path));
     read.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// A document in YAML.
+/// Parses a YAML document.
 fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The text at a place in a document.
+/// Returns the text at a place in a document.
 fn at<'v>(value: &'v Value, pointer: &str) -> &'v str {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_else(|| panic!("no text at `{pointer}` in {value:#}"))
 }
 
-/// What a command line of `monoceros serve` says; anything else fails.
+/// Parses a command line of `monoceros serve`.
 fn served<'a>(line: impl IntoIterator<Item = &'a str>) -> ServeArgs {
     let command = clap::Command::new("monoceros")
         .subcommand_required(true)
@@ -60,14 +60,14 @@ fn served<'a>(line: impl IntoIterator<Item = &'a str>) -> ServeArgs {
     ServeArgs::from_arg_matches(matches).unwrap()
 }
 
-/// Tools that Go builds, each with its module.
+/// Tools written in Go, each with its module.
 const OF_GO: [(&str, &str); 2] = [
     ("helm", "helm.sh/helm/v3/cmd/helm@v3.19.0"),
     ("actionlint", "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"),
 ];
 
-/// A program of this machine, or one that was asked to be built; where there is none, a line says what
-/// is not tried.
+/// Returns an installed program, or builds it if requested. Otherwise prints which check is
+/// skipped.
 fn tool(name: &str) -> Option<Command> {
     let found = on_path(name).or_else(|| built(name));
     if found.is_none() {
@@ -78,10 +78,10 @@ fn tool(name: &str) -> Option<Command> {
     found.map(Command::new)
 }
 
-/// Held while a tool is built: without it, tests that want the same tool would each build it, at the same time.
+/// Held while a tool is built, so that two tests do not build the same one.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// Builds a tool, if that is asked for.
+/// Builds a tool, if that is requested.
 fn built(name: &str) -> Option<PathBuf> {
     match std::env::var("MONOCEROS_TOOLS").as_deref() {
         Err(_) => return None,
@@ -90,7 +90,7 @@ fn built(name: &str) -> Option<PathBuf> {
     }
     let (_, module) = OF_GO.iter().find(|(tool, _)| *tool == name)?;
     let go = on_path("go")?;
-    // A folder for each version: what a cache has kept of an older one is not taken for it.
+    // A folder per version, so that a cached older version is not used.
     let version = module.split_once('@').expect("a version").1;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tools").join(version);
     let program = folder.join(name);
@@ -101,7 +101,7 @@ fn built(name: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-/// What a program prints that has to succeed.
+/// Returns the output of a program that has to succeed.
 fn printed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let (out, error) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
@@ -110,13 +110,13 @@ fn printed(command: &mut Command) -> String {
     out
 }
 
-/// A folder that lives as long as this value.
+/// A folder, removed when dropped.
 struct TempFolder(PathBuf);
 
 impl TempFolder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("monoceros-{}-{name}", std::process::id()));
-        // Of a run with the same number that was killed.
+        // Left by a killed run with the same number.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)

@@ -1,5 +1,5 @@
-//! The chart as the scheduler of a cluster, and the plain manifests, which are the same with its defaults.
-//! They are in the repository, so they can be looked at where there is no Helm.
+//! The chart as the scheduler of a cluster, and the plain manifests, which equal the chart with its
+//! defaults. They are committed, so they can be checked without Helm.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use super::chart::{CHART, Rendered, arguments, check_ports, check_queues, finds,
 use super::{at, printed, root, skipped, text, tool, yaml};
 use crate::harness::{TempFile, run};
 
-/// What is above the chart's documents. `kubectl apply` makes no namespace by itself.
+/// The head of the manifests. `kubectl apply` does not create the namespace by itself.
 const HEAD: &str = "\
 # `monoceros kubernetes` for a cluster: the Helm chart with its defaults, for `kubectl apply --filename`. The image
 # has to be where the cluster looks (docs/install.md). It is made from the chart, by this command:
@@ -22,7 +22,7 @@ metadata:
   name: monoceros
 ";
 
-/// The plain manifests.
+/// Returns the plain manifests.
 fn manifests() -> Rendered {
     Rendered::from(&*text("deploy/kubernetes/monoceros.yaml"))
 }
@@ -54,7 +54,7 @@ fn two_replicas_are_started_one_of_which_schedules() {
     let manifests = manifests();
     let deployment = &manifests.one("Deployment")["spec"];
     assert_eq!(deployment["replicas"], 2);
-    // A new one is ready before an old one ends: what it waits for is the cluster, not the lease.
+    // A new pod is ready before an old one ends: readiness needs the cluster, not the lease.
     let gently =
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
     assert_eq!(deployment["strategy"], gently);
@@ -79,7 +79,7 @@ fn two_replicas_are_started_one_of_which_schedules() {
     let settings = Settings::load(Some(&settings.0), &Flags::default()).unwrap();
     assert_eq!(settings.kubernetes.scheduler_names, ["monoceros"]);
     assert!(!settings.kubernetes.trust_user);
-    // It gives its lease back, and its edges have their grace.
+    // It releases its lease, and its edges have their grace period.
     let grace = pod["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
     assert!(grace > settings.shutdown.grace + 4, "{grace}");
 
@@ -96,7 +96,7 @@ fn two_replicas_are_started_one_of_which_schedules() {
     }
 }
 
-/// What every pod of the scheduler has, whatever the values are.
+/// Checks that every pod of the scheduler has the required fields, whatever the values are.
 fn check_pod(pod: &Value) {
     let spec = &pod["spec"];
     assert_eq!(spec["schedulerName"], "default-scheduler", "it cannot schedule itself");
@@ -122,12 +122,12 @@ fn check_pod(pod: &Value) {
     }
 }
 
-/// The command line takes these arguments.
+/// Checks that the command line accepts these arguments.
 fn check_accepted(arguments: &[&str]) {
     if !cfg!(feature = "kubernetes") {
         return skipped("this program has no feature `kubernetes`, so its arguments are not tried");
     }
-    // What is wrong before `--help` is an error.
+    // A mistake before `--help` is an error.
     let (code, _, errors) = run(&[arguments, &["--help"]].concat());
     assert_eq!(code, Some(0), "{arguments:?}: {errors}");
     let (code, ..) = run(&[arguments, &["--nothing", "--help"]].concat());
@@ -152,13 +152,13 @@ fn the_service_leads_to_the_replica_that_schedules() {
 }
 
 #[test]
-fn the_rights_are_those_of_the_file_and_the_account_of_the_pod_has_them() {
+fn the_pod_account_has_the_documented_rights() {
     let manifests = manifests();
     let pod = &manifests.one("Deployment")["spec"]["template"];
     check_rights(&manifests, pod, "monoceros");
 }
 
-/// The account of the pod has the rights of the file, with the lease that the pod is started with.
+/// Checks that the pod's account has the rights of the file, including its lease.
 fn check_rights(manifests: &Rendered, pod: &Value, namespace: &str) {
     let arguments = arguments(pod);
     let lease = arguments.iter().find_map(|it| it.strip_prefix("--lease=")).unwrap();
@@ -228,7 +228,7 @@ fn values_for_a_cluster_are_heeded() {
     assert!(pod["spec"]["priorityClassName"].is_null());
     assert_eq!(pod["spec"]["affinity"], json!({"nodeAffinity": {"x": 1}}));
 
-    // The one that stands by is watched, too.
+    // The standby replica is scraped, too.
     let monitor = &all.one("PodMonitor")["spec"];
     assert!(finds(&monitor["selector"]["matchLabels"], &pod["metadata"]["labels"]));
     let endpoint = &monitor["podMetricsEndpoints"][0];
@@ -236,7 +236,7 @@ fn values_for_a_cluster_are_heeded() {
     assert_eq!(endpoint["port"], container["ports"][1]["name"]);
 }
 
-/// What the file of policies says, with these words in place of those that stand for them.
+/// Returns the file of policies with placeholders replaced.
 fn policy(name: &str, words: &[(&str, &str)]) -> Value {
     let mut file = text(&format!("{CHART}/files/admission.yaml"));
     for (word, means) in words {
@@ -247,7 +247,7 @@ fn policy(name: &str, words: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn who_states_a_user_is_looked_at_where_that_counts() {
+fn trusted_users_need_the_policy() {
     let Some(helm) = tool("helm") else { return };
     let trusts = |all: &Rendered| {
         let pod = &all.one("Deployment")["spec"]["template"]["spec"];
@@ -273,7 +273,7 @@ fn who_states_a_user_is_looked_at_where_that_counts() {
 }
 
 #[test]
-fn namespaces_with_a_label_have_the_scheduler_where_the_cluster_can_do_that() {
+fn labelled_namespaces_get_the_scheduler() {
     let Some(helm) = tool("helm") else { return };
     let create = "kubernetes.namespacePolicy.create=true";
     let group = "admissionregistration.k8s.io";
@@ -295,7 +295,7 @@ fn namespaces_with_a_label_have_the_scheduler_where_the_cluster_can_do_that() {
         let selector = &binding["spec"]["matchResources"]["namespaceSelector"];
         assert_eq!(selector["matchLabels"], json!({"x/y": "true"}));
 
-        // The same, as the cluster says it.
+        // The same, if the cluster reports it.
         let mut able = template(&helm);
         able.args(["--set", create, "--api-versions"]);
         let text = printed(able.arg(format!("{group}/{version}/{kind}")));

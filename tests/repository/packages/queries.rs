@@ -1,13 +1,14 @@
-//! What a query of Prometheus asks for: enough of its language for the boards and alerts of this
-//! repository, and nothing that is not understood is passed over.
+//! A parser of Prometheus queries: enough of the language for the dashboards and alerts of this
+//! repository. Anything else is an error.
 //!
 //! # Why not `promql-parser`
-//! It brings a parser generator along, with some twenty crates, and with it `bincode`, which nobody keeps
-//! any more: `cargo deny check` would refuse it.
+//!
+//! It needs a parser generator with some twenty crates, and the unmaintained `bincode`, which
+//! `cargo deny check` would refuse.
 
 use regex::Regex;
 
-/// The functions and aggregations that the queries may use.
+/// Functions and aggregations of the queries.
 const FUNCTIONS: [&str; 9] = [
     "absent",
     "changes",
@@ -21,17 +22,17 @@ const FUNCTIONS: [&str; 9] = [
 ];
 const KEYWORDS: [&str; 3] = ["and", "or", "unless"];
 
-/// A query, taken apart.
+/// A parsed query.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) selectors: Vec<Selector>,
-    /// The labels that results are grouped by.
+    /// Labels by which results are grouped.
     pub(super) groups: Vec<String>,
-    /// Functions with the metric that follows them at once.
+    /// Functions with the metric that directly follows them.
     pub(super) applied: Vec<(String, String)>,
 }
 
-/// A metric with what its labels have to be.
+/// A metric with its label matchers.
 #[derive(Debug)]
 pub(super) struct Selector {
     pub(super) metric: String,
@@ -39,7 +40,7 @@ pub(super) struct Selector {
     pub(super) matchers: Vec<(String, Vec<String>)>,
 }
 
-/// The labels and values between braces, as in a query or a line of metrics.
+/// Parses labels and values between braces, as in a query or a line of metrics.
 pub(super) fn labels(text: &str) -> Vec<(String, String, String)> {
     let pair = Regex::new(r#"^\s*(\w+)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)"#).unwrap();
     let (mut rest, mut labels) = (text, Vec::new());
@@ -52,7 +53,7 @@ pub(super) fn labels(text: &str) -> Vec<(String, String, String)> {
 }
 
 impl Query {
-    /// Takes a query apart.
+    /// Parses a query.
     pub(super) fn parse(text: &str) -> Self {
         let count = |bracket| text.matches(bracket).count();
         for (open, close) in [('(', ')'), ('{', '}'), ('[', ']')] {

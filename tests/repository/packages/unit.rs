@@ -1,4 +1,4 @@
-//! The unit of systemd: what it starts is a command of the program, with files that the package has.
+//! The systemd unit: it starts a command of the program, with files of the package.
 
 use std::fs;
 
@@ -8,13 +8,13 @@ use super::{TempFolder, debian, served, text, tool};
 
 const UNIT: &str = "deploy/systemd/monoceros.service";
 
-/// The values of a key.
+/// Returns the values of a key.
 fn values<'u>(unit: &'u str, key: &str) -> Vec<&'u str> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
 
 #[test]
-fn the_unit_starts_the_program_of_the_package_with_its_files() {
+fn the_unit_starts_the_packaged_program() {
     let unit = text(UNIT);
     let [start] = values(&unit, "ExecStart")[..] else { panic!("one command") };
     let files = debian::installed();
@@ -28,7 +28,7 @@ fn the_unit_starts_the_program_of_the_package_with_its_files() {
 }
 
 #[test]
-fn the_unit_relies_on_what_the_service_tells_and_does() {
+fn the_unit_matches_the_service_behaviour() {
     let unit = text(UNIT);
     for (key, value) in [
         ("Type", "notify"),
@@ -39,7 +39,7 @@ fn the_unit_relies_on_what_the_service_tells_and_does() {
         assert_eq!(values(&unit, key), [value], "{key}");
     }
     let seconds = |key| values(&unit, key)[0].parse::<u64>().unwrap();
-    // A front counts as one that hangs after five seconds; a shorter time would end one that is busy.
+    // A front counts as stuck after five seconds. A shorter timeout would end a busy one.
     assert!(seconds("WatchdogSec") >= 10);
     let grace = Settings::load(None, &Flags::default()).unwrap().shutdown.grace;
     assert!(seconds("TimeoutStopSec") > grace);
@@ -54,6 +54,6 @@ fn systemd_finds_no_fault_with_the_unit() {
     fs::write(&path, unit).unwrap();
     let output = systemd.arg("verify").arg(path).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    // It says something of other units of the machine, too.
+    // It also prints messages about other units of the machine.
     assert!(!said.contains("monoceros.service"), "{said}");
 }

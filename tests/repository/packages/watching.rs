@@ -1,5 +1,5 @@
-//! Boards of Grafana and alerts of Prometheus: each query asks for metrics that a running service shows,
-//! by labels and values that they have.
+//! Grafana dashboards and Prometheus alerts: each query uses metrics of a running service, with
+//! their labels and values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,17 +14,17 @@ use crate::harness::{PATIENCE, Rm, Service, application, node};
 
 const RULES: &str = "deploy/prometheus/rules.yaml";
 
-/// Labels that Prometheus adds to whatever it scrapes.
+/// Labels that Prometheus adds to every scrape.
 const OF_THE_TARGET: [&str; 2] = ["job", "instance"];
 
-/// A query, where it stands, and the text that results are named by.
+/// A query, its place, and the text that names its results.
 struct Asked {
     place: String,
     query: Query,
     named: String,
 }
 
-/// What a service shows.
+/// The metrics of a service.
 #[derive(Default)]
 struct Scrape {
     types: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ impl Scrape {
         scrape
     }
 
-    /// The type of a metric's family, and what its documentation says of its labels.
+    /// Returns the type of a metric's family, and the documentation of its labels.
     fn family(&self, metric: &str) -> (&str, String) {
         let endings = ["_bucket", "_sum", "_count"];
         let family = endings.iter().find_map(|ending| {
@@ -64,7 +64,7 @@ impl Scrape {
         (&self.types[family], row.unwrap_or_default().to_owned())
     }
 
-    /// What is wrong with a query.
+    /// Returns the faults of a query.
     fn faults(&self, Asked { place, query, named }: &Asked) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |text: String| faults.push(format!("{place}: {text}"));
@@ -112,7 +112,7 @@ impl Scrape {
     }
 }
 
-/// The boards by the names of their files.
+/// Returns the dashboards by file name.
 fn boards() -> Vec<(String, Value)> {
     let files = fs::read_dir(root().join("deploy/grafana")).unwrap().map(Result::unwrap);
     let read = |file: fs::DirEntry| {
@@ -156,7 +156,7 @@ fn alerts() -> Vec<Value> {
 fn queries_of_alerts() -> Vec<Asked> {
     let asked = |alert: &Value| {
         let query = Query::parse(at(alert, "/expr"));
-        // Nothing is left to say of which one is absent.
+        // An alert on absence has no labels to name.
         let texts = [at(alert, "/annotations/summary"), at(alert, "/annotations/description")];
         let named = texts.concat().replace("$labels.", "").replace("{{ $value", "");
         Asked { place: at(alert, "/alert").to_owned(), query, named }
@@ -164,7 +164,7 @@ fn queries_of_alerts() -> Vec<Asked> {
     alerts().iter().map(asked).collect()
 }
 
-/// What `monoceros kubernetes` shows beside what every service does.
+/// Adds the metrics of `monoceros kubernetes`.
 #[cfg(feature = "kubernetes")]
 fn of_the_shim() -> String {
     let registry = prometheus::Registry::new();
@@ -172,20 +172,20 @@ fn of_the_shim() -> String {
     prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap()
 }
 
-/// This program has no such command: what asks for its metrics is not tried.
+/// Does nothing: this build has no such command.
 #[cfg(not(feature = "kubernetes"))]
 fn of_the_shim() -> String {
     String::new()
 }
 
-/// Whether it asks for what only `monoceros kubernetes` shows.
+/// Whether it uses metrics that only `monoceros kubernetes` has.
 fn is_of_the_shim(asked: &Asked) -> bool {
     let mut selectors = asked.query.selectors.iter();
     selectors.any(|selector| selector.metric.starts_with("monoceros_kubernetes_"))
 }
 
 #[tokio::test]
-async fn each_query_of_a_board_or_an_alert_finds_what_it_asks_for() {
+async fn each_query_finds_its_metrics() {
     let mut asked: Vec<Asked> = queries_of_boards();
     asked.extend(queries_of_alerts());
     if !cfg!(feature = "kubernetes") {
@@ -196,7 +196,7 @@ async fn each_query_of_a_board_or_an_alert_finds_what_it_asks_for() {
     let names: BTreeSet<&str> = names.map(|selector| &*selector.metric).collect();
 
     let service = Service::start_demo();
-    // What is refused or has no effect is shown when there was some.
+    // Counters of refused and ignored requests are shown once there was one.
     let rm = Rm::register(&service, "rm").await;
     let mut unknown = node("nobody", 1, 1);
     unknown.action = monoceros_proto::si::v1::node_info::ActionFromRm::Update.into();
@@ -244,7 +244,7 @@ fn queries_for_what_is_never_shown_are_found() {
 }
 
 #[test]
-fn boards_can_be_imported_beside_each_other_wherever_the_data_comes_from() {
+fn boards_can_be_imported_together() {
     let boards = boards();
     let ids: BTreeSet<&str> = boards.iter().map(|(_, board)| at(board, "/uid")).collect();
     assert_eq!((boards.len(), ids.len()), (2, 2));
@@ -278,7 +278,7 @@ fn boards_can_be_imported_beside_each_other_wherever_the_data_comes_from() {
 }
 
 #[test]
-fn each_alert_says_what_it_means_and_which_page_tells_more() {
+fn each_alert_has_a_text_and_a_page() {
     let mut names = BTreeSet::new();
     for alert in alerts() {
         let name = at(&alert, "/alert").to_owned();

@@ -1,5 +1,5 @@
-//! The workflows: the one of changes runs the script that everybody runs; the jobs of the one of releases follow
-//! each other, what they run is there, and those steps that need nothing but this machine are run.
+//! The workflows: that of changes runs the common script. The jobs of the release follow each
+//! other, their files exist, and steps that only need this machine are run.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,13 +12,13 @@ use super::{TempFolder, on_path, printed, root, skipped, text, tool, yaml};
 const WORKFLOW: &str = ".github/workflows/release.yml";
 const OF_CHANGES: &str = ".github/workflows/check.yml";
 
-/// The steps of a job.
+/// Returns the steps of a job.
 fn steps<'a>(workflow: &'a Value, job: &str) -> impl Iterator<Item = &'a Value> {
     workflow["jobs"][job]["steps"].as_array().unwrap().iter()
 }
 
 #[test]
-fn every_change_is_checked_by_the_script_with_the_pinned_toolchain() {
+fn changes_are_checked_with_the_pinned_toolchain() {
     let workflow = yaml(&text(OF_CHANGES));
     assert_eq!(workflow["permissions"], serde_json::json!({"contents": "read"}));
     assert!(workflow["on"].as_object().unwrap().contains_key("pull_request"));
@@ -28,7 +28,7 @@ fn every_change_is_checked_by_the_script_with_the_pinned_toolchain() {
     let runs = steps(&workflow, "oldest").filter_map(|step| step["run"].as_str());
     let oldest = runs.last().unwrap().split_once(" +").unwrap().1;
 
-    // Everything is checked and released with one compiler; the oldest that will do is no newer.
+    // One compiler checks and releases. The oldest supported one is not newer.
     let minor = |version: &str| version.split('.').nth(1).unwrap().parse::<u32>().unwrap();
     let of_file = |file: &str, key: &str| {
         let line = Regex::new(&format!(r#"(?m)^{key} = "([\d.]+)""#)).unwrap();
@@ -40,7 +40,7 @@ fn every_change_is_checked_by_the_script_with_the_pinned_toolchain() {
     assert_eq!(oldest.split_once(' ').unwrap().0, will_do);
 }
 
-/// A job's step by a part of its name.
+/// Returns a job's step by a part of its name.
 fn script(workflow: &Value, job: &str, name: &str) -> String {
     let mut steps = steps(workflow, job);
     let step = steps.find(|step| step["name"].as_str().is_some_and(|it| it.contains(name)));
@@ -48,7 +48,7 @@ fn script(workflow: &Value, job: &str, name: &str) -> String {
     step["run"].as_str().unwrap().replace("${{ matrix.target }}", "x86_64-unknown-linux-gnu")
 }
 
-/// Runs a step as the workflow does for the tag of this version, in a folder that is like a checkout.
+/// Runs a step as the workflow does for the tag of this version, in a folder like a checkout.
 fn run(script: &str, folder: &Path, helm: Option<&Command>) -> String {
     let mut bash = Command::new("bash");
     bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]).current_dir(folder);
@@ -63,10 +63,10 @@ fn run(script: &str, folder: &Path, helm: Option<&Command>) -> String {
     printed(&mut bash)
 }
 
-/// The archive, the chart, the checksums and the notes of the version that the tree says, by the commands of the
-/// workflow. The program is the one that is tested, and not an optimized one.
+/// Runs the workflow's commands for the archive, the chart, the checksums and the notes of the
+/// present version. The program is the tested one, without optimization.
 #[test]
-fn the_steps_of_a_release_that_can_run_here_make_its_files() {
+fn local_release_steps_make_their_files() {
     if on_path("bash").is_none() {
         skipped("there is no bash to run the steps of a release");
         return;
@@ -121,7 +121,7 @@ fn the_steps_of_a_release_that_can_run_here_make_its_files() {
 }
 
 #[test]
-fn a_release_is_made_of_a_tag_and_only_after_all_checks() {
+fn a_release_needs_a_tag_and_all_checks() {
     let workflow = yaml(&text(WORKFLOW));
     assert!(workflow["on"]["push"]["tags"][0].as_str().unwrap().starts_with('v'));
     assert_eq!(workflow["permissions"], serde_json::json!({"contents": "read"}));
@@ -168,7 +168,7 @@ fn what_the_workflow_runs_is_there() {
 }
 
 #[test]
-fn what_is_released_can_schedule_a_cluster_and_was_tried_on_an_api_server() {
+fn releases_are_tested_on_an_api_server() {
     let workflow = yaml(&text(WORKFLOW));
     let runs = |job: &str| {
         let runs = steps(&workflow, job).filter_map(|step| step["run"].as_str());
@@ -183,7 +183,7 @@ fn what_is_released_can_schedule_a_cluster_and_was_tried_on_an_api_server() {
     }
     assert!(runs("chart").contains("cp deploy/kubernetes/monoceros.yaml"));
 
-    // What builds the server: at least the version that its module wants.
+    // The server is built with at least the version that its module requires.
     let go = steps(&workflow, "check").find(|step| step["uses"] == "actions/setup-go@v5").unwrap();
     let module = text("tests/kubernetes/bed/go.mod");
     let wanted = module.lines().find_map(|line| line.strip_prefix("go ")).unwrap();
@@ -201,7 +201,7 @@ fn what_is_released_can_schedule_a_cluster_and_was_tried_on_an_api_server() {
 #[test]
 fn actionlint_finds_no_fault_with_the_workflows() {
     let Some(mut actionlint) = tool("actionlint") else { return };
-    // Whatever else of its tools this machine has makes no difference.
+    // Other installed tools of actionlint are not used.
     let files = [WORKFLOW, OF_CHANGES].map(|file| root().join(file));
     printed(actionlint.args(["-shellcheck=", "-pyflakes="]).args(files));
 }

@@ -51,7 +51,7 @@ def main(texts, published, build, address):
     for module in ("si.legacy.v0.legacy", "v1.admin", "v1.callback"):
         importlib.import_module(f"monoceros.{module}_pb2")
     print("both are loaded", flush=True)
-    # What the packages are for: two texts with the same names do not load.
+    # The reason for separate packages: two texts with the same names cannot be loaded.
     try:
         importlib.import_module("again_pb2")
     except TypeError:

@@ -1,9 +1,9 @@
 //! Our stubs and those of the published interface in one program: no name is defined twice, the
-//! bytes are the same, and both reach the service; and the client in Go, whose stubs are in this
-//! repository, with its example for programs that have the published ones.
+//! bytes are equal, and both reach the service. Also the Go client, whose stubs are in this
+//! repository, with its example for programs with the published stubs.
 //!
-//! For Python the published interface is `tests/wire/revisions/t.proto`, which has its names and
-//! numbers; for Go it is the module that its authors publish.
+//! For Python the published interface is `tests/wire/revisions/t.proto`, with its names and
+//! numbers. For Go it is the module of its authors.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,8 +48,8 @@ fn a_program_in_python_loads_both() {
     );
 }
 
-/// A module of this repository whose dependencies are there; nothing where there is no Go, or no way
-/// to get them.
+/// Returns a module of this repository with its dependencies. `None` without Go, or if they cannot
+/// be downloaded.
 fn go_module(path: &str) -> Option<PathBuf> {
     let module = Path::new(ROOT).join(path);
     let Ok(output) = Command::new("go").args(["mod", "download"]).current_dir(&module).output()
@@ -66,7 +66,7 @@ fn go_module(path: &str) -> Option<PathBuf> {
     Some(module)
 }
 
-/// Runs Go in a module; its output if it fails is that of the test.
+/// Runs Go in a module. If it fails, its output is that of the test.
 fn go(module: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = Command::new("go");
     command.args(arguments).current_dir(module).envs(variables.iter().copied());
@@ -87,7 +87,7 @@ fn a_program_in_go_starts_with_both() {
 }
 
 #[test]
-fn the_client_in_go_does_as_its_tests_say_and_its_stubs_are_those_of_the_texts() {
+fn the_go_client_passes_its_tests() {
     let Some(module) = go_module("clients/go") else { return };
     go(&module, &["vet", "./..."], &[]);
     let descriptors = TempFile::new("descriptors.bin", "");
@@ -101,7 +101,7 @@ fn the_client_in_go_does_as_its_tests_say_and_its_stubs_are_those_of_the_texts()
 }
 
 #[test]
-fn a_program_of_the_published_interface_in_go_runs_on_the_client() {
+fn a_go_program_of_the_published_interface_runs() {
     let Some(module) = go_module("clients/go/examples/adapter") else { return };
     go(&module, &["vet", "./..."], &[]);
     let variables = [("MONOCEROS", env!("CARGO_BIN_EXE_monoceros"))];

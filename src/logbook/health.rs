@@ -23,16 +23,16 @@ fn is_wrong_here(check: &HealthCheckSnapshot) -> bool {
 
 /// The outcome of the last health check. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Lookout(Arc<Mutex<Option<HealthSnapshot>>>);
+pub struct HealthRecord(Arc<Mutex<Option<HealthSnapshot>>>);
 
-impl Lookout {
+impl HealthRecord {
     /// Returns the outcome. `None` before the first check.
     pub fn outcome(&self) -> Option<HealthSnapshot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Checks the scheduler, and logs new findings and their end.
-    pub(super) async fn look(&self, handle: &SchedulerHandle) {
+    pub(super) async fn check(&self, handle: &SchedulerHandle) {
         let found = handle.check_health().await;
         let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(found.clone());
         let before = before.unwrap_or_default();
@@ -59,7 +59,7 @@ impl Lookout {
 
     /// Checks the scheduler with this pause in between, or never while it is `None`. A changed
     /// pause begins when it is set.
-    pub(super) async fn keep_looking(
+    pub(super) async fn check_regularly(
         self,
         handle: SchedulerHandle,
         mut pause: watch::Receiver<Option<Duration>>,
@@ -73,7 +73,7 @@ impl Lookout {
                 }
             };
             tokio::select! {
-                () = over => self.look(&handle).await,
+                () = over => self.check(&handle).await,
                 changed = pause.changed() => if changed.is_err() {
                     return;
                 },

@@ -25,7 +25,7 @@ use crate::watchdog::{Health, Healthy, Readiness};
 use crate::{files, rest};
 
 /// A resource manager whose scheduler is in another process.
-pub struct Outpost {
+pub struct StandaloneManager {
     /// Address of the scheduler, for people.
     pub scheduler: String,
     /// Whether the manager has work. Reported by probes.
@@ -36,8 +36,11 @@ pub struct Outpost {
 }
 
 /// Runs the manager until SIGTERM or SIGINT, then ends it within `shutdown.grace`.
-pub async fn run(settings: Settings, outpost: Outpost) -> anyhow::Result<ExitCode> {
-    let Outpost { scheduler, readiness, run } = outpost;
+pub async fn run(
+    settings: Settings,
+    standalone_manager: StandaloneManager,
+) -> anyhow::Result<ExitCode> {
+    let StandaloneManager { scheduler, readiness, run } = standalone_manager;
     let descriptors = Descriptors::raised();
     let security = Security::load(&settings).context("settings")?;
     let http = listen("rest.address", settings.rest.address).await?;

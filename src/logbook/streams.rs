@@ -13,17 +13,17 @@ use crate::clock::now_ns;
 
 /// The table of open streams. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Followers(Arc<Mutex<Table>>);
+pub struct OpenStreams(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
     /// Number of the next stream.
     next: u64,
-    open: Vec<Following>,
+    open: Vec<StreamEntry>,
 }
 
 #[derive(Debug)]
-struct Following {
+struct StreamEntry {
     number: u64,
     host: Arc<str>,
     since_ns: i64,
@@ -31,15 +31,15 @@ struct Following {
 
 /// Permission for one open stream, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    followers: Followers,
+pub(crate) struct StreamPermit {
+    streams: OpenStreams,
     number: u64,
 }
 
 /// An open stream, as state dumps show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct OpenStream {
+pub struct StreamSnapshot {
     /// The host that the stream counts for: the `Host` of an HTTP request, or the address of a gRPC
     /// caller.
     pub name: String,
@@ -47,9 +47,9 @@ pub struct OpenStream {
     pub created_at: String,
 }
 
-impl Followers {
+impl OpenStreams {
     /// Admits a stream from `host`. `None` if a limit is reached.
-    pub(crate) fn take(&self, host: &str, most: StreamLimits) -> Option<Seat> {
+    pub(crate) fn take(&self, host: &str, most: StreamLimits) -> Option<StreamPermit> {
         let mut table = self.table();
         let of_host = table.open.iter().filter(|open| *open.host == *host).count();
         if table.open.len() >= most.in_all || of_host >= most.per_host {
@@ -57,14 +57,14 @@ impl Followers {
         }
         let number = table.next;
         table.next += 1;
-        table.open.push(Following { number, host: Arc::from(host), since_ns: now_ns() });
+        table.open.push(StreamEntry { number, host: Arc::from(host), since_ns: now_ns() });
         drop(table);
-        Some(Seat { followers: self.clone(), number })
+        Some(StreamPermit { streams: self.clone(), number })
     }
 
     /// Lists the open streams, the oldest first.
-    pub fn open(&self) -> Vec<OpenStream> {
-        let shown = |open: &Following| OpenStream {
+    pub fn open(&self) -> Vec<StreamSnapshot> {
+        let shown = |open: &StreamEntry| StreamSnapshot {
             name: open.host.to_string(),
             created_at: rfc3339(open.since_ns),
         };
@@ -77,9 +77,9 @@ impl Followers {
     }
 }
 
-impl Drop for Seat {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.followers.table().open.retain(|open| open.number != self.number);
+        self.streams.table().open.retain(|open| open.number != self.number);
     }
 }
 
@@ -88,19 +88,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn followers_are_counted_in_all_and_by_host_until_they_end() {
-        let followers = Followers::default();
+    fn streams_are_limited_in_total_and_by_host() {
+        let streams = OpenStreams::default();
         let most = StreamLimits { in_all: 3, per_host: 2 };
-        let mut seats: Vec<_> = (0..2).map(|_| followers.take("a:1", most).unwrap()).collect();
-        assert!(followers.take("a:1", most).is_none(), "two from one host");
-        seats.push(followers.take("a:2", most).unwrap());
-        assert!(followers.take("b", most).is_none(), "three in all");
-        let names = || followers.open().into_iter().map(|open| open.name).collect::<Vec<_>>();
+        let mut seats: Vec<_> = (0..2).map(|_| streams.take("a:1", most).unwrap()).collect();
+        assert!(streams.take("a:1", most).is_none(), "two from one host");
+        seats.push(streams.take("a:2", most).unwrap());
+        assert!(streams.take("b", most).is_none(), "three in all");
+        let names = || streams.open().into_iter().map(|open| open.name).collect::<Vec<_>>();
         assert_eq!(names(), ["a:1", "a:1", "a:2"]);
         seats.remove(0);
         assert_eq!(names(), ["a:1", "a:2"]);
-        assert!(followers.take("a:1", most).is_some());
-        assert!(followers.take("b", StreamLimits { in_all: 0, per_host: 9 }).is_none());
+        assert!(streams.take("a:1", most).is_some());
+        assert!(streams.take("b", StreamLimits { in_all: 0, per_host: 9 }).is_none());
         drop(seats);
         assert_eq!(names(), [""; 0]);
     }

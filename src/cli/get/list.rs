@@ -1,0 +1,318 @@
+//! Lists of items, and the changes of a watched list.
+//!
+//! # Invariants
+//! * A requested name that is missing gives a message and the exit code 1.
+//! * A watch prints an item when it appears, when anything but its age changes, and when it
+//!   disappears.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::GetArgs;
+use crate::cli::amounts::age;
+use crate::cli::cluster::Cluster;
+use crate::cli::document::{json, json_line, yaml, yaml_part};
+use crate::cli::output::{self, Form, WrongLine};
+use crate::cli::table::Table;
+use crate::clock::now_ns;
+use crate::logging::clean;
+
+/// The state shown for an item that has disappeared.
+const GONE: &str = "Gone";
+
+/// The optional columns of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns {
+    /// Whether the columns of the wide form are shown.
+    pub(super) wide: bool,
+    /// Whether there is a column for types other than cores and memory.
+    pub(super) others: bool,
+}
+
+/// An entry of a list. Its first two cells are name and state.
+pub(super) trait Item: Sized {
+    /// Returns the name, which is unique within the kind.
+    fn name(&self) -> &str;
+    fn state(&self) -> &str;
+    /// Returns the time of creation in nanoseconds since the epoch. `None` if the kind has no age.
+    fn since_ns(&self) -> Option<i64>;
+    /// Whether it has types other than cores and memory.
+    fn has_others(&self) -> bool;
+    /// Returns the titles of the columns after the first two, without the age.
+    fn titles(columns: Columns) -> Vec<&'static str>;
+    fn cells(&self, columns: Columns) -> Vec<String>;
+    fn document(&self) -> anyhow::Result<Value>;
+    /// Title of the first column.
+    const TITLE: &'static str;
+    /// Whether there is a column for the age.
+    const HAS_AGE: bool;
+    /// All states of the kind. Empty if the scheduler filters by state.
+    const STATES: &'static [&'static str];
+}
+
+/// Prints the list, once or until interrupted.
+pub(super) async fn run<T: Item>(
+    cluster: &mut Cluster,
+    args: &GetArgs,
+    read: impl AsyncFn(&mut Cluster, &GetArgs) -> anyhow::Result<Vec<T>>,
+) -> anyhow::Result<ExitCode> {
+    check_states::<T>(args)?;
+    let items = chosen(read(cluster, args).await?, args);
+    let n_missing = say_missing(&items, args)?;
+    if items.is_empty() && n_missing == 0 && !args.watch {
+        writeln!(io::stderr(), "no {} found", args.kind.plural())?;
+    }
+    let mut printer = Printer::new(args.output, &items);
+    output::write(&printer.whole(&items, args.watch)?)?;
+    if !args.watch {
+        return Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    loop {
+        sleep(Duration::from_secs(args.interval.into())).await;
+        let items = chosen(read(cluster, args).await?, args);
+        output::write(&printer.changes(&items)?)?;
+    }
+}
+
+/// Fails if a requested state does not exist for this kind.
+fn check_states<T: Item>(args: &GetArgs) -> anyhow::Result<()> {
+    for state in &args.state {
+        let is_known = T::STATES.iter().any(|known| known.eq_ignore_ascii_case(state));
+        if !is_known && !T::STATES.is_empty() {
+            let states = T::STATES.join(", ");
+            let text =
+                format!("`{}` is no state of {}: {states}", clean(state), args.kind.plural());
+            return Err(WrongLine(text).into());
+        }
+    }
+    Ok(())
+}
+
+/// Filters entries by the requested names and states.
+fn chosen<T: Item>(mut items: Vec<T>, args: &GetArgs) -> Vec<T> {
+    items.retain(|item| {
+        let is_named = args.names.is_empty() || args.names.iter().any(|name| name == item.name());
+        let has_state = T::STATES.is_empty()
+            || args.state.is_empty()
+            || args.state.iter().any(|state| state.eq_ignore_ascii_case(item.state()));
+        is_named && has_state
+    });
+    items
+}
+
+/// Prints which of the requested names are missing, and returns their number.
+fn say_missing<T: Item>(items: &[T], args: &GetArgs) -> anyhow::Result<usize> {
+    let is_there = |name: &String| items.iter().any(|item| item.name() == name);
+    let is_filtered = !args.state.is_empty() || !args.user.is_empty() || args.queue.is_some();
+    let missing: Vec<_> = args.names.iter().filter(|name| !is_there(name)).collect();
+    for name in &missing {
+        let title = T::TITLE.to_lowercase();
+        let among = if is_filtered { " among those that the filters leave" } else { "" };
+        writeln!(io::stderr(), "there is no {title} `{}`{among}", clean(name))?;
+    }
+    Ok(missing.len())
+}
+
+/// Prints a list and its changes.
+struct Printer {
+    form: Form,
+    columns: Columns,
+    table: Table,
+    /// The last printed form of each entry, by name: cells without the age, or the document.
+    printed: BTreeMap<String, Printed>,
+}
+
+#[derive(Clone, PartialEq)]
+enum Printed {
+    Cells(Vec<String>),
+    Document(Value),
+}
+
+impl Printer {
+    fn new<T: Item>(form: Form, items: &[T]) -> Self {
+        let columns =
+            Columns { wide: form == Form::Wide, others: items.iter().any(Item::has_others) };
+        let mut titles = vec![T::TITLE, "STATE"];
+        titles.extend(T::titles(columns));
+        titles.extend(T::HAS_AGE.then_some("AGE"));
+        Self { form, columns, table: Table::new(titles), printed: BTreeMap::new() }
+    }
+
+    /// Formats the whole list. The output of a watch is lines that can be read one by one.
+    fn whole<T: Item>(&mut self, items: &[T], watch: bool) -> anyhow::Result<String> {
+        if watch {
+            return self.changes(items);
+        }
+        let documents = || items.iter().map(Item::document).collect::<anyhow::Result<Vec<_>>>();
+        Ok(match self.form {
+            Form::Table | Form::Wide if items.is_empty() => String::new(),
+            Form::Table | Form::Wide => {
+                let rows: Vec<_> = items.iter().map(|item| self.row(item)).collect();
+                self.table.part(rows)
+            }
+            Form::Json => json(&documents()?)?,
+            Form::Yaml => yaml(&documents()?)?,
+            Form::Name => items.iter().map(|item| clean(item.name()) + "\n").collect(),
+        })
+    }
+
+    /// Formats the entries that are new, changed or gone since the last call.
+    fn changes<T: Item>(&mut self, items: &[T]) -> anyhow::Result<String> {
+        let (mut rows, mut text) = (Vec::new(), String::new());
+        let mut before = std::mem::take(&mut self.printed);
+        for item in items {
+            let printed = self.printed(item)?;
+            if before.remove(item.name()).as_ref() != Some(&printed) {
+                match &printed {
+                    Printed::Cells(_) if self.form == Form::Name => {
+                        text += &(clean(item.name()) + "\n");
+                    }
+                    Printed::Cells(_) => rows.push(self.row(item)),
+                    Printed::Document(document) => text += &self.one(document)?,
+                }
+            }
+            self.printed.insert(item.name().to_owned(), printed);
+        }
+        for (name, gone) in before {
+            match gone {
+                Printed::Cells(_) if self.form == Form::Name => {}
+                Printed::Cells(mut cells) => {
+                    cells.splice(..2, [name, GONE.to_owned()]);
+                    cells.extend(T::HAS_AGE.then(String::new));
+                    rows.push(cells);
+                }
+                Printed::Document(mut document) => {
+                    document["state"] = GONE.into();
+                    text += &self.one(&document)?;
+                }
+            }
+        }
+        if !rows.is_empty() {
+            text += &self.table.part(rows);
+        }
+        Ok(text)
+    }
+
+    /// Formats one document of several.
+    fn one(&self, document: &Value) -> anyhow::Result<String> {
+        if self.form == Form::Json { json_line(document) } else { yaml_part(document) }
+    }
+
+    fn printed<T: Item>(&self, item: &T) -> anyhow::Result<Printed> {
+        Ok(match self.form {
+            Form::Json | Form::Yaml => Printed::Document(item.document()?),
+            // A name does not change.
+            Form::Name => Printed::Cells(Vec::new()),
+            Form::Table | Form::Wide => Printed::Cells(self.lasting(item)),
+        })
+    }
+
+    /// Returns the cells without the age.
+    fn lasting<T: Item>(&self, item: &T) -> Vec<String> {
+        let mut cells = vec![item.name().to_owned(), item.state().to_owned()];
+        cells.extend(item.cells(self.columns));
+        cells
+    }
+
+    fn row<T: Item>(&self, item: &T) -> Vec<String> {
+        let mut cells = self.lasting(item);
+        if T::HAS_AGE {
+            cells.push(age(item.since_ns().unwrap_or_default(), now_ns()));
+        }
+        cells
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::super::Kind;
+    use super::*;
+
+    struct Job(&'static str, &'static str);
+
+    impl Item for Job {
+        const TITLE: &'static str = "JOB";
+        const HAS_AGE: bool = false;
+        const STATES: &'static [&'static str] = &["On", "Off"];
+
+        fn name(&self) -> &str {
+            self.0
+        }
+        fn state(&self) -> &str {
+            self.1
+        }
+        fn since_ns(&self) -> Option<i64> {
+            None
+        }
+        fn has_others(&self) -> bool {
+            false
+        }
+        fn titles(_: Columns) -> Vec<&'static str> {
+            vec!["SIZE"]
+        }
+        fn cells(&self, _: Columns) -> Vec<String> {
+            vec!["1".to_owned()]
+        }
+        fn document(&self) -> anyhow::Result<Value> {
+            Ok(json!({ "name": self.0, "state": self.1 }))
+        }
+    }
+
+    /// Returns the output of three reads.
+    fn watched(form: Form) -> String {
+        let looks: [&[Job]; 4] = [
+            &[Job("a", "On"), Job("b", "On")],
+            &[Job("a", "On"), Job("b", "Off")],
+            &[Job("a", "On"), Job("b", "Off")],
+            &[Job("b", "Off"), Job("long-name", "On")],
+        ];
+        let mut printer = Printer::new(form, looks[0]);
+        looks.iter().map(|items| printer.changes(items).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_watch_prints_every_change() {
+        expect![[r#"
+            JOB   STATE   SIZE
+            a     On      1
+            b     On      1
+            b     Off     1
+            long-name   On      1
+            a           Gone    1
+        "#]]
+        .assert_eq(&watched(Form::Table));
+        expect![[r#"
+            {"name":"a","state":"On"}
+            {"name":"b","state":"On"}
+            {"name":"b","state":"Off"}
+            {"name":"long-name","state":"On"}
+            {"name":"a","state":"Gone"}
+        "#]]
+        .assert_eq(&watched(Form::Json));
+        assert_eq!(watched(Form::Name), "a\nb\nlong-name\n");
+    }
+
+    #[test]
+    fn names_and_states_filter() {
+        let jobs = || vec![Job("a", "On"), Job("b", "Off"), Job("c", "Off")];
+        let args = GetArgs {
+            names: vec!["a".to_owned(), "b".to_owned()],
+            state: vec!["off".to_owned()],
+            ..GetArgs::all(Kind::Nodes)
+        };
+        let left: Vec<_> = chosen(jobs(), &args).iter().map(|job| job.0).collect();
+        assert_eq!(left, ["b"]);
+        check_states::<Job>(&args).unwrap();
+        let args = GetArgs { state: vec!["Half".to_owned()], ..args };
+        let error = check_states::<Job>(&args).unwrap_err().to_string();
+        assert_eq!(error, "`Half` is no state of nodes: On, Off");
+    }
+}
