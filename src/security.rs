@@ -39,8 +39,6 @@ pub struct Security {
     pub rest: Option<Arc<Tls>>,
     /// Access rules.
     pub access: Arc<Access>,
-    /// Whether the ignored key `rest.require_identity` is set.
-    has_require_identity: bool,
 }
 
 impl Security {
@@ -55,8 +53,7 @@ impl Security {
             return Err(SecurityError::NoCertificates);
         }
         let (grpc, rest) = (grpc.map(Arc::new), rest.map(Arc::new));
-        let has_require_identity = settings.rest.require_identity.is_some();
-        Ok(Self { grpc, rest, access: Arc::new(access), has_require_identity })
+        Ok(Self { grpc, rest, access: Arc::new(access) })
     }
 
     /// Whether gRPC has neither TLS nor rules.
@@ -75,13 +72,6 @@ impl Security {
     /// for each ignored key.
     pub fn warnings(&self, grpc: SocketAddr, rest: SocketAddr) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.has_require_identity {
-            warnings.push(
-                "`rest.require_identity` is ignored: where there are rules (`identity.rules`), \
-                 reading needs an identity on both edges"
-                    .to_owned(),
-            );
-        }
         let edges = [
             ("grpc", "gRPC", grpc, &self.grpc, "read and change everything"),
             // REST changes nothing.
@@ -138,17 +128,6 @@ mod tests {
             assert!(warning.contains(&format!("(`{key}`)")), "{warning}");
         }
         assert_eq!(warnings("127.0.0.1:1", "0.0.0.0:2").len(), 1);
-    }
-
-    #[test]
-    fn a_key_that_is_ignored_is_named() {
-        let (mut settings, _) = open();
-        settings.rest.require_identity = Some(false);
-        let security = Security::load(&settings).unwrap();
-        let warnings =
-            security.warnings("127.0.0.1:1".parse().unwrap(), "[::1]:2".parse().unwrap());
-        assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].starts_with("`rest.require_identity` is ignored"), "{warnings:?}");
     }
 
     #[test]

@@ -309,7 +309,7 @@ fn start_scheduler(
         builder = builder.partition_threads(threads);
     }
     let builder = builder
-        .ingress_items(settings.session.ingress_items.get())
+        .ingress_items(settings.session.ingress().items.get())
         .reject_node_updates(settings.nodes.reject_updates)
         .default_queues(&*queues);
     let builder = settings.quotas.apply(settings.limits.apply(builder));

@@ -33,7 +33,8 @@ pub use self::kubernetes::{KubernetesSettings, ScoreSettings, Victims};
 pub use self::log::{LogFormat, LogSettings};
 pub use self::quotas::QuotaSettings;
 pub use self::session::{
-    LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
+    ItemsAndBytes, LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings,
+    SessionSettings,
 };
 pub use self::traces::TraceSettings;
 pub use self::users::UserSettings;
@@ -312,16 +313,6 @@ impl Settings {
                  along would be forgotten before it is known to be lost (0 keeps nothing at all)"
             ));
         }
-        let (high, low) = (session.outbox_high_water, session.outbox_low_water);
-        if high > 100 {
-            return Err(format!("`session.outbox_high_water` ({high}) is more than 100 percent"));
-        }
-        if low > high {
-            return Err(format!(
-                "`session.outbox_low_water` ({low}) is more than `session.outbox_high_water` \
-                 ({high})"
-            ));
-        }
         Ok(())
     }
 }
@@ -423,18 +414,20 @@ mod tests {
         assert!(settings.callback.predicates_of.is_empty());
         assert_eq!(settings.callback.event_capacity, None);
         assert_eq!(settings.applications.max_ended, 10_000);
-        assert!(!settings.applications.enforce_execution_timeout);
+        assert!(!settings.applications.fail_after_execution_timeout);
         assert_eq!(settings.decisions.kept, 4_096);
         assert!(settings.metrics.legacy_queue_names);
         assert_eq!(settings.asks.max_repeat.get(), 10_000);
         assert_eq!(settings.limits.resource_names.get(), 1_024);
         assert_eq!((settings.quotas.partitions, settings.quotas.bytes), (64, 4 << 30));
-        assert!(settings.asks.enforce_execution_timeout && !settings.nodes.reject_updates);
+        assert!(settings.asks.release_after_execution_timeout && !settings.nodes.reject_updates);
         assert!(settings.event.tracking_enabled);
         assert_eq!(settings.event.max_streams, 100);
         assert_eq!(settings.event.rest_response_size.get(), 10_000);
         assert_eq!(settings.health.interval(), Some(Duration::from_secs(30)));
-        assert_eq!(settings.session.ingress_items.get(), 65_536);
+        assert_eq!(settings.session.ingress().items.get(), 65_536);
+        assert_eq!(settings.session.outbox().items.get(), 1_000_000);
+        assert_eq!(settings.grpc.decoding_bytes_unbound(), 64 << 20);
         assert_eq!(settings.shutdown.grace(), Duration::from_secs(4));
         assert_eq!(settings.log.filter, "info,kube_client=off,kube_runtime=off");
     }
@@ -600,25 +593,13 @@ mod tests {
         let interval = ("MONOCEROS__GRPC__KEEPALIVE_INTERVAL", "5");
         let timeout = ("MONOCEROS__GRPC__KEEPALIVE_TIMEOUT", "5");
         let grace = |text| ("MONOCEROS__SESSION__DELIVERY_GRACE", text);
-        let high = |text| ("MONOCEROS__SESSION__OUTBOX_HIGH_WATER", text);
-        let low = |text| ("MONOCEROS__SESSION__OUTBOX_LOW_WATER", text);
-        for usable in [
-            vec![grace("0")],
-            vec![grace("41")],
-            vec![grace("11"), interval, timeout],
-            vec![high("100"), low("100")],
-            vec![high("0"), low("0")],
-        ] {
+        for usable in [vec![grace("0")], vec![grace("41")], vec![grace("11"), interval, timeout]] {
             with_environment(&usable, &Flags::default()).unwrap();
         }
         let keepalive = ["session.delivery_grace", "grpc.keepalive_interval", "keepalive_timeout"];
-        let water = ["session.outbox_low_water", "(60)", "session.outbox_high_water"];
-        for (pairs, fragments) in [
-            (vec![grace("40")], keepalive),
-            (vec![grace("10"), interval, timeout], keepalive),
-            (vec![low("60")], water),
-            (vec![high("101")], ["session.outbox_high_water", "(101)", "100 percent"]),
-        ] {
+        for (pairs, fragments) in
+            [(vec![grace("40")], keepalive), (vec![grace("10"), interval, timeout], keepalive)]
+        {
             let error = with_environment(&pairs, &Flags::default()).unwrap_err().to_string();
             for fragment in fragments {
                 assert!(error.contains(fragment), "{fragment} in {error}");

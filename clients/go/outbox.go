@@ -31,7 +31,7 @@ const (
 	// batchWait is how long an item waits for others.
 	batchWait = time.Millisecond
 	// aheadItems is how many items are sent and not known to be taken: less than the scheduler holds
-	// while an earlier request is missing (session.ingress_items).
+	// while an earlier request is missing (one item per 4 KiB of session.ingress_bytes).
 	aheadItems = 16384
 	// aheadBytes bounds the same in bytes: less than session.ingress_bytes.
 	aheadBytes = 64 << 20

@@ -25,11 +25,10 @@ pub struct GrpcSettings {
     pub address: SocketAddr,
     /// Largest request message, in bytes. A larger one ends its stream. Default 64 MiB.
     pub max_recv_message_bytes: NonZeroUsize,
-    /// Most bytes of messages that are read and decoded at a time, for streams with a session.
-    /// Default 256 MiB.
+    /// Most bytes of messages that are read and decoded at a time, for streams with a session. All
+    /// callers without a session together have a quarter of it
+    /// ([`Self::decoding_bytes_unbound`]). Default 256 MiB.
     pub decoding_bytes: NonZeroUsize,
-    /// The same for all callers without a session together. Default 64 MiB.
-    pub decoding_bytes_unbound: NonZeroUsize,
     /// How long a request body, or the reading of an answer, may make no progress. Default 30
     /// seconds.
     #[serde(deserialize_with = "seconds::deserialize")]
@@ -74,8 +73,6 @@ pub struct RestSettings {
     pub address: SocketAddr,
     /// Whether metrics need no identity even with rules. Default false.
     pub open_metrics: bool,
-    /// Ignored: with rules, reading always needs an identity.
-    pub require_identity: Option<bool>,
     /// Largest request body, in bytes. A larger one gets 413. Default 8 MiB.
     pub max_body_bytes: NonZeroUsize,
     /// How long a request body, or the reading of an answer, may make no progress. Default 30
@@ -129,6 +126,12 @@ pub enum ClientAuth {
 }
 
 impl GrpcSettings {
+    /// Returns the share of [`Self::decoding_bytes`] for all callers without a session together: a
+    /// quarter.
+    pub fn decoding_bytes_unbound(&self) -> usize {
+        (self.decoding_bytes.get() / 4).max(1)
+    }
+
     /// Returns [`Self::keepalive_interval`] as a duration.
     pub fn keepalive_interval(&self) -> Duration {
         Duration::from_secs(self.keepalive_interval.get())

@@ -23,7 +23,7 @@ pub struct ApplicationSettings {
     pub max_ended: usize,
     /// Whether an application that is no gang fails after its `executionTimeoutMilliSeconds`.
     /// Default false, since shims use the field for gangs.
-    pub enforce_execution_timeout: bool,
+    pub fail_after_execution_timeout: bool,
 }
 
 /// Section `decisions`.
@@ -70,7 +70,7 @@ pub struct AskSettings {
     pub max_repeat: NonZeroU32,
     /// Whether allocations are released after the `executionTimeoutMilliSeconds` of their ask.
     /// Default true.
-    pub enforce_execution_timeout: bool,
+    pub release_after_execution_timeout: bool,
 }
 
 /// Section `nodes`.
@@ -125,7 +125,7 @@ impl ApplicationSettings {
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder
             .ended_applications(self.max_ended)
-            .enforce_application_timeout(self.enforce_execution_timeout)
+            .enforce_application_timeout(self.fail_after_execution_timeout)
     }
 }
 
@@ -148,7 +148,7 @@ impl AskSettings {
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder
             .max_repeat(self.max_repeat.get())
-            .enforce_execution_timeout(self.enforce_execution_timeout)
+            .enforce_execution_timeout(self.release_after_execution_timeout)
     }
 }
 

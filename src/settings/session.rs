@@ -35,20 +35,13 @@ pub struct SessionSettings {
     /// keepalive takes to detect the loss. Default 60 s; zero keeps none.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub delivery_grace: Duration,
-    /// Most items that are kept for a resource manager, per kind of stream. Default 1,000,000.
-    /// Larger outlives longer absences and holds more memory. Own.
-    pub outbox_items: NonZeroUsize,
-    /// Most bytes (as encoded) that are kept for it, per kind of stream. Default 256 MiB. Own.
+    /// Outbox of a resource manager: most bytes (as encoded) that are kept for it, per kind of
+    /// stream. The other bounds follow from it ([`Self::outbox`]). A larger one survives longer
+    /// absences and takes more memory. Default 256 MiB.
     pub outbox_bytes: NonZeroUsize,
-    /// Percent of the outbox. With more unsent, no new decisions are made. Default 50.
-    pub outbox_high_water: u8,
-    /// Percent of the outbox. With less unsent, decisions resume. Default 25.
-    pub outbox_low_water: u8,
-    /// How many items of a resource manager may wait to be decided before nothing more is read from
-    /// its streams. Default 65,536.
-    pub ingress_items: NonZeroUsize,
-    /// How many bytes of it may be held while an earlier number is missing, where it numbers its
-    /// requests; [`Self::ingress_items`] bounds that, too. Default 256 MiB.
+    /// Ingress of a resource manager: most bytes of numbered requests that are held while an
+    /// earlier number is missing. The bound on items follows from it ([`Self::ingress`]). Default
+    /// 256 MiB.
     pub ingress_bytes: NonZeroUsize,
     /// How long a request number may be missing before the streams of the resource manager end, so
     /// that it sends the missing requests again. Default 10 s.
@@ -75,6 +68,39 @@ pub struct SessionSettings {
     /// How long the reason of a stopped session is remembered. Default 1 h.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub tombstone_ttl: Duration,
+}
+
+/// A bound in items and bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemsAndBytes {
+    /// Most items.
+    pub items: NonZeroUsize,
+    /// Most bytes.
+    pub bytes: NonZeroUsize,
+}
+
+/// Items of an outbox of 256 MiB.
+const OUTBOX_ITEMS_PER_256_MIB: u128 = 1_000_000;
+
+/// Bytes of ingress per item.
+const INGRESS_BYTES_PER_ITEM: usize = 4_096;
+
+impl SessionSettings {
+    /// Returns the bounds of an outbox, per kind of stream: a million items per 256 MiB.
+    pub fn outbox(&self) -> ItemsAndBytes {
+        let bytes = self.outbox_bytes;
+        let items = (bytes.get() as u128 * OUTBOX_ITEMS_PER_256_MIB) >> 28;
+        let items = usize::try_from(items).unwrap_or(usize::MAX);
+        ItemsAndBytes { items: NonZeroUsize::new(items).unwrap_or(NonZeroUsize::MIN), bytes }
+    }
+
+    /// Returns the bounds of the ingress: an item per 4 KiB. As many items may be undecided before
+    /// nothing more is read from the streams of the resource manager.
+    pub fn ingress(&self) -> ItemsAndBytes {
+        let bytes = self.ingress_bytes;
+        let items = NonZeroUsize::new(bytes.get() / INGRESS_BYTES_PER_ITEM);
+        ItemsAndBytes { items: items.unwrap_or(NonZeroUsize::MIN), bytes }
+    }
 }
 
 /// Handling of messages that a lost stream may have lost.

@@ -164,14 +164,12 @@ async fn readers_cannot_change_anything() {
 
 #[tokio::test]
 async fn probes_page_and_preflights_are_open() {
-    let (service, _files) =
-        service("[rest]\nopen_metrics = true\nrequire_identity = false\n").await;
+    let (service, _files) = service("[rest]\nopen_metrics = true\n").await;
     for path in ["/", "/healthz", "/ws/v1/metrics"] {
         assert_eq!(rest(&service, "", path).await.0, 200, "{path}");
     }
     let nodes = "/ws/v1/partition/default/nodes";
-    assert_eq!(rest(&service, "", nodes).await.0, 401, "an ignored key opens nothing");
-    service.until_logged("`rest.require_identity` is ignored", 1).await;
+    assert_eq!(rest(&service, "", nodes).await.0, 401);
     let first = service.http("OPTIONS", nodes, &[("origin", "http://elsewhere")], "").await;
     assert_eq!(first.status, 200);
     let allowed = "access-control-allow-headers: x-requested-with,content-type,accept,origin,\

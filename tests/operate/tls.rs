@@ -387,8 +387,6 @@ async fn an_unusable_certificate_keeps_the_old_one() {
 #[tokio::test]
 async fn rest_speaks_https() {
     let rules = "
-        [rest]
-        require_identity = true
         [identity]
         tokens = 'TOKENS'
         [[identity.rules]]

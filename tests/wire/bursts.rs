@@ -242,7 +242,7 @@ async fn a_stock_client_in_rust_may_send_a_message_for_each_ask() {
 #[tokio::test]
 async fn bursts_wait_while_the_queue_of_the_scheduler_is_full() {
     const MESSAGES: usize = 4_000;
-    let service = Service::start_with(&[("session.ingress_items", "64")]);
+    let service = Service::start_with(&[("SESSION__INGRESS_BYTES", "262144")]);
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     rm.send_nodes(vec![node("large", 1_000_000_000, 1_000_000)]).await;
     rm.until("a node", |seen| seen.accepted_nodes.len() == 1).await;

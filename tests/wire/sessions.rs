@@ -536,12 +536,8 @@ async fn a_policy_group_has_a_configuration_and_may_allow_no_other() {
 
 #[tokio::test]
 async fn who_reads_too_slowly_gets_nothing_new_until_it_has_caught_up_while_others_do() {
-    // The marks are far below what would be too much, whatever is under way when one is crossed.
-    let service = Service::start_with(&[
-        ("SESSION__OUTBOX_HIGH_WATER", "1"),
-        ("SESSION__OUTBOX_LOW_WATER", "1"),
-        ("SESSION__OUTBOX_ITEMS", "100000"),
-    ]);
+    // Half of the outbox is crossed, and all of it is more than everything that is asked for.
+    let service = Service::start_with(&[("SESSION__OUTBOX_BYTES", "6000000")]);
     let other = Rm::register(&service, "other").await.with_nodes(&["n1"]).await;
     let other = other.with_application("app", "root.a").await;
     let client = service.client().await;

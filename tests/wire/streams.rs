@@ -208,7 +208,7 @@ async fn a_large_answer_comes_in_pieces() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_has_to_register_again_and_others_do_not_notice() {
-    let service = Service::start_with(&[("SESSION__OUTBOX_ITEMS", "1000")]);
+    let service = Service::start_with(&[("SESSION__OUTBOX_BYTES", "270000")]);
     let other = Rm::register(&service, "other").await;
     let mut client = service.client().await;
     client.register_resource_manager(registration("slow", QUEUES)).await.unwrap();

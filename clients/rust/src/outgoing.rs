@@ -19,7 +19,7 @@ pub(crate) const BATCH_ITEMS: usize = 1_000;
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Most items that are sent and not known to be taken: less than the scheduler holds while an earlier
-/// request is missing (`session.ingress_items`).
+/// request is missing (one item per 4 KiB of `session.ingress_bytes`).
 const AHEAD_ITEMS: usize = 16_384;
 
 /// Most bytes of the same, likewise (`session.ingress_bytes`).

@@ -333,10 +333,10 @@ impl Frames {
         }
         if measure.decoded_bytes > limit {
             let is_bound = limit == common.budget.bound.bytes();
-            let setting = if is_bound { "decoding_bytes" } else { "decoding_bytes_unbound" };
+            let share = if is_bound { "" } else { "a quarter of " };
             let message = format!(
                 "a message that takes {} bytes or more once decoded is refused: send at most {limit} \
-                 (`grpc.{setting}`)",
+                 ({share}`grpc.decoding_bytes`)",
                 measure.decoded_bytes
             );
             return Err(StreamEnd::Unreadable { code: Code::ResourceExhausted, message });

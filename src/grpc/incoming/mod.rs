@@ -109,7 +109,7 @@ impl Common {
     fn new(grpc: &GrpcSettings, limits: &LimitSettings) -> Self {
         Self {
             shapes: Shapes::new(),
-            budget: Budget::new(grpc.decoding_bytes.get(), grpc.decoding_bytes_unbound.get()),
+            budget: Budget::new(grpc.decoding_bytes.get(), grpc.decoding_bytes_unbound()),
             max_bytes: grpc.max_recv_message_bytes.get(),
             max_items: limits.items_per_message.get(),
             patience: grpc.body_timeout,

@@ -13,7 +13,7 @@ use super::super::outbox::Bounds;
 use super::backlog::{Load, Marks};
 use super::state::Patience;
 use crate::extra_config::ExtraConfig;
-use crate::settings::{GrpcSettings, OnStreamLoss, SessionSettings, seconds};
+use crate::settings::{GrpcSettings, ItemsAndBytes, OnStreamLoss, SessionSettings, seconds};
 
 /// What holds for one session: times without streams, sizes of its outboxes, and how long items
 /// wait for each other.
@@ -31,10 +31,12 @@ pub struct Terms {
     pub ingress: Load,
     /// How long a number may be missing.
     pub gap_timeout: Duration,
-    /// Percent of an outbox above which nothing is decided, and below which decisions go on.
-    high_water: u8,
-    low_water: u8,
 }
+
+/// Percent of an outbox. With more unsent, no new decisions are made.
+const HIGH_WATER: u8 = 50;
+/// Percent of an outbox. With less unsent, decisions resume.
+const LOW_WATER: u8 = 25;
 
 impl Terms {
     /// The terms of the settings.
@@ -43,7 +45,7 @@ impl Terms {
         let bounds = Bounds {
             chunk_items: grpc.send_chunk_items.get(),
             chunk_bytes: grpc.send_chunk_bytes.get(),
-            outbox: Load { items: session.outbox_items.get(), bytes: session.outbox_bytes.get() },
+            outbox: load(session.outbox()),
             grace: session.delivery_grace,
             resyncs: session.on_stream_loss == OnStreamLoss::Resync,
         };
@@ -52,13 +54,8 @@ impl Terms {
             bounds,
             reorder_window: session.reorder_window,
             reorder_items: session.reorder_items,
-            ingress: Load {
-                items: session.ingress_items.get(),
-                bytes: session.ingress_bytes.get(),
-            },
+            ingress: load(session.ingress()),
             gap_timeout: session.gap_timeout,
-            high_water: session.outbox_high_water.min(100),
-            low_water: session.outbox_low_water.min(session.outbox_high_water),
         }
     }
 
@@ -90,8 +87,12 @@ impl Terms {
     /// When too much waits in the outboxes of a session.
     pub fn marks(&self) -> Marks {
         let outbox = self.bounds.outbox;
-        Marks { high: outbox.percent(self.high_water), low: outbox.percent(self.low_water) }
+        Marks { high: outbox.percent(HIGH_WATER), low: outbox.percent(LOW_WATER) }
     }
+}
+
+fn load(bounds: ItemsAndBytes) -> Load {
+    Load { items: bounds.items.get(), bytes: bounds.bytes.get() }
 }
 
 fn amount(text: &str) -> Result<usize, String> {

@@ -137,7 +137,7 @@ fn a_number_that_stays_away_ends_the_streams_and_what_was_not_taken_comes_again(
 #[test]
 fn no_more_is_held_than_the_settings_let() {
     let few = |settings: &mut Settings| {
-        settings.session.ingress_items = std::num::NonZeroUsize::new(2).unwrap();
+        settings.session.ingress_bytes = std::num::NonZeroUsize::new(2 * 4_096).unwrap();
     };
     play_with(few, async |edge| {
         let mut nodes = numbered::<Nodes>(&edge, "pod").await;
