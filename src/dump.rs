@@ -185,37 +185,7 @@ async fn gather(handle: &SchedulerHandle, wanted: &DumpRequest) -> Result<Docume
     }
     let names = handle.partition_names();
     for name in names.iter().filter(|name| is_wanted(rm_id(name))) {
-        if wanted.has("applications") {
-            let applications = unless_removed(handle.all_applications(name).await)?;
-            document.applications.extend(applications.into_iter().flatten());
-            let completed = unless_removed(handle.completed_applications(name).await)?;
-            document.applications.extend(completed.into_iter().flatten());
-            let rejected = unless_removed(handle.rejected_applications(name).await)?;
-            document.applications.extend(rejected.into_iter().flatten());
-        }
-        if wanted.has("nodes")
-            && let Some(nodes_info) = unless_removed(handle.nodes(name).await)?
-        {
-            let partition_name = plain_name(name).to_owned();
-            document.nodes.push(NodesOfPartition { partition_name, nodes_info });
-        }
-        if wanted.has("placementRules")
-            && let Some(rules) = unless_removed(handle.placement_rules(name).await)?
-        {
-            let partition = plain_name(name).to_owned();
-            document.placement_rules.push(RulesOfPartition { partition, rules });
-        }
-        if wanted.has("queues") {
-            document.queues.extend(unless_removed(handle.queues(name).await)?);
-        }
-        if wanted.has("users") {
-            let users = unless_removed(handle.users(name).await)?;
-            document.users.extend(of_partition(name, users));
-        }
-        if wanted.has("groups") {
-            let groups = unless_removed(handle.groups(name).await)?;
-            document.groups.extend(of_partition(name, groups));
-        }
+        gather_partition(handle, wanted, name, &mut document).await?;
     }
     if wanted.has("clusterInfo") {
         let clusters = handle.clusters().into_iter().zip(&names);
@@ -238,6 +208,47 @@ async fn gather(handle: &SchedulerHandle, wanted: &DumpRequest) -> Result<Docume
         document.log_level = log_level(LevelFilter::current());
     }
     Ok(document)
+}
+
+/// Adds the sections that have rows per partition.
+async fn gather_partition(
+    handle: &SchedulerHandle,
+    wanted: &DumpRequest,
+    name: &str,
+    document: &mut Document,
+) -> Result<(), DumpError> {
+    if wanted.has("applications") {
+        let applications = unless_removed(handle.all_applications(name).await)?;
+        document.applications.extend(applications.into_iter().flatten());
+        let completed = unless_removed(handle.completed_applications(name).await)?;
+        document.applications.extend(completed.into_iter().flatten());
+        let rejected = unless_removed(handle.rejected_applications(name).await)?;
+        document.applications.extend(rejected.into_iter().flatten());
+    }
+    if wanted.has("nodes")
+        && let Some(nodes_info) = unless_removed(handle.nodes(name).await)?
+    {
+        let partition_name = plain_name(name).to_owned();
+        document.nodes.push(NodesOfPartition { partition_name, nodes_info });
+    }
+    if wanted.has("placementRules")
+        && let Some(rules) = unless_removed(handle.placement_rules(name).await)?
+    {
+        let partition = plain_name(name).to_owned();
+        document.placement_rules.push(RulesOfPartition { partition, rules });
+    }
+    if wanted.has("queues") {
+        document.queues.extend(unless_removed(handle.queues(name).await)?);
+    }
+    if wanted.has("users") {
+        let users = unless_removed(handle.users(name).await)?;
+        document.users.extend(of_partition(name, users));
+    }
+    if wanted.has("groups") {
+        let groups = unless_removed(handle.groups(name).await)?;
+        document.groups.extend(of_partition(name, groups));
+    }
+    Ok(())
 }
 
 fn copy(logbook: &Logbook, wanted: &DumpRequest, document: &mut Document) {

@@ -11,33 +11,30 @@
 //! it with the exit code 70. A supervisor then starts it again. A service that lacks an edge would
 //! look healthy.
 
-use std::io::{self, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use monoceros_actors::metrics::LogMetrics;
 use monoceros_actors::{Journeys, Scheduler, SchedulerHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet, spawn_blocking};
-use tokio::time::{Instant, interval, timeout};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::cli::{BUILD, Build, ServeArgs};
+use crate::cli::{BUILD, ServeArgs};
 use crate::connections::descriptors::Descriptors;
 use crate::connections::{Connections, Limits};
 use crate::files::Refresh;
 use crate::identity::Access;
 use crate::live_settings::LiveSettings;
 use crate::logbook::Logbook;
-use crate::logging::{LineCounts, LogControl, clean};
+use crate::logging::LogControl;
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
 use crate::reads::Source;
 use crate::security::Security;
@@ -47,8 +44,11 @@ use crate::traces::Traces;
 use crate::watchdog::{Healthy, Readiness, Watchdog};
 use crate::{demo, files, grpc, rest, users};
 
+mod report;
 #[cfg(feature = "kubernetes")]
 pub mod standalone;
+
+use self::report::{announce, log_start, page, report_log};
 
 /// Exit code when the scheduler is lost: an internal error, after which the process should be
 /// restarted.
@@ -83,7 +83,6 @@ pub async fn run(
     local_manager: Option<LocalManager>,
     log: LogControl,
 ) -> anyhow::Result<ExitCode> {
-    let with_demo = args.demo;
     let queues = match settings.scheduler.queues.as_deref().map(QueuesFile::load).transpose()? {
         // The file has errors, which were printed.
         Some(None) => return Ok(ExitCode::FAILURE),
@@ -95,12 +94,7 @@ pub async fn run(
     let descriptors = Descriptors::raised();
     let traces = Traces::start(&settings.traces).context("settings")?;
     let handle = start_scheduler(&settings, queues.as_deref(), descriptors, traces.as_ref())?;
-    let security = Security::load(&settings).context("settings")?;
-    anyhow::ensure!(
-        !with_demo || security.is_open(),
-        "--demo speaks without TLS and without a token: it needs a service without `grpc.tls` and \
-         `identity.rules`"
-    );
+    let security = load_security(&settings, args.demo)?;
     let rpc = listen("grpc.address", settings.grpc.address).await?;
     let http = listen("rest.address", settings.rest.address).await?;
     let (rpc_address, http_address) = (rpc.local_addr()?, http.local_addr()?);
@@ -134,14 +128,7 @@ pub async fn run(
     sources.insert(0, Arc::new(live));
     let edges = JoinSet::new();
     let mut service = Running { settings, handle, traces, shutdown, watchdog, systemd, edges };
-    let mut healthy = service.watchdog.health();
-    if let Some(LocalManager { readiness, run }) = local_manager {
-        healthy = healthy.ready_by(readiness);
-        let work = run(service.handle.clone(), service.shutdown.clone());
-        service
-            .edges
-            .spawn(async move { work.await.context("the resource manager in this process") });
-    }
+    let healthy = service.spawn_manager(local_manager);
     service.spawn_edges(rpc, http, logbook, healthy, &security.access, policy_files);
     // From the ready message on, a signal must not kill the process unhandled.
     let signals = Signals::new()?;
@@ -151,16 +138,10 @@ pub async fn run(
     tokio::spawn(files::keep_fresh(sources, hangup, systemd, stop));
     let page = page(http_address, security.rest.is_some());
     log_start(&service.settings, args, rpc_address, &page);
-    // Printing may block on a pipe without a reader, so it has a thread of its own.
-    spawn_blocking(move || {
-        if let Err(error) = announce(rpc_address, http_address, &page) {
-            warn!(%error, "cannot print where we listen");
-        }
-    });
-    let counted = service.handle.log_metrics();
-    let account = report_log(log, counted);
+    announce(rpc_address, http_address, page);
+    let account = report_log(log, service.handle.log_metrics());
     tokio::spawn(service.shutdown.clone().run_until_cancelled_owned(account));
-    if with_demo {
+    if args.demo {
         // The service does not depend on the demo.
         tokio::spawn(demo::run(rpc_address, service.shutdown.clone()));
     }
@@ -211,6 +192,15 @@ impl Ended {
 }
 
 impl Running {
+    /// Runs the resource manager of this process, if any. Returns the health for probes.
+    fn spawn_manager(&mut self, manager: Option<LocalManager>) -> Healthy {
+        let healthy = self.watchdog.health();
+        let Some(LocalManager { readiness, run }) = manager else { return healthy };
+        let work = run(self.handle.clone(), self.shutdown.clone());
+        self.edges.spawn(async move { work.await.context("the resource manager in this process") });
+        healthy.ready_by(readiness)
+    }
+
     fn spawn_edges(
         &mut self,
         rpc: Connections,
@@ -270,11 +260,7 @@ impl Running {
         let grace = self.settings.shutdown.grace();
         let begun = Instant::now();
         let end = async {
-            while let Some(ended) = self.edges.join_next().await {
-                if let Ok(Err(error)) = ended {
-                    error!(error = format!("{error:#}"), "an edge ended with an error");
-                }
-            }
+            end_edges(&mut self.edges).await;
             self.handle.shutdown().await;
             if let Some(traces) = self.traces.take() {
                 traces.end(grace.saturating_sub(begun.elapsed())).await;
@@ -285,6 +271,25 @@ impl Running {
             warn!(grace = ?grace, "streams or connections did not end in time and are cut");
         }
     }
+}
+
+/// Waits for the end of all edges, and logs their errors.
+async fn end_edges(edges: &mut JoinSet<anyhow::Result<()>>) {
+    while let Some(ended) = edges.join_next().await {
+        if let Ok(Err(error)) = ended {
+            error!(error = format!("{error:#}"), "an edge ended with an error");
+        }
+    }
+}
+
+fn load_security(settings: &Settings, with_demo: bool) -> anyhow::Result<Security> {
+    let security = Security::load(settings).context("settings")?;
+    anyhow::ensure!(
+        !with_demo || security.is_open(),
+        "--demo speaks without TLS and without a token: it needs a service without `grpc.tls` and \
+         `identity.rules`"
+    );
+    Ok(security)
 }
 
 /// Returns the connection limits of gRPC and REST.
@@ -354,75 +359,6 @@ async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
-/// Prints the addresses, for people and for programs that started us with port 0.
-fn announce(grpc: SocketAddr, http: SocketAddr, page: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "monoceros listens: grpc={grpc} http={http}")?;
-    writeln!(stdout, "open {page}")?;
-    writeln!(stdout, "try: curl {page}ws/v1/scheduler/healthcheck")?;
-    stdout.flush()
-}
-
-/// Returns the page for a browser on this machine.
-fn page(http: SocketAddr, is_https: bool) -> String {
-    let scheme = if is_https { "https" } else { "http" };
-    // A listener on all addresses also listens on loopback, which a browser can open.
-    let host = match http.ip() {
-        ip if !ip.is_unspecified() => ip,
-        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-    };
-    format!("{scheme}://{}/", SocketAddr::new(host, http.port()))
-}
-
-/// Logs the build, the files it read, and its addresses.
-fn log_start(settings: &Settings, args: &ServeArgs, grpc: SocketAddr, page: &str) {
-    let Build { version, commit, target, .. } = BUILD;
-    let shown = |path: Option<&PathBuf>| match path {
-        Some(path) => path.display().to_string(),
-        None => "built-in".to_owned(),
-    };
-    let policies = settings.registration.policy_dir.as_ref();
-    info!(
-        version,
-        commit,
-        target,
-        settings = shown(args.config.as_ref()),
-        queues = shown(settings.scheduler.queues.as_ref()),
-        policies = policies.map(|path| path.display().to_string()).unwrap_or_default(),
-        log = settings.log.filter,
-        %grpc,
-        open = page,
-        "monoceros runs"
-    );
-}
-
-/// Counts the lines of the log, and reports on standard output when they cannot be written.
-async fn report_log(log: LogControl, counted: LogMetrics) {
-    let mut health = log.clone();
-    let count = async {
-        let mut every_second = interval(Duration::from_secs(1));
-        loop {
-            every_second.tick().await;
-            let LineCounts { written, left_out, lost, .. } = log.counts();
-            counted.set(written, left_out, lost);
-        }
-    };
-    let tell = async {
-        loop {
-            let why = health.unwritable().await;
-            // Printing may block on a pipe without a reader. If it fails, nobody is left to notify.
-            let said = spawn_blocking(move || {
-                let why = clean(&why);
-                writeln!(io::stdout(), "monoceros: the log cannot be written: {why}")
-            });
-            let _ = said.await;
-            health.writable().await;
-        }
-    };
-    let ((), ()) = tokio::join!(count, tell);
-}
-
 /// The signals that end the service.
 struct Signals {
     terminate: Signal,
@@ -462,18 +398,6 @@ mod tests {
 
         fn update_node(&self, _: si::NodeResponse) {
             actix::System::current().stop();
-        }
-    }
-
-    #[test]
-    fn the_page_address_can_always_be_opened() {
-        for (address, is_https, expected) in [
-            ("127.0.0.1:9080", false, "http://127.0.0.1:9080/"),
-            ("0.0.0.0:80", false, "http://127.0.0.1:80/"),
-            ("[::]:443", true, "https://[::1]:443/"),
-            ("10.1.2.3:1", true, "https://10.1.2.3:1/"),
-        ] {
-            assert_eq!(page(address.parse().unwrap(), is_https), expected);
         }
     }
 

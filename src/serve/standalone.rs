@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
-use super::{Ended, Signals, Work, connection_limits, listen};
+use super::{Ended, Signals, Work, connection_limits, end_edges, listen};
 use crate::cli::{BUILD, Build};
 use crate::connections::Connections;
 use crate::connections::descriptors::Descriptors;
@@ -92,13 +92,7 @@ pub async fn run(
     };
     shutdown.cancel();
     let grace = settings.shutdown.grace();
-    let rest = async {
-        while let Some(ended) = edges.join_next().await {
-            if let Ok(Err(error)) = ended {
-                error!(error = format!("{error:#}"), "an edge ended with an error");
-            }
-        }
-    };
+    let rest = end_edges(&mut edges);
     if timeout(grace, async { tokio::join!(systemd.stopping(), rest) }).await.is_err() {
         warn!(grace = ?grace, "what was under way did not end in time and is cut");
     }

@@ -23,6 +23,9 @@ impl ResourceKind {
     /// All kinds, in the order of the variants.
     pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Gpu, Self::Vcore];
 
+    /// All kinds, in the order of tables and charts.
+    pub(crate) const SHOWN: [Self; 3] = [Self::Vcore, Self::Memory, Self::Gpu];
+
     /// Returns the scheduler's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {

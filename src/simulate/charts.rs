@@ -104,7 +104,7 @@ fn utilisation(report: &Report) -> Vec<PlotLine> {
         let allocated = report.series.allocated[kind.name()].iter();
         line(kind.title(), allocated.map(move |&held| 100.0 * ratio(held, capacity)))
     };
-    [ResourceKind::Vcore, ResourceKind::Memory, ResourceKind::Gpu].iter().map(used).collect()
+    ResourceKind::SHOWN.iter().map(used).collect()
 }
 
 fn queue_shares(series: &SeriesColumns) -> Vec<PlotLine> {
@@ -243,7 +243,7 @@ impl Legend {
         let mut entries = Vec::new();
         for line in lines {
             let label = shortened(&line.label);
-            let characters = u32::try_from(label.chars().count()).expect("it was shortened");
+            let characters = u32::try_from(label.chars().count()).unwrap_or(u32::MAX / 16);
             // Mark, gaps, and a generous width for a character of 14 pixels.
             let width = (44 + 8 * characters).cast_signed();
             if x > LEFT && x + width > WIDTH.cast_signed() {

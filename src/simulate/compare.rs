@@ -79,11 +79,8 @@ impl Comparison {
         Self { format: FORMAT, figures: rows }
     }
 
-    pub(crate) fn to_json(&self) -> String {
-        let json = serde_json::to_string_pretty(self);
-        let mut json = json.expect("there are no maps and no writer is involved");
-        json.push('\n');
-        json
+    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
     }
 
     /// Makes a table per section.
@@ -159,13 +156,12 @@ fn figures(report: &Report) -> Vec<Figure> {
         waits_of_all.extend(waits(&queue.queue, &queue.wait));
     }
     section("Waits", waits_of_all);
-    let kinds = [ResourceKind::Vcore, ResourceKind::Memory, ResourceKind::Gpu];
     let mean = |kind: &ResourceKind| {
         let mean = totals.mean_utilisation[kind.name()];
         (format!("{}, mean", kind.title()), Unit::Share, mean)
     };
-    section("Utilisation", kinds.iter().map(mean).collect());
-    section("Evictions", evictions(report, &kinds));
+    section("Utilisation", ResourceKind::SHOWN.iter().map(mean).collect());
+    section("Evictions", evictions(report));
     section("Fairness", fairness(report));
     figures
 }
@@ -176,7 +172,7 @@ fn waits(of: &str, waits: &Waits) -> Vec<(String, Unit, f64)> {
     rows.into_iter().map(|(name, wait)| (format!("{of}, {name}"), Unit::Seconds, wait)).collect()
 }
 
-fn evictions(report: &Report, kinds: &[ResourceKind]) -> Vec<(String, Unit, f64)> {
+fn evictions(report: &Report) -> Vec<(String, Unit, f64)> {
     let evictions = &report.evictions;
     let mut rows = vec![("evictions".to_owned(), Unit::Count, evictions.count as f64)];
     for row in &evictions.by_grounds {
@@ -184,9 +180,9 @@ fn evictions(report: &Report, kinds: &[ResourceKind]) -> Vec<(String, Unit, f64)
         let name = format!("  {}: {}{gains}", row.queue, row.grounds);
         rows.push((name, Unit::Count, row.count as f64));
     }
-    for kind in kinds {
+    for kind in ResourceKind::SHOWN {
         let (name, title) = (kind.name(), kind.title());
-        rows.push((format!("{title} wasted"), Unit::AmountSeconds(*kind), evictions.wasted[name]));
+        rows.push((format!("{title} wasted"), Unit::AmountSeconds(kind), evictions.wasted[name]));
         rows.push((
             format!("{title} wasted, of all used"),
             Unit::Share,

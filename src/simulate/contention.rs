@@ -31,7 +31,7 @@ fn report(rows: &str, queues: String, assumptions: Assumptions) -> Report {
 }
 
 fn json(report: &Report) -> serde_json::Value {
-    serde_json::from_str(&report.to_json()).unwrap()
+    serde_json::from_str(&report.to_json().unwrap()).unwrap()
 }
 
 /// Returns name, first start, end and outcome of each pod.
@@ -162,10 +162,14 @@ fn equal_configurations_have_no_differences() {
         Comparison::of(&with(of_a), &with(of_b))
     };
     let same = comparison("", "");
-    let figures: serde_json::Value = serde_json::from_str(&same.to_json()).unwrap();
+    let figures: serde_json::Value = serde_json::from_str(&same.to_json().unwrap()).unwrap();
     let figures = figures["figures"].as_array().unwrap();
     assert!(figures.len() > 30 && figures.iter().all(|it| it["difference"] == 0.0));
-    assert_eq!(comparison_files(&same), comparison_files(&comparison("", "")), "to the byte");
+    assert_eq!(
+        comparison_files(&same).unwrap(),
+        comparison_files(&comparison("", "")).unwrap(),
+        "to the byte"
+    );
 
     let off = "preemption: {enabled: false}";
     let summary = super::page::comparison_summary(&comparison("", off));

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use monoceros_actors::ResourceManagerCallback;
 use monoceros_proto::si::v1 as si;
@@ -84,7 +84,12 @@ impl Decisions {
 
     /// Returns the decisions since the last call, in order, each with its virtual time.
     pub(crate) fn take(&self) -> Vec<(Instant, Decision)> {
-        mem::take(&mut *self.recorded.lock().expect("no holder panics"))
+        mem::take(&mut *self.recorded())
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, Vec<(Instant, Decision)>> {
+        // No code panics between two writes, so a poisoned lock is safe to use.
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a decision since the last return. It may have been taken already.
@@ -93,7 +98,7 @@ impl Decisions {
     }
 
     fn record(&self, decision: Decision) {
-        self.recorded.lock().expect("no holder panics").push((Instant::now(), decision));
+        self.recorded().push((Instant::now(), decision));
         self.wake.notify_one();
     }
 

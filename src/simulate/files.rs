@@ -28,15 +28,18 @@ pub(super) fn write_files(files: &[(&'static str, String)], folder: &Path) -> an
 }
 
 /// Returns names and texts of `compare.json` and `index.html`.
-pub(super) fn comparison_files(comparison: &Comparison) -> [(&'static str, String); 2] {
-    [("compare.json", comparison.to_json()), ("index.html", page::comparison_html(comparison))]
+pub(super) fn comparison_files(
+    comparison: &Comparison,
+) -> anyhow::Result<[(&'static str, String); 2]> {
+    let html = page::comparison_html(comparison);
+    Ok([("compare.json", comparison.to_json()?), ("index.html", html)])
 }
 
 /// Returns names and texts of `report.json`, `index.html` and the charts.
 pub(super) fn report_files(report: &Report) -> anyhow::Result<Vec<(&'static str, String)>> {
     let charts = charts::charts(report)?;
     let mut files =
-        vec![("report.json", report.to_json()), ("index.html", page::index_html(report, &charts))];
+        vec![("report.json", report.to_json()?), ("index.html", page::index_html(report, &charts))];
     files.extend(charts.into_iter().map(|chart| (chart.file, chart.svg)));
     Ok(files)
 }

@@ -195,7 +195,7 @@ fn compare_both(
     });
     let [a, b] = reports;
     let comparison = Comparison::of(&a?, &b?);
-    write_files(&comparison_files(&comparison), folder)?;
+    write_files(&comparison_files(&comparison)?, folder)?;
     Ok(page::comparison_summary(&comparison))
 }
 

@@ -44,12 +44,7 @@ pub(crate) fn index_html(report: &Report, charts: &[Chart]) -> String {
 
 /// Returns the summary that is printed at the end.
 pub(crate) fn summary(report: &Report) -> String {
-    let mut text = String::new();
-    for table in tables(report) {
-        text.push_str(&table.to_text());
-        text.push('\n');
-    }
-    text
+    text_of(&tables(report))
 }
 
 /// Returns the text of a comparison's `index.html`, with links to both reports.
@@ -70,12 +65,12 @@ pub(crate) fn comparison_html(comparison: &Comparison) -> String {
 
 /// Returns the summary of a comparison that is printed at the end.
 pub(crate) fn comparison_summary(comparison: &Comparison) -> String {
-    let mut text = String::new();
-    for table in comparison.tables() {
-        text.push_str(&table.to_text());
-        text.push('\n');
-    }
-    text
+    text_of(&comparison.tables())
+}
+
+/// Formats tables with an empty line after each.
+fn text_of(tables: &[SummaryTable]) -> String {
+    tables.iter().map(|table| table.to_text() + "\n").collect()
 }
 
 /// A table whose first column names the row. The others are figures.
@@ -116,15 +111,13 @@ fn totals(report: &Report) -> SummaryTable {
 }
 
 fn utilisation(report: &Report) -> SummaryTable {
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let row = |kind: &ResourceKind| {
         let (mean, peak) = (&report.totals.mean_utilisation, &report.totals.peak_utilisation);
-        vec![kind.title().to_owned(), percent(mean[kind.name()]), percent(peak[kind.name()])]
+        vec![kind.title().to_owned(), percent_of(mean[kind.name()]), percent_of(peak[kind.name()])]
     };
-    let kinds = [ResourceKind::Vcore, ResourceKind::Memory, ResourceKind::Gpu];
     SummaryTable {
         head: head(&["Utilisation", "mean", "peak"]),
-        rows: kinds.iter().map(row).collect(),
+        rows: ResourceKind::SHOWN.iter().map(row).collect(),
     }
 }
 
@@ -142,14 +135,13 @@ fn queues(report: &Report) -> SummaryTable {
     SummaryTable { head: head(&columns), rows }
 }
 
-const KINDS: [ResourceKind; 3] = [ResourceKind::Vcore, ResourceKind::Memory, ResourceKind::Gpu];
-
 fn evictions(report: &Report) -> SummaryTable {
     let rows = report.evictions.by_grounds.iter().map(|row| {
         let gains = row.for_queue.as_deref().unwrap_or("-");
         let mut fields = vec![row.queue.clone(), row.grounds.clone(), gains.to_owned()];
         fields.push(row.count.to_string());
-        fields.extend(KINDS.map(|kind| amount_seconds(kind, row.wasted[kind.name()])));
+        fields
+            .extend(ResourceKind::SHOWN.map(|kind| amount_seconds(kind, row.wasted[kind.name()])));
         fields
     });
     let columns = ["Evicted from", "grounds", "for", "pods", "CPU wasted", "memory", "GPU"];
@@ -163,7 +155,7 @@ fn waste(report: &Report) -> SummaryTable {
         vec![kind.title().to_owned(), wasted, share]
     };
     let head = head(&["Wasted", "lost to evictions", "of all used"]);
-    SummaryTable { head, rows: KINDS.map(row).to_vec() }
+    SummaryTable { head, rows: ResourceKind::SHOWN.map(row).to_vec() }
 }
 
 fn fairness(report: &Report) -> SummaryTable {
@@ -256,7 +248,8 @@ fn push_table(html: &mut String, table: &SummaryTable) {
 }
 
 fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
-    text.write_fmt(more).expect("a String takes all that is written");
+    // Writing to a text cannot fail.
+    let _ = text.write_fmt(more);
 }
 
 fn escaped(text: &str) -> String {

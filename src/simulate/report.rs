@@ -189,11 +189,8 @@ impl Report {
     }
 
     /// Returns the text of `report.json`.
-    pub(crate) fn to_json(&self) -> String {
-        let json = serde_json::to_string(self);
-        let mut json = json.expect("maps have text keys and no writer is involved");
-        json.push('\n');
-        json
+    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self).map(|json| json + "\n")
     }
 }
 

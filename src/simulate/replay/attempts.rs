@@ -94,7 +94,10 @@ impl Replay {
     /// Ends an evicted pod's attempt, and asks again as its controller would.
     pub(super) fn leave(&mut self, pod: usize, run: Run, batch: &mut InstantRequests) {
         let Run { attempt, machine, uuid, since, evicted } = run;
-        let Some((evicted, grounds)) = evicted else { return };
+        let Some((evicted, grounds)) = evicted else {
+            debug_assert!(false, "only an evicted pod leaves");
+            return;
+        };
         let preempted = si::TerminationType::PreemptedByScheduler;
         batch.releases.push(self.release(pod, uuid, preempted));
         batch.asks.push(self.ask(pod, attempt + 1));

@@ -1,0 +1,255 @@
+//! The shipped defaults, sources and their order, and checks of values.
+
+use std::collections::HashMap;
+use std::fs;
+
+use super::*;
+
+fn with_environment(pairs: &[(&str, &str)], flags: &Flags) -> Result<Settings, SettingsError> {
+    let pairs: HashMap<String, String> =
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let disable = pairs.get(DISABLE_RESERVATION).cloned();
+    let environment = environment().source(Some(pairs));
+    let loaded = Settings::load_with(None, environment, disable.as_deref(), flags);
+    loaded.map(|(settings, _)| settings)
+}
+
+fn with_file(text: &str) -> Result<Settings, SettingsError> {
+    let name = format!("monoceros-settings-{}-{:p}.toml", std::process::id(), text);
+    let path = std::env::temp_dir().join(name);
+    fs::write(&path, text).unwrap();
+    let settings = Settings::load_with(
+        Some(&path),
+        environment().source(Some(HashMap::new())),
+        None,
+        &Flags::default(),
+    );
+    fs::remove_file(&path).unwrap();
+    settings.map(|(settings, _)| settings)
+}
+
+#[test]
+fn the_shipped_file_holds_every_default() {
+    let settings = with_environment(&[], &Flags::default()).unwrap();
+    assert_eq!(settings.grpc.address.to_string(), "127.0.0.1:50051");
+    assert_eq!(settings.grpc.max_recv_message_bytes.get(), 64 << 20);
+    assert_eq!(settings.grpc.send_chunk_items.get(), 1_000);
+    assert_eq!(settings.grpc.keepalive_interval(), Duration::from_secs(20));
+    assert_eq!(settings.rest.address.to_string(), "127.0.0.1:9080");
+    assert_eq!(settings.scheduler.queues, None);
+    assert!(settings.scheduler.watch_queues);
+    assert_eq!(settings.scheduler.placements_in_flight.get(), 64);
+    assert_eq!(settings.scheduler.spin_us, 0);
+    assert_eq!(settings.callback.predicates, callback::Asking::Auto);
+    assert_eq!(settings.callback.predicate_timeout, Duration::from_secs(2));
+    assert!(settings.callback.predicates_of.is_empty());
+    assert_eq!(settings.callback.event_capacity, None);
+    assert_eq!(settings.applications.max_ended, 10_000);
+    assert!(!settings.applications.fail_after_execution_timeout);
+    assert_eq!(settings.decisions.kept, 4_096);
+    assert!(settings.metrics.legacy_queue_names);
+    assert_eq!(settings.asks.max_repeat.get(), 10_000);
+    assert_eq!(settings.limits.resource_names.get(), 1_024);
+    assert_eq!((settings.quotas.partitions, settings.quotas.bytes), (64, 4 << 30));
+    assert!(settings.asks.release_after_execution_timeout && !settings.nodes.reject_updates);
+    assert!(settings.event.tracking_enabled);
+    assert_eq!(settings.event.max_streams, 100);
+    assert_eq!(settings.event.rest_response_size.get(), 10_000);
+    assert_eq!(settings.health.interval(), Some(Duration::from_secs(30)));
+    assert_eq!(settings.session.ingress().items.get(), 65_536);
+    assert_eq!(settings.session.outbox().items.get(), 1_000_000);
+    assert_eq!(settings.grpc.decoding_bytes_unbound(), 64 << 20);
+    assert_eq!(settings.shutdown.grace(), Duration::from_secs(4));
+    assert_eq!(settings.log.filter, "info,kube_client=off,kube_runtime=off");
+}
+
+#[test]
+fn a_key_or_the_variable_disables_reservations() {
+    let made = |value: &[(&str, &str)]| {
+        with_environment(value, &Flags::default()).map(|settings| settings.scheduler.reservations)
+    };
+    assert!(made(&[]).unwrap());
+    assert!(made(&[("DISABLE_RESERVATION", "false")]).unwrap());
+    assert!(!made(&[("DISABLE_RESERVATION", "true")]).unwrap());
+    assert!(!made(&[("MONOCEROS__SCHEDULER__RESERVATIONS", "false")]).unwrap());
+    let error = made(&[("DISABLE_RESERVATION", "perhaps")]).unwrap_err().to_string();
+    assert!(error.contains("DISABLE_RESERVATION is `perhaps`"), "{error}");
+    let share = |value: &str| {
+        with_environment(&[("MONOCEROS__SCHEDULER__RESERVATION_SHARE", value)], &Flags::default())
+            .map(|settings| settings.scheduler.reservation_share)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!((share("0"), share("100")), (Ok(0), Ok(100)));
+    let error = share("101").unwrap_err();
+    assert!(error.contains("`scheduler.reservation_share` (101) is more than 100"), "{error}");
+    let delay = with_file("[scheduler]\nreservation_delay = \"1m\"").unwrap();
+    assert_eq!(delay.scheduler.reservation_delay, Duration::from_secs(60));
+}
+
+#[test]
+fn start_retries_have_lower_and_upper_bounds() {
+    let scheduler = with_file("").unwrap().scheduler;
+    let seconds = [scheduler.start_retry, scheduler.start_retry_max].map(|it| it.as_secs());
+    assert_eq!(seconds, [1, 60]);
+    let scheduler = with_file("[scheduler]\nstart_retry = \"500ms\"").unwrap().scheduler;
+    assert_eq!(scheduler.start_retry, Duration::from_millis(500));
+    for (file, fault) in [
+        ("start_retry = 0", "`scheduler.start_retry` is 0"),
+        (
+            "start_retry = 90",
+            "`scheduler.start_retry_max` (60s) is less than `scheduler.start_retry` (90s)",
+        ),
+    ] {
+        let error = with_file(&format!("[scheduler]\n{file}")).unwrap_err().to_string();
+        assert!(error.contains(fault), "{error}");
+    }
+}
+
+#[test]
+fn threads_spin_for_ten_milliseconds_at_most() {
+    let with = |value: &str| {
+        with_environment(&[("MONOCEROS__SCHEDULER__SPIN_US", value)], &Flags::default())
+            .map(|settings| settings.scheduler.spin_us)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!((with("0"), with("100"), with("10000")), (Ok(0), Ok(100), Ok(10_000)));
+    let error = with("10001").unwrap_err();
+    assert!(error.contains("`scheduler.spin_us` (10001) is more than 10000"), "{error}");
+    for value in ["-1", "a while"] {
+        let error = with(value).unwrap_err();
+        assert!(error.contains("scheduler.spin_us"), "{error}");
+    }
+}
+
+#[test]
+fn lease_name_and_duration_are_checked() {
+    let with = |line: &str| {
+        with_file(&format!("[kubernetes]\n{line}")).map(drop).map_err(|error| error.to_string())
+    };
+    for good in ["lease = \"a.b-1\"", "namespace = \"x\"", "lease_duration = 3600"] {
+        assert_eq!(with(good), Ok(()), "{good}");
+    }
+    for (bad, key) in [
+        ("lease = \"\"", "kubernetes.lease"),
+        ("lease = \"Not_A_Name\"", "kubernetes.lease"),
+        ("lease = \"-a\"", "kubernetes.lease"),
+        ("namespace = \"a..b\"", "kubernetes.namespace"),
+        ("lease_duration = 3601", "kubernetes.lease_duration"),
+        ("lease_duration = 1", "kubernetes.lease_duration"),
+        ("scheduler_names = [\"\"]", "kubernetes.scheduler_names"),
+    ] {
+        let error = with(bad).expect_err(bad);
+        assert!(error.contains(key), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn waits_for_pods_are_bounded() {
+    for key in ["eviction_timeout", "volume_timeout"] {
+        let with = |value: &str| with_file(&format!("[kubernetes]\n{key} = {value}"));
+        assert!(with("604800").is_ok());
+        let error = with("604801").unwrap_err().to_string();
+        let expected = format!("`kubernetes.{key}` (604801s) is more than 604800s (7 days)");
+        assert!(error.contains(&expected), "{error}");
+        assert!(with("1e18").is_err());
+    }
+}
+
+#[test]
+fn flags_override_the_environment_which_overrides_a_file() {
+    let settings = with_file("[grpc]\nsend_chunk_items = 7").unwrap();
+    assert_eq!(settings.grpc.send_chunk_items.get(), 7);
+    assert_eq!(settings.grpc.address.port(), 50051, "other keys keep their defaults");
+
+    let variables = [
+        ("MONOCEROS__GRPC__ADDRESS", "127.0.0.1:1"),
+        ("MONOCEROS__GRPC__SEND_CHUNK_ITEMS", "8"),
+        ("MONOCEROS_OTHER", "not a setting"),
+    ];
+    let flags = Flags { grpc: Some("127.0.0.1:2".to_owned()), ..Flags::default() };
+    let settings = with_environment(&variables, &flags).unwrap();
+    assert_eq!(settings.grpc.send_chunk_items.get(), 8);
+    assert_eq!(settings.grpc.address.port(), 2);
+}
+
+#[test]
+fn an_unknown_key_is_named() {
+    let error = with_file("[grpc]\nadress = \"127.0.0.1:1\"").unwrap_err().to_string();
+    assert!(error.contains("`adress`"), "{error}");
+    assert!(error.contains("monoceros-settings-"), "the file is named: {error}");
+    let error = with_file("[grcp]\naddress = \"127.0.0.1:1\"").unwrap_err().to_string();
+    assert!(error.contains("`grcp`"), "{error}");
+    let error = with_environment(&[("MONOCEROS__LOG__LEVEL", "info")], &Flags::default())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("`level`"), "{error}");
+}
+
+#[test]
+fn a_bad_value_is_named_by_its_key() {
+    let flags = Flags { grpc: Some("nowhere".to_owned()), ..Flags::default() };
+    let error = with_environment(&[], &flags).unwrap_err().to_string();
+    assert!(error.contains("grpc.address"), "{error}");
+    let error = with_file("[grpc]\nsend_chunk_items = 0").unwrap_err().to_string();
+    assert!(error.contains("grpc.send_chunk_items"), "{error}");
+}
+
+#[test]
+fn errors_state_value_and_expectation() {
+    for (key, value, fragments) in [
+        ("LOG__FORMAT", "xml", ["`xml`", "`text` or `json`", "log.format"]),
+        ("GRPC__ADDRESS", "localhost:50051", ["`localhost:50051`", "IP:PORT", "grpc.address"]),
+        ("REST__ADDRESS", "127.0.0.1:99999", ["`127.0.0.1:99999`", "IP:PORT", "rest.address"]),
+        ("GRPC", "3", ["`3`", "MONOCEROS__GRPC__", "`grpc`"]),
+        ("GRPC__TLS__CLIENT_AUTH", "yes", ["`yes`", "`optional`", "grpc.tls.client_auth"]),
+        ("LOG__FILTER", "infoo", ["`infoo`", "`info`", "log.filter"]),
+        ("LOG__FILTER", "", ["``", "`info`", "log.filter"]),
+        ("LOG__FILTER", "info,monoceros=bug", ["`bug`", "`debug`", "log.filter"]),
+    ] {
+        let variables = [(&*format!("MONOCEROS__{key}"), value)];
+        let error = with_environment(&variables, &Flags::default()).unwrap_err();
+        assert!(std::error::Error::source(&error).is_none(), "it would be said again");
+        for fragment in fragments {
+            assert!(error.to_string().contains(fragment), "{fragment} in {error}");
+        }
+    }
+}
+
+#[test]
+fn contradictory_values_are_refused_with_both_keys() {
+    let interval = ("MONOCEROS__GRPC__KEEPALIVE_INTERVAL", "5");
+    let timeout = ("MONOCEROS__GRPC__KEEPALIVE_TIMEOUT", "5");
+    let grace = |text| ("MONOCEROS__SESSION__DELIVERY_GRACE", text);
+    for usable in [vec![grace("0")], vec![grace("41")], vec![grace("11"), interval, timeout]] {
+        with_environment(&usable, &Flags::default()).unwrap();
+    }
+    let keepalive = ["session.delivery_grace", "grpc.keepalive_interval", "keepalive_timeout"];
+    for (pairs, fragments) in
+        [(vec![grace("40")], keepalive), (vec![grace("10"), interval, timeout], keepalive)]
+    {
+        let error = with_environment(&pairs, &Flags::default()).unwrap_err().to_string();
+        for fragment in fragments {
+            assert!(error.contains(fragment), "{fragment} in {error}");
+        }
+    }
+}
+
+#[test]
+fn rules_say_who_may_do_what() {
+    let rules = "[identity]\ntokens = \"t\"\n[[identity.rules]]\ncertificate = \"cn=shim-a\"\n\
+                     rm_ids = [\"a*\"]\n[[identity.rules]]\ntoken = \"ops\"\nadmin = true";
+    let settings = with_file(rules).unwrap().identity;
+    assert_eq!(settings.tokens, Some(PathBuf::from("t")));
+    let holders: Vec<_> = settings.rules.iter().map(|rule| rule.holder().to_string()).collect();
+    assert_eq!(holders, ["certificate `cn=shim-a`", "token `ops`"]);
+    assert!(!settings.rules[0].admin() && settings.rules[1].admin());
+
+    for (rule, fragment) in [
+        ("certificate = \"shim-a\"\nadmin = true", "`shim-a`"),
+        ("token = \"ops\"", "grants something"),
+        ("token = \"ops\"\nrmids = [\"a\"]", "`rmids`"),
+    ] {
+        let error = with_file(&format!("[[identity.rules]]\n{rule}")).unwrap_err();
+        assert!(error.to_string().contains(fragment), "{fragment}: {error}");
+    }
+}
