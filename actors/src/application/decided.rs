@@ -86,7 +86,7 @@ impl Application {
     /// A member whose ask is there: it is an allocation.
     fn book_member(&mut self, slot: AskSlot, id: AllocationId, baton: &mut Baton) {
         let uuid = self.book.next_uuid(slot);
-        self.note_member(id, baton);
+        baton.note_member(self.decided_for(), id, false);
         self.book.asks.take_one(slot);
         let ask = self.book.asks.ask_mut(slot);
         ask.live.push(id);

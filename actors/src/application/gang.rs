@@ -287,7 +287,7 @@ impl Application {
         baton: &mut Baton,
     ) {
         let (id, Takes { placeholder, in_place, .. }) = (placement.allocation, takes);
-        self.note_on_its_way(placement, baton);
+        baton.note_on_its_way(self.decided_for(), placement, false);
         self.book.asks.hold_one(placement.ask, id);
         self.book.waits_in_place(id);
         let table = &mut baton.books.allocations;

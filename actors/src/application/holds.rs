@@ -51,7 +51,7 @@ impl Application {
         };
         let (freed, resources) = (hold.resources().clone(), placement.spec.resources.clone());
         let uuid = self.book.next_uuid(slot);
-        self.note_placed(placement, &mut baton);
+        baton.note_placed(self.decided_for(), placement, false);
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(id);
         baton.offer.pair(&resources);

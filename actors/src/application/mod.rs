@@ -21,7 +21,6 @@ mod asks;
 mod bundle;
 mod deadlines;
 mod decided;
-mod decisions;
 mod events;
 mod explained;
 mod explained_gang;
@@ -70,8 +69,9 @@ use crate::events::EventKind;
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts, QueueMail};
 use crate::step::{
-    Alarm, Baton, Climbing, Consequences, Ending, Entered, Notice, Op, Owner, PlaceAnswer,
-    Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor, Visited,
+    Alarm, Baton, Climbing, Consequences, DecidedFor, Ending, Entered, Notice, Op, Owner,
+    PlaceAnswer, Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor,
+    Visited,
 };
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
@@ -281,6 +281,11 @@ impl Application {
         running
     }
 
+    /// The application, for the records of its decisions.
+    fn decided_for(&self) -> DecidedFor<'_> {
+        DecidedFor { leaf: &self.leaf_facts.config.path, id: &self.book.id }
+    }
+
     /// The alarm that brings the application this order.
     fn alarm(&self, op: Op) -> Alarm {
         Alarm::Order { application: self.slot, id: Arc::clone(&self.book.id), op: Box::new(op) }
@@ -415,7 +420,7 @@ impl Application {
             (PlaceAnswer::Asked(question), None) => self.await_answer(baton, &placement, question),
             (PlaceAnswer::Asked(_), Some(takes)) => self.await_place(baton, &placement, takes),
             (PlaceAnswer::NoRoom | PlaceAnswer::Refused, _) => {
-                Self::note_refused(answer, placement.node, &mut baton);
+                baton.note_refused(answer, placement.node);
                 self.refused(baton, placement);
             }
         }

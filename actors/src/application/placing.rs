@@ -373,7 +373,10 @@ impl Application {
         candidate: Candidate,
         takes: Option<Takes>,
     ) {
-        self.note_found(&candidate, takes, &mut baton);
+        if baton.decisions.is_on() {
+            let is_its_own = self.has_reserved_slot(candidate.ask, candidate.node, &baton);
+            baton.note_found(self.book.asks.ask(candidate.ask), &candidate, is_its_own, takes);
+        }
         let Candidate { ask: slot, node, alternatives, is_continued, .. } = candidate;
         self.cancel_claim(slot, &mut baton);
         let ask = self.book.asks.ask_mut(slot);
@@ -426,7 +429,7 @@ impl Application {
             return self.refused_at_reserved(baton, placement);
         }
         if let Some(node) = self.next_node(&placement, &mut baton) {
-            self.note_next(slot, placement.node, node, &mut baton);
+            baton.note_next(self.book.asks.ask(slot), placement.node, node);
             placement.node = node;
             placement.alternatives.clear();
             if let Some(entry) = baton.books.allocations.get_mut(placement.allocation) {
@@ -493,7 +496,10 @@ impl Application {
     pub(super) fn book(&mut self, mut baton: Box<Baton>, placement: &Placement) {
         let (slot, resources) = (placement.ask, &placement.spec.resources);
         let uuid = self.book.next_uuid(slot);
-        self.note_placed(placement, &mut baton);
+        if baton.decisions.is_on() {
+            let is_its_own = self.is_at_reserved(placement, &baton);
+            baton.note_placed(self.decided_for(), placement, is_its_own);
+        }
         let priority = self.book.asks.priority();
         let progress = self.book.progress();
         self.book.asks.take_one(slot);
@@ -525,7 +531,10 @@ impl Application {
             baton.books.unsettled.get(question).is_some(),
             "the node booked the question"
         );
-        self.note_on_its_way(placement, &mut baton);
+        if baton.decisions.is_on() {
+            let is_its_own = self.is_at_reserved(placement, &baton);
+            baton.note_on_its_way(self.decided_for(), placement, is_its_own);
+        }
         let priority = self.book.asks.priority();
         let progress = self.book.progress();
         let resources = &placement.spec.resources;
@@ -569,7 +578,7 @@ impl Application {
         self.book.allocations.insert(uuid, id);
         self.joined(id, baton);
         self.watch_start(ask, baton);
-        self.keep_allocation(id, baton);
+        baton.keep_allocation(self.decided_for(), id);
         baton.books.nodes.settled(id);
         baton.tally.placed();
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;

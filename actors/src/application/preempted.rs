@@ -109,7 +109,7 @@ impl Application {
                 %why, "preempted");
             baton.effects.notify(Notice::Released(Box::new(released)));
             let chosen = chosen.iter().find(|chosen| chosen.victim == *id);
-            self.keep_eviction(*id, chosen, grounds, baton);
+            baton.keep_eviction(self.decided_for(), *id, chosen, grounds);
             effects.happens(baton, |at| {
                 let event = Event::of(EventKind::VictimChosen, &spec.key, at);
                 let event = event.referring(&self.book.id).of_pod(spec.pod());

@@ -299,7 +299,7 @@ impl Application {
             self.book.asks.unreserve(slot);
         }
         if reserved != Some(node) {
-            self.keep_promise(slot, node, baton);
+            baton.keep_promise(self.decided_for(), &self.book.asks.ask(slot).spec, node);
             self.reserve(slot, node, WaitSet::Due, baton);
         }
         let books = &mut baton.books;

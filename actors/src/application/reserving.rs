@@ -182,7 +182,8 @@ impl Application {
         };
         self.note_silent(slot, node, Silent::Reserves, baton);
         let progress = self.book.progress();
-        self.keep_reservation(slot, node, baton);
+        let spec = &self.book.asks.ask(slot).spec;
+        baton.keep_reservation(self.decided_for(), spec, node);
         self.reserve(slot, node, waits, baton);
         self.counts_as_running(baton);
         Claimed::Made { is_first_place: self.moved_on(progress, &baton.books.nodes) > 0 }
@@ -474,7 +475,8 @@ impl Application {
     fn ask_to_reserve(&mut self, slot: AskSlot, node: NodeSlot, waits: WaitSet, baton: &mut Baton) {
         let id = Arc::clone(baton.books.nodes.id(node));
         let number = baton.books.unsettled.ask_to_reserve(self.slot, slot, Arc::clone(&id));
-        self.note_claim(slot, node, number, baton);
+        let spec = &self.book.asks.ask(slot).spec;
+        baton.note_claim(self.decided_for(), spec, node, number);
         self.book.asks.set_apart(slot, waits);
         let ask = self.book.asks.ask_mut(slot);
         ask.refusals_mut().claim = Some(number);
@@ -551,12 +553,12 @@ impl Application {
             Some((node, Claim::Node(_)))
                 if is_free(node) && books.nodes.may_set_aside(node, &ask.resources, None) =>
             {
-                self.keep_claim(slot, node, number, baton);
+                baton.keep_claim(&ask.spec, node, number);
                 self.reserve(slot, node, WaitSet::Due, baton);
             }
             Some((node, Claim::Instead { of, .. })) if may_replace(node, of) => {
                 baton.unreserve(of, End::Replaced);
-                self.keep_claim(slot, node, number, baton);
+                baton.keep_claim(&ask.spec, node, number);
                 self.reserve(slot, node, WaitSet::Due, baton);
             }
             _ => self.book.asks.set_waits(class, WaitSet::Due),

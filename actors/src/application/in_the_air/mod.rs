@@ -171,7 +171,7 @@ impl Application {
             self.book.asks.hold_one(slot, id);
             self.book.held(id, &spec.resources);
             if !spec.placeholder {
-                self.note_unsettled_member(id, &mut baton);
+                baton.note_member(self.decided_for(), id, true);
             }
             let (ids, sum) = work.entry(place.node).or_default();
             ids.push(id);

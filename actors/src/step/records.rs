@@ -1,42 +1,45 @@
-//! What is noted of the decisions that this application carries out, for people who read them later
+//! Records of the decisions that a step carries out, for people who read them later
 //! ([`monoceros_rules::decisions`], `docs/decisions.md`).
 //!
 //! # Invariants
-//! * Each allocation that the RM is told of as decided here is exactly one decision, and it is kept
-//!   where it gets its name ([`Application::bind`]); so is each reservation, and each allocation that
-//!   is told to leave for others.
-//! * Nothing is decided by what is noted, and where nothing is kept nothing is looked at.
+//! * Each allocation that the RM is notified of as decided here is exactly one record, kept where the
+//!   allocation gets its name. So is each reservation, and each allocation that is to leave for others.
+//! * No decision depends on a record, and where none are kept nothing is looked at.
 
 use std::sync::Arc;
 
 use monoceros_rules::allocations::Grounds;
+use monoceros_rules::asks::Ask;
 use monoceros_rules::decide::attempt::Candidate;
 use monoceros_rules::decide::preemption::Chosen;
 use monoceros_rules::decisions::{Decisions, Later, Ruled, Told, Way};
 use monoceros_rules::nodes::PassedFor;
 use monoceros_rules::queues::PriorityPolicy;
 use monoceros_rules::specs::ask::AskSpec;
-use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
+use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 
-use super::Application;
-use crate::step::{Baton, Offering, PlaceAnswer, Placement, Takes};
+use super::{Baton, Offering, PlaceAnswer, Placement, Takes};
+
+/// The application that a decision is about.
+#[derive(Clone, Copy)]
+pub(crate) struct DecidedFor<'a> {
+    /// Path of its leaf.
+    pub(crate) leaf: &'a str,
+    pub(crate) id: &'a str,
+}
 
 /// Searches for nodes.
-impl Application {
-    /// A node was found for an ask, perhaps for the place of a placeholder.
-    pub(super) fn note_found(
-        &self,
+impl Baton {
+    /// A node was found for an ask, perhaps for the place of a placeholder. `is_its_own`: the ask has that
+    /// node reserved.
+    pub(crate) fn note_found(
+        &mut self,
+        ask: &Ask,
         candidate: &Candidate,
+        is_its_own: bool,
         takes: Option<Takes>,
-        baton: &mut Baton,
     ) {
-        if !baton.decisions.is_on() {
-            return;
-        }
-        let ask = self.book.asks.ask(candidate.ask);
-        let is_its_own =
-            ask.is_reserved() && self.has_reserved_slot(candidate.ask, candidate.node, baton);
-        let Baton { decisions, books, .. } = baton;
+        let Self { decisions, books, .. } = self;
         let Some(search) = decisions.search() else { return };
         search.tried = 1 + u32::try_from(candidate.alternatives.len()).unwrap_or(u32::MAX);
         if is_its_own || takes.is_some_and(|takes| takes.in_place) {
@@ -63,17 +66,10 @@ impl Application {
     }
 
     /// The node that was asked did not take the placement, and the next one is asked.
-    pub(super) fn note_next(
-        &self,
-        slot: AskSlot,
-        before: NodeSlot,
-        next: NodeSlot,
-        baton: &mut Baton,
-    ) {
-        let Baton { decisions, books, .. } = baton;
+    pub(crate) fn note_next(&mut self, ask: &Ask, before: NodeSlot, next: NodeSlot) {
+        let Self { decisions, books, .. } = self;
         let Some(search) = decisions.searching() else { return };
         search.tried += 1;
-        let ask = self.book.asks.ask(slot);
         if ask.has_failed_on(books.nodes.id(next)) {
             // All others have been asked, and each has said why not.
             return;
@@ -83,17 +79,17 @@ impl Application {
     }
 
     /// The node that was asked did not take the placement.
-    pub(super) fn note_refused(answer: PlaceAnswer, node: NodeSlot, baton: &mut Baton) {
-        let Some(search) = baton.decisions.searching() else { return };
+    pub(crate) fn note_refused(&mut self, answer: PlaceAnswer, node: NodeSlot) {
+        let Some(search) = self.decisions.searching() else { return };
         let refused = answer == PlaceAnswer::Refused;
         search.passed.note(if refused { PassedFor::Refused } else { PassedFor::Room }, node);
     }
 
     /// No node could be used: all that were not asked were passed over.
-    fn note_none_found(&self, slot: AskSlot, reserves: NodeSlot, baton: &mut Baton) {
-        let Baton { decisions, books, .. } = baton;
+    fn note_none_found(&mut self, spec: &AskSpec, reserves: NodeSlot) {
+        let Self { decisions, books, .. } = self;
         let Some(search) = decisions.searching() else { return };
-        if self.book.asks.ask(slot).required_node.is_some() {
+        if spec.required_node.is_some() {
             search.passed.note(PassedFor::Room, reserves);
         } else {
             let others = books.nodes.len().saturating_sub(search.passed.sum() as usize);
@@ -103,94 +99,75 @@ impl Application {
 }
 
 /// Decisions made in an offer.
-impl Application {
-    /// A placement is decided by the offer that is here, and told at once.
-    pub(super) fn note_placed(&self, placement: &Placement, baton: &mut Baton) {
-        if baton.decisions.is_on() {
-            self.note_decided(placement.allocation, self.rule_of(placement, baton), baton);
+impl Baton {
+    /// A placement is decided by the offer that is here, and reported at once. `is_its_own`: the ask has the
+    /// node reserved.
+    pub(crate) fn note_placed(
+        &mut self,
+        of: DecidedFor<'_>,
+        placement: &Placement,
+        is_its_own: bool,
+    ) {
+        if self.note_way(of, rule_of(placement, is_its_own)) {
+            self.decisions.is_about(placement.allocation);
         }
     }
 
-    /// A placement is decided by the offer that is here, and told when an answer has come or a
+    /// A placement is decided by the offer that is here, and reported when an answer has come or a
     /// placeholder is gone.
-    pub(super) fn note_on_its_way(&self, placement: &Placement, baton: &mut Baton) {
-        if baton.decisions.is_on() {
-            self.note_unsettled(placement.allocation, self.rule_of(placement, baton), baton);
+    pub(crate) fn note_on_its_way(
+        &mut self,
+        of: DecidedFor<'_>,
+        placement: &Placement,
+        is_its_own: bool,
+    ) {
+        if self.note_way(of, rule_of(placement, is_its_own)) {
+            self.put_aside(Later::Allocation(placement.allocation));
         }
     }
 
-    /// A member of a gang that is decided as a whole.
-    pub(super) fn note_member(&self, id: AllocationId, baton: &mut Baton) {
-        if let Some(search) = baton.decisions.search() {
+    /// A member of a gang that is decided as a whole. `waits`: once the RM has answered for each.
+    pub(crate) fn note_member(&mut self, of: DecidedFor<'_>, id: AllocationId, waits: bool) {
+        if let Some(search) = self.decisions.search() {
             search.tried = 1;
-            self.note_decided(id, Ruled::Gang, baton);
         }
-    }
-
-    /// A member of a gang that is decided as a whole once the RM has answered for each.
-    pub(super) fn note_unsettled_member(&self, id: AllocationId, baton: &mut Baton) {
-        if let Some(search) = baton.decisions.search() {
-            search.tried = 1;
-            self.note_unsettled(id, Ruled::Gang, baton);
+        if !self.note_way(of, Ruled::Gang) {
+            return;
+        }
+        if waits {
+            self.put_aside(Later::Allocation(id));
+        } else {
+            self.decisions.is_about(id);
         }
     }
 
     /// The RM is asked whether an ask may reserve a node.
-    pub(super) fn note_claim(
-        &self,
-        slot: AskSlot,
+    pub(crate) fn note_claim(
+        &mut self,
+        of: DecidedFor<'_>,
+        spec: &AskSpec,
         node: NodeSlot,
         question: u64,
-        baton: &mut Baton,
     ) {
-        self.note_none_found(slot, node, baton);
-        if self.note_way(Ruled::NearestNode, baton) {
-            Self::put_aside(Later::Claim(question), baton);
+        self.note_none_found(spec, node);
+        if self.note_way(of, Ruled::NearestNode) {
+            self.put_aside(Later::Claim(question));
         }
     }
 
-    fn note_decided(&self, id: AllocationId, ruled: Ruled, baton: &mut Baton) {
-        if self.note_way(ruled, baton) {
-            baton.decisions.is_about(id);
-        }
-    }
-
-    fn note_unsettled(&self, id: AllocationId, ruled: Ruled, baton: &mut Baton) {
-        if self.note_way(ruled, baton) {
-            Self::put_aside(Later::Allocation(id), baton);
-        }
-    }
-
-    /// By which rule a placement has its node.
-    fn rule_of(&self, placement: &Placement, baton: &Baton) -> Ruled {
-        match placement.takes {
-            Some(Takes { hold: true, in_place: true, .. }) => Ruled::HoldInPlace,
-            Some(Takes { hold: true, in_place: false, .. }) => Ruled::HoldElsewhere,
-            Some(Takes { in_place: true, .. }) => Ruled::PlaceholderInPlace,
-            Some(Takes { in_place: false, .. }) => Ruled::PlaceholderElsewhere,
-            None if placement.spec.required_node.is_some() => Ruled::RequiredNode,
-            None if self.book.asks.ask(placement.ask).is_reserved()
-                && self.is_at_reserved(placement, baton) =>
-            {
-                Ruled::AtReserved
-            }
-            None => Ruled::FirstNode,
-        }
-    }
-
-    /// Notes how the offer came here. Says whether decisions are kept.
-    fn note_way(&self, ruled: Ruled, baton: &mut Baton) -> bool {
-        let Baton { decisions, offer, books, .. } = baton;
+    /// Records how the offer came to the application. Returns whether decisions are kept.
+    fn note_way(&mut self, of: DecidedFor<'_>, ruled: Ruled) -> bool {
+        let Self { decisions, offer, books, .. } = self;
         let Some(way) = decisions.begin() else { return false };
         way.ruled = Some(ruled);
-        way.is_of(&self.leaf_facts.config.path, &self.book.id);
+        way.is_of(of.leaf, of.id);
         levels(way, offer);
         decisions.searched(|node| books.nodes.id(node));
         true
     }
 
-    fn put_aside(what: Later, baton: &mut Baton) {
-        let Baton { decisions, books, now_ns, .. } = baton;
+    fn put_aside(&mut self, what: Later) {
+        let Self { decisions, books, now_ns, .. } = self;
         decisions.put_aside(what, *now_ns, |what| match what {
             Later::Allocation(id) => books.allocations.get(id).is_some(),
             Later::Claim(number) => books.unsettled.claim(number).is_some(),
@@ -199,63 +176,61 @@ impl Application {
 }
 
 /// Decisions that are kept.
-impl Application {
-    /// The RM is told of an allocation.
-    pub(super) fn keep_allocation(&self, id: AllocationId, baton: &mut Baton) {
-        let Baton { decisions, books, now_ns, .. } = baton;
+impl Baton {
+    /// The RM is notified of an allocation.
+    pub(crate) fn keep_allocation(&mut self, of: DecidedFor<'_>, id: AllocationId) {
+        let Self { decisions, books, now_ns, .. } = self;
         if !decisions.is_on() {
             return;
         }
-        let Some(entry) = books.allocations.get(id) else { return };
+        let Some(entry) = books.allocations.get(id) else {
+            debug_assert!(false, "an allocation is in the table when it gets its name");
+            return;
+        };
         let told = told(&entry.spec, books.nodes.id(entry.node), Ruled::FirstNode, *now_ns);
-        decisions.keep_allocation(id, self.is_who(), &told);
+        decisions.keep_allocation(id, (of.leaf, of.id), &told);
     }
 
     /// An ask has a node reserved, which it found in the offer that is here.
-    pub(super) fn keep_reservation(&self, slot: AskSlot, node: NodeSlot, baton: &mut Baton) {
-        let spec = &self.book.asks.ask(slot).spec;
+    pub(crate) fn keep_reservation(&mut self, of: DecidedFor<'_>, spec: &AskSpec, node: NodeSlot) {
         let waits_for_it = spec.required_node.is_some();
         let ruled = if waits_for_it { Ruled::AwaitsRequired } else { Ruled::NearestNode };
-        self.note_none_found(slot, node, baton);
-        if self.note_way(ruled, baton) {
-            Self::keep(spec, node, ruled, baton);
+        self.note_none_found(spec, node);
+        if self.note_way(of, ruled) {
+            self.keep(spec, node, ruled);
         }
     }
 
     /// The RM has answered that an ask may reserve a node, which it has from now on.
-    pub(super) fn keep_claim(
-        &self,
-        slot: AskSlot,
-        node: NodeSlot,
-        question: u64,
-        baton: &mut Baton,
-    ) {
-        let spec = &self.book.asks.ask(slot).spec;
-        let Baton { decisions, books, now_ns, .. } = baton;
+    pub(crate) fn keep_claim(&mut self, spec: &AskSpec, node: NodeSlot, question: u64) {
+        let Self { decisions, books, now_ns, .. } = self;
         let told = told(spec, books.nodes.id(node), Ruled::NearestNode, *now_ns);
         decisions.keep_aside(Later::Claim(question), &told);
     }
 
     /// Others leave a node for an ask, which has it reserved.
-    pub(super) fn keep_promise(&self, slot: AskSlot, node: NodeSlot, baton: &mut Baton) {
-        if let Some(way) = baton.decisions.begin() {
-            way.is_of(&self.leaf_facts.config.path, &self.book.id);
-            Self::keep(&self.book.asks.ask(slot).spec, node, Ruled::Promised, baton);
+    pub(crate) fn keep_promise(&mut self, of: DecidedFor<'_>, spec: &AskSpec, node: NodeSlot) {
+        if let Some(way) = self.decisions.begin() {
+            way.is_of(of.leaf, of.id);
+            self.keep(spec, node, Ruled::Promised);
         }
     }
 
-    /// An allocation is told to leave for others.
-    pub(super) fn keep_eviction(
-        &self,
+    /// An allocation is to leave for others.
+    pub(crate) fn keep_eviction(
+        &mut self,
+        of: DecidedFor<'_>,
         id: AllocationId,
         chosen: Option<&Chosen>,
         grounds: &Arc<Grounds>,
-        baton: &mut Baton,
     ) {
-        let Baton { decisions, books, now_ns, .. } = baton;
+        let Self { decisions, books, now_ns, .. } = self;
         let Some(way) = decisions.begin() else { return };
-        let Some(entry) = books.allocations.get(id) else { return };
-        way.is_of(&self.leaf_facts.config.path, &self.book.id);
+        let Some(entry) = books.allocations.get(id) else {
+            debug_assert!(false, "a victim is in the table until it is gone");
+            return;
+        };
+        way.is_of(of.leaf, of.id);
         if let Some(chosen) = chosen {
             let next = chosen.next.and_then(|id| books.allocations.get(id));
             let second = next.map(|next| (&**next.key(), next.spec.pod().map(|pod| &**pod)));
@@ -270,15 +245,23 @@ impl Application {
         decisions.keep_eviction(grounds, &told);
     }
 
-    fn keep(spec: &AskSpec, node: NodeSlot, ruled: Ruled, baton: &mut Baton) {
-        let Baton { decisions, books, now_ns, .. } = baton;
+    fn keep(&mut self, spec: &AskSpec, node: NodeSlot, ruled: Ruled) {
+        let Self { decisions, books, now_ns, .. } = self;
         let told = told(spec, books.nodes.id(node), ruled, *now_ns);
         Decisions::keep(decisions, &told);
     }
+}
 
-    /// The leaf, and the application.
-    fn is_who(&self) -> (&str, &str) {
-        (&self.leaf_facts.config.path, &self.book.id)
+/// The rule by which a placement has its node.
+fn rule_of(placement: &Placement, is_its_own: bool) -> Ruled {
+    match placement.takes {
+        Some(Takes { hold: true, in_place: true, .. }) => Ruled::HoldInPlace,
+        Some(Takes { hold: true, in_place: false, .. }) => Ruled::HoldElsewhere,
+        Some(Takes { in_place: true, .. }) => Ruled::PlaceholderInPlace,
+        Some(Takes { in_place: false, .. }) => Ruled::PlaceholderElsewhere,
+        None if placement.spec.required_node.is_some() => Ruled::RequiredNode,
+        None if is_its_own => Ruled::AtReserved,
+        None => Ruled::FirstNode,
     }
 }
 
