@@ -206,7 +206,6 @@ fn read(path: &str) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
 }
 
-/// Returns the date.
 fn today() -> Result<String, String> {
     #[expect(clippy::disallowed_methods, reason = "when people measured")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;

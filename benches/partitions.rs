@@ -42,7 +42,6 @@ const FRONT: &str = "monoceros-front";
 /// The system's truncated name of a partition's thread.
 const PARTITION: &str = "actix-rt";
 
-/// Owner of the partitions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     /// A resource manager each.

@@ -166,7 +166,6 @@ impl ResourceManagerCallback for Ear {
     }
 }
 
-/// A full cluster.
 struct Full {
     scheduler: SchedulerHandle,
     next: mpsc::UnboundedReceiver<Next>,

@@ -31,7 +31,6 @@ const LEAVES: usize = 1_000;
 const RELEASES: u32 = 2_000;
 const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 
-/// A tree with its asks.
 struct Tree {
     config: String,
     applications: usize,

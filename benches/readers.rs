@@ -37,7 +37,6 @@ const MEASURED: Duration = Duration::from_secs(10);
 const QUEUES: &str = "partitions: [{name: default, queues: [{name: root, submitacl: '*', \
                       queues: [{name: a}]}]}]";
 
-/// Size of the cluster.
 #[derive(Clone, Copy)]
 struct Size {
     nodes: usize,

@@ -70,7 +70,6 @@ fn applications() -> si::ApplicationRequest {
     si::ApplicationRequest { new: new.collect(), rm_id: rm_id(), ..Default::default() }
 }
 
-/// Reports the running allocations.
 fn reports() -> Vec<si::AllocationRequest> {
     let message = |from| si::AllocationRequest {
         allocations: (from..from + BATCH)

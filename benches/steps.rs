@@ -232,7 +232,6 @@ async fn gang(predicates: Predicates, members: i64, nodes: usize) -> Bench {
     bench
 }
 
-/// Runs the cases of reads.
 async fn read(case: Case) -> Bench {
     match case {
         Case::ExplainHeld => {

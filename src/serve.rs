@@ -122,8 +122,8 @@ pub async fn run(
         traces.count_in(&handle);
     }
     let logbook = Logbook::begin(&handle, &settings, &shutdown).await;
-    let said = (args.config.clone(), flags(args), values);
-    let live = LiveSettings::new(said, handle.clone(), logbook.clone(), log.clone());
+    let loaded = (args.config.clone(), flags(args), values);
+    let live = LiveSettings::new(loaded, handle.clone(), logbook.clone(), log.clone());
     // The first source, so that the log has the lines of the others.
     sources.insert(0, Arc::new(live));
     let edges = JoinSet::new();
@@ -171,7 +171,6 @@ enum Ended {
 }
 
 impl Ended {
-    /// Returns the exit code of the process.
     fn code(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Asked => {

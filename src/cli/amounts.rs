@@ -12,7 +12,6 @@ pub(super) const MEMORY: &str = "memory";
 /// Amounts by resource type.
 pub(super) type Amounts = BTreeMap<String, i64>;
 
-/// Returns the amounts of a message.
 pub(super) fn amounts(message: Option<&si::Resource>) -> Amounts {
     let resources = message.iter().flat_map(|message| &message.resources);
     resources.map(|(name, quantity)| (name.clone(), quantity.value)).collect()

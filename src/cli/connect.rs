@@ -87,7 +87,6 @@ impl ConnectArgs {
         self.rm.clone().unwrap_or_default()
     }
 
-    /// Returns the selected partition.
     pub(super) fn partition(&self) -> String {
         self.partition.clone().unwrap_or_else(|| DEFAULT_PARTITION.to_owned())
     }
@@ -166,7 +165,6 @@ impl Interceptor for Bearer {
 /// A channel that identifies the caller.
 pub(super) type AdminChannel = InterceptedService<Channel, Bearer>;
 
-/// Connects to the scheduler.
 pub(super) async fn connect(args: &ConnectArgs) -> anyhow::Result<AdminChannel> {
     let (address, said_by) = args.address();
     let endpoint = endpoint(args, &address, said_by)?;
@@ -203,12 +201,10 @@ pub(super) fn authorization(args: &ConnectArgs) -> anyhow::Result<Option<AsciiMe
     args.token.as_deref().map(bearer).transpose()
 }
 
-/// Returns a client of the admin service.
 pub(super) fn admin(connection: &AdminChannel) -> AdminServiceClient<AdminChannel> {
     AdminServiceClient::new(connection.clone()).max_decoding_message_size(MESSAGE_BYTES)
 }
 
-/// Returns a client of the metrics service.
 pub(super) fn metrics(connection: &AdminChannel) -> MetricsServiceClient<AdminChannel> {
     MetricsServiceClient::new(connection.clone()).max_decoding_message_size(MESSAGE_BYTES)
 }

@@ -42,7 +42,6 @@ pub(super) fn json_line(document: &Value) -> anyhow::Result<String> {
     Ok(clean_json(&serde_json::to_string(document)?).into_owned() + "\n")
 }
 
-/// Formats a document as YAML.
 pub(super) fn yaml(document: &impl Serialize) -> anyhow::Result<String> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let text = serde_saphyr::to_string_with_options(document, options)?;

@@ -103,7 +103,6 @@ impl EventsArgs {
     }
 }
 
-/// Prints events.
 pub(super) async fn run(cluster: &mut Cluster, args: &EventsArgs) -> anyhow::Result<ExitCode> {
     let mut printer = Printer::new::<v1::EventInfo>(args.output, args.follow);
     let mut stream = open(cluster, args, 0).await?;

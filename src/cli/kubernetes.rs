@@ -196,7 +196,7 @@ impl Cluster {
         let Self { client, options, ready } = self;
         let meters = Arc::new(Meters::new(numbers).context("metrics")?);
         let (stand, mut standing) = watch::channel(Standing::default());
-        let tell = async move {
+        let report_readiness = async move {
             while standing.changed().await.is_ok() {
                 ready.send_replace(readiness_of(&standing.borrow_and_update()));
             }
@@ -204,7 +204,7 @@ impl Cluster {
         };
         tokio::select! {
             ended = run::run(client, options, meters, stand, shutdown, engine) => Ok(ended?),
-            () = tell => unreachable!("it never ends"),
+            () = report_readiness => unreachable!("it never ends"),
         }
     }
 }

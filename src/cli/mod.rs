@@ -178,7 +178,6 @@ const OFFLINE: &[&str] = &[
 /// Exit code for a wrong command line, as in clap.
 const WRONG_LINE: u8 = 2;
 
-/// Returns the command line for clap.
 fn command() -> clap::Command {
     finished(Cli::command())
 }

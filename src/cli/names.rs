@@ -61,7 +61,6 @@ impl Names {
         Self(all.filter(|(key, name)| key != name).collect())
     }
 
-    /// Returns the name of a key.
     pub(super) fn name<'n>(&'n self, key: &'n str) -> &'n str {
         self.0.get(key).map_or(key, String::as_str)
     }

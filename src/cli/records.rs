@@ -9,7 +9,6 @@ use crate::logging::clean;
 
 /// An event or a decision.
 pub(super) trait Record {
-    /// Returns the column titles.
     fn titles(is_wide: bool) -> Vec<&'static str>;
     fn row(&self, is_wide: bool) -> Vec<String>;
     /// Returns the line of the form `name`.

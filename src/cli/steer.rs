@@ -77,14 +77,12 @@ pub(super) async fn drain(cluster: &mut Cluster, args: &DrainArgs) -> anyhow::Re
     Ok(say_unknown(&answer)?)
 }
 
-/// Closes nodes.
 pub(super) async fn cordon(cluster: &mut Cluster, args: &NodesArgs) -> anyhow::Result<ExitCode> {
     let answer = switch(cluster, args, true).await?;
     output::write(&format!("{} closed\n", nodes(answer.changed)))?;
     Ok(say_unknown(&answer)?)
 }
 
-/// Opens nodes.
 pub(super) async fn uncordon(cluster: &mut Cluster, args: &NodesArgs) -> anyhow::Result<ExitCode> {
     let answer = switch(cluster, args, false).await?;
     output::write(&format!("{} opened\n", nodes(answer.changed)))?;

@@ -82,7 +82,6 @@ impl Places {
         self.0.retain(|_, placed| *placed);
     }
 
-    /// Returns their keys.
     #[cfg(test)]
     pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
         self.0.keys()

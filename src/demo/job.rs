@@ -16,7 +16,6 @@ pub(super) const DRIVER: &str = "driver";
 /// End of a container that ends together with something else.
 pub(super) const FOREVER: Duration = Duration::MAX;
 
-/// The kind of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobKind {
     /// A driver, then executors. Removed when they are done.

@@ -44,7 +44,6 @@ impl ResourceManagerCallback for RecordingCallback {
     }
 }
 
-/// The record of a gang.
 #[derive(Debug, Default)]
 struct Gang {
     members: usize,

@@ -46,9 +46,9 @@ impl HealthRecord {
         };
         // One line for all: the log drops lines of one kind that follow too fast.
         let new = found.health_checks.iter().filter(is_new);
-        let said =
+        let text =
             |check: &HealthCheckSnapshot| format!("{}: {}", check.name, check.diagnosis_message);
-        let new: Vec<String> = new.map(said).collect();
+        let new: Vec<String> = new.map(text).collect();
         if !new.is_empty() {
             warn!(found = new.join("; "), "the scheduler does not look sound");
         }

@@ -241,11 +241,11 @@ mod tests {
         let mut kinds = Kinds::default();
         for second in 0..3 {
             let now = |n: u64| at(second * 1_000 + n);
-            let told = (0..900).filter(|n| {
+            let logged = (0..900).filter(|n| {
                 written(kinds.admit(&HERE.0, "rm", &format!("key-{n}"), now(*n)))
                     && !written(kinds.admit(&HERE.0, "rm", &format!("key-{n}"), now(*n)))
             });
-            assert_eq!(told.count(), 32, "in second {second}");
+            assert_eq!(logged.count(), 32, "in second {second}");
         }
     }
 

@@ -211,7 +211,6 @@ impl fmt::Write for Cut {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) format: LogFormat,
-    /// Whether the level is coloured.
     pub(super) is_coloured: bool,
 }
 

@@ -317,7 +317,6 @@ mod tests {
         }
     }
 
-    /// Returns the lines that `log` logs.
     fn written(format: LogFormat, log: impl FnOnce()) -> Vec<String> {
         let paper = Paper::default();
         let settings = LogSettings { filter: "debug".to_owned(), format };

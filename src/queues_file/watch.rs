@@ -94,7 +94,6 @@ struct FileWatch<'a> {
 }
 
 impl<'a> FileWatch<'a> {
-    /// Starts watching.
     fn begin(place: WatchTarget, asked: &'a Notify) -> notify::Result<Self> {
         let (sender, events) = unbounded_channel();
         let way = Arc::new(Mutex::new(Way::default()));

@@ -105,7 +105,6 @@ impl Way {
         above.map(Path::to_owned).chain(self.near.iter().cloned()).collect()
     }
 
-    /// Whether a way ends at `path`.
     pub(super) fn ends_at(&self, path: &Path) -> bool {
         self.ends.contains(path) && self.folder.as_deref() != Some(path)
     }

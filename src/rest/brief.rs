@@ -21,7 +21,6 @@ pub(super) struct Row<T, B> {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OfApplication {
-    /// Number of allocations.
     allocation_count: usize,
     /// Allocations that its requests are waiting for.
     pending_count: i64,
@@ -34,13 +33,12 @@ pub(super) struct OfApplication {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OfNode {
-    /// Number of allocations.
     allocation_count: usize,
 }
 
 /// Whether a request asks for brief rows.
 pub(super) fn is_wanted(query: Option<&str>) -> bool {
-    parameter(query, "brief").is_some_and(|said| said != "false" && said != "0")
+    parameter(query, "brief").is_some_and(|value| value != "false" && value != "0")
 }
 
 /// Adds to the values of a [`Subject`](super::lists::Subject) whether rows are brief.
@@ -65,7 +63,6 @@ pub(super) fn application(
     Row { row, instead }
 }
 
-/// Makes the row of a node.
 pub(super) fn node(mut row: NodeSnapshot, is_brief: bool) -> Row<NodeSnapshot, OfNode> {
     let instead = is_brief.then(|| {
         row.allocations.clear();

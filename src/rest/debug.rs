@@ -37,7 +37,6 @@ pub(super) fn index() -> EndpointReply {
     EndpointReply::ok(Class::Html, INDEX)
 }
 
-/// Answers with a profile.
 pub(super) fn profile(name: &str) -> EndpointReply {
     if name == "cmdline" {
         let arguments: Vec<_> = std::env::args_os().collect();

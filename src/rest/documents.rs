@@ -10,7 +10,6 @@ use axum::http::header::IF_NONE_MATCH;
 use axum::http::request::Parts;
 use monoceros_actors::Steps;
 
-/// The tag of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tag(String);
 

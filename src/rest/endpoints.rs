@@ -214,7 +214,6 @@ async fn queue<S: Reads>(
     lists::document(edge, request, &subject, read).await
 }
 
-/// Answers with a node.
 async fn node<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,

@@ -100,7 +100,6 @@ enum Guard {
 }
 
 impl Guard {
-    /// Returns the identity of the caller.
     fn caller(self, parts: &Parts) -> Identity {
         match self {
             Self::Open => Identity::anybody(),

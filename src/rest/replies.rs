@@ -90,13 +90,11 @@ impl AssetKind {
     }
 }
 
-/// The answer of an endpoint.
 #[derive(Debug)]
 pub(super) struct EndpointReply {
     status: StatusCode,
     class: Class,
     document: Arc<Document>,
-    /// The tag, and the steps of the read.
     read: Option<(Tag, Steps)>,
     /// The link to the next page.
     next: Option<String>,

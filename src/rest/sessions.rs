@@ -11,7 +11,6 @@ use super::{Reads, RestEdge};
 use crate::grpc::kind::Dialect;
 use crate::grpc::session::SessionStatus;
 
-/// The document.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {

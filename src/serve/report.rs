@@ -78,19 +78,19 @@ pub(super) async fn report_log(log: LogControl, counted: LogMetrics) {
             counted.set(written, left_out, lost);
         }
     };
-    let tell = async {
+    let report = async {
         loop {
             let why = health.unwritable().await;
             // Printing may block on a pipe without a reader. If it fails, nobody is left to notify.
-            let said = spawn_blocking(move || {
+            let printed = spawn_blocking(move || {
                 let why = clean(&why);
                 writeln!(io::stdout(), "monoceros: the log cannot be written: {why}")
             });
-            let _ = said.await;
+            let _ = printed.await;
             health.writable().await;
         }
     };
-    let ((), ()) = tokio::join!(count, tell);
+    let ((), ()) = tokio::join!(count, report);
 }
 
 #[cfg(test)]

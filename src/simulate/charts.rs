@@ -46,9 +46,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Result of drawing. Writing to memory cannot fail.
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// A chart.
 pub(crate) struct Chart {
-    /// File name.
     pub(crate) file: &'static str,
     /// Title, also the alternative text.
     pub(crate) title: &'static str,

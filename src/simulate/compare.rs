@@ -12,7 +12,6 @@ use super::report::{Report, Waits, rounded};
 /// Version of the format of `compare.json`, raised when its readers have to change.
 const FORMAT: u32 = 1;
 
-/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Count,

@@ -124,7 +124,6 @@ impl Decisions {
     }
 }
 
-/// Returns the key of a pod's ask.
 pub(crate) fn ask_key(pod: &str, attempt: u32) -> String {
     format!("{pod}.{attempt}")
 }

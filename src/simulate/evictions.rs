@@ -7,7 +7,6 @@ use super::amount::{Amount, ResourceKind};
 use super::history::History;
 use super::trace::Trace;
 
-/// An eviction of a pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Eviction {
     /// When the pod was gone, in milliseconds on the clock of the trace.
@@ -20,7 +19,6 @@ pub(crate) struct Eviction {
     pub(crate) lost: i64,
 }
 
-/// The grounds of an eviction.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Grounds {
     /// A queue took back its guarantee.

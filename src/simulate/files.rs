@@ -18,7 +18,6 @@ pub(super) fn make_writable(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write to `{}`", folder.display()))
 }
 
-/// Writes files into a folder.
 pub(super) fn write_files(files: &[(&'static str, String)], folder: &Path) -> anyhow::Result<()> {
     for (name, text) in files {
         let path = folder.join(name);

@@ -64,7 +64,6 @@ impl Fragmentation {
         fragmentation
     }
 
-    /// Sets the free amount of a machine.
     pub(crate) fn set_free(&mut self, machine: usize, free: Amount) {
         let stranded = self.stranded_on(machine, &free);
         let (free_before, stranded_before) =

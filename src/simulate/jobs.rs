@@ -56,7 +56,6 @@ impl Jobs {
         Self { all, of_pod, gangs: BTreeSet::new() }
     }
 
-    /// Returns the application of a pod.
     pub(crate) fn of_pod(&self, pod: usize) -> &Job {
         &self.all[self.of_pod[pod]]
     }

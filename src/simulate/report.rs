@@ -34,7 +34,6 @@ pub(crate) struct Report {
     pub(crate) pods: Vec<PodRow>,
 }
 
-/// Facts about the trace.
 #[derive(Debug, Serialize)]
 pub(crate) struct TraceFacts {
     pub(crate) nodes: usize,

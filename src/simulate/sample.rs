@@ -20,7 +20,6 @@ const PODS: usize = 800;
 const HOURLY: [u32; 24] =
     [3, 2, 2, 1, 1, 2, 4, 7, 12, 16, 18, 17, 14, 17, 20, 22, 21, 18, 13, 10, 8, 7, 5, 4];
 
-/// Makes the trace of a seed.
 pub(crate) fn sample_trace(seed: u64) -> Trace {
     let mut chance = Chance::new(seed);
     let hours: Vec<(u32, i64)> = HOURLY.into_iter().zip(0..).collect();

@@ -59,7 +59,6 @@ impl fmt::Display for Problems {
 /// A row, with the context for error messages.
 pub(crate) struct CsvRow<'a> {
     file: &'a Path,
-    /// The line of the header.
     pub(super) header_line: u64,
     pub(super) line: u64,
     columns: &'a HashMap<&'static str, usize>,
@@ -78,7 +77,6 @@ impl CsvRow<'_> {
         if text.eq_ignore_ascii_case("nan") { "" } else { text }
     }
 
-    /// Whether the file has the column.
     pub(super) fn has(&self, column: &str) -> bool {
         self.columns.contains_key(column)
     }

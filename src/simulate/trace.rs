@@ -34,7 +34,6 @@ pub(crate) struct Machine {
     pub(crate) attributes: BTreeMap<String, String>,
 }
 
-/// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pod {
     pub(crate) name: String,

@@ -38,7 +38,6 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    /// Returns the tags of its ask.
     pub(crate) fn all_tags(&self) -> BTreeMap<String, String> {
         let mut tags = self.tags.clone();
         if !self.constraint.is_empty() {
@@ -163,14 +162,14 @@ mod tests {
 
     #[test]
     fn a_policy_is_sent_where_something_is_said() {
-        let said = |preempts, preemptable, all| {
+        let policy_of = |preempts, preemptable, all| {
             let wishes = Wishes { preempts, preemptable, ..Wishes::default() };
             wishes.policy(all).map(|it| (it.allow_preempt_self, it.allow_preempt_other))
         };
-        assert_eq!(said(None, None, false), None);
-        assert_eq!(said(None, None, true), Some((true, true)));
-        assert_eq!(said(Some(false), None, true), Some((true, false)));
-        assert_eq!(said(Some(true), Some(false), false), Some((false, true)));
+        assert_eq!(policy_of(None, None, false), None);
+        assert_eq!(policy_of(None, None, true), Some((true, true)));
+        assert_eq!(policy_of(Some(false), None, true), Some((true, false)));
+        assert_eq!(policy_of(Some(true), Some(false), false), Some((false, true)));
     }
 
     #[test]

@@ -19,7 +19,6 @@ pub(crate) struct Node {
     pub(crate) foreign: BTreeMap<String, i64>,
 }
 
-/// An application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Application {
     pub(crate) queue: String,
@@ -172,9 +171,9 @@ impl Belief {
             Saying::ApplicationGoes { id } => {
                 let gone = self.applications.remove(id).unwrap();
                 // Requests that were reported as running may still be answered like a placement.
-                let is_told = |wish: &Wish| wish.placed.is_some() && !wish.is_reported;
+                let was_reported = |wish: &Wish| wish.placed.is_some() && !wish.is_reported;
                 let ghosts = gone.wishes.into_iter();
-                self.ghosts.extend(ghosts.map(|(key, wish)| (key, is_told(&wish))));
+                self.ghosts.extend(ghosts.map(|(key, wish)| (key, was_reported(&wish))));
             }
             Saying::Ask { application, key, size } => {
                 let wish = Wish { size: *size, placed: None, is_ending: false, is_reported: false };
@@ -188,8 +187,7 @@ impl Belief {
         }
     }
 
-    /// Applies an answer.
-    pub(crate) fn hear(&mut self, answer: Answer) {
+    pub(crate) fn receive(&mut self, answer: Answer) {
         self.note(&answer);
         match answer {
             Answer::Placed { key, application, node, uuid } => {

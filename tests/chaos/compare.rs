@@ -50,7 +50,7 @@ impl View {
 
     /// Returns the service's view. `None` while it does not run, or its pages contradict each
     /// other, which they may while something changes.
-    pub(crate) async fn told(service: &Service) -> Result<Self, String> {
+    pub(crate) async fn reported(service: &Service) -> Result<Self, String> {
         let page = async |path: &str| {
             let answer = service.http("GET", path, &[], "").await;
             match answer.status {

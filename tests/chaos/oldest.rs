@@ -64,18 +64,18 @@ async fn converse(
     request.metadata_mut().insert("x-si-rm-id", "rm".parse().unwrap());
     let mut replies = client.update(request).await?.into_inner();
     while let Some(reply) = replies.message().await? {
-        hear(reply, &mut shared.get());
+        receive(reply, &mut shared.get());
     }
     Ok(())
 }
 
-fn hear(reply: legacy::UpdateResponse, belief: &mut Belief) {
+fn receive(reply: legacy::UpdateResponse, belief: &mut Belief) {
     for rejected in reply.rejected_nodes {
-        belief.hear(Answer::NodeRejected { id: rejected.node_id, why: rejected.reason });
+        belief.receive(Answer::NodeRejected { id: rejected.node_id, why: rejected.reason });
     }
     for rejected in reply.rejected_applications {
         let (id, why) = (rejected.application_id, rejected.reason);
-        belief.hear(Answer::ApplicationRejected { id, why });
+        belief.receive(Answer::ApplicationRejected { id, why });
     }
     for placed in reply.new_allocations {
         let (key, application) = (placed.allocation_key, placed.application_id);
@@ -86,7 +86,7 @@ fn hear(reply: legacy::UpdateResponse, belief: &mut Belief) {
             node,
             uuid: uuid.clone(),
         };
-        belief.hear(answer);
+        belief.receive(answer);
         // A request that was withdrawn and placed at the same time needs a release.
         if belief.is_ending(&application, &key)
             && let Some(mouth) = &belief.mouth
@@ -96,17 +96,17 @@ fn hear(reply: legacy::UpdateResponse, belief: &mut Belief) {
     }
     for released in reply.released_allocations {
         match belief.key_of(&released.uuid) {
-            Some(key) => belief.hear(Answer::Released { key, why: released.message }),
+            Some(key) => belief.receive(Answer::Released { key, why: released.message }),
             None => belief.fault(format!("`{}` is released, and nobody's", released.uuid)),
         }
     }
     for released in reply.released_allocation_asks {
         let (key, why) = (released.allocationkey, released.message);
-        belief.hear(Answer::Released { key, why });
+        belief.receive(Answer::Released { key, why });
     }
     for rejected in reply.rejected_allocations {
         let (key, why) = (rejected.allocation_key, rejected.reason);
-        belief.hear(Answer::Rejected { key, why });
+        belief.receive(Answer::Rejected { key, why });
     }
 }
 

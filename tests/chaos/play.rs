@@ -303,7 +303,7 @@ impl Game {
     async fn until(&self, what: &str, reached: impl Fn(&View) -> bool) {
         let begin = Instant::now();
         loop {
-            let told = View::told(&self.service).await;
+            let reported = View::reported(&self.service).await;
             let believed = {
                 let belief = self.belief.get();
                 if let Some(fault) = belief.faults.first() {
@@ -311,12 +311,12 @@ impl Game {
                 }
                 View::believed(&belief)
             };
-            if told.as_ref() == Ok(&believed) && reached(&believed) {
+            if reported.as_ref() == Ok(&believed) && reached(&believed) {
                 return;
             }
             assert!(
                 begin.elapsed() < PATIENCE,
-                "{}\n\nnot reached: {what}\nbelieved: {believed:#?}\ntold: {told:#?}",
+                "{}\n\nnot reached: {what}\nbelieved: {believed:#?}\ntold: {reported:#?}",
                 self.belief.get().history(),
             );
             tokio::time::sleep(Duration::from_millis(10)).await;

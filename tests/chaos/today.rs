@@ -29,13 +29,13 @@ impl Today {
             report(&belief)
         };
         let (client, events) = Client::start(options, state);
-        tokio::spawn(hear(events, belief.clone()));
+        tokio::spawn(receive(events, belief.clone()));
         Self(client)
     }
 
     pub(crate) async fn say(&self, sayings: &[Saying]) {
         for saying in sayings {
-            let said = match saying {
+            let sent = match saying {
                 Saying::NodeComes { id, capacity } => {
                     let new = node(id, *capacity, ActionFromRm::Create);
                     self.0.report(vec![new]).await
@@ -74,12 +74,12 @@ impl Today {
                     self.0.release(vec![si::AllocationRelease::new(application, key)]).await
                 }
             };
-            said.unwrap();
+            sent.unwrap();
         }
     }
 }
 
-async fn hear(mut events: Events, shared: Shared) {
+async fn receive(mut events: Events, shared: Shared) {
     while let Some(event) = events.next().await {
         let mut belief = shared.get();
         match event {
@@ -89,13 +89,13 @@ async fn hear(mut events: Events, shared: Shared) {
             Event::Nodes(answers) => {
                 for rejected in answers.rejected {
                     let (id, why) = (rejected.node_id, rejected.reason);
-                    belief.hear(Answer::NodeRejected { id, why });
+                    belief.receive(Answer::NodeRejected { id, why });
                 }
             }
             Event::Applications(answers) => {
                 for rejected in answers.rejected {
                     let (id, why) = (rejected.application_id, rejected.reason);
-                    belief.hear(Answer::ApplicationRejected { id, why });
+                    belief.receive(Answer::ApplicationRejected { id, why });
                 }
             }
             Event::Allocations(answers) => allocations(answers, &mut belief),
@@ -107,15 +107,15 @@ fn allocations(answers: si::AllocationResponse, belief: &mut Belief) {
     for placed in answers.new {
         let (key, application) = (placed.allocation_key, placed.application_id);
         let (node, uuid) = (placed.node_id, String::new());
-        belief.hear(Answer::Placed { key, application, node, uuid });
+        belief.receive(Answer::Placed { key, application, node, uuid });
     }
     for released in answers.released {
         let (key, why) = (released.allocation_key, released.message);
-        belief.hear(Answer::Released { key, why });
+        belief.receive(Answer::Released { key, why });
     }
     for rejected in answers.rejected_allocations {
         let (key, why) = (rejected.allocation_key, rejected.reason);
-        belief.hear(Answer::Rejected { key, why });
+        belief.receive(Answer::Rejected { key, why });
     }
 }
 

@@ -7,7 +7,6 @@ use std::ops::Range;
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// Returns a number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

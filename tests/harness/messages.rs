@@ -83,7 +83,6 @@ pub fn old_ask(application: &str, key: &str, n: i32) -> si::AllocationAsk {
     }
 }
 
-/// Makes the release of the allocation with this key.
 pub fn release(application: &str, key: &str) -> si::AllocationRelease {
     si::AllocationRelease {
         application_id: application.to_owned(),

@@ -55,14 +55,11 @@ impl HttpAnswer {
     }
 }
 
-/// A running service.
 pub struct Service {
     child: Child,
     log: Arc<Mutex<String>>,
-    said: Arc<Mutex<String>>,
-    /// The gRPC address.
+    printed: Arc<Mutex<String>>,
     pub grpc: SocketAddr,
-    /// The HTTP address.
     pub http: SocketAddr,
 }
 
@@ -168,14 +165,14 @@ impl Service {
         };
         let (grpc, http) = (address("grpc="), address("http="));
         // A thread continues to read, or the service would wait for room in the pipe.
-        let said = Arc::new(Mutex::new(String::new()));
-        let heard = Arc::clone(&said);
+        let printed = Arc::new(Mutex::new(String::new()));
+        let copy = Arc::clone(&printed);
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
-                heard.lock().unwrap().extend([line.as_str(), "\n"]);
+                copy.lock().unwrap().extend([line.as_str(), "\n"]);
             }
         });
-        Self { child, log, said, grpc, http }
+        Self { child, log, printed, grpc, http }
     }
 
     /// Opens a new connection.
@@ -215,7 +212,6 @@ impl Service {
         assert!(in_time, "`{series}` is not {value}: {}", self.counted(series).await);
     }
 
-    /// Returns the body of a GET.
     pub async fn get(&self, path: &str) -> String {
         self.http("GET", path, &[], "").await.body
     }
@@ -266,7 +262,6 @@ impl Service {
         self.status("VmRSS:")
     }
 
-    /// Returns the peak of the memory in use.
     pub fn peak_memory(&self) -> usize {
         self.status("VmHWM:")
     }
@@ -291,16 +286,15 @@ impl Service {
     }
 
     /// Waits until it has printed `text` to standard output.
-    pub async fn until_said(&self, text: &str) {
-        let said = async {
-            while !self.said.lock().unwrap().contains(text) {
+    pub async fn until_printed(&self, text: &str) {
+        let printed = async {
+            while !self.printed.lock().unwrap().contains(text) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        assert!(timeout(PATIENCE, said).await.is_ok(), "`{text}` is not said");
+        assert!(timeout(PATIENCE, printed).await.is_ok(), "`{text}` is not printed");
     }
 
-    /// Returns the id of its process.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
@@ -371,7 +365,6 @@ impl TempFile {
         Self(path)
     }
 
-    /// Returns its path as text.
     pub fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }

@@ -39,7 +39,6 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Returns the reason of the rejection of `id`.
     pub fn reason(&self, id: &str) -> Option<&str> {
         let lists = [
             &self.rejected_nodes,

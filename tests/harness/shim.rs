@@ -174,7 +174,6 @@ impl Shim {
         }
     }
 
-    /// Returns the nodes of a query.
     pub fn nodes(&self, query: &cb::PredicateQuery) -> Vec<String> {
         query.node_index.iter().map(|index| self.nodes[index].clone()).collect()
     }

@@ -36,11 +36,11 @@ async fn attach(
     let say = |body| v1::ShimMessage { body: Some(body) };
     sender.send(say(Shim::Hello(hello))).await.unwrap();
     let mut client = CallbackServiceClient::new(channel(service).await);
-    let mut heard = client.attach(ReceiverStream::new(messages)).await.unwrap().into_inner();
-    let welcome = timeout(PATIENCE, heard.message()).await.unwrap().unwrap().unwrap();
+    let mut received = client.attach(ReceiverStream::new(messages)).await.unwrap().into_inner();
+    let welcome = timeout(PATIENCE, received.message()).await.unwrap().unwrap().unwrap();
     assert!(matches!(welcome.body, Some(Core::Welcome(_))), "{welcome:?}");
     tokio::spawn(async move {
-        while let Ok(Some(message)) = heard.message().await {
+        while let Ok(Some(message)) = received.message().await {
             if let Some(body) = message.body.as_ref().and_then(&answer) {
                 let _ = sender.send(say(body)).await;
             }
@@ -152,6 +152,6 @@ async fn a_silent_manager_leaves_its_part_empty() {
     let service = Service::start_with(&[("CALLBACK__STATE_DUMP_TIMEOUT", "1")]);
     let _rm = Rm::register(&service, "rm").await;
     attach(&service, v1::Capability::StateDump, silent).await;
-    let told = diagnostics(&service, true).await;
-    assert!(told["Error"].is_string(), "{told}");
+    let diagnostics_now = diagnostics(&service, true).await;
+    assert!(diagnostics_now["Error"].is_string(), "{diagnostics_now}");
 }

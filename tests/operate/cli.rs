@@ -226,14 +226,14 @@ async fn usage_is_read_from_present_dumps() {
     assert_eq!((code, &*stderr), (Some(0), ""));
     let shown = service.get("/debug/fullstatedump").await;
     let tree = service.get("/ws/v1/partition/default/queues").await;
-    for (name, text, tells_users) in
+    for (name, text, names_users) in
         [("dumped", dumped, true), ("shown", shown, true), ("tree", tree, false)]
     {
         let usage = TempFile::new(&format!("{name}.json"), &text);
         let (code, stdout, _) = against(&old, &new, &["--usage", usage.path()]);
         assert_eq!(code, Some(0), "{name}");
         assert!(stdout.contains("below what is used: 2 of 1 vcore"), "{name}: {stdout}");
-        let tells = stdout.contains("user alice (2 of 500m vcore)");
-        assert_eq!(tells, tells_users, "{name}: {stdout}");
+        let names = stdout.contains("user alice (2 of 500m vcore)");
+        assert_eq!(names, names_users, "{name}: {stdout}");
     }
 }

@@ -218,8 +218,8 @@ async fn expensive_texts_are_refused_without_delaying_others() {
     let many = reason(&many);
     assert!(many.contains("at most 500000 values") || many.contains("within 5 s"), "{many}");
     for reason in checks.iter().map(reason) {
-        let told = reason.lines().count() == 201 && reason.ends_with("which are left out");
-        assert!(told || reason.contains("within 5 s"), "{reason:.300}");
+        let is_shortened = reason.lines().count() == 201 && reason.ends_with("which are left out");
+        assert!(is_shortened || reason.contains("within 5 s"), "{reason:.300}");
     }
     let peak = service.peak_memory();
     assert!(peak < 1 << 30, "{peak} bytes");

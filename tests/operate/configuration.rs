@@ -234,8 +234,8 @@ async fn sighup_rereads_the_queue_file() {
     service.until_logged("what was read before stays", 1).await;
     let log = service.log();
     for fragment in ["bogus", "a b"] {
-        let told = |line: &str| line.contains(fragment) && line.contains(file.path());
-        assert!(log.lines().any(told), "{fragment}:\n{log}");
+        let is_logged = |line: &str| line.contains(fragment) && line.contains(file.path());
+        assert!(log.lines().any(is_logged), "{fragment}:\n{log}");
     }
     assert_eq!(config_of("without").await, with_queue_c());
 

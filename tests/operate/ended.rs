@@ -109,11 +109,11 @@ async fn the_command_shows_ended_applications() {
     assert_eq!(monoceros("get apps --rejected -o name").1, "bad\n");
     assert_eq!(monoceros("get apps -o name").1, "");
     assert_eq!(monoceros("get apps --ended --state failed -o name").1, "");
-    let (code, _, said) = monoceros("get apps --ended --state running");
-    assert!(code == Some(1) && said.contains("none of Completed, Failed"), "{said}");
+    let (code, _, stderr) = monoceros("get apps --ended --state running");
+    assert!(code == Some(1) && stderr.contains("none of Completed, Failed"), "{stderr}");
     for (id, state) in [("over", "Completed"), ("bad", "Rejected")] {
-        let (code, sheet, said) = monoceros(&format!("describe app {id}"));
-        assert_eq!(code, Some(0), "{said}");
+        let (code, sheet, stderr) = monoceros(&format!("describe app {id}"));
+        assert_eq!(code, Some(0), "{stderr}");
         assert!(sheet.contains(state), "{sheet}");
     }
     assert_eq!(monoceros("describe app nobody").0, Some(1));

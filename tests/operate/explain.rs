@@ -79,8 +79,9 @@ async fn grpc_gives_the_same_explanation() {
     };
     let answer = admin.explain_application(request("")).await.unwrap().into_inner();
     let [one] = &answer.explanations[..] else { panic!("{answer:?}") };
-    for (field, said) in [("cause", &one.cause), ("message", &one.message), ("cure", &one.cure)] {
-        assert_eq!(shown[0][field], **said);
+    for (field, expected) in [("cause", &one.cause), ("message", &one.message), ("cure", &one.cure)]
+    {
+        assert_eq!(shown[0][field], **expected);
     }
     assert_eq!(one.nodes.as_ref().unwrap().too_small, 2);
     assert_eq!(one.changes[0].resource.as_ref().unwrap().resources["vcore"].value, 100_000);

@@ -49,7 +49,7 @@ fn full_disk() -> File {
 #[tokio::test]
 async fn a_full_disk_is_reported_and_harmless() {
     let service = Service::start_logging_to(full_disk(), &[]);
-    service.until_said("the log cannot be written: No space left on device").await;
+    service.until_printed("the log cannot be written: No space left on device").await;
     service.until_counted("monoceros_log_lines_total{outcome=\"lost\"}", 1).await;
     works_and_ends(service).await;
 }
@@ -61,7 +61,7 @@ async fn a_pipe_whose_reader_has_gone_disturbs_nobody() {
     works(&service, "before").await;
     drop(reader);
     service.http("GET", "/ws/v1/clusters", &[], "").await;
-    service.until_said("the log cannot be written: Broken pipe").await;
+    service.until_printed("the log cannot be written: Broken pipe").await;
     works_and_ends(service).await;
 }
 
@@ -75,7 +75,7 @@ async fn a_file_that_may_not_grow_disturbs_nobody() {
     for number in 0..30 {
         works(&service, &format!("rm-{number}")).await;
     }
-    service.until_said("the log cannot be written: File too large").await;
+    service.until_printed("the log cannot be written: File too large").await;
     works_and_ends(service).await;
     assert!(std::fs::read_to_string(log.path()).unwrap().contains("registered"));
 }
@@ -138,17 +138,17 @@ async fn a_full_standard_output_is_harmless() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut service = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     let log = BufReader::new(service.stderr.take().unwrap());
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (send_address, address) = tokio::sync::oneshot::channel();
     let reading = std::thread::spawn(move || {
-        let mut tell = Some(tell);
+        let mut send_address = Some(send_address);
         for line in log.lines().map_while(Result::ok) {
-            if let Some(tell) = tell.take_if(|_| line.contains("serving REST")) {
+            if let Some(send_address) = send_address.take_if(|_| line.contains("serving REST")) {
                 let (_, address) = line.rsplit_once("address=").unwrap();
-                tell.send(address.to_owned()).unwrap();
+                send_address.send(address.to_owned()).unwrap();
             }
         }
     });
-    let address = timeout(PATIENCE, told).await.unwrap().unwrap();
+    let address = timeout(PATIENCE, address).await.unwrap().unwrap();
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
     let mut answer = String::new();
@@ -192,7 +192,7 @@ async fn one_manager_gets_one_line_a_second() {
     }
     service.until_logged("node update ignored", 1).await;
     quiet.send_nodes(vec![bad_update("n1")]).await;
-    let told = || {
+    let counted = || {
         let log = service.log();
         let of_loud = lines_with(&log, "rm=loud");
         let (mut lines, mut stands_for) = (0, 0);
@@ -207,13 +207,13 @@ async fn one_manager_gets_one_line_a_second() {
         (lines, stands_for)
     };
     let all = async {
-        while told().1 < BAD {
+        while counted().1 < BAD {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(timeout(4 * PATIENCE, all).await.is_ok(), "{:?}", told());
+    assert!(timeout(4 * PATIENCE, all).await.is_ok(), "{:?}", counted());
     let took = began.elapsed();
-    let (lines, stands_for) = told();
+    let (lines, stands_for) = counted();
     assert_eq!(stands_for, BAD);
     assert!(lines <= took.as_secs() + 1, "{lines} lines in {took:?}");
     let log = service.log();
@@ -316,7 +316,7 @@ async fn the_first_line_has_build_files_and_address() {
     {
         assert!(line.contains(part), "no `{part}` in {line}");
     }
-    service.until_said(&format!("open http://{}/", service.http)).await;
+    service.until_printed(&format!("open http://{}/", service.http)).await;
 }
 
 #[tokio::test]
@@ -344,8 +344,8 @@ async fn a_placement_can_be_followed_by_id() {
     let of_x = placed.iter().find(|line| line.contains(" ask=x ")).unwrap();
     let id = of_x.split(" placement=").nth(1).unwrap().split(' ').next().unwrap();
     let story = lines_with(&log, &format!(" placement={id} "));
-    let told = |text: &str| story.iter().filter(|line| line.contains(text)).count();
-    assert_eq!([": node asked", ": placed", ": released"].map(told), [1, 1, 1], "{story:#?}");
+    let counted = |text: &str| story.iter().filter(|line| line.contains(text)).count();
+    assert_eq!([": node asked", ": placed", ": released"].map(counted), [1, 1, 1], "{story:#?}");
     assert!(story.iter().all(|line| line.contains(" ask=x ")), "{story:#?}");
 }
 
@@ -378,8 +378,8 @@ async fn a_million_unread_lines_delay_no_placement() {
     // Other tests of this process log in processes of their own.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
     let handle = Scheduler::builder().start().unwrap();
-    let heard = Arc::new(Counting::default());
-    let callback = Arc::clone(&heard) as Arc<dyn ResourceManagerCallback>;
+    let recorded = Arc::new(Counting::default());
+    let callback = Arc::clone(&recorded) as Arc<dyn ResourceManagerCallback>;
     handle.register_resource_manager(registration("rm", QUEUES), callback).await.unwrap();
     let nodes = si::NodeRequest {
         rm_id: "rm".to_owned(),
@@ -412,7 +412,7 @@ async fn a_million_unread_lines_delay_no_placement() {
         handle.update_allocation(request(vec![ask("app", &key)], None)).await.unwrap();
         timeout(PATIENCE, handle.settle()).await.unwrap();
         rounds += 1;
-        assert_eq!(heard.0.load(Ordering::Relaxed), rounds, "each is placed before the next");
+        assert_eq!(recorded.0.load(Ordering::Relaxed), rounds, "each is placed before the next");
         let releases = si::AllocationReleasesRequest {
             allocations_to_release: vec![release("app", &key)],
             ..Default::default()

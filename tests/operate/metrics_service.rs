@@ -17,7 +17,6 @@ async fn metrics(service: &Service) -> MetricsServiceClient<Channel> {
     MetricsServiceClient::new(endpoint.connect().await.unwrap())
 }
 
-/// Returns the parts of a dump.
 async fn parts(
     client: &mut MetricsServiceClient<Channel>,
     request: v1::StateDumpParameters,
@@ -175,17 +174,17 @@ async fn only_requests_short_of_nodes_are_reported() {
     let request = v1::AutoScalingParameters::default;
     let set = client.get_auto_scaling_metrics(request()).await.unwrap().into_inner();
     assert_eq!(keys(&set), ["fitting"]);
-    let told = &set.outstanding_requests[0];
-    assert_eq!(told.resource.as_ref().unwrap().resources["vcore"].value, 6_000);
+    let pending = &set.outstanding_requests[0];
+    assert_eq!(pending.resource.as_ref().unwrap().resources["vcore"].value, 6_000);
     for (tag, value) in [
         ("team", "x"),
         ("si/application-id", "large"),
         ("si/node-partition", "default"),
         ("yunikorn.apache.org/queue", "root.b"),
     ] {
-        assert_eq!(told.tags[tag], value, "{tag}");
+        assert_eq!(pending.tags[tag], value, "{tag}");
     }
-    assert!(told.tags["yunikorn.apache.org/pendingSince"].parse::<u64>().unwrap() > 0);
+    assert!(pending.tags["yunikorn.apache.org/pendingSince"].parse::<u64>().unwrap() > 0);
     let named = v1::AutoScalingParameters { partition_name: "default".into(), ..request() };
     let named = client.get_auto_scaling_metrics(named).await.unwrap().into_inner();
     assert_eq!(named, set);

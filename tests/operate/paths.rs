@@ -49,8 +49,8 @@ async fn streams_on_any_path_belong_to_one_session() {
         request
     };
     let mut old = theirs.update_node(nodes("n1")).await.unwrap().into_inner();
-    let told = timeout(PATIENCE, old.message()).await.unwrap().unwrap().unwrap();
-    assert_eq!(told.accepted[0].node_id, "n1");
+    let response = timeout(PATIENCE, old.message()).await.unwrap().unwrap().unwrap();
+    assert_eq!(response.accepted[0].node_id, "n1");
 
     // Both paths are one service: the stream on our own path displaces the other.
     let mut ours = service.client().await;
@@ -58,8 +58,8 @@ async fn streams_on_any_path_belong_to_one_session() {
     // Messages that the other stream may not have delivered are sent again.
     let mut accepted = Vec::new();
     while accepted != ["n1", "n2"] {
-        let told = timeout(PATIENCE, new.message()).await.unwrap().unwrap().unwrap();
-        accepted.extend(told.accepted.into_iter().map(|node| node.node_id));
+        let response = timeout(PATIENCE, new.message()).await.unwrap().unwrap().unwrap();
+        accepted.extend(response.accepted.into_iter().map(|node| node.node_id));
     }
     let end = timeout(PATIENCE, old.message()).await.unwrap().unwrap_err();
     assert_eq!(reason_of(&end), "STREAM_DISPLACED");

@@ -102,7 +102,7 @@ fn line(text: &str, begins: &str) -> String {
 }
 
 /// Returns name, first start, end and node of each pod.
-fn told(report: &Value) -> Vec<String> {
+fn table_rows(report: &Value) -> Vec<String> {
     let pods = report["pods"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let row = |pod: &Value| ["name", "start", "end", "node"].map(|field| text(&pod[field]));
@@ -133,7 +133,7 @@ fn the_report_has_eviction_costs_and_fairness() {
     // After 30 s `web` preempts the two newest pods, which are gone 5 s later. They start again
     // when `web` ends at 95 s.
     assert_eq!(
-        told(&report),
+        table_rows(&report),
         [
             "batch-1 0.0 100.0 m1",
             "batch-2 1.0 101.0 m1",
@@ -195,7 +195,7 @@ fn the_last_pod_ends_the_makespan() {
     let stdout = trace.replayed(&["--queues", queues.path(), "--confirm-after", "1000"]);
     let report = trace.report.json("report.json");
     assert_eq!(report["evictions"]["count"], 0);
-    assert_eq!(told(&report)[4], "web 101.0 151.0 m1");
+    assert_eq!(table_rows(&report)[4], "web 101.0 151.0 m1");
     close(&report["totals"]["makespan"], 151.0);
     assert_eq!(line(&stdout, "makespan"), "makespan 2 min 31 s");
 }
@@ -235,7 +235,7 @@ fn two_policies_give_one_comparison_of_both() {
         assert!(page.contains(&format!("href=\"{name}/index.html\"")), "{page}");
         assert!(trace.report.0.join(name).join("index.html").exists());
         let report = trace.report.json(&format!("{name}/report.json"));
-        assert_eq!(told(&report)[4], begins);
+        assert_eq!(table_rows(&report)[4], begins);
         assert_eq!(report["assumptions"]["all_preempt"], true);
     }
     assert!(!trace.report.0.join("report.json").exists(), "it has no report of its own");
@@ -260,7 +260,7 @@ fn priorities_and_constraints_decide_start_and_node() {
     let wishes = TempFile::new("wishes.csv", &wishes);
     trace.replayed(&["--wishes", wishes.path()]);
     assert_eq!(
-        told(&trace.report.json("report.json")),
+        table_rows(&trace.report.json("report.json")),
         [
             "first 0.0 50.0 east",
             "second 1.0 61.0 west",

@@ -33,15 +33,15 @@ impl Manager {
     }
 
     /// Receives the next message.
-    fn hear(&self) -> String {
+    fn receive(&self) -> String {
         let mut buffer = [0; 4096];
         let length = self.socket.recv(&mut buffer).unwrap();
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     }
 
     /// Receives the next message that is no sign of life.
-    fn hear_news(&self) -> String {
-        let mut messages = std::iter::repeat_with(|| self.hear());
+    fn receive_state(&self) -> String {
+        let mut messages = std::iter::repeat_with(|| self.receive());
         messages.find(|message| message != "WATCHDOG=1\n").unwrap()
     }
 }
@@ -57,17 +57,17 @@ async fn systemd_is_notified_of_start_reload_and_end() {
     let manager = Manager::new("news");
     let mut service = manager.start(None);
     let status = format!("STATUS=listens: grpc={} http={}", service.grpc, service.http);
-    assert_eq!(manager.hear(), format!("READY=1\n{status}\n"));
+    assert_eq!(manager.receive(), format!("READY=1\n{status}\n"));
     assert_eq!(service.get("/healthz").await, "serving\n");
     service.hang_up();
-    let reloading = manager.hear();
+    let reloading = manager.receive();
     let (first, time) = reloading.trim_end().split_once('\n').unwrap();
     assert_eq!(first, "RELOADING=1");
     let time: u64 = time.strip_prefix("MONOTONIC_USEC=").unwrap().parse().unwrap();
     assert!(time > 0);
-    assert_eq!(manager.hear(), "READY=1\n");
+    assert_eq!(manager.receive(), "READY=1\n");
     service.terminate();
-    assert_eq!(manager.hear(), "STOPPING=1\n");
+    assert_eq!(manager.receive(), "STOPPING=1\n");
     assert!(service.wait(PATIENCE).await.success());
     manager.socket.set_nonblocking(true).unwrap();
     assert!(manager.socket.recv(&mut [0]).is_err(), "that was all, without a watchdog");
@@ -77,16 +77,16 @@ async fn systemd_is_notified_of_start_reload_and_end() {
 async fn systemd_gets_signs_of_life_until_shutdown() {
     let manager = Manager::new("life");
     let mut service = manager.start(Some("100000"));
-    assert!(manager.hear().starts_with("READY=1\n"), "no sign of life comes first");
+    assert!(manager.receive().starts_with("READY=1\n"), "no sign of life comes first");
     for _ in 0..5 {
-        assert_eq!(manager.hear(), "WATCHDOG=1\n");
+        assert_eq!(manager.receive(), "WATCHDOG=1\n");
     }
     service.hang_up();
-    assert!(manager.hear_news().starts_with("RELOADING=1\n"));
-    assert_eq!(manager.hear_news(), "READY=1\n");
-    assert_eq!(manager.hear(), "WATCHDOG=1\n");
+    assert!(manager.receive_state().starts_with("RELOADING=1\n"));
+    assert_eq!(manager.receive_state(), "READY=1\n");
+    assert_eq!(manager.receive(), "WATCHDOG=1\n");
     service.terminate();
-    assert_eq!(manager.hear_news(), "STOPPING=1\n");
+    assert_eq!(manager.receive_state(), "STOPPING=1\n");
     assert!(service.wait(PATIENCE).await.success());
     manager.socket.set_nonblocking(true).unwrap();
     assert!(manager.socket.recv(&mut [0]).is_err(), "nothing comes behind the end");

@@ -28,7 +28,6 @@ use tonic::{Code, Request, Status};
 
 use crate::harness::{PATIENCE, QUEUES, Rm, Service, TempFile, node, reason_of, registration, run};
 
-/// A certificate authority.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: Certificate,
@@ -81,13 +80,11 @@ impl Files {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Replaces the certificate of the server.
     fn write_server(&self, (certificate, key): &(String, String)) {
         self.write("tls.crt", certificate);
         self.write("tls.key", key);
     }
 
-    /// Returns the settings of an edge.
     fn tls(&self, edge: &str, client_auth: &str) -> String {
         let path = |name: &str| self.0.join(name).to_str().unwrap().to_owned();
         let client_ca = match client_auth {

@@ -156,7 +156,7 @@ async fn a_placement_is_a_trace() {
             && spans.iter().all(|it| it.start_time_unix_nano <= it.end_time_unix_nano)
     );
 
-    let said = texts(named(&spans, "placement"));
+    let attributes = texts(named(&spans, "placement"));
     for (key, value) in [
         ("monoceros.rm", "rm"),
         ("monoceros.partition", "[rm]default"),
@@ -168,9 +168,9 @@ async fn a_placement_is_a_trace() {
         ("monoceros.placeholder", "false"),
         ("monoceros.told", "true"),
     ] {
-        assert_eq!(said.get(key).map(String::as_str), Some(value), "{key}");
+        assert_eq!(attributes.get(key).map(String::as_str), Some(value), "{key}");
     }
-    let id = &said["monoceros.placement"];
+    let id = &attributes["monoceros.placement"];
     assert!(id.split('.').all(|part| part.parse::<u32>().is_ok()), "{id}");
     assert_eq!(texts(named(&spans, "node"))["monoceros.node"], "n1");
     service.until_counted("monoceros_traces_total{outcome=\"told\"}", 1).await;

@@ -180,9 +180,10 @@ async fn a_hanging_step_is_an_event_and_counted() {
     };
     assert!(timeout(PATIENCE, late).await.is_ok());
     let events = watched.handle.events().range(0, u64::MAX).records;
-    let told = events.iter().filter(|event| event.message.contains("longer than a second"));
-    let told: Vec<_> = told.map(|event| (&*event.object_id, &*event.reference_id)).collect();
-    assert_eq!(told, [("root", "default")]);
+    let reported = events.iter().filter(|event| event.message.contains("longer than a second"));
+    let reported: Vec<_> =
+        reported.map(|event| (&*event.object_id, &*event.reference_id)).collect();
+    assert_eq!(reported, [("root", "default")]);
     watched.until_probes("200", ServingStatus::Serving).await;
     let metrics = timeout(PATIENCE, watched.get("/ws/v1/metrics")).await.unwrap();
     assert!(metrics.contains("\nmonoceros_late_partitions 1\n"), "{metrics}");
@@ -193,7 +194,7 @@ async fn a_hanging_step_is_an_event_and_counted() {
         }
     };
     assert!(timeout(PATIENCE, home).await.is_ok());
-    assert!((watched.metric("monoceros_late_steps_total") - 1.0).abs() < 0.5, "told once");
+    assert!((watched.metric("monoceros_late_steps_total") - 1.0).abs() < 0.5, "reported once");
     watched.stop.cancel();
     watched.handle.shutdown().await;
 }

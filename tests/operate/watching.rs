@@ -159,8 +159,8 @@ async fn empty_and_invalid_files_change_nothing() {
     watching.until_refused(2).await;
     let log = watching.service.log();
     for fragment in ["bogus", "a b"] {
-        let told = |line: &str| line.contains(fragment) && line.contains("queues.yaml");
-        assert!(log.lines().any(told), "{fragment}:\n{log}");
+        let is_logged = |line: &str| line.contains(fragment) && line.contains("queues.yaml");
+        assert!(log.lines().any(is_logged), "{fragment}:\n{log}");
     }
     assert_eq!(watching.in_force().await, queues(0));
 
@@ -377,8 +377,8 @@ async fn a_group_file_may_appear_fail_and_vanish() {
     watching.until_refused(1).await;
     let log = watching.service.log();
     for fragment in ["bogus", "a b"] {
-        let told = |line: &str| line.contains(fragment) && line.contains("etl.yaml");
-        assert!(log.lines().any(told), "{fragment}:\n{log}");
+        let is_logged = |line: &str| line.contains(fragment) && line.contains("etl.yaml");
+        assert!(log.lines().any(is_logged), "{fragment}:\n{log}");
     }
     watching.register("late", "etl", "").await;
     fs::remove_file(&etl).unwrap();

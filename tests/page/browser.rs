@@ -160,7 +160,6 @@ impl Tab {
         self.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": script})).await;
     }
 
-    /// Returns the value of an expression.
     pub(crate) async fn value<T: DeserializeOwned>(&self, expression: &str) -> T {
         let found = self.evaluate(expression).await;
         let found = found.unwrap_or_else(|error| panic!("{expression}: {error}"));
@@ -199,7 +198,6 @@ impl Tab {
         self.until(&format!("{shown}({text}))(document.querySelector({selector}))")).await;
     }
 
-    /// Returns the text of an element.
     pub(crate) async fn text(&self, selector: &str) -> String {
         let selector = Value::from(selector);
         self.value(&format!("document.querySelector({selector}).innerText.trim()")).await

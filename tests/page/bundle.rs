@@ -74,9 +74,9 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 /// Returns the first number of the output of `node --version`.
 fn node() -> Option<u32> {
-    let said = Command::new("node").arg("--version").output().ok()?.stdout;
-    let said = String::from_utf8(said).ok()?;
-    said.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+    let printed = Command::new("node").arg("--version").output().ok()?.stdout;
+    let printed = String::from_utf8(printed).ok()?;
+    printed.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
 fn text(output: &Output) -> String {
@@ -85,7 +85,7 @@ fn text(output: &Output) -> String {
 }
 
 /// Whether npm could not reach its registry. Then the test proves nothing.
-fn is_unreachable(said: &str) -> bool {
+fn is_unreachable(printed: &str) -> bool {
     let signs = [
         "ENOTFOUND",
         "EAI_AGAIN",
@@ -95,7 +95,7 @@ fn is_unreachable(said: &str) -> bool {
         "ENOTCACHED",
         "ECONNRESET",
     ];
-    signs.iter().any(|sign| said.contains(sign))
+    signs.iter().any(|sign| printed.contains(sign))
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn the_bundle_matches_its_sources() {
     }
     let sources = Sources::copied();
     let installed = sources.npm(&["ci", "--no-audit", "--no-fund", "--fetch-retries=1"]);
-    let said = text(&installed);
-    if !installed.status.success() && is_unreachable(&said) {
+    let printed = text(&installed);
+    if !installed.status.success() && is_unreachable(&printed) {
         return skipped("npm cannot reach its packages");
     }
-    assert!(installed.status.success(), "{said}");
+    assert!(installed.status.success(), "{printed}");
     for step in ["test", "build"] {
         let done = sources.npm(&["run", step]);
         assert!(done.status.success(), "npm run {step}: {}", text(&done));

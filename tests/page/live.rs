@@ -96,19 +96,19 @@ async fn decisions_are_shown_with_their_grounds() {
     let shown: Vec<u64> = tab.value(ids).await;
     assert_eq!(shown, (15..=64).rev().collect::<Vec<_>>());
     tab.value::<bool>("(document.querySelector('.decision summary').click(), true)").await;
-    let mut told = vec![newest["ruled"].as_str().unwrap().to_owned()];
+    let mut texts = vec![newest["ruled"].as_str().unwrap().to_owned()];
     for level in newest["levels"].as_array().unwrap() {
         let text = |field: &str| level[field].as_str().unwrap();
-        told.push(format!("in {}, by {}: {}", text("queue"), text("order"), text("chosen")));
+        texts.push(format!("in {}, by {}: {}", text("queue"), text("order"), text("chosen")));
     }
     let nodes = &newest["nodes"];
-    told.push(format!("{} node", nodes["tried"]));
+    texts.push(format!("{} node", nodes["tried"]));
     for passed in nodes["passedOver"].as_array().unwrap() {
-        told.push(format!("{} {}", passed["count"], passed["reason"].as_str().unwrap()));
+        texts.push(format!("{} {}", passed["count"], passed["reason"].as_str().unwrap()));
     }
-    assert!(told.len() >= 4, "{newest}");
-    for told in told {
-        tab.until_text(".decision", &told).await;
+    assert!(texts.len() >= 4, "{newest}");
+    for text in texts {
+        tab.until_text(".decision", &text).await;
     }
     // The last page of several.
     tab.click(".further a").await;

@@ -143,8 +143,8 @@ async fn applications_match_their_documents() {
     assert!(request["log"]["text"].as_str().unwrap().contains(log), "{request}");
     let why = scene.get(&format!("{P}/application/runs/explain")).await[0].clone();
     let shown = tab.text("article.why").await;
-    for told in ["message", "cure", "cause"] {
-        assert!(shown.contains(why[told].as_str().unwrap()), "{told}: {shown}");
+    for field in ["message", "cure", "cause"] {
+        assert!(shown.contains(why[field].as_str().unwrap()), "{field}: {shown}");
     }
     let states = tab.text("ol.states").await;
     for entry in it["stateLog"].as_array().unwrap() {
@@ -197,8 +197,8 @@ async fn nodes_queues_and_users_match_their_documents() {
         assert_eq!(values(&row["resource"]), amounts(&allocation["resource"]));
     }
     let summary = tab.text("#summary").await;
-    for told in ["host-1", "/rack-1", "zone"] {
-        assert!(summary.contains(told), "{summary}");
+    for part in ["host-1", "/rack-1", "zone"] {
+        assert!(summary.contains(part), "{summary}");
     }
     let used: i64 = tab
         .value(

@@ -21,6 +21,6 @@ fn stock_python_may_send_a_message_per_ask() {
     }
     command.arg(BURST).arg(service.grpc.to_string()).arg(stubs).arg(MESSAGES);
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(said.trim(), MESSAGES, "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed.trim(), MESSAGES, "{}", String::from_utf8_lossy(&output.stderr));
 }

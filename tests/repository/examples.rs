@@ -42,7 +42,7 @@ async fn an_embedded_scheduler_calls_predicates() {
 /// A running shim with its output.
 struct Running {
     orders: mpsc::Sender<Order>,
-    said: mpsc::UnboundedReceiver<String>,
+    printed: mpsc::UnboundedReceiver<String>,
     end: JoinHandle<Result<(), Status>>,
     all: Vec<String>,
 }
@@ -50,24 +50,24 @@ struct Running {
 impl Running {
     fn start(service: &Service) -> Self {
         let (orders, received) = mpsc::channel(1);
-        let (say, said) = mpsc::unbounded_channel();
+        let (print, printed) = mpsc::unbounded_channel();
         let pauses = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(10))
             .with_max_delay(Duration::from_millis(100))
             .without_max_times();
         let options = Shim::options(format!("http://{}", service.grpc)).unwrap().pauses(pauses);
         let shim = Shim::new(options, move |line| {
-            let _ = say.send(line);
+            let _ = print.send(line);
         });
         let end = tokio::spawn(shim.run(received));
-        Self { orders, said, end, all: Vec::new() }
+        Self { orders, printed, end, all: Vec::new() }
     }
 
     /// Waits for a line, and returns the output since the last call.
     async fn until(&mut self, awaited: impl Fn(&[String]) -> bool) -> Vec<String> {
         let mut since = Vec::new();
         while !awaited(&since) {
-            let line = timeout(PATIENCE, self.said.recv()).await;
+            let line = timeout(PATIENCE, self.printed.recv()).await;
             let Ok(Some(line)) = line else { panic!("so far: {:#?}, then {since:#?}", self.all) };
             since.push(line);
         }

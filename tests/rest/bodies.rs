@@ -328,7 +328,7 @@ async fn malformed_input_stays_a_fault() {
         json!(true),
         "what others send wrong is no fault of the scheduler's"
     );
-    let told = |at: usize| health["HealthChecks"][at]["DiagnosisMessage"].clone();
-    assert_eq!(told(0), "There were 1 scheduling errors logged in the metrics");
-    assert_eq!(told(1), "There were 1 failed nodes logged in the metrics");
+    let diagnosis = |at: usize| health["HealthChecks"][at]["DiagnosisMessage"].clone();
+    assert_eq!(diagnosis(0), "There were 1 scheduling errors logged in the metrics");
+    assert_eq!(diagnosis(1), "There were 1 failed nodes logged in the metrics");
 }

@@ -50,7 +50,7 @@ impl Changing {
 
     /// As [`Self::add_nodes`], and waits for its events. Their number depends on how messages are
     /// grouped into steps.
-    async fn add_nodes_told(&self, rm: &Rm, ids: &[&str]) -> (u64, u64) {
+    async fn add_nodes_reported(&self, rm: &Rm, ids: &[&str]) -> (u64, u64) {
         let before = made(&self.service, 3).await;
         self.add_nodes(rm, ids).await;
         made(&self.service, before + 2 * ids.len() as u64).await;
@@ -62,7 +62,7 @@ impl Changing {
 async fn event_settings_apply_at_once() {
     let mut it = Changing::start("[event]\nring_buffer_capacity = 10\n");
     let rm = Rm::register(&it.service, "rm").await;
-    let (lowest, highest) = it.add_nodes_told(&rm, &["n1", "n2", "n3", "n4", "n5"]).await;
+    let (lowest, highest) = it.add_nodes_reported(&rm, &["n1", "n2", "n3", "n4", "n5"]).await;
     assert_eq!(highest - lowest, 9);
     it.set("[event]\nring_buffer_capacity = 6\n").await;
     assert_eq!(it.kept().await, (highest - 5, highest), "the oldest are gone");
@@ -70,7 +70,7 @@ async fn event_settings_apply_at_once() {
     assert_eq!(it.kept().await, (highest - 5, highest), "and do not come back");
     let some = it.get(&format!("/ws/v1/events/batch?start={highest}&count=9")).await;
     assert_eq!(some["EventRecords"].as_array().unwrap().len(), 1);
-    let (lowest, highest) = it.add_nodes_told(&rm, &["n6"]).await;
+    let (lowest, highest) = it.add_nodes_reported(&rm, &["n6"]).await;
     assert_eq!(highest - lowest, 8, "there is more room");
     let one = it.get(&format!("/ws/v1/events/batch?start={lowest}")).await;
     assert_eq!(one["EventRecords"].as_array().unwrap().len(), 1, "one in an answer");
@@ -81,7 +81,7 @@ async fn event_settings_apply_at_once() {
     assert_eq!((first.status, second.status), (200, 200));
     it.set("[event]\nmax_streams = 1\n").await;
     assert_eq!(Lines::open(&it.service, "", "c").await.status, 503);
-    it.add_nodes_told(&rm, &["n7", "n8"]).await;
+    it.add_nodes_reported(&rm, &["n7", "n8"]).await;
     assert_eq!(first.nodes(2).await, ["n7", "n8"]);
     assert_eq!(second.nodes(2).await, ["n7", "n8"]);
 
@@ -93,7 +93,7 @@ async fn event_settings_apply_at_once() {
     assert_eq!(off.json()["message"], json!("Event tracking is disabled"));
     it.set("").await;
     assert_eq!(it.kept().await.1, highest);
-    it.add_nodes_told(&rm, &["n9"]).await;
+    it.add_nodes_reported(&rm, &["n9"]).await;
     assert_eq!(first.nodes(1).await, ["n9"]);
 }
 

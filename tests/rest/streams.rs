@@ -124,19 +124,19 @@ async fn events_during_the_start_come_once() {
         rm.send_nodes(vec![node(id, 1, 1)]).await;
     }
     assert!(lines.next().await.unwrap()["InstanceUUID"].is_string());
-    let mut told = Vec::new();
-    while told.len() < ids.len() {
+    let mut received = Vec::new();
+    while received.len() < ids.len() {
         match lines.next().await {
             Some(line) if line["type"] == 3 && line["eventChangeType"] == 2 => {
-                told.push(line["objectID"].as_str().unwrap().to_owned());
+                received.push(line["objectID"].as_str().unwrap().to_owned());
             }
             Some(line) => {
-                assert_ne!(line["status_code"], 200, "it was closed after {}", told.len());
+                assert_ne!(line["status_code"], 200, "it was closed after {}", received.len());
             }
-            None => panic!("it ended after {}", told.len()),
+            None => panic!("it ended after {}", received.len()),
         }
     }
-    assert_eq!(told, ids);
+    assert_eq!(received, ids);
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn streams_are_limited_and_freed() {
     };
     let one = Lines::open(&service, "", "a:1").await;
     let two = Lines::open(&service, "", "a:1").await;
-    assert!(refused("a:1").await, "two from one host, which is told before the parameter");
+    assert!(refused("a:1").await, "two from one host, which is checked before the parameter");
     assert!(!refused("a:2").await, "another port is another host");
     let names = async || -> Vec<Value> {
         let dump = service.http("GET", "/debug/fullstatedump", &[], "").await.json();

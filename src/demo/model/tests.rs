@@ -164,7 +164,6 @@ fn with_one(kind: &str) -> (Model, String) {
 
 const TICK: Duration = Duration::from_millis(250);
 
-/// Places these asks.
 fn place(model: &mut Model, asks: &[si::Allocation]) {
     model.on_allocations(si::AllocationResponse { new: asks.to_vec(), ..Default::default() });
 }

@@ -130,7 +130,6 @@ pub(super) fn follow<S: Reads>(
     }))
 }
 
-/// An open stream.
 struct EventStream {
     run: Arc<str>,
     events: EventReader,

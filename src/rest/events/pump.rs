@@ -60,7 +60,6 @@ struct Chunk {
 #[derive(Debug)]
 pub(super) struct ReaderLease(Pump);
 
-/// The queue of a stream.
 #[derive(Debug)]
 pub(super) struct ChunkQueue {
     chunks: mpsc::UnboundedReceiver<Chunk>,

@@ -39,7 +39,6 @@ struct ShownAmounts<'r> {
     resources: BTreeMap<&'r str, ShownQuantity>,
 }
 
-/// An amount.
 #[derive(Serialize)]
 struct ShownQuantity {
     #[serde(skip_serializing_if = "is_zero")]

@@ -13,7 +13,6 @@ use super::agenda::EventKind;
 use super::requests::InstantRequests;
 use super::{Replay, ReplayError};
 
-/// The state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PodState {
     Ahead,
@@ -120,7 +119,6 @@ impl Replay {
         }
     }
 
-    /// Withdraws a pending pod.
     pub(super) fn withdraw(&mut self, pod: usize, batch: &mut InstantRequests) {
         let state = self.states[pod].clone();
         self.stop_waiting(pod);

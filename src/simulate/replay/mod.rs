@@ -62,7 +62,6 @@ use requests::InstantRequests;
 pub(crate) const RM: &str = "simulator";
 pub(crate) const PARTITION: &str = "default";
 
-/// A replay failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplayError {
     #[error("the scheduler refuses a request")]
@@ -190,7 +189,7 @@ impl Replay {
                 // Its application may have ended at this time.
                 self.settle().await?;
             }
-            self.tell(&due).await?;
+            self.send_events(&due).await?;
             self.settle().await?;
             self.plan_withdrawals(&due);
             self.sample().await?;
@@ -238,7 +237,7 @@ impl Replay {
 
     /// Sends the due events to the scheduler: releases, then removed and new applications, then
     /// asks.
-    async fn tell(&mut self, due: &[Event]) -> Result<(), ReplayError> {
+    async fn send_events(&mut self, due: &[Event]) -> Result<(), ReplayError> {
         let mut batch = InstantRequests::default();
         for event in due {
             let pod = event.pod;

@@ -81,7 +81,6 @@ pub(crate) struct LdapSettings {
     pub(super) filter: String,
     /// The attribute whose values are the groups, as distinguished names.
     pub(super) group_attribute: String,
-    /// The attributes to ask for.
     pub(super) return_attributes: Vec<String>,
     pub(super) bind_user: String,
     pub(super) bind_password: Password,

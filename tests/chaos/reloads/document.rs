@@ -20,7 +20,6 @@ pub(crate) const USERS: usize = 60;
 /// User `u7` is in the group `g7`, and so is `u17`.
 pub(crate) const GROUPS: usize = 10;
 
-/// Returns the path of a leaf.
 pub(crate) fn leaf(at: [usize; 4]) -> String {
     let [company, division, team, leaf] = at;
     format!("root.company-{company}.division-{division}.team-{team}.leaf-{leaf}")
@@ -31,7 +30,6 @@ pub(crate) fn any_leaf(dice: &mut Dice) -> [usize; 4] {
     [COMPANIES, DIVISIONS, TEAMS, LEAVES].map(|n| dice.below(n))
 }
 
-/// The changes of a variant.
 #[derive(Default)]
 struct Change {
     /// A leaf or a whole team that is left out.
@@ -223,13 +221,14 @@ fn write_limits(text: &mut String, change: &Change, company: usize) {
     let of_users = change.user_limit.filter(|(at, _, _)| *at == company).unwrap_or(wide);
     let of_groups = change.group_limit.filter(|(at, _, _)| *at == company).unwrap_or(wide);
     text.push_str("      limits:\n");
-    let mut write = |limit: &str, whom: &str, (_, cores, applications): (usize, usize, usize)| {
-        let _ = writeln!(
-            text,
-            "      - {{limit: {limit}, {whom}, maxresources: {{vcore: {cores}}}, \
+    let mut write =
+        |limit: &str, subject: &str, (_, cores, applications): (usize, usize, usize)| {
+            let _ = writeln!(
+                text,
+                "      - {{limit: {limit}, {subject}, maxresources: {{vcore: {cores}}}, \
              maxapplications: {applications}}}"
-        );
-    };
+            );
+        };
     // Every fourth user is named in each company. The others are covered by `*`.
     let named: Vec<String> =
         (company..USERS).step_by(COMPANIES).map(|user| format!("u{user}")).collect();

@@ -124,7 +124,7 @@ fn the_pod_matches_its_ports_and_files() {
     let begin = lines.iter().position(|line| *line == "serve").unwrap();
     let arguments = lines[begin..].iter().copied();
     check_arguments(&arguments.collect::<Vec<_>>(), "0.0.0.0");
-    let said = |line: &str| deployment.lines().any(|found| found.trim() == line);
+    let has_line = |line: &str| deployment.lines().any(|found| found.trim() == line);
     for line in [
         "- name: grpc",
         "containerPort: 50051",
@@ -136,10 +136,10 @@ fn the_pod_matches_its_ports_and_files() {
         "enableServiceLinks: false",
         "type: Recreate",
     ] {
-        assert!(said(line), "`{line}`");
+        assert!(has_line(line), "`{line}`");
     }
     for probe in ["startupProbe:", "readinessProbe:", "livenessProbe:"] {
-        assert!(said(probe), "`{probe}`");
+        assert!(has_line(probe), "`{probe}`");
     }
     let monitor = &templates()["servicemonitor.yaml"];
     assert!(monitor.contains("path: /ws/v1/metrics"), "{monitor}");
@@ -164,7 +164,6 @@ fn the_chart_settings_are_valid() {
     assert!(grace > settings.shutdown.grace, "a pod is killed after {grace} s");
 }
 
-/// The rendered chart.
 pub(super) struct Rendered(Vec<Value>);
 
 impl Rendered {
@@ -177,7 +176,6 @@ impl Rendered {
         Self::from(&*printed(&mut command))
     }
 
-    /// Returns all documents.
     pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
         self.0.iter()
     }
@@ -196,7 +194,6 @@ impl Rendered {
         self.0.iter().find(is_it).unwrap_or_else(|| panic!("no {kind} {name}"))
     }
 
-    /// Returns all kinds.
     pub(super) fn kinds(&self) -> BTreeSet<&str> {
         self.0.iter().map(|document| at(document, "/kind")).collect()
     }

@@ -27,7 +27,6 @@ use serde_json::Value;
 
 use crate::harness::programs::{on_path, skipped};
 
-/// Returns the root of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

@@ -283,9 +283,9 @@ fn labelled_namespaces_get_the_scheduler() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no MutatingAdmissionPolicy"));
 
     for version in ["v1", "v1beta1"] {
-        let said = format!("kubernetes.namespacePolicy.apiVersion={version}");
+        let setting = format!("kubernetes.namespacePolicy.apiVersion={version}");
         let more = ["kubernetes.namespacePolicy.label=x/y", "kubernetes.schedulerNames={a,b}"];
-        let all = Rendered::of(&helm, &[&[create, &said], &more[..]].concat());
+        let all = Rendered::of(&helm, &[&[create, &setting], &more[..]].concat());
         let kind = "MutatingAdmissionPolicy";
         let (found, binding) = (all.one(kind), all.one(&format!("{kind}Binding")));
         assert_eq!(found["spec"], policy("scheduler", &[("SCHEDULER", "a")]));

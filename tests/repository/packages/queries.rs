@@ -22,7 +22,6 @@ const FUNCTIONS: [&str; 9] = [
 ];
 const KEYWORDS: [&str; 3] = ["and", "or", "unless"];
 
-/// A parsed query.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) selectors: Vec<Selector>,
@@ -53,7 +52,6 @@ pub(super) fn labels(text: &str) -> Vec<(String, String, String)> {
 }
 
 impl Query {
-    /// Parses a query.
     pub(super) fn parse(text: &str) -> Self {
         let count = |bracket| text.matches(bracket).count();
         for (open, close) in [('(', ')'), ('{', '}'), ('[', ']')] {

@@ -8,7 +8,6 @@ use super::{TempFolder, debian, served, text, tool};
 
 const UNIT: &str = "deploy/systemd/monoceros.service";
 
-/// Returns the values of a key.
 fn values<'u>(unit: &'u str, key: &str) -> Vec<&'u str> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
@@ -53,7 +52,7 @@ fn systemd_finds_no_fault_with_the_unit() {
     let path = folder.0.join("monoceros.service");
     fs::write(&path, unit).unwrap();
     let output = systemd.arg("verify").arg(path).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     // It also prints messages about other units of the machine.
-    assert!(!said.contains("monoceros.service"), "{said}");
+    assert!(!stderr.contains("monoceros.service"), "{stderr}");
 }

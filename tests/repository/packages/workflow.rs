@@ -12,7 +12,6 @@ use super::{TempFolder, on_path, printed, root, skipped, text, tool, yaml};
 const WORKFLOW: &str = ".github/workflows/release.yml";
 const OF_CHANGES: &str = ".github/workflows/check.yml";
 
-/// Returns the steps of a job.
 fn steps<'a>(workflow: &'a Value, job: &str) -> impl Iterator<Item = &'a Value> {
     workflow["jobs"][job]["steps"].as_array().unwrap().iter()
 }
@@ -93,8 +92,8 @@ fn local_release_steps_make_their_files() {
     let files = run(&unpack, &folder.0, None);
     let expected = "CHANGELOG.md\nLICENSE\nREADME.md\nmonoceros\nmonoceros.toml\nqueues.yaml\n";
     assert_eq!(files, expected);
-    let said = run(&format!("unpacked/{name}/monoceros --version"), &folder.0, None);
-    assert!(said.starts_with(&format!("monoceros {version} (commit ")), "{said}");
+    let version_line = run(&format!("unpacked/{name}/monoceros --version"), &folder.0, None);
+    assert!(version_line.starts_with(&format!("monoceros {version} (commit ")), "{version_line}");
 
     if let Some(helm) = tool("helm") {
         run(&script(&workflow, "chart", "The chart"), &folder.0, Some(&helm));
