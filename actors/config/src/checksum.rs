@@ -1,14 +1,14 @@
-//! The checksum that tells whether a configuration is a new one: the same text again is applied
-//! only once.
+//! Checksum of a configuration text. An update whose checksum equals that of the configuration in
+//! force is skipped.
 
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-/// What stands before a checksum that was written into the text.
+/// Text in front of a checksum entry.
 const MARKER: &str = "checksum: ";
 
-/// The 64 hex digits of SHA-256.
+/// Number of hex digits of a SHA-256 sum.
 const DIGITS: usize = 64;
 
 /// SHA-256 of the text without any checksum entry, in upper-case hex digits.
@@ -28,13 +28,14 @@ pub(super) fn of(text: &str) -> String {
     })
 }
 
-/// Whether the text has an entry with just this checksum.
+/// Whether the text has an entry with exactly this checksum.
 pub fn carries_checksum(text: &str, checksum: &str) -> bool {
     entry(text).is_some_and(|entry| entry[MARKER.len()..] == *checksum.as_bytes())
 }
 
-/// The marker with its value: up to the next marker or the end, without trailing newlines, and no
-/// longer than a checksum is. Bytes, because the cut may fall inside a character.
+/// Finds the checksum entry: the marker and its value, which ends at the next marker or at the end
+/// of the text, has no trailing newlines, and is at most as long as a checksum. The entry is bytes,
+/// because the cut may fall inside a character.
 fn entry(text: &str) -> Option<&[u8]> {
     let start = text.find(MARKER)?;
     let value = &text[start + MARKER.len()..];

@@ -1,35 +1,36 @@
-//! A queue configuration inside a ConfigMap of Kubernetes, as clusters of other schedulers of this
-//! interface keep theirs: one object whose `data` has the whole text under `queues.yaml`.
+//! Finds a queue configuration inside a Kubernetes ConfigMap. Clusters of other schedulers of this
+//! interface keep it there: one object whose `data` holds the whole text under `queues.yaml`.
 //!
-//! Only tools that are given files look for one. A registration brings the text itself.
+//! Only tools that read files look for a ConfigMap. A registration carries the text itself.
 //!
 //! # Invariant
-//! Where the text stands in the file line by line (`|`), a fault can be told by its line in the file;
-//! where it does not (quotes, `>`), by its line in the text only.
+//! If the file contains the text line by line (`|`), an error names its line in the file. In other
+//! styles (quotes, `>`), it names its line in the text only.
 
 use super::yaml::{self, Node, Value};
 use super::{ConfigErrors, Report};
 
-/// The policy group of those who name none; its text is under `queues.yaml`.
+/// Policy group of a ConfigMap that names none; its text is under `queues.yaml`.
 const POLICY_GROUP: &str = "queues";
 
 /// The keys under which a ConfigMap may name its policy group.
 const POLICY_GROUP_KEYS: [&str; 2] = ["service.policyGroup", "policyGroup"];
 
-/// A queue configuration as it was found in a ConfigMap.
+/// A queue configuration found in a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Embedded {
-    /// The text.
+    /// The text of the queue configuration.
     pub text: String,
-    /// The key of `data` that holds it.
+    /// The key of `data` that holds the text.
     pub key: String,
-    /// The same with empty lines before it and spaces before each line, so that every place in it is
-    /// the place in the file; none where the text is not written there line by line.
+    /// The text with empty lines before it and spaces before each line, so that positions in it
+    /// equal positions in the file. `None` if the file does not contain the text line by line.
     pub in_place: Option<String>,
 }
 
-/// The queue configuration in `file`, if that is a ConfigMap; `None` if it is anything else, such as
-/// a queue configuration itself. A ConfigMap without one is an error that says what it has.
+/// Finds the queue configuration in `file` if the file is a ConfigMap. Returns `None` for any other
+/// file, such as a queue configuration itself. A ConfigMap without a configuration is an error that
+/// lists the keys it has.
 ///
 /// ```
 /// let file = "kind: ConfigMap\ndata:\n  queues.yaml: |\n    partitions: []\n";
@@ -39,7 +40,7 @@ pub struct Embedded {
 /// assert_eq!(monoceros_config::config_map::find("partitions: []").unwrap(), None);
 /// ```
 pub fn find(file: &str) -> Result<Option<Embedded>, ConfigErrors> {
-    // What is no ConfigMap is read by someone else, who tells its faults.
+    // The reader of queue configurations reports the faults of files that are not ConfigMaps.
     let Ok(Some(root)) = yaml::load(file, &mut Report::default()) else { return Ok(None) };
     if entry(&root, "kind").and_then(text).is_none_or(|kind| kind != "ConfigMap") {
         return Ok(None);
@@ -79,16 +80,16 @@ fn text(node: &Node) -> Option<&str> {
     }
 }
 
-/// The text where it stands. The lines of the file are compared with those of the text, so that
-/// nothing has to be known of how the text is quoted.
+/// Builds [`Embedded::in_place`]. Compares the lines of the file with those of the text, so that
+/// the style of quoting need not be known.
 fn in_place(file: &str, node: &Node, text: &str) -> Option<String> {
-    // These mean something else behind spaces.
+    // These marks have another meaning when indented.
     if text.lines().any(|line| ["---", "...", "%"].iter().any(|mark| line.starts_with(mark))) {
         return None;
     }
     let (first, line) = text.lines().enumerate().find(|(_, line)| !line.trim().is_empty())?;
     let file: Vec<&str> = file.lines().collect();
-    // The place of a block is that of its mark, or of its first line with anything in it.
+    // The parser places a block at its mark or at its first line that is not empty.
     let mut candidates = node.at.line.saturating_sub(1 + first)..=node.at.line;
     candidates.find_map(|lines| {
         let columns = file.get(lines + first)?.len().checked_sub(line.len())?;

@@ -1,59 +1,59 @@
-//! What is wrong with a configuration, and where.
+//! Errors and warnings of a configuration, each with its place in the text.
 //!
-//! Everything that is wrong is collected before anything is answered, so that a text with three
-//! faults needs one correction and not three. An error names the place three ways: line and column
-//! for an editor, the path of keys for a reader of generated text.
+//! The report collects all faults before it is returned, so that a text with three faults needs one
+//! correction and not three. An error names its place in two ways: line and column for an editor,
+//! the path of keys for a reader of generated text.
 
 use std::fmt;
 use std::sync::Arc;
 
 use monoceros_rules::values::resources::NameHolder;
 
-/// How many characters of a message are shown.
+/// Longest message in characters; the rest is cut.
 const LONGEST: usize = 2_000;
 
-/// How many errors, and how many warnings, are told; the others are counted. Somebody who corrects
-/// a text needs no more at a time, and a text may be written to have millions.
+/// Most errors, and most warnings, that are listed; the others are counted. An author needs no more
+/// at a time, and a text can be written to have millions.
 pub(super) const MOST_TOLD: usize = 200;
 
-/// One fault of a configuration. Shown on one line, its code in brackets at the end.
+/// One fault of a configuration. Displayed on one line, with its code in brackets at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The symbolic code, `E_…`, by which programs and `docs/configuration.md` name it.
+    /// The symbolic code, `E_…`, used by programs and by `docs/configuration.md`.
     pub code: &'static str,
-    /// The line, counted from 1.
+    /// Line in the text, counted from 1.
     pub line: usize,
-    /// The column, counted from 1 in characters.
+    /// Column in the text, counted from 1 in characters.
     pub column: usize,
-    /// The keys that lead there, such as `partitions[0].queues[1].resources.max.memory`; empty at
+    /// Path of keys to the value, such as `partitions[0].queues[1].resources.max.memory`; empty at
     /// the top.
     pub path: String,
-    /// What is wrong and, where that is clear, what to write instead.
+    /// Describes the fault and, if that is clear, the correction.
     pub message: String,
 }
 
-/// Something that loads but probably does not mean what its author thinks.
+/// A text that loads but probably does not mean what its author thinks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigWarning {
-    /// The line, counted from 1.
+    /// Line in the text, counted from 1.
     pub line: usize,
-    /// The column, counted from 1 in characters.
+    /// Column in the text, counted from 1 in characters.
     pub column: usize,
-    /// The keys that lead there.
+    /// Path of keys to the value.
     pub path: String,
-    /// What was understood.
+    /// Describes how the text was understood.
     pub message: String,
-    /// Whether the warning doubts a resource type, which those who know the types of nodes and requests may
-    /// do better.
+    /// Whether the warning doubts a resource type. A caller that knows the types of nodes and
+    /// requests can replace such warnings by better ones.
     pub is_of_type: bool,
 }
 
-/// The faults of a configuration, at least one; the first is the one a reader should look at first.
+/// The faults of a configuration, at least one. The first is the one to correct first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
-    /// The first 200 that were found.
+    /// The first errors that were found, at most 200.
     pub told: Vec<ConfigError>,
-    /// How many there are besides.
+    /// Number of further errors.
     pub n_more: usize,
 }
 
@@ -72,16 +72,17 @@ impl Location {
     }
 }
 
-/// Faults and warnings in the order they were found, at most [`MOST_TOLD`] of each, and the resource
-/// types that were named.
+/// Collects faults and warnings in the order they were found, at most [`MOST_TOLD`] of each, and
+/// the resource types that the text names.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) errors: Vec<ConfigError>,
-    /// Errors that were found besides.
+    /// Number of errors beyond [`MOST_TOLD`].
     pub(super) n_more_errors: usize,
     pub(super) warnings: Vec<ConfigWarning>,
     n_more_warnings: usize,
-    /// Held as long as the configuration is there; those of one that is refused are given back.
+    /// Holder of the resource names, kept as long as the configuration. Names of a rejected
+    /// configuration are released with it.
     pub(super) names: Arc<NameHolder>,
 }
 
@@ -106,12 +107,12 @@ impl Report {
         });
     }
 
-    /// A report of its own for what is to be told later, with the same names.
+    /// Starts a separate report with the same names, for findings to be appended later.
     pub(super) fn apart(&self) -> Self {
         Self { names: Arc::clone(&self.names), ..Self::default() }
     }
 
-    /// Puts what `later` found behind what was found so far.
+    /// Appends the findings of `later`.
     pub(super) fn append(&mut self, mut later: Self) {
         self.errors.append(&mut later.errors);
         self.n_more_errors += later.n_more_errors + cut(&mut self.errors);
@@ -119,7 +120,8 @@ impl Report {
         self.n_more_warnings += later.n_more_warnings + cut(&mut self.warnings);
     }
 
-    /// The warnings in the order of the text; the last one says how many are left out, if any are.
+    /// Returns the warnings in the order of the text. If some were left out, a last warning says
+    /// how many.
     pub(super) fn into_warnings(mut self) -> Vec<ConfigWarning> {
         self.warnings.sort_by_key(|warning| (warning.line, warning.column));
         if self.n_more_warnings > 0
@@ -142,14 +144,14 @@ impl Report {
     }
 }
 
-/// Leaves as many as are told; returns how many more there were.
+/// Truncates the list to [`MOST_TOLD`] entries and returns how many were removed.
 fn cut<T>(found: &mut Vec<T>) -> usize {
     let n_more = found.len().saturating_sub(MOST_TOLD);
     found.truncate(MOST_TOLD);
     n_more
 }
 
-/// What was written may hold anything, and much of it; a message is a line that can be read.
+/// Makes one line of a message, which may repeat any text of the author at any length.
 fn one_line(mut message: String) -> String {
     if let Some((end, _)) = message.char_indices().nth(LONGEST) {
         message.truncate(end);

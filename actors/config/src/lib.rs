@@ -1,15 +1,16 @@
-//! The queue configuration: its text is checked once, into values that need no further check.
+//! The queue configuration. [`parse`] checks its text once and returns values that need no further
+//! check.
 //!
 //! # How it is read
-//! Text → tree of values with their places (`yaml`) → what was written, keys known and types right
-//! (`document`) → what it means, every rule held (`validate`). Each step collects
-//! all faults it finds, so that one answer names them all, the one to look at first on top.
+//! Text → tree of values with their places (`yaml`) → settings with known keys and right types
+//! (`document`) → settings that obey all rules (`validate`). Each step collects all its faults, so
+//! that one answer names them all, the one to correct first on top.
 //!
 //! # Invariants
-//! * A [`Configuration`] that [`parse`] returned has a partition at least, unless its text was
-//!   empty, and in each partition exactly one root queue, without resources of its own.
+//! * A [`Configuration`] that [`parse`] returned has at least one partition, unless its text was
+//!   empty. Each partition has exactly one root queue, without resources of its own.
 //! * Names and paths of queues are lower case; siblings have different names.
-//! * No queue is guaranteed more than it may use, no `max` exceeds one above it.
+//! * No queue is guaranteed more than its `max`, and no `max` exceeds a `max` above it.
 //! * No key is ignored silently: an unknown one is an error, and one that has no effect a warning.
 //!
 //! ```
@@ -73,66 +74,69 @@ pub use self::shown::{
     ShownQueue, ShownResolver, ShownResources, ShownRule, ShownTemplate,
 };
 
-/// The configuration to use where the supplied text is empty: open to everybody, with a leaf for
-/// each namespace, and `root.default` for who has none, made when they are needed.
+/// The configuration used if the supplied text is empty: open to everybody, with a leaf for each
+/// namespace and `root.default` for applications without one. Queues are created when they are
+/// needed.
 pub const DEFAULT: &str = include_str!("../../../config/queues.yaml");
 
 /// A checked queue configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
-    /// In the order they were written.
+    /// Partitions in the order of the text.
     pub partitions: Vec<PartitionConfig>,
     /// SHA-256 of the text without its checksum entry, 64 upper-case hex digits.
     pub checksum: String,
-    /// Warnings of what loads but probably does not mean what its author thinks, as far as the text says it.
+    /// Warnings about settings that load but probably do not mean what their author thinks, as far
+    /// as the text alone shows.
     pub warnings: Vec<ConfigWarning>,
-    /// The resource types that quotas name.
+    /// The resource types that quotas name, to be compared with those of a running scheduler.
     pub types: NamedTypes,
-    /// The same for people: the text as it was accepted, with what was added to it.
+    /// The accepted configuration in the form shown to people, with defaults added.
     pub shown: Shown,
 }
 
 /// One partition: a queue tree over nodes of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionConfig {
-    /// `default`, or the name as it was written.
+    /// `default`, or the name as written.
     pub name: Arc<str>,
-    /// Which applications go where, in order, as written; empty: where they name a queue that is
-    /// there.
+    /// Placement rules in order, as written. If there are none, applications name their queue,
+    /// which must exist.
     pub placement: Vec<RuleConfig>,
-    /// The same, ready to be asked.
+    /// [`Self::placement`], compiled.
     pub rules: Arc<PlacementRules>,
-    /// What may be preempted at all.
+    /// Which kinds of preemption are enabled.
     pub preemption: PreemptionFlags,
-    /// Who says which groups a user is in (`usergroupresolver.type`), as written.
+    /// Resolver of the groups of a user (`usergroupresolver.type`), as written.
     pub resolver: String,
-    /// In which order nodes are tried.
+    /// Order in which nodes are tried.
     pub node_order: NodeOrder,
     /// The root queue, inserted where the text has none.
     pub root: QueueConfig,
-    /// The resource types that the whole configuration names, held as long as it is there.
+    /// Holds the names of the resource types of the whole configuration, as long as the
+    /// configuration exists.
     pub names: Arc<NameHolder>,
 }
 
 /// A placement rule as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleConfig {
-    /// Lower case.
+    /// Name of the rule in lower case.
     pub name: String,
-    /// Whether the queue may be missing.
+    /// Whether the rule may create its queue.
     pub create: bool,
-    /// Whom it is for.
+    /// Users and groups that the rule is for.
     pub filter: FilterConfig,
-    /// The rule that yields the parent of its queue.
+    /// Rule that yields the parent queue.
     pub parent: Option<Box<RuleConfig>>,
-    /// Of `fixed` a queue, of `tag` the name of a tag.
+    /// The queue of a `fixed` rule, or the tag name of a `tag` rule.
     pub value: String,
 }
 
-/// The users and groups that a placement rule is for, as written.
+/// Users and groups that a placement rule is for, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterConfig {
-    /// Whether the rule is for everybody but those listed.
+    /// Whether the rule is for everybody except those listed.
     pub denies: bool,
     /// Names, or one regular expression.
     pub users: Vec<String>,
@@ -140,12 +144,12 @@ pub struct FilterConfig {
     pub groups: Vec<String>,
 }
 
-/// What preemption is allowed in a partition.
+/// Which kinds of preemption are enabled in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreemptionFlags {
-    /// For queues below their guarantee.
+    /// Preemption for queues below their guarantee.
     pub enabled: bool,
-    /// For queues above a maximum that was lowered.
+    /// Preemption in queues above a maximum that was lowered.
     pub quota: bool,
 }
 
@@ -155,30 +159,30 @@ impl Default for PreemptionFlags {
     }
 }
 
-/// How nodes are ordered: by how full they are, each resource type with its weight.
+/// Order of nodes: by their utilisation, each resource type with its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeOrder {
-    /// Emptier or fuller nodes first.
+    /// Whether emptier or fuller nodes come first.
     pub policy: NodeSortPolicy,
-    /// The weight of each resource type, by name, 0 or more; types that are not listed count
-    /// nothing.
+    /// Weight of each resource type by name, 0 or more. A type that is not listed has weight 0.
     pub weights: Vec<(String, f64)>,
 }
 
 impl NodeOrder {
-    /// The order as the index of a partition keeps it.
+    /// Returns the order in the form kept by the node index of a partition.
     pub fn held(&self) -> monoceros_rules::nodes::NodeOrder {
         monoceros_rules::nodes::NodeOrder::of_held(self.policy, &self.weights)
     }
 }
 
-/// The queue [`RECOVERY`], which nobody configures: a leaf without limits, open to nobody.
+/// Returns the queue [`RECOVERY`], which is never configured: a leaf without limits, open to
+/// nobody.
 pub fn recovery_queue() -> QueueConfig {
     dynamic_queue(RECOVERY, true, None)
 }
 
-/// A queue that is there because an application needs it. Of the template a leaf takes everything, a
-/// parent nothing.
+/// Returns the settings of a queue created for an application. A leaf copies everything from the
+/// template, a parent nothing.
 pub fn dynamic_queue(path: &str, is_leaf: bool, template: Option<&Template>) -> QueueConfig {
     let template = template.filter(|_| is_leaf).cloned().unwrap_or_default();
     QueueConfig {
@@ -192,7 +196,7 @@ pub fn dynamic_queue(path: &str, is_leaf: bool, template: Option<&Template>) -> 
     }
 }
 
-/// Checks a configuration text. Empty text gives no partitions: the caller then takes [`DEFAULT`].
+/// Checks a configuration text. Empty text gives no partitions; the caller then uses [`DEFAULT`].
 pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
     let mut report = Report::default();
     let (mut partitions, mut shown) = (Vec::new(), Shown::default());
@@ -201,7 +205,7 @@ pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
         && let Ok(root) = yaml::load(text, &mut report)
     {
         let document = document::read(root.as_deref(), &mut report);
-        // Two passes found these; their reader goes from top to bottom.
+        // Two passes found the errors; a reader wants them from top to bottom.
         report.errors.sort_by_key(|error| (error.line, error.column));
         (partitions, shown.partitions) =
             validate::partitions(document, &mut types, &mut report).into_iter().unzip();

@@ -1,25 +1,26 @@
-//! From the queues as they stand to the queues as they are now configured.
+//! Compares the existing queues with a new configuration and lists the changes that lead to it.
 //!
-//! A reload compares two trees and says what has to change; whoever holds the queues carries it out
-//! in one step. Queues keep what is in them: a changed one goes on with its totals, one that is no
-//! longer configured drains, and goes once it is [empty](self#when-a-queue-goes).
+//! A reload compares two trees; the partition, which holds the queues, applies the changes in one
+//! step. Queues keep their content: a changed queue keeps its totals, and a queue that is no longer
+//! configured drains and is removed once it is [empty](self#when-a-queue-is-removed).
 //!
 //! # Dynamic queues
-//! A queue that an application needed is none of the configuration's business: it neither drains nor
-//! changes. Once it is configured it is a queue as any other, with nothing left of its template or
-//! its namespace, and it never becomes dynamic again. Below a queue that drains it goes on.
+//! A reload neither drains nor changes a queue that was created for an application. Once such a
+//! queue is configured it is a queue like any other: settings of its template or its namespace no
+//! longer apply, and it never becomes dynamic again. A dynamic queue below a draining queue
+//! continues to work.
 //!
-//! # When a queue goes
-//! A draining queue without applications and without queues below it goes at once, at the end of
-//! the step that made it so: nothing can come to it any more, so there is nothing to wait for. Dynamic
-//! ones stay for a while, because an application may come.
+//! # When a queue is removed
+//! A draining queue without applications and without child queues is removed at the end of the step
+//! that emptied it, because nothing new can enter it. An empty dynamic queue stays for a while,
+//! because another application may come.
 //!
 //! # Invariants
-//! * After [`changes`] are carried out and what is empty is gone, every configured queue is
-//!   there as configured and Active, and every other one that is left is Draining or dynamic.
-//! * Trees that agree give no change.
-//! * Changes of one queue come after those of the queues it stands on: drained are the deepest
-//!   first, added parents before children.
+//! * After [`changes`] are applied and empty queues are removed, every configured queue exists as
+//!   configured and is Active, and every other remaining queue is Draining or dynamic.
+//! * Equal trees give no changes.
+//! * The order of changes is safe to apply one by one: queues are drained from the deepest up, and
+//!   parents are added before their children.
 //!
 //! ```
 //! use monoceros_rules::queues::object_state::ObjectState;
@@ -45,30 +46,32 @@ use std::sync::Arc;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
 
-/// A queue as it stands.
+/// A queue that exists in the partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandingQueue {
-    /// As it was last configured, its children left out.
+    /// Its last configuration, without children.
     pub config: Arc<QueueConfig>,
-    /// Whether it is still configured.
+    /// Active while the queue is configured; Draining afterwards.
     pub state: ObjectState,
 }
 
-/// The queues of a partition by path. The path of a queue is longer than that of its parent and
-/// begins with it: parents come before children.
+/// Queues of a partition by path. A path is longer than the path of its parent and begins with it,
+/// so parents come before children.
 pub type Tree = BTreeMap<Arc<str>, StandingQueue>;
 
-/// Every queue of a configuration by its path, its children left out.
+/// Configured queues by path, without children.
 pub type Flat = BTreeMap<Arc<str>, Arc<QueueConfig>>;
 
-/// One thing to be done.
+/// One change of one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueChange {
-    /// No longer configured: it takes nothing new and goes once it is empty.
+    /// The queue is no longer configured. It accepts no new applications and is removed once it is
+    /// empty.
     Drain(Arc<str>),
-    /// Other settings, or configured again: it is Active with these.
+    /// The settings changed, or the queue is configured again: it becomes Active with these
+    /// settings.
     Set(Arc<QueueConfig>),
-    /// New, below a queue that is there or was added before.
+    /// The queue is new. Its parent exists or was added before.
     Add(Arc<QueueConfig>),
 }
 
@@ -82,25 +85,25 @@ impl fmt::Display for QueueChange {
     }
 }
 
-/// A leaf would become a parent or a parent a leaf, and something lives there or below it that could
-/// never be scheduled again.
+/// A leaf would become a parent, or a parent a leaf, while applications or queues in it exist that
+/// could then never be scheduled again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "queue `{path}` is a {now} with {what} and cannot become a {wanted} before they are gone \
      [E_QUEUE_TYPE_IN_USE]"
 )]
 pub struct TypeInUse {
-    /// Of the queue.
+    /// Path of the queue.
     pub path: Arc<str>,
-    /// What it is.
+    /// Present type of the queue: leaf or parent.
     pub now: &'static str,
-    /// What it would be.
+    /// Type in the new configuration.
     pub wanted: &'static str,
-    /// What lives there.
+    /// What the queue holds: applications or queues.
     pub what: &'static str,
 }
 
-/// What makes `wanted` of the queues as they stand, in one pass over both.
+/// Lists the changes that lead from the existing queues to `wanted`, in one pass over both.
 pub fn changes(tree: &Tree, wanted: &Flat) -> Vec<QueueChange> {
     let (mut drained, mut set, mut added) = (Vec::new(), Vec::new(), Vec::new());
     let mut wanted = wanted.iter().peekable();
@@ -124,8 +127,8 @@ pub fn changes(tree: &Tree, wanted: &Flat) -> Vec<QueueChange> {
     drained.into_iter().chain(set).chain(added).collect()
 }
 
-/// Whether the changes leave every application in a leaf and no queue below one; `applications`
-/// counts those that a queue has itself.
+/// Checks that after the changes no leaf has queues below it and no parent has applications.
+/// `applications` returns the number of applications in a queue itself, without those below.
 pub fn check(
     tree: &Tree,
     changes: &[QueueChange],
@@ -136,8 +139,8 @@ pub fn check(
         if applications(path) > 0 || below.clone().any(|(other, _)| applications(other) > 0) {
             return Some("applications");
         }
-        // Configured queues below that have no applications go with this change, and do not hinder
-        // it.
+        // Configured queues below that have no applications are removed by the same change, so they
+        // do not prevent it.
         below.any(|(_, standing)| standing.config.is_dynamic).then_some("dynamic queues")
     };
     for change in changes {
@@ -154,8 +157,8 @@ pub fn check(
     Ok(())
 }
 
-/// The queues below one. Their paths begin with its path and a dot, so they stand together in the
-/// order of paths, and no other is looked at.
+/// Lists the queues below `path`. Their paths begin with its path and a dot, so they are adjacent
+/// in the map, and no other entry is read.
 fn below<'t>(
     tree: &'t Tree,
     path: &str,
@@ -166,8 +169,8 @@ fn below<'t>(
         .take_while(move |(path, _)| path.starts_with(&prefix))
 }
 
-/// Whether a leaf orders its applications by the same keys with both, lets them back off alike, and lets
-/// their requests preempt after the same delay.
+/// Whether two configurations of a leaf order applications by the same keys, use the same back-off,
+/// and have the same preemption delay.
 pub fn treats_applications_alike(a: &QueueConfig, b: &QueueConfig) -> bool {
     a.settings.sort_policy == b.settings.sort_policy
         && a.settings.priority_sort == b.settings.priority_sort
@@ -177,7 +180,7 @@ pub fn treats_applications_alike(a: &QueueConfig, b: &QueueConfig) -> bool {
         && a.settings.preemption_delay == b.settings.preemption_delay
 }
 
-/// The queues of a configuration by path.
+/// Lists the queues of a configuration by path.
 pub fn flat(root: &QueueConfig) -> Flat {
     fn add(mut queue: QueueConfig, all: &mut Flat) {
         let children = std::mem::take(&mut queue.children);

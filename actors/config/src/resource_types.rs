@@ -1,22 +1,22 @@
-//! The resource types that a configuration names, and which of them their author is likely to have
-//! misspelled: a quota of a type that nobody asks for limits nothing, and nothing else would say so.
+//! Resource types that a configuration names, and warnings about likely misspellings. A quota of a
+//! type that no request names limits nothing, and nothing else would report that.
 //!
-//! # What is doubted
-//! A type that a resource manager names is right, whatever it is called. Where that is known (a
-//! running scheduler knows it), it is what counts; a file by itself is compared with the types that
-//! there are everywhere. A type is doubted that is a letter or a habit away from one of these: `cpu`
-//! for `vcore`, `mem` for `memory`, `gpu` where nodes have `nvidia.com/gpu`. Any other may be that of
-//! nodes which have still to come.
+//! # Which types are doubted
+//! A type that nodes have or requests name is right, whatever its name. A running scheduler knows
+//! those types and they are used for the comparison; a file by itself is compared with the types
+//! that exist everywhere. A type is doubted if it differs from a known one by a letter, or is a
+//! usual name in other schedulers: `cpu` for `vcore`, `mem` for `memory`, `gpu` if nodes have
+//! `nvidia.com/gpu`. Any other type may belong to nodes that are not registered yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::closest;
 use crate::error::{ConfigWarning, Location, Report};
 
-/// Types that there are everywhere.
+/// Types that exist in every cluster.
 const EVERYWHERE: [&str; 4] = ["ephemeral-storage", "memory", "pods", "vcore"];
 
-/// Names of resource types that people write who are used to other schedulers, and what they mean.
+/// Names of resource types in other schedulers, and the types they mean here.
 const HABITS: [(&str, &str); 16] = [
     ("core", "vcore"),
     ("cores", "vcore"),
@@ -36,22 +36,23 @@ const HABITS: [(&str, &str); 16] = [
     ("gpucount", "gpu"),
 ];
 
-/// Quotas of Kubernetes write this before a type.
+/// Prefixes that Kubernetes quotas write before a type.
 const OF_KUBERNETES: [&str; 2] = ["requests.", "limits."];
 
-/// Most types that are looked at: as many as a resource manager may have in use, and more.
+/// Most types that are checked. A resource manager may have fewer in use.
 const MOST_TYPES: usize = 2_000;
 
-/// The types that nodes have and requests name, by the name of the partition.
+/// Types that nodes have or requests name, by the name of the partition.
 pub type KnownTypes = BTreeMap<String, BTreeSet<String>>;
 
-/// Every type that the quotas of a configuration name, with the first place of each.
+/// Resource types in the quotas of a configuration by partition and type, each with its first
+/// place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedTypes(BTreeMap<(String, String), Named>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Named {
-    /// The queue or limit that names the type first.
+    /// The queue or limit that names the type first, as messages call it.
     of: String,
     place: Location,
     n_more: usize,
@@ -70,8 +71,9 @@ impl NamedTypes {
         }
     }
 
-    /// The warnings of the configuration, those about types as far as is known what there is. A
-    /// partition without nodes and requests is as one of which nothing is known.
+    /// Returns the warnings of the configuration. Replaces those about types by a comparison with
+    /// `known`; a partition without nodes and requests is compared with the types that exist
+    /// everywhere.
     pub fn warnings(&self, of_text: &[ConfigWarning], known: &KnownTypes) -> Vec<ConfigWarning> {
         let mut report = Report::default();
         let none = BTreeSet::new();
@@ -101,7 +103,7 @@ impl NamedTypes {
     }
 }
 
-/// The type that is likely to be meant, if not the one that is written.
+/// Returns the type that was probably meant, or `None` if the written one is plausible.
 fn meant<'t>(written: &str, known: &'t BTreeSet<String>) -> Option<&'t str>
 where
     'static: 't,
@@ -123,8 +125,8 @@ where
     closest(plain, EVERYWHERE.into_iter())
 }
 
-/// Whether two types are the same but for a letter, their plural, or the vendor before them. Numbers
-/// are no slip of the pen: `hugepages-2Mi` is not `hugepages-1Gi`.
+/// Whether two types differ only by a letter, a plural, or the vendor prefix. A difference in
+/// digits is not a misspelling: `hugepages-2Mi` is not `hugepages-1Gi`.
 fn is_near(written: &str, known: &str) -> bool {
     let known = known.to_ascii_lowercase();
     let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();

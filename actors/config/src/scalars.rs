@@ -1,7 +1,7 @@
-//! What a scalar means where a null, a truth or a number is wanted.
+//! Reads YAML scalars as null, boolean or number.
 //!
-//! The spellings are those of YAML 1.2 and, beside them, of 1.1, as the Go library reads them that
-//! such configurations were written for: a text that loads there means the same here.
+//! The spellings are those of YAML 1.2 and, in addition, those of 1.1 as read by the Go library
+//! that such configurations were written for. A text that loads there means the same here.
 
 const NULLS: [&str; 5] = ["", "~", "null", "Null", "NULL"];
 
@@ -10,7 +10,7 @@ pub(super) fn is_null(text: &str) -> bool {
     NULLS.contains(&text)
 }
 
-/// Yes or no.
+/// Reads a boolean.
 pub(super) fn truth(text: &str) -> Option<bool> {
     match text {
         "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "y" | "Y" => {
@@ -23,8 +23,9 @@ pub(super) fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// A whole number of 0 or more: decimal, or behind `0x`, `0o` or `0b` in another base; a leading
-/// zero alone makes it octal too. `_` between digits is nothing, and a `+` may come first.
+/// Reads a whole number of 0 or more: decimal, or after `0x`, `0o` or `0b` in another base; a
+/// leading zero alone makes it octal too. `_` between digits is ignored, and a leading `+` is
+/// allowed.
 ///
 /// ```text
 /// 1_000 = 1000    0x10 = 16    0o17 = 017 = 15    0b11 = 3
@@ -42,17 +43,17 @@ pub(super) fn unsigned(text: &str) -> Option<u64> {
         _ => (10, text),
     };
     let digits = digits.replace('_', "");
-    // The parser below would take a sign here.
+    // `from_str_radix` would accept a sign here.
     let is_digits = digits.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_digits { u64::from_str_radix(&digits, base).ok() } else { None }
 }
 
-/// Whether it is a whole number, also one below 0.
+/// Whether the text is a whole number, negative ones included.
 pub(super) fn is_integer(text: &str) -> bool {
     unsigned(text.strip_prefix('-').filter(|rest| !rest.starts_with('+')).unwrap_or(text)).is_some()
 }
 
-/// Whether it is a number.
+/// Whether the text is a number.
 pub(super) fn is_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is_special =

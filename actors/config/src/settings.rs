@@ -1,7 +1,7 @@
-//! Queue properties: free text that a few keys give a meaning.
+//! Queue properties: free text, of which a few keys have a meaning.
 //!
-//! A bad value never fails a configuration, it falls back to the default, and a warning says so
-//! where it was written. Properties are inherited from the top down, except for those that speak of
+//! A bad value never rejects a configuration: the default applies, and a warning at the place of
+//! the property says so. Properties are inherited from parent to child, except those that concern
 //! one queue alone.
 
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ const KNOWN: [&str; 13] = [
     COMPLETING_TIMEOUT,
 ];
 
-/// The properties in force: those of the parent as far as they are inherited, and its own.
+/// Merges the inheritable properties of the parent with those of the queue.
 pub(super) fn effective(
     parent: Option<&BTreeMap<String, String>>,
     own: &Texts,
@@ -66,7 +66,7 @@ pub(super) fn effective(
     properties
 }
 
-/// What the properties in force of a configured queue mean.
+/// Reads the settings of a configured queue from its effective properties.
 pub(super) fn managed(properties: &BTreeMap<String, String>, is_leaf: bool) -> QueueSettings {
     let quota_delay = properties.get(QUOTA_PREEMPTION_DELAY).and_then(|text| delay(text));
     QueueSettings {
@@ -75,8 +75,8 @@ pub(super) fn managed(properties: &BTreeMap<String, String>, is_leaf: bool) -> Q
     }
 }
 
-/// What the properties in force of a queue mean that nobody configured: its maximum was not lowered
-/// by a configuration, so there is no time after which it has to be met.
+/// Reads the settings of a dynamic queue from its effective properties. No configuration can have
+/// lowered its maximum, so it has no quota preemption delay.
 pub(super) fn dynamic(properties: &BTreeMap<String, String>, is_leaf: bool) -> QueueSettings {
     let value = |key: &str| properties.get(key).map(String::as_str);
     let default = QueueSettings::default();
@@ -111,7 +111,7 @@ pub(super) fn dynamic(properties: &BTreeMap<String, String>, is_leaf: bool) -> Q
     }
 }
 
-/// Warns where a property was written that does not mean what its author may think.
+/// Warns about properties that do not mean what their author may think.
 pub(super) fn check(own: &Texts, report: &mut Report) {
     for (key, text) in own {
         let value = &*text.value;
@@ -166,29 +166,29 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
     }
 }
 
-/// The place where properties stand, as far as it decides whether they have an effect.
+/// The place of properties, as far as it decides whether they have an effect.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Standing {
     pub(super) is_root: bool,
-    /// They are those of a child template.
+    /// Whether the properties are those of a child template.
     pub(super) is_template: bool,
-    /// The queue, or one below it that is configured, is a leaf.
+    /// Whether the queue, or a configured queue below it, is a leaf.
     pub(super) has_leaf: bool,
-    /// The partition has preemption for guarantees.
+    /// Whether the partition has preemption for guarantees.
     pub(super) preempts: bool,
-    /// The partition has preemption by maxima that were lowered.
+    /// Whether the partition has quota preemption, for maxima that were lowered.
     pub(super) preempts_quotas: bool,
-    /// Applications here or below back off.
+    /// Whether applications in the queue or below back off.
     pub(super) backs_off: bool,
 }
 
-/// Whether these properties have applications back off.
+/// Whether these properties enable back-off of applications.
 pub(super) fn backs_off(own: &Texts) -> bool {
     let asks = own.iter().find(|(key, _)| key == BACKOFF_ASKS);
     asks.is_some_and(|(_, text)| count(&text.value).is_some_and(|asks| asks > 0))
 }
 
-/// Warns of properties of `of` that are understood and have no effect where they stand.
+/// Warns about known properties of `of` that have no effect at this place.
 pub(super) fn warn_of_no_effect(own: &Texts, standing: &Standing, of: &str, report: &mut Report) {
     for (key, text) in own {
         if let Some(why) = why_no_effect(key, &text.value, standing) {
@@ -278,22 +278,22 @@ fn preemption_policy(text: &str) -> Option<PreemptionPolicy> {
     }
 }
 
-/// A duration above zero.
+/// Reads a duration above zero.
 fn delay(text: &str) -> Option<Duration> {
     duration::parse(text).ok().filter(|delay| !delay.is_zero())
 }
 
-/// A duration, which may be zero.
+/// Reads a duration, which may be zero.
 fn time(text: &str) -> Option<Duration> {
     duration::parse(text).ok()
 }
 
-/// A count of at most 32 bits.
+/// Reads a count of at most 32 bits.
 fn small_count(text: &str) -> Option<u32> {
     count(text).and_then(|count| count.try_into().ok())
 }
 
-/// A whole number in decimal digits, which a sign is not.
+/// Reads a whole number in decimal digits, without a sign.
 fn count(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

@@ -1,9 +1,9 @@
-//! A configuration as it was accepted, for people and for REST: the root is there, what the
-//! partition limits is with the root, names are normalised, quantities are the text that was
-//! written.
+//! The accepted configuration in the form shown to people and over REST. The root queue is always
+//! present and carries the limits of the partition, names are normalised, and quantities are the
+//! author's text.
 //!
-//! A key is left out where it has nothing to say, as the interface has it. Keys are those of JSON;
-//! in YAML they are the same in lower case, except inside the mappings named by [`FREE_KEYS`].
+//! Keys without a value are left out, as the interface does. Keys have their JSON spelling; in YAML
+//! they are in lower case, except inside the mappings named by [`FREE_KEYS`].
 //!
 //! ```
 //! let text = "partitions: [{queues: [{name: etl, resources: {max: {vcore: 500m}}}]}]";
@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// The keys whose values are mappings with keys of the author's own: those keep their case.
+/// Keys whose values are mappings with keys chosen by the author. Those inner keys keep their case
+/// in YAML.
 pub const FREE_KEYS: [&str; 5] =
     ["Guaranteed", "Max", "MaxResources", "Properties", "ResourceWeights"];
 
@@ -26,9 +27,9 @@ pub const FREE_KEYS: [&str; 5] =
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Shown {
-    /// In the order they were written.
+    /// Partitions in the order of the text.
     pub partitions: Vec<ShownPartition>,
-    /// That of the text, as computed.
+    /// Checksum of the text, as computed.
     #[serde(skip_serializing_if = "is_default")]
     pub checksum: String,
 }
@@ -37,14 +38,14 @@ pub struct Shown {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownPartition {
-    /// `default`, or as it was written.
+    /// `default`, or the name as written.
     pub name: String,
-    /// The root.
+    /// The root queue as the only entry.
     pub queues: Vec<ShownQueue>,
-    /// In order.
+    /// Placement rules in order.
     #[serde(skip_serializing_if = "is_default")]
     pub placement_rules: Vec<ShownRule>,
-    /// Those written at the partition, which are with the root too.
+    /// Limits written at the partition; the root queue lists them too.
     #[serde(skip_serializing_if = "is_default")]
     pub limits: Vec<ShownLimit>,
     /// As written.
@@ -55,7 +56,7 @@ pub struct ShownPartition {
     pub user_group_resolver: ShownResolver,
 }
 
-/// What may be preempted; none where nothing was written.
+/// What may be preempted; both fields are `None` if nothing was written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownPreemption {
@@ -71,14 +72,14 @@ pub struct ShownPreemption {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownNodeOrder {
-    /// As written, empty where nothing was.
+    /// As written; empty if absent.
     pub r#type: String,
     /// As written.
     #[serde(skip_serializing_if = "is_default")]
     pub resource_weights: BTreeMap<String, f64>,
 }
 
-/// Who knows the groups of users. Its key is lower case in JSON too.
+/// The user group resolver. Its key is lower case in JSON too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ShownResolver {
     /// As written.
@@ -86,21 +87,21 @@ pub struct ShownResolver {
     pub r#type: String,
 }
 
-/// A queue with everything below it.
+/// A queue and all queues below it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownQueue {
-    /// As written; of the root `root`.
+    /// As written; `root` for the root.
     pub name: String,
-    /// As written; of the root yes.
+    /// As written; true for the root.
     #[serde(skip_serializing_if = "is_default")]
     pub parent: bool,
     /// As written.
     pub resources: ShownResources,
-    /// 0 is unlimited.
+    /// Maximum number of applications; 0 is unlimited.
     #[serde(skip_serializing_if = "is_default")]
     pub max_applications: u64,
-    /// Its own.
+    /// Properties written at this queue, without inherited ones.
     #[serde(skip_serializing_if = "is_default")]
     pub properties: BTreeMap<String, String>,
     /// As written.
@@ -111,10 +112,10 @@ pub struct ShownQueue {
     pub submit_acl: String,
     /// As written.
     pub child_template: ShownTemplate,
-    /// In the order they were written.
+    /// Child queues in the order of the text.
     #[serde(skip_serializing_if = "is_default")]
     pub queues: Vec<ShownQueue>,
-    /// Of the root also those of the partition.
+    /// Limits as written; for the root, those of the partition too.
     #[serde(skip_serializing_if = "is_default")]
     pub limits: Vec<ShownLimit>,
 }
@@ -131,11 +132,11 @@ pub struct ShownResources {
     pub max: BTreeMap<String, String>,
 }
 
-/// What dynamic leaves are made of.
+/// Settings that dynamic leaves copy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownTemplate {
-    /// 0 is unlimited.
+    /// Maximum number of applications; 0 is unlimited.
     #[serde(skip_serializing_if = "is_default")]
     pub max_applications: u64,
     /// As written.
@@ -151,12 +152,12 @@ pub struct ShownTemplate {
 pub struct ShownRule {
     /// As written.
     pub name: String,
-    /// Whether the queue may be missing.
+    /// Whether the rule may create its queue.
     #[serde(skip_serializing_if = "is_default")]
     pub create: bool,
-    /// Whom it is for.
+    /// Users and groups that the rule is for.
     pub filter: ShownFilter,
-    /// The rule that yields the parent.
+    /// Rule that yields the parent queue.
     #[serde(skip_serializing_if = "is_default")]
     pub parent: Option<Box<ShownRule>>,
     /// As written.
@@ -182,7 +183,7 @@ pub struct ShownFilter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownLimit {
-    /// What its author called it.
+    /// Description given by the author.
     pub limit: String,
     /// As written.
     #[serde(skip_serializing_if = "is_default")]
@@ -193,7 +194,7 @@ pub struct ShownLimit {
     /// As written.
     #[serde(skip_serializing_if = "is_default")]
     pub max_resources: BTreeMap<String, String>,
-    /// 0 is unlimited.
+    /// Maximum number of applications; 0 is unlimited.
     #[serde(skip_serializing_if = "is_default")]
     pub max_applications: u64,
 }

@@ -1,18 +1,18 @@
-//! Text → a tree of values, each with its place.
+//! Reads YAML text into a tree of values, each with its place.
 //!
-//! The parser's events are turned into a tree by hand for three reasons: scalars keep the text they
-//! were written with (`1e3` is not a number here), every value knows its line and column, and input
-//! that nobody writes in earnest is refused while it is read. Merge keys (`<<`) are resolved here
-//! and leave nothing of themselves. A tag of YAML itself (`!!str`) may say what its value is; every
-//! other one is refused by name.
+//! The tree is built by hand from the parser's events for three reasons: scalars keep their written
+//! text (`1e3` is not a number here), every value knows its line and column, and hostile input is
+//! rejected while it is read. Merge keys (`<<`) are resolved here and do not appear in the tree. A
+//! tag of YAML itself (`!!str`) may state the type of its value; every other tag is rejected by
+//! name.
 //!
 //! # Invariants
 //! * No tree is deeper than [`MAX_DEPTH`], aliases followed; recursion over it is safe.
-//! * A text spells out at most [`MAX_VALUES`] values in [`LONGEST_TEXT`] bytes, so reading and
-//!   checking it has an end soon and needs little memory.
+//! * A text spells out at most [`MAX_VALUES`] values in [`LONGEST_TEXT`] bytes, which bounds the
+//!   time and memory to read and check it.
 //! * Aliases and merge keys add at most [`MAX_ALIASED`] values to what the text spells out.
-//! * No key occurs twice in one mapping: of those that are merged, what is written there itself
-//!   counts first, then the first of the merged mappings that has it.
+//! * No key occurs twice in one mapping. On a merge, the mapping's own entry wins, then the entry
+//!   of the first merged mapping.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -22,29 +22,29 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use super::error::{Location, Report};
 use super::scalars;
 
-/// How deep values may nest; a level of queues takes two.
+/// Deepest nesting of values; a level of queues takes two.
 const MAX_DEPTH: usize = 128;
 
-/// How many values all aliases and merge keys together may repeat.
+/// Most values that all aliases and merge keys together may repeat.
 const MAX_ALIASED: usize = 100_000;
 
-/// How many bytes a text may have.
+/// Longest text in bytes.
 const LONGEST_TEXT: usize = 8 << 20;
 
-/// How many values a text may spell out, those of lists and mappings and their keys included.
-/// Twenty-five thousand queues with quotas, guarantees and limits are as many.
+/// Most values that a text may spell out, counting those of lists and mappings and their keys.
+/// Twenty-five thousand queues with quotas, guarantees and limits need as many.
 const MAX_VALUES: usize = 500_000;
 
-/// How many bytes of text count as one value when they are repeated.
+/// Bytes of text that count as one value when they are repeated.
 const TEXT: usize = 64;
 
-/// The tags that a value may have.
+/// Tags that a value may have.
 const TAGS: [&str; 7] = ["str", "int", "bool", "float", "null", "map", "seq"];
 
-/// How many characters of a key are shown in a path.
+/// Characters of a key that are shown in a path; the rest is cut.
 const LONGEST_KEY: usize = 200;
 
-/// Where a value begins.
+/// Position of the first character of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At {
     pub(super) line: usize,
@@ -55,20 +55,20 @@ pub(super) struct At {
 pub(super) struct Node {
     pub(super) at: At,
     pub(super) value: Value,
-    /// How many values this one holds, itself included, aliases followed; [`TEXT`] bytes of text
-    /// count as one more.
+    /// Number of values in this one, itself included, aliases followed. Every [`TEXT`] bytes of
+    /// text count as one more.
     size: usize,
-    /// How many levels this value has, itself included, aliases followed.
+    /// Number of levels of this value, itself included, aliases followed.
     height: usize,
 }
 
 #[derive(Debug)]
 pub(super) enum Value {
-    /// The text as written, quotes and escapes resolved. A plain null is an empty text.
+    /// The text as written, with quotes and escapes resolved. A plain null is an empty text.
     Scalar {
         text: String,
         is_null: bool,
-        /// `<<` in plain style: as a key it stands for those of its value.
+        /// Whether this is a plain `<<`: used as a key, it merges the mappings of its value.
         is_merge: bool,
     },
     List(Vec<Rc<Node>>),
@@ -92,7 +92,7 @@ impl At {
     }
 }
 
-/// `parent.key`, the key in quotes where it could not be told apart otherwise.
+/// Returns `parent.key`. The key is quoted if it would be ambiguous otherwise.
 pub(super) fn join(parent: &str, key: &str) -> String {
     let is_plain = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "_-/".contains(c));
     let shown = match key.char_indices().nth(LONGEST_KEY) {
@@ -103,10 +103,10 @@ pub(super) fn join(parent: &str, key: &str) -> String {
     if parent.is_empty() { key } else { format!("{parent}.{key}") }
 }
 
-/// The text could not be read to its end; the report says why.
+/// The text could not be read to its end; the reason is in the report.
 pub(super) struct Unreadable;
 
-/// Reads the first document of `text`; none where there is no document.
+/// Reads the first document of `text`. `None` if there is no document.
 pub(super) fn load(text: &str, report: &mut Report) -> Result<Option<Rc<Node>>, Unreadable> {
     let mut loader = Loader { report, open: Vec::new(), anchors: HashMap::new(), aliased: 0 };
     loader.run(text).map_err(|Broken { at, message }| {
@@ -116,7 +116,7 @@ pub(super) fn load(text: &str, report: &mut Report) -> Result<Option<Rc<Node>>, 
     })
 }
 
-/// After this nothing more can be understood.
+/// An error after which the rest of the text cannot be read.
 struct Broken {
     at: At,
     message: String,
@@ -129,7 +129,7 @@ impl From<ScanError> for Broken {
     }
 }
 
-/// A list or mapping whose end has not been seen.
+/// A list or mapping whose end was not read yet.
 struct Open {
     at: At,
     anchor: usize,
@@ -145,9 +145,9 @@ enum Content {
 struct OpenMap {
     entries: Vec<Entry>,
     first_seen: HashMap<String, usize>,
-    /// The one whose value comes next.
+    /// The key whose value is read next.
     key: Option<Key>,
-    /// The mappings whose entries are added at the end, the first one first.
+    /// Mappings whose entries are added at the end, in order of precedence.
     merged: Vec<Rc<Node>>,
 }
 
@@ -160,7 +160,7 @@ struct Key {
 struct Loader<'r> {
     report: &'r mut Report,
     open: Vec<Open>,
-    /// What each anchor names, once it is complete.
+    /// Value of each anchor, once that value is complete.
     anchors: HashMap<usize, Rc<Node>>,
     aliased: usize,
 }
@@ -235,7 +235,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The value an alias stands for.
+    /// Returns the value of an alias.
     fn follow(&mut self, at: At, anchor: usize) -> Result<Rc<Node>, Broken> {
         let Some(node) = self.anchors.get(&anchor) else {
             return Err(Broken { at, message: "an alias within the value it stands for".into() });
@@ -273,7 +273,7 @@ impl Loader<'_> {
         Rc::new(Node { at, value: Value::Scalar { text, is_null, is_merge }, size, height: 1 })
     }
 
-    /// Reports a tag that its value, called `what`, does not bear out, or that means nothing here.
+    /// Reports a tag that contradicts its value, called `what`, or that has no meaning here.
     fn check_tag(&mut self, at: At, tag: Option<&Tag>, what: &str, is_so: impl Fn(&str) -> bool) {
         let Some(tag) = tag else { return };
         let message = match of_yaml(tag) {
@@ -286,7 +286,7 @@ impl Loader<'_> {
         self.report.error("E_CONF_PARSE", &at.place(&self.path()), message);
     }
 
-    /// Puts a complete value into the list or mapping it belongs to, there as key or value.
+    /// Adds a complete value to the innermost open list or mapping, there as key or value.
     fn put(&mut self, node: Rc<Node>) -> Result<(), Broken> {
         let map = match self.open.last_mut().map(|open| &mut open.content) {
             None => return Ok(()),
@@ -324,7 +324,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Adds to the innermost mapping what is merged into it.
+    /// Adds the merged entries to the innermost mapping.
     fn merge(&mut self) -> Result<(), Broken> {
         let Some(Open { at, content: Content::Map(map), .. }) = self.open.last_mut() else {
             return Ok(());
@@ -346,14 +346,14 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The keys down to the value that is being read.
+    /// Path of keys to the value that is being read.
     fn path(&self) -> String {
         self.open.iter().fold(String::new(), |path, open| open.extend(&path))
     }
 }
 
 impl Open {
-    /// `path` and the key or number of what is being read in here.
+    /// Appends the key or number of the value being read to `path`.
     fn extend(&self, path: &str) -> String {
         match &self.content {
             Content::List(items) => format!("{path}[{}]", items.len()),
@@ -363,18 +363,18 @@ impl Open {
     }
 }
 
-/// The name of a tag of YAML itself, without what all of these begin with.
+/// Name of a tag of YAML itself, without the common prefix.
 fn of_yaml(tag: &Tag) -> Option<&str> {
     const PREFIX: &str = "tag:yaml.org,2002:";
     match &*tag.handle {
         PREFIX => Some(&tag.suffix),
-        // Written out: `!<tag:yaml.org,2002:str>`.
+        // The long form: `!<tag:yaml.org,2002:str>`.
         "" => tag.suffix.strip_prefix(PREFIX),
         _ => None,
     }
 }
 
-/// A tag as it may have been written.
+/// Formats a tag as it may have been written.
 fn shown(tag: &Tag) -> String {
     match (of_yaml(tag), &*tag.handle, &*tag.suffix) {
         (Some(name), ..) => format!("!!{name}"),
@@ -384,7 +384,7 @@ fn shown(tag: &Tag) -> String {
     }
 }
 
-/// The mappings that a merge key takes.
+/// Returns the mappings that a merge key refers to; `None` if its value is something else.
 fn mappings(node: Rc<Node>) -> Option<Vec<Rc<Node>>> {
     let is_map = |node: &Rc<Node>| matches!(node.value, Value::Map(_));
     match &node.value {

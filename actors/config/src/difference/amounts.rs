@@ -1,4 +1,4 @@
-//! Amounts side by side: what was raised, lowered, introduced or taken away.
+//! Compares amounts: raised, lowered, introduced or removed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::values::quantity;
 use monoceros_rules::values::resources::Limits;
 
-/// What can be said of one queue: clauses, each with its weight.
+/// Clauses about one queue, each with its weight.
 #[derive(Default)]
 pub(super) struct Clauses(Vec<(Weight, String)>);
 
@@ -24,18 +24,18 @@ impl Clauses {
         self.0.append(&mut other.0);
     }
 
-    /// The same clauses, all of one weight.
+    /// Gives all clauses the same weight.
     pub(super) fn all_of(self, weight: Weight) -> Self {
         Self(self.0.into_iter().map(|(_, text)| (weight, text)).collect())
     }
 
-    /// The clauses in one text.
+    /// Joins the clauses into one text.
     pub(super) fn joined(self) -> String {
         let texts: Vec<_> = self.0.into_iter().map(|(_, text)| text).collect();
         texts.join(", ")
     }
 
-    /// One line per weight, each behind `place`.
+    /// Makes one line per weight, each with the prefix `place`.
     pub(super) fn into_lines(self, place: &str) -> impl Iterator<Item = Line> {
         let mut lines: BTreeMap<Weight, Vec<String>> = BTreeMap::new();
         for (weight, text) in self.0 {
@@ -51,7 +51,8 @@ impl Clauses {
         self.0.is_empty()
     }
 
-    /// Says of two amounts named `what` how they differ. More of it loosens.
+    /// Describes the difference between two amounts named `what`. More of an amount loosens the
+    /// limit.
     pub(super) fn compare(
         &mut self,
         what: &str,
@@ -96,7 +97,7 @@ impl Clauses {
         }
     }
 
-    /// The same for a number of which 0 means that there is no limit.
+    /// Like [`Self::compare`], for a number of which 0 means unlimited.
     pub(super) fn compare_count(&mut self, what: &str, old: u64, new: u64) {
         let entry = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let (weight, text) = match (entry(old), entry(new)) {
@@ -112,12 +113,12 @@ impl Clauses {
     }
 }
 
-/// What it means that a name is not there.
+/// Meaning of a name that is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
-    /// As of a maximum.
+    /// Unlimited, in a maximum.
     Unlimited,
-    /// As of a guarantee.
+    /// Zero, in a guarantee.
     Nothing,
 }
 
@@ -151,11 +152,11 @@ impl AmountChange {
     }
 }
 
-/// What a queue or somebody in it may use.
+/// Limits of a queue, or of a user or group in it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Allowance<'a> {
     pub(super) max: Option<&'a Limits>,
-    /// 0: unlimited.
+    /// Maximum number of applications; 0 is unlimited.
     pub(super) applications: u64,
 }
 
@@ -164,7 +165,8 @@ impl<'a> Allowance<'a> {
         Self { max: queue.max.as_ref(), applications: queue.max_applications }
     }
 
-    /// How `used` is above this, where it was not above `before`: `120 of 100 vcore`.
+    /// Lists the amounts of `used` that exceed this allowance but did not exceed `before`, as in
+    /// `120 of 100 vcore`.
     pub(super) fn newly_exceeded(&self, before: &Self, used: &Used) -> Vec<String> {
         let is_above = |max: Option<i64>, used: i64| max.is_some_and(|max| used > max);
         let mut exceeded = Vec::new();
@@ -187,19 +189,19 @@ impl<'a> Allowance<'a> {
     }
 }
 
-/// Names or amounts that one list has at most.
+/// Most names or amounts in one list.
 const MOST_LISTED: usize = 5;
-/// Characters of the longest value that is told in full.
+/// Longest value in characters that is shown in full.
 const LONGEST_VALUE: usize = 80;
 
-/// The clauses, as many as have room.
+/// Joins as many clauses as one line can hold.
 fn in_one_line(clauses: &[String]) -> String {
     let mut line = String::new();
     let mut length = 0;
     for (told, clause) in clauses.iter().enumerate() {
         let clause = shortened(clause, LONGEST_LINE * 2 / 3);
         length += clause.chars().count();
-        // What stands before the clauses needs room, too.
+        // The prefix of the line needs room, too.
         if told > 0 && length > LONGEST_LINE * 4 / 5 {
             let _ = write!(line, "; and {} more changes of this kind", clauses.len() - told);
             break;
@@ -212,7 +214,7 @@ fn in_one_line(clauses: &[String]) -> String {
     line
 }
 
-/// `a, b, c`; of many the number of the rest.
+/// Formats `a, b, c`. A longer list ends with the number of those left out.
 pub(super) fn listed(told: &[String]) -> String {
     match told.get(..MOST_LISTED) {
         Some(shown) if told.len() > MOST_LISTED => {
@@ -222,7 +224,7 @@ pub(super) fn listed(told: &[String]) -> String {
     }
 }
 
-/// A text that may be of any length and have any characters, on one line.
+/// Formats a text of any length and with any characters on one line.
 pub(super) fn value(text: &str) -> String {
     let shortened = shortened(text, LONGEST_VALUE);
     let is_plain = |c: char| !c.is_control();
@@ -232,7 +234,7 @@ pub(super) fn value(text: &str) -> String {
         .collect()
 }
 
-/// The text, or its beginning and how long it is.
+/// Returns the text, or its beginning and its length if it is longer than `most` characters.
 pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         None => Cow::Borrowed(text),
@@ -243,7 +245,8 @@ pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`; of more than `most` the number of the rest.
+/// Formats `a`, `a and b`, `a, b and c`. If there are more than `most`, the list ends with the
+/// number of those left out.
 pub(super) fn enumerate(names: &[String], most: usize) -> String {
     if names.len() > most {
         let (shown, rest) = names.split_at(most.saturating_sub(1));

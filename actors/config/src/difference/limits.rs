@@ -1,4 +1,4 @@
-//! What users and groups may use of a queue, before and after.
+//! Compares the limits of users and groups on a queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use super::usage::{PartitionUsage, Used};
 use monoceros_rules::queues::{LimitConfig, QueueConfig};
 use monoceros_rules::values::resources::Limits;
 
-/// Everybody who is not named.
+/// Name of the limit for users who are not named.
 const ANYBODY: &str = "*";
 
-/// Whose limit it is.
+/// Whether a limit is for a user or a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     User,
@@ -44,8 +44,9 @@ fn table(limits: &[LimitConfig]) -> Table<'_> {
     table
 }
 
-/// What counts for somebody. A user who is not named is any other user; a group that is not named
-/// here but on another queue has no limit here: never that of all others together.
+/// Returns the limit that applies to a user or group. A user who is not named has the limit of `*`.
+/// A group that is named on another queue but not here has no limit here, since the wildcard limits
+/// the sum of all groups that are named nowhere.
 fn counts<'a>(table: &Table<'a>, kind: Kind, name: &str) -> Option<&'a LimitConfig> {
     let named = table.get(&(kind, name));
     match kind {
@@ -62,8 +63,8 @@ fn allowance(limit: Option<&LimitConfig>) -> Allowance<'_> {
     })
 }
 
-/// Says how the limits of a queue differ, and which users and groups are above a limit that did not
-/// bind before.
+/// Describes how the limits of a queue differ, and lists the users and groups that exceed a limit
+/// which did not apply before.
 pub(super) fn compare(
     old: &QueueConfig,
     new: &QueueConfig,
@@ -105,7 +106,7 @@ pub(super) fn compare(
     }
 }
 
-/// Says which users and groups are above a limit of a queue that did not bind before.
+/// Lists the users and groups that exceed a limit of a queue which did not apply before.
 pub(super) fn say_above(
     old: &[LimitConfig],
     new: &QueueConfig,

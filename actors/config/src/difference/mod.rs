@@ -1,19 +1,19 @@
-//! What another configuration changes, as a person would say it: for the operator who is about to
-//! put it in force, and for the log once it is.
+//! Describes in sentences what a new configuration changes: for the operator before it is applied,
+//! and for the log afterwards.
 //!
 //! # Why sentences
-//! A queue configuration is long, and what matters in a change of it is rarely the line that was
-//! edited: it is who may do less than before, and who is above a limit already. So the two texts are
-//! compared by what they mean, not by how they are written, and the answer begins with what takes
-//! something away.
+//! A queue configuration is long, and the important effect of a change is rarely visible in the
+//! edited line: some users may do less than before, or are above a limit already. So the comparison
+//! is by meaning, not by text, and its first sentences are those about restrictions.
 //!
 //! # Invariants
-//! * Configurations that mean the same give no sentence; whatever differs gives one at least.
-//! * Order and words depend on the configurations and the usage alone.
-//! * What a queue inherits is said where it is written, not again for each queue below.
-//! * No sentence is longer than [`LONGEST_LINE`], whatever names and values are configured: what there
-//!   is much of is counted, what is long is cut.
-//! * Nothing here decides: a sentence never says that a configuration is refused.
+//! * Configurations with the same meaning give no sentence. Every difference gives at least one.
+//! * Order and words depend only on the configurations and the usage.
+//! * A change of an inherited setting is described at the queue where it is written, not again for
+//!   each queue below.
+//! * No sentence is longer than [`LONGEST_LINE`], whatever names and values are configured: long
+//!   lists are counted and long values are cut.
+//! * A comparison makes no decision: no sentence says that a configuration is rejected.
 //!
 //! ```
 //! use monoceros_config::{self as config, difference};
@@ -39,23 +39,23 @@ use std::fmt;
 pub use self::usage::{Concerned, PartitionUsage, Usage, Used};
 use crate::PartitionConfig;
 
-/// Characters of the longest sentence, but for a remark on how long it was.
+/// Longest sentence in characters, without the remark that it was cut.
 pub const LONGEST_LINE: usize = 500;
 
-/// How much a change matters to those who use the cluster; the first matters most.
+/// How much a change matters to users of the cluster, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// A partition goes, with everything in it.
+    /// A partition is removed, with everything in it.
     Lost,
-    /// More is in use than may be: nothing new starts.
+    /// Usage exceeds a new limit, so nothing new starts.
     Over,
-    /// A queue drains or changes between leaf and parent.
+    /// A queue drains, or changes between leaf and parent.
     Drained,
     /// Less is allowed than before.
     Tightened,
     /// More is allowed than before.
     Loosened,
-    /// It works otherwise.
+    /// The behaviour is different, neither more nor less permissive.
     Changed,
     /// A queue or a partition is new.
     Added,
@@ -72,7 +72,7 @@ impl Weight {
         Self::Added,
     ];
 
-    /// How `count` sentences are summed up that are not shown.
+    /// Summarises `count` sentences that are not shown.
     fn more(self, count: usize) -> String {
         let what = match self {
             Self::Lost => "that lose a partition",
@@ -91,9 +91,9 @@ impl Weight {
 /// One sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// How much it matters.
+    /// How much the change matters.
     pub weight: Weight,
-    /// What is different, one line of text.
+    /// Describes the change, one line of text.
     pub text: String,
 }
 
@@ -107,24 +107,25 @@ impl Line {
     }
 }
 
-/// What is different, what matters most first; then by partition and path.
+/// Sentences about all differences, sorted by weight, then by partition and path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     lines: Vec<Line>,
 }
 
 impl Difference {
-    /// Whether nothing is different.
+    /// Whether the configurations mean the same.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Every sentence.
+    /// All sentences.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// About `most` lines that tell the whole: what there is much of is summed up.
+    /// Returns about `most` lines that cover all changes; sentences beyond that are counted by
+    /// weight.
     pub fn summary(&self, most: usize) -> Vec<String> {
         let shown = self.shares(most);
         let mut summary = Vec::new();
@@ -139,7 +140,8 @@ impl Difference {
         summary
     }
 
-    /// As [`Self::summary`], in one text of at most `bytes`, if as many lines as there are weights fit.
+    /// Returns [`Self::summary`] as one text of at most `bytes`, provided that one line per weight
+    /// fits.
     pub fn told(&self, most: usize, bytes: usize) -> String {
         let mut most = most.min(self.lines.len());
         loop {
@@ -151,8 +153,8 @@ impl Difference {
         }
     }
 
-    /// How many sentences of each weight are shown when there is room for `most`: each has a share,
-    /// and what one leaves goes to the others, those first that matter most.
+    /// Distributes `most` lines over the weights. Each weight has a share; unused lines go to the
+    /// other weights, the most important first.
     fn shares(&self, most: usize) -> [usize; Weight::ALL.len()] {
         let count = |weight| self.lines.iter().filter(|line| line.weight == weight).count();
         let counts = Weight::ALL.map(count);
@@ -179,14 +181,15 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What is different in `new`. With the usage it is also said what is in use beyond what may be.
+/// Compares two configurations. With `usage`, the sentences also list usage that exceeds new
+/// limits.
 pub fn between<P: Borrow<PartitionConfig>>(
     old: &[P],
     new: &[P],
     usage: Option<&Usage>,
 ) -> Difference {
     let mut lines = partitions::between(old, new, usage);
-    // Stable: partitions and queues stay in their order.
+    // The sort is stable, so partitions and queues stay in their order.
     lines.sort_by_key(|line| line.weight);
     Difference { lines }
 }

@@ -1,4 +1,5 @@
-//! Partitions side by side: which come and go, and what holds for all queues of one.
+//! Compares partitions: which are added and removed, and the settings that apply to all queues of a
+//! partition.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use super::{Line, Weight};
 use crate::{NodeOrder, PartitionConfig, RuleConfig};
 use monoceros_rules::nodes::NodeSortPolicy;
 
-/// Characters of the placement rules that are told, of the new ones and of the old ones.
+/// Longest description of the placement rules in characters, for the new and for the old ones each.
 const LONGEST_RULES: usize = 150;
 
 pub(super) fn between<P: Borrow<PartitionConfig>>(
@@ -70,7 +71,8 @@ fn in_use(usage: Option<&PartitionUsage>) -> String {
     }
 }
 
-/// Silence about a queue does not mean that it is within its limits if nobody looked.
+/// Returns a line if the usage of some queues is unknown, so that silence about them is not taken
+/// as "within limits".
 fn left_out(place: &str, usage: Option<&PartitionUsage>) -> Option<Line> {
     let count = usage.map_or(0, |usage| usage.left_out);
     let queues = if count == 1 { "queue" } else { "queues" };
@@ -128,7 +130,7 @@ fn rules(rules: &[RuleConfig]) -> String {
     rules.join(", then ")
 }
 
-/// `tag namespace (create) below fixed root.teams (users: a, b)`.
+/// Formats a rule, as in `tag namespace (create) below fixed root.teams (users: a, b)`.
 fn rule(rule: &RuleConfig) -> String {
     let RuleConfig { name, create, filter, parent, value } = rule;
     let mut text = name.clone();

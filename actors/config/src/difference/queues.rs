@@ -1,4 +1,4 @@
-//! Queues side by side: what each may do less or more than before.
+//! Compares queues: what each may use, and who may use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,17 +10,17 @@ use super::{Line, Weight, limits};
 use monoceros_rules::queues::{Acl, QueueConfig, Template};
 use monoceros_rules::values::resources::{Limits, Resources};
 
-/// Names of users, groups or properties that one sentence lists.
+/// Most names of users, groups or properties in one sentence.
 const MOST_NAMES: usize = 6;
 
-/// What both sides look like from a queue upward.
+/// The ancestors of a queue in both configurations, root first.
 #[derive(Default)]
 struct Above<'a> {
     old: Vec<&'a QueueConfig>,
     new: Vec<&'a QueueConfig>,
 }
 
-/// Says what is different in the queue and below.
+/// Describes the differences of a queue and of all queues below it.
 pub(super) fn between(
     prefix: &str,
     old: &QueueConfig,
@@ -62,7 +62,7 @@ fn walk<'a>(
     above.old.pop();
 }
 
-/// The queue and all below it.
+/// Number of queues in the tree, `queue` included.
 pub(super) fn count_queues(queue: &QueueConfig) -> usize {
     1 + queue.children.iter().map(count_queues).sum::<usize>()
 }
@@ -95,8 +95,8 @@ fn drained(prefix: &str, queue: &QueueConfig, usage: Option<&PartitionUsage>) ->
     Line::new(Weight::Drained, text)
 }
 
-/// Says what is configured now and was not. The queue may exist nevertheless: made for an
-/// application, or draining.
+/// Describes a queue that is configured now and was not before. It may exist already, dynamic or
+/// draining.
 fn planted(
     prefix: &str,
     queue: &QueueConfig,
@@ -130,8 +130,8 @@ fn planted(
     }
 }
 
-/// Says who is above a limit in queues that were there before they were configured, as the template
-/// says; below one that was not there is none.
+/// Lists limits that are newly exceeded in queues which existed before they were configured. The
+/// limits before are those of the template. Below a queue that did not exist no queue can exist.
 fn taken_up(
     prefix: &str,
     queue: &QueueConfig,
@@ -140,7 +140,7 @@ fn taken_up(
     lines: &mut Vec<Line>,
 ) {
     let Some(used) = usage.queues.get(&*queue.path) else { return };
-    // A template is for leaves.
+    // Templates apply to leaves only.
     let before = template.filter(|_| queue.is_leaf).map_or_else(Allowance::default, |template| {
         Allowance { max: template.max.as_ref(), applications: template.max_applications }
     });
@@ -162,7 +162,7 @@ fn say_exceeded(exceeded: &[String], clauses: &mut Clauses) {
     }
 }
 
-/// `memory 4Gi, vcore 2`.
+/// Formats amounts, as in `memory 4Gi, vcore 2`.
 fn amounts(amounts: &[(Arc<str>, i64)]) -> String {
     let amounts = amounts.iter().map(|(name, value)| {
         format!("{name} {}", monoceros_rules::values::quantity::written(name, *value))
@@ -211,14 +211,14 @@ fn quotas(
     if exceeded.is_empty() {
         clauses.append(own);
     } else {
-        // One line: what was lowered and what that means.
+        // One line holds the lowered limits and the usage above them.
         clauses.append(own.all_of(Weight::Over));
         say_exceeded(&exceeded, clauses);
     }
     clauses.compare("guaranteed", &guaranteed(old), &guaranteed(new), Absent::Nothing);
 }
 
-/// Who is on one list and not on the other.
+/// Describes users and groups that are on one list and not on the other.
 fn access(
     what: &str,
     old: &Acl,
@@ -257,7 +257,7 @@ fn access(
     }
 }
 
-/// What is granted higher up is not taken away here.
+/// Describes the loss of a permission. It takes nothing away if an ancestor grants it to everybody.
 fn say_lost(text: &str, still_by: Option<&str>, clauses: &mut Clauses) {
     match still_by {
         Some(path) => {
@@ -267,7 +267,7 @@ fn say_lost(text: &str, still_by: Option<&str>, clauses: &mut Clauses) {
     }
 }
 
-/// The queue here or above that lets everybody.
+/// Returns the path of the queue, here or above, that grants access to everybody.
 fn opened_above<'a>(what: &str, queue: &'a QueueConfig, above: &Above<'a>) -> Option<&'a str> {
     let submits = what == "submit";
     let opens = |queue: &&QueueConfig| {
@@ -283,7 +283,7 @@ fn people(acl: &Acl) -> BTreeSet<String> {
     users.chain(groups).collect()
 }
 
-/// What differs in the properties and does not come from above.
+/// Describes the differences of properties that are not inherited.
 fn properties(old: &QueueConfig, new: &QueueConfig, above: &Above<'_>, clauses: &mut Clauses) {
     let parents = above.old.last().zip(above.new.last());
     let is_inherited = |key: &str| {

@@ -10,7 +10,7 @@ use monoceros_rules::nodes::NodeSortPolicy;
 use monoceros_rules::queues::{Acl, LimitConfig, QueueConfig, Template};
 use monoceros_rules::values::resources::{Limits, Resources};
 
-/// Partitions with these queues below root, in the flow style of YAML.
+/// Returns partitions with these queues below root, in flow style.
 fn queues(queues: &str) -> Vec<PartitionConfig> {
     let text =
         format!("partitions: [{{queues: [{{name: root, submitacl: '*', queues: [{queues}]}}]}}]");
@@ -25,7 +25,7 @@ fn used(allocated: &[(&str, i64)], running: u64) -> Used {
     Used { allocated: Resources::of(allocated), running, applications: running }
 }
 
-/// Usage of queues of the default partition.
+/// Returns usage of queues of the default partition.
 fn usage(queues: &[(&str, Used)]) -> Usage {
     let queues = queues.iter().map(|(path, used)| ((*path).to_owned(), used.clone())).collect();
     let partition = PartitionUsage { queues, ..PartitionUsage::default() };
@@ -444,7 +444,7 @@ fn much_of_a_kind_is_summed_up_and_what_matters_most_keeps_its_place() {
 #[test]
 fn lines_and_the_whole_are_bounded_however_much_is_configured() {
     let is_bounded = |difference: &Difference| {
-        // The remark on the length comes on top.
+        // The remark about the length is not counted.
         let is_short = |line: &Line| line.text.chars().count() <= LONGEST_LINE + 40;
         assert!(difference.lines().iter().all(is_short), "{difference}");
         assert!(!difference.is_empty());
@@ -505,7 +505,7 @@ fn what_does_not_fit_into_the_whole_is_counted() {
     assert_eq!(Difference::default().told(100, 32), "");
 }
 
-/// Changes of one field of the tree; each must be said.
+/// A change of one field of the tree, each of which must yield a sentence.
 type Mutation = fn(&mut Vec<PartitionConfig>, &str);
 
 const MUTATIONS: [(&str, Mutation); 22] = [

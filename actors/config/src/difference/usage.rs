@@ -1,4 +1,4 @@
-//! What is in use, as far as somebody knows it.
+//! Usage of queues, users and groups, for the comparison of configurations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,61 +9,61 @@ use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::resources::Resources;
 
-/// By the name of the partition, without the brackets of its RM.
+/// Usage of all partitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// What is in use in each.
+    /// Usage by the name of the partition, without the brackets of its RM.
     pub partitions: BTreeMap<String, PartitionUsage>,
 }
 
 impl Usage {
-    /// The resource types that are known of each partition.
+    /// Returns the known resource types of each partition.
     pub fn types(&self) -> KnownTypes {
         let types = self.partitions.iter();
         types.map(|(name, partition)| (name.clone(), partition.types.clone())).collect()
     }
 }
 
-/// What is in use in a partition. A user or group that is not listed uses nothing, as far as is
-/// known; a queue that is not listed does not exist.
+/// Usage of one partition. A user or group that is not listed uses nothing, as far as is known. A
+/// queue that is not listed does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionUsage {
-    /// By path.
+    /// Usage of queues by path.
     pub queues: BTreeMap<String, Used>,
-    /// By path, then by user.
+    /// Usage of users by queue path, then by name.
     pub users: BTreeMap<String, BTreeMap<String, Used>>,
-    /// By path, then by group.
+    /// Usage of groups by queue path, then by name.
     pub groups: BTreeMap<String, BTreeMap<String, Used>>,
-    /// Queues that are [`Concerned`] and were not looked at.
+    /// Number of [`Concerned`] queues whose usage was not read.
     pub left_out: usize,
-    /// The resource types that its nodes have and its requests name.
+    /// Resource types that nodes have or requests name.
     pub types: BTreeSet<String>,
 }
 
-/// What a queue, or somebody in a queue, uses.
+/// Usage of a queue, or of a user or group in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// What allocations hold.
+    /// Resources held by allocations.
     pub allocated: Resources,
-    /// Applications that run.
+    /// Number of running applications.
     pub running: u64,
-    /// Applications in it and below, those that do not run yet included. Of a user or a group only
-    /// those that run are known.
+    /// Number of applications in the queue and below, waiting ones included. For a user or group,
+    /// only running applications are known.
     pub applications: u64,
 }
 
-/// The queues of which it has to be known what they use, before they change.
+/// The queues whose usage has to be read before the changes are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Concerned {
-    /// Those that may use less come first; then those that were there without being configured; of
-    /// a branch that drains only the top.
+    /// Paths in the order of importance: queues that may use less, then existing queues that become
+    /// configured, then draining queues without those below them.
     pub paths: Vec<Arc<str>>,
-    /// How many there are beyond as many as are wanted.
+    /// Number of queues beyond the wanted maximum.
     pub left_out: usize,
 }
 
 impl Concerned {
-    /// At most `most` queues of those that the changes of `tree` concern.
+    /// Lists at most `most` queues that the changes of `tree` concern.
     pub fn of(tree: &Tree, changes: &[QueueChange], most: usize) -> Self {
         let drained: BTreeSet<&str> = changes
             .iter()
@@ -101,7 +101,7 @@ impl Concerned {
     }
 }
 
-/// Whether a limit may hold something back now that did not before.
+/// Whether a limit that did not apply before may now block something.
 fn may_use_less(was: &QueueConfig, now: &QueueConfig) -> bool {
     let most = |queue: &QueueConfig| match queue.max_applications {
         0 => u64::MAX,

@@ -1,10 +1,9 @@
-//! A tree of values → partitions and queues as they were written.
+//! Reads a tree of values as partitions and queues with typed settings.
 //!
-//! Here every key is known or unknown; an unknown one is an error, so that nothing is ever ignored
-//! silently. Values get their types; what they say is judged in [`super::validate`]. A value of the
-//! wrong type is reported once and then [`Field::Bad`], so that no later check complains about it
-//! again. `reader` knows the types, `keys` the keys of each mapping, and what is read from each
-//! stands in `partitions` and `queues`.
+//! Every key is either known or an error, so that none is ignored silently. This step checks the
+//! types of values; [`super::validate`] checks their meaning. A value of the wrong type is reported
+//! once and becomes [`Field::Bad`], so that no later check reports it again. `reader` reads the
+//! types, `keys` lists the keys of each mapping, and `partitions` and `queues` read the settings.
 
 mod keys;
 mod partitions;
@@ -16,20 +15,20 @@ use self::reader::{Cursor, Reader};
 use super::error::{Location, Report};
 use super::yaml::Node;
 
-/// A value and where it stands.
+/// A value with its place in the text.
 #[derive(Clone, Debug)]
 pub(super) struct Located<T> {
     pub(super) value: T,
     pub(super) place: Location,
 }
 
-/// What became of one key.
+/// Result of reading one key.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Field<T> {
-    /// Not written, or null.
+    /// The key is missing or null.
     #[default]
     Absent,
-    /// Written and already reported as wrong.
+    /// The value is wrong and was reported.
     Bad,
     Given(Located<T>),
 }
@@ -64,10 +63,10 @@ pub(super) struct Rule {
     pub(super) value: Field<String>,
 }
 
-/// Whom a placement rule is for.
+/// Users and groups that a placement rule is for.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
-    /// Of the mapping; none where there is none.
+    /// Place of the mapping; `None` if there is no mapping.
     pub(super) place: Option<Location>,
     pub(super) kind: Field<String>,
     pub(super) users: Names,
@@ -96,7 +95,7 @@ pub(super) struct QueueResources {
     pub(super) max: Field<Texts>,
 }
 
-/// What dynamic leaves are made of.
+/// Settings that dynamic leaves copy.
 #[derive(Debug, Default)]
 pub(super) struct Template {
     pub(super) max_applications: Field<u64>,
@@ -104,7 +103,7 @@ pub(super) struct Template {
     pub(super) resources: QueueResources,
 }
 
-/// What some users and groups may use.
+/// Limits of some users and groups.
 #[derive(Clone, Debug)]
 pub(super) struct Limit {
     pub(super) place: Location,
@@ -115,13 +114,13 @@ pub(super) struct Limit {
     pub(super) max_applications: Field<u64>,
 }
 
-/// A mapping from text to text, in the order it was written.
+/// A mapping from text to text, in the order of the text.
 pub(super) type Texts = Vec<(String, Located<String>)>;
 
 /// A list of texts.
 pub(super) type Names = Field<Vec<Located<String>>>;
 
-/// Reads what the document says, reporting what it cannot say.
+/// Reads the document and reports what it cannot read.
 pub(super) fn read(root: Option<&Node>, report: &mut Report) -> Document {
     let mut document = Document { partitions: Field::Absent };
     let Some(root) = root else { return document };
@@ -143,7 +142,7 @@ pub(super) fn read(root: Option<&Node>, report: &mut Report) -> Document {
 }
 
 impl<T> Field<T> {
-    /// The value, where there is one that could be read.
+    /// Returns the value; `None` if it is absent or bad.
     pub(super) fn value(&self) -> Option<&T> {
         match self {
             Self::Given(located) => Some(&located.value),
@@ -151,7 +150,7 @@ impl<T> Field<T> {
         }
     }
 
-    /// Where it stands, if anything was written; `or` otherwise.
+    /// Returns the place of the value, or `or` if there is none.
     pub(super) fn place_or<'f>(&'f self, or: &'f Location) -> &'f Location {
         match self {
             Self::Given(located) => &located.place,
@@ -159,21 +158,21 @@ impl<T> Field<T> {
         }
     }
 
-    /// Whether it could not be read, which was reported already.
+    /// Whether the value could not be read, which was reported already.
     pub(super) fn is_bad(&self) -> bool {
         matches!(self, Self::Bad)
     }
 }
 
 impl<T> Field<Vec<T>> {
-    /// What is listed; nothing where there is no list that could be read.
+    /// Returns the items; empty if there is no list that could be read.
     pub(super) fn listed(&self) -> &[T] {
         self.value().map_or(&[], Vec::as_slice)
     }
 }
 
 impl Field<String> {
-    /// The text; empty where there is none that could be read.
+    /// Returns the text; empty if there is none that could be read.
     pub(super) fn text(&self) -> &str {
         self.value().map_or("", String::as_str)
     }

@@ -1,5 +1,5 @@
-//! What is written of a partition, without its queues: placement rules, limits, the order of nodes,
-//! preemption and resolver.
+//! Reads a partition except for its queues: placement rules, limits, node order, preemption and
+//! resolver.
 
 use super::keys::{self, KNOWN_ONLY};
 use super::{Cursor, Field, Filter, Partition, Reader, Rule};

@@ -1,4 +1,4 @@
-//! What is written of a queue and of the queues in it, with their resources, templates and limits.
+//! Reads a queue and its child queues, with their resources, templates and limits.
 
 use super::keys::{self, KNOWN_ONLY};
 use super::{Cursor, Field, Limit, Located, Queue, QueueResources, Reader, Template, Texts};
@@ -94,7 +94,7 @@ impl Reader<'_> {
 }
 
 impl Queue {
-    /// A queue of which nothing is written but where it stands.
+    /// Returns a queue without any settings, written at `place`.
     pub(crate) fn at(place: Location) -> Self {
         Self {
             place,

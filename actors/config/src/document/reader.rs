@@ -1,5 +1,5 @@
-//! The types that values have: mappings, lists, texts, counts, truths. A value of another type is
-//! reported here, with its place, so that nobody else needs to know how a document is made.
+//! Reads the types of values: mappings, lists, texts, counts, booleans. Reports a value of the
+//! wrong type with its place, so that no other module depends on how the tree is built.
 
 use super::keys::{Keys, TEXTS, WEIGHTS, closest};
 use super::{Field, Located, Names, Texts};
@@ -7,7 +7,7 @@ use crate::error::{Location, Report};
 use crate::scalars;
 use crate::yaml::{self, At, Node, Value};
 
-/// A value and the keys that lead to it.
+/// A value and the path of keys to it.
 pub(super) struct Cursor<'n> {
     pub(super) node: &'n Node,
     pub(super) path: String,
@@ -22,7 +22,7 @@ impl Cursor<'_> {
         matches!(self.node.value, Value::Scalar { is_null: true, .. })
     }
 
-    /// What the value is, for the message that something else was expected.
+    /// Describes the value for a message that another type was expected.
     fn kind(&self) -> String {
         match &self.node.value {
             Value::Scalar { text, .. } => format!("`{text}`"),
@@ -37,7 +37,7 @@ pub(super) struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// The known keys of a mapping with their values; every other key is reported.
+    /// Returns the known keys of a mapping with their values, and reports every other key.
     pub(super) fn fields<'n>(
         &mut self,
         at: &Cursor<'n>,
@@ -59,7 +59,7 @@ impl Reader<'_> {
         fields.into_iter().map(|(key, _, value)| (key, value)).collect()
     }
 
-    /// Whether the value has keys, or is null and could have; reported where it is not.
+    /// Whether the value is a mapping or null. Anything else is reported.
     pub(super) fn is_mapping(&mut self, at: &Cursor<'_>, keys: &Keys) -> bool {
         let is_mapping = matches!(at.node.value, Value::Map(_)) || at.is_null();
         if !is_mapping {
@@ -69,7 +69,7 @@ impl Reader<'_> {
         is_mapping
     }
 
-    /// A list of mappings.
+    /// Reads a list of mappings.
     pub(super) fn list<T>(
         &mut self,
         at: &Cursor<'_>,
@@ -91,7 +91,7 @@ impl Reader<'_> {
         Field::Given(Located { value: list, place: at.place() })
     }
 
-    /// A list of texts; null among them is an empty one.
+    /// Reads a list of texts; a null item is an empty text.
     pub(super) fn names(&mut self, at: &Cursor<'_>) -> Names {
         let Some(items) = self.items(at) else {
             return if at.is_null() { Field::Absent } else { Field::Bad };
@@ -110,7 +110,8 @@ impl Reader<'_> {
         Field::Given(Located { value: names, place: at.place() })
     }
 
-    /// The values of a list; none where it is null or, which is reported, something else.
+    /// Returns the items of a list. `None` if the value is null or, which is reported, something
+    /// else.
     fn items<'n>(&mut self, at: &Cursor<'n>) -> Option<Vec<Cursor<'n>>> {
         let Value::List(items) = &at.node.value else {
             if !at.is_null() {
@@ -175,7 +176,7 @@ impl Reader<'_> {
         weights
     }
 
-    /// A whole number of 0 or more.
+    /// Reads a whole number of 0 or more.
     pub(super) fn count(&mut self, at: &Cursor<'_>) -> Field<u64> {
         if at.is_null() {
             return Field::Absent;
@@ -197,7 +198,7 @@ impl Reader<'_> {
         Field::Bad
     }
 
-    /// Yes or no.
+    /// Reads a boolean.
     pub(super) fn truth(&mut self, at: &Cursor<'_>) -> Field<bool> {
         let value = match &at.node.value {
             Value::Scalar { is_null: true, .. } => return Field::Absent,
@@ -216,7 +217,7 @@ impl Reader<'_> {
     }
 }
 
-/// All keys of a mapping with their places and values; none where it is no mapping.
+/// Returns all keys of a mapping with their places and values; none if the value is not a mapping.
 fn entries<'n>(at: &Cursor<'n>) -> Vec<(&'n str, At, Cursor<'n>)> {
     let Value::Map(entries) = &at.node.value else { return Vec::new() };
     entries

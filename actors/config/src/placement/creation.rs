@@ -1,4 +1,4 @@
-//! Which queues have to be made so that a path is there, and whether they may be.
+//! Determines which queues of a path must be created, and whether they may be.
 
 use super::{QueueTree, deepest};
 use monoceros_rules::values::names::{is_queue_name, is_reserved};
@@ -9,47 +9,48 @@ pub enum CreationError {
     /// It is not a path below root.
     #[error("`{0}` is no path of a queue below root")]
     Path(String),
-    /// Who may not submit to a queue may not create queues below it either.
+    /// The user may not submit to the nearest existing queue, and so may not create queues below
+    /// it.
     #[error("user `{user}` may not create queues below `{ancestor}` (wanted `{path}`)")]
     Access {
-        /// Who.
+        /// Name of the user.
         user: String,
-        /// The deepest queue that is there.
+        /// Path of the deepest existing queue.
         ancestor: String,
-        /// Of the queue that is wanted.
+        /// Path of the wanted queue.
         path: String,
     },
-    /// The queue under which it would be made holds applications.
+    /// The parent of the new queue would be a leaf.
     #[error("cannot create `{path}`: `{ancestor}` is a leaf queue")]
     UnderLeaf {
-        /// The deepest queue that is there.
+        /// Path of the deepest existing queue.
         ancestor: String,
-        /// Of the queue that is wanted.
+        /// Path of the wanted queue.
         path: String,
     },
-    /// The queue under which it would be made takes nothing new.
+    /// The parent of the new queue is draining.
     #[error("cannot create `{path}`: `{ancestor}` is draining")]
     UnderDraining {
-        /// The deepest queue that is there.
+        /// Path of the deepest existing queue.
         ancestor: String,
-        /// Of the queue that is wanted.
+        /// Path of the wanted queue.
         path: String,
     },
-    /// A part of the path is not the name of a queue.
+    /// A part of the path is not a valid queue name.
     #[error("cannot create `{path}`: `{name}` is not a queue name")]
     Name {
-        /// The part.
+        /// The invalid part.
         name: String,
-        /// Of the queue that is wanted.
+        /// Path of the wanted queue.
         path: String,
     },
-    /// A part of the path is the name that the scheduler keeps for itself.
+    /// A part of the path is a name reserved for the scheduler.
     #[error("cannot create `{0}`: the name `@recovery@` is reserved")]
     Reserved(String),
 }
 
 impl CreationError {
-    /// The code of the cause.
+    /// Returns the code of the cause.
     pub fn cause(&self) -> &'static str {
         match self {
             Self::Path(_) => "E_QUEUE_PATH",
@@ -62,8 +63,8 @@ impl CreationError {
     }
 }
 
-/// The paths of the queues that have to be made, those above first, the leaf last; `path` is in
-/// lower case. Nothing is missing where the queue is there.
+/// Lists the paths of the queues that must be created, parents first, the leaf last. `path` is in
+/// lower case. The list is empty if the queue exists.
 pub fn creation<T: QueueTree>(
     path: &str,
     user: &str,

@@ -1,34 +1,34 @@
-//! The regular expressions of filters, and what they may cost.
+//! Regular expressions of filters, and the bounds of their cost.
 //!
-//! A short expression can be made to stand for a very large machine (`\w{1000}`), and a text may
-//! hold many of them. So each has a bound, and all of a configuration have one together: whoever
-//! has a text checked cannot make that last long or need much memory. What is charged is the text
-//! of an expression, by which reading it is bounded, and what its machine needs, by which building
-//! and using it are. An expression that is too large is charged the whole of what one may need, as
-//! that is what it took to find out.
+//! A short expression can stand for a very large automaton (`\w{1000}`), and a text may hold many
+//! of them. So there is a bound for each expression and one for all expressions of a configuration:
+//! checking a text is always fast and needs little memory. The charge for an expression is its
+//! text, which bounds the work to read it, and the memory of its automaton, which bounds the work
+//! to build and use it. An expression that is too large is charged the maximum of one expression,
+//! because finding that out cost as much.
 
 use regex_automata::meta::{BuildError, Config, Regex};
 
-/// Bytes of the text of one expression.
+/// Longest text of one expression, bytes.
 const LONGEST: usize = 1 << 10;
-/// Bytes of the texts of all expressions together.
+/// Longest texts of all expressions together, bytes.
 const LONGEST_TOGETHER: usize = 64 << 10;
-/// Bytes that the machine of one expression needs.
+/// Largest automaton of one expression, bytes.
 const LARGEST: usize = 4 << 20;
-/// Bytes that the machines of all expressions need together.
+/// Largest automata of all expressions together, bytes.
 const LARGEST_TOGETHER: usize = 8 << 20;
-/// Bytes that a search keeps of what it has computed, for each thread that searches.
+/// Bytes of computed states that a search keeps, for each searching thread.
 const SEARCH_CACHE: usize = 64 << 10;
 
-/// An expression that was built.
+/// A compiled expression.
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
-    /// As it was written.
+    /// The expression as written.
     pub(super) text: String,
     machine: Regex,
 }
 
-/// By what was written.
+/// Compares the texts as written.
 impl PartialEq for Expression {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -36,13 +36,13 @@ impl PartialEq for Expression {
 }
 
 impl Expression {
-    /// Whether it is found anywhere in the name.
+    /// Whether the expression matches anywhere in the name.
     pub(super) fn is_in(&self, name: &str) -> bool {
         self.machine.is_match(name)
     }
 }
 
-/// What is left for the expressions of a configuration.
+/// The remaining budget for the expressions of a configuration.
 #[derive(Debug)]
 pub(crate) struct Expressions {
     text: usize,
@@ -56,7 +56,8 @@ impl Default for Expressions {
 }
 
 impl Expressions {
-    /// The expression that `text` is, searched anywhere in a name; or why it cannot be used.
+    /// Compiles `text` as an expression that is searched anywhere in a name. The error says why it
+    /// cannot be used.
     pub(super) fn build(&mut self, text: &str) -> Result<Expression, String> {
         if text.len() > LONGEST {
             let length = text.len();
@@ -118,7 +119,7 @@ fn needs_too_much_together(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Builds all of them; the reasons of those that cannot be used.
+    /// Compiles all of them and returns the reasons of those that were rejected.
     fn refused<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let mut expressions = Expressions::default();
         texts.into_iter().filter_map(|text| expressions.build(text).err()).collect()
@@ -159,7 +160,7 @@ mod tests {
         let reasons = refused(std::iter::repeat_n(&*long, 70));
         assert_eq!(reasons.len(), 6);
         assert!(reasons.iter().all(|reason| reason.contains("65536 bytes together")));
-        // Each may need as much, or is found to need more: none is built after some dozens.
+        // Each may use the maximum or exceed it, so after some dozens none is compiled.
         for large in [r"\w{20}", r"\w{1000}"] {
             let reasons = refused(std::iter::repeat_n(large, 1_000));
             let together =

@@ -1,8 +1,8 @@
-//! Whom a rule is for.
+//! Filter of a placement rule: the users and groups that the rule is for.
 //!
-//! A list of one entry with a special character is a regular expression, any other entry a name.
-//! Names that nobody can have are dropped; a list that had only such names is not empty for that:
-//! it matches nobody.
+//! A list of one entry with a special character is a regular expression; any other entry is a name.
+//! Invalid names are dropped. A list that contained only invalid names does not count as empty: it
+//! matches nobody.
 
 use std::collections::BTreeSet;
 
@@ -10,30 +10,31 @@ use super::expressions::{Expression, Expressions};
 use crate::FilterConfig;
 use monoceros_rules::values::names;
 
-/// What makes a single entry a regular expression. A `]` does not, and a dot alone
-/// does not: names have dots.
+/// Characters that make a single entry a regular expression. `]` and a dot do not count: names
+/// contain dots.
 const SPECIAL: &str = "^$*+?()[{}|";
 
-/// The users and groups whom a rule is for, or not for, as a rule's `filter` lists them.
+/// The users and groups that a rule is for, or excludes, as listed in its `filter`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Filter {
     pub(super) denies: bool,
-    /// Nothing was listed.
+    /// Whether nothing was listed.
     pub(super) is_empty: bool,
     pub(super) users: Names,
     pub(super) groups: Names,
 }
 
-/// Users or groups.
+/// The users or the groups of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Names {
     Listed(BTreeSet<String>),
-    /// Searched anywhere in the name.
+    /// An expression that is searched anywhere in the name.
     Matching(Expression),
 }
 
 impl Filter {
-    /// The filter, its errors, or both: `error` takes a code and a message.
+    /// Builds the filter, or calls `error` with a code and a message for each fault and returns
+    /// `None`.
     pub(super) fn build(
         config: &FilterConfig,
         expressions: &mut Expressions,

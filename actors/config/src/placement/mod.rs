@@ -1,19 +1,19 @@
-//! Which queue an application goes to.
+//! Chooses the queue of an application by the placement rules.
 //!
-//! A partition has a list of rules. Each is asked in turn for a path; the first path that the
-//! application can really have is taken. A rule may name a queue that is not there yet: whoever
-//! holds the queues then makes what is [missing](creation()).
+//! A partition has a list of rules. Each rule in turn yields a path; the first path that the
+//! application may use wins. A rule may name a queue that does not exist yet: the partition then
+//! creates the [missing queues](creation()).
 //!
 //! # Invariants
-//! * A [`PlacementRules`] was checked when it was built: placing reads no configuration and compiles
-//!   nothing.
-//! * Placing changes nothing: the same submission over the same queues has the same answer.
-//! * A path that is given begins with `root.`, is in lower case, and each part of it is a
-//!   [queue name](monoceros_rules::values::names::is_queue_name); it has at most
-//!   [so many levels](monoceros_rules::values::names::MOST_LEVELS).
-//! * Every path costs as many look-ups as it has parts, however many queues there are.
-//! * An application that runs already ([`is_forced`]) always has a path: nothing that fails for it
-//!   counts for more than "not this rule", and the last rule takes it.
+//! * A [`PlacementRules`] is checked when it is built: placing an application reads no
+//!   configuration and compiles nothing.
+//! * Placing has no side effects: the same submission over the same queues has the same result.
+//! * A returned path begins with `root.`, is in lower case, and each part of it is a [queue
+//!   name](monoceros_rules::values::names::is_queue_name); it has at most
+//!   [`MOST_LEVELS`](monoceros_rules::values::names::MOST_LEVELS) levels.
+//! * A path costs one look-up per part, however many queues exist.
+//! * An application that runs already ([`is_forced`]) always gets a path: a failing rule is skipped
+//!   for it, and the last rule accepts it.
 //!
 //! ```
 //! use monoceros_config::RuleConfig;
@@ -54,7 +54,7 @@ use crate::RuleConfig;
 use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::names::{MOST_LEVELS, RECOVERY};
 
-/// The leaf for applications that no rule has a queue for, where there is such a leaf.
+/// The leaf for applications that no rule places, if this leaf exists.
 pub const LAST_RESORT: &str = "root.default";
 /// The tag of an application that runs already.
 pub const FORCE: &str = "application.create.force";
@@ -65,19 +65,19 @@ pub const FORCE: &str = "application.create.force";
 pub struct RuleError {
     /// The symbolic code, `E_…`.
     pub code: &'static str,
-    /// Which rule of the list, counted from 0.
+    /// Index of the rule in the list.
     pub rule: usize,
-    /// Which rule of its chain: 0 is the rule itself, 1 its parent, and so on.
+    /// Index in the chain of the rule: 0 is the rule itself, 1 its parent, and so on.
     pub depth: usize,
-    /// What is wrong, with what was written, and what to write instead where that is clear.
+    /// Describes the fault, repeats the written text, and says what to write instead if that is
+    /// clear.
     pub message: String,
 }
 
 impl RuleError {
-    /// The key by which the errors of a list of rules are sorted, so that the first to be told is
-    /// the one to correct first: names and filters of all rules, then paths, then what only
-    /// building them finds; within a rule from the innermost parent outward, and there names before
-    /// filters.
+    /// Sort key of the errors of a list of rules, so that the first error is the one to correct
+    /// first: names and filters of all rules, then paths, then faults found only while compiling.
+    /// Within a rule the order is from the innermost parent outward, names before filters.
     pub fn rank(&self) -> impl Ord + use<> {
         let phase = match self.code {
             "E_RULE_NAME" | "E_FILTER_TYPE" | "E_FILTER_USER" | "E_FILTER_GROUP" => 0,
@@ -92,55 +92,55 @@ impl RuleError {
     }
 }
 
-/// The rules of a partition, ready to be asked.
+/// The compiled placement rules of a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacementRules {
     rules: Vec<Rule>,
     is_implicit: bool,
 }
 
-/// What the rules look at of an application.
+/// The attributes of an application that rules read.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission<'a> {
-    /// The queue it names; empty if it names none.
+    /// The queue that the application names; may be empty.
     pub queue: &'a str,
-    /// Who owns it.
+    /// The owner of the application.
     pub user: &'a str,
     /// The user's groups, in order.
     pub groups: &'a [String],
-    /// As sent.
+    /// Tags as sent.
     pub tags: Option<&'a Tags>,
-    /// Whether it runs already, so that it has to be somewhere.
+    /// Whether the application runs already and so must get a queue.
     pub is_forced: bool,
 }
 
-/// The queues of a partition as placing sees them.
+/// Read access to the queues of a partition, for placement.
 pub trait QueueTree {
-    /// What stands for a queue.
+    /// Handle of a queue.
     type Queue: Copy;
 
-    /// The queue of a path in lower case.
+    /// Finds a queue by its path in lower case.
     fn find(&self, path: &str) -> Option<Self::Queue>;
-    /// Whether applications live there, and no queues.
+    /// Whether the queue holds applications, and so no queues.
     fn is_leaf(&self, queue: Self::Queue) -> bool;
-    /// Whether it takes nothing new.
+    /// Whether the queue accepts no new applications.
     fn is_draining(&self, queue: Self::Queue) -> bool;
-    /// Whether the user may submit there: what a queue above grants counts too.
+    /// Whether the user may submit to the queue; permissions of queues above count too.
     fn may_submit(&self, queue: Self::Queue, user: &str, groups: &[String]) -> bool;
 }
 
-/// Where an application goes.
+/// The result of a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed<Q> {
     /// The path of its leaf.
     pub path: String,
-    /// The leaf, if it is there.
+    /// The leaf, or `None` if it must be created.
     pub leaf: Option<Q>,
-    /// The rules that were tried in vain before.
+    /// The rules that yielded no queue before.
     pub passed_over: Vec<PassedOver>,
 }
 
-/// Those that there are where none is configured: `provided`, for queues that are there.
+/// The rules used if none are configured: `provided`, for existing queues.
 impl Default for PlacementRules {
     fn default() -> Self {
         let implicit = RuleConfig { name: "provided".to_owned(), ..RuleConfig::default() };
@@ -150,14 +150,14 @@ impl Default for PlacementRules {
 }
 
 impl PlacementRules {
-    /// Makes rules of what is configured, all of them or none; without any there is one, `provided`
-    /// for queues that are there. The rule that takes applications which run already is always
-    /// last. The errors are in the order of [`RuleError::rank`].
+    /// Compiles the configured rules, all or none. Without any there is one rule, `provided` for
+    /// existing queues. The rule for applications that run already is always last. Errors are in
+    /// the order of [`RuleError::rank`].
     pub fn build(rules: &[RuleConfig]) -> Result<Self, Vec<RuleError>> {
         Self::build_within(rules, &mut Expressions::default())
     }
 
-    /// [`Self::build`], where there are other rules with expressions in the same text.
+    /// Like [`Self::build`], sharing the budget for expressions with other rules of the same text.
     pub(crate) fn build_within(
         rules: &[RuleConfig],
         expressions: &mut Expressions,
@@ -178,7 +178,7 @@ impl PlacementRules {
         }
     }
 
-    /// Where the application goes, or why it goes nowhere.
+    /// Chooses the queue of the application, or says why no queue accepts it.
     pub fn place<T: QueueTree>(
         &self,
         submission: &Submission<'_>,
@@ -197,7 +197,7 @@ impl PlacementRules {
             };
             passed_over.push(PassedOver { rule: rule.name(), obstacle });
         }
-        // Recovery takes every application that runs already; `root.default` must be there.
+        // Recovery accepts every application that runs already; `root.default` must exist.
         let (rule, last) =
             if submission.is_forced { ("recovery", RECOVERY) } else { ("default", LAST_RESORT) };
         if submission.is_forced || tree.find(last).is_some() {
@@ -214,14 +214,14 @@ impl PlacementRules {
         Err(Refused::Nowhere(passed_over))
     }
 
-    /// The rules in the order they are asked, as they are shown to people and programs.
+    /// The rules in order, in the form shown to people and programs.
     pub fn shown(&self) -> Vec<ShownRule> {
         let own = self.rules.iter().map(ShownRule::of);
         own.chain([ShownRule::recovery()]).collect()
     }
 }
 
-/// A path that is too deep is no path: whoever reads the queues follows them to the end.
+/// Rejects a path with too many levels, so that walks over the levels of a queue are bounded.
 fn bounded(outcome: Outcome) -> Outcome {
     let Outcome::Path(path) = &outcome else { return outcome };
     match path.split('.').count() {
@@ -232,7 +232,7 @@ fn bounded(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Whether the application can have the path, with the leaf if that is there.
+/// Checks that the application may use the path. Returns the leaf if it exists.
 fn take<T: QueueTree>(
     path: String,
     submission: &Submission<'_>,
@@ -245,7 +245,7 @@ fn take<T: QueueTree>(
     }
     let Some(leaf) = tree.find(&path) else {
         return match creation(&path, user, groups, tree) {
-            // Whoever does not run already is refused when the queue is to be made.
+            // Other applications are rejected when their queue is created.
             Err(CreationError::Reserved(_) | CreationError::Name { .. }) if !is_forced => {
                 Ok((path, None))
             }
@@ -264,7 +264,7 @@ fn take<T: QueueTree>(
     }
 }
 
-/// The queue of the path, or the nearest above it that is there, with its path.
+/// Returns the nearest existing queue on the path, from the leaf upward, and its path.
 fn deepest<'p, T: QueueTree>(path: &'p str, tree: &T) -> Option<(T::Queue, &'p str)> {
     let mut above = Some(path);
     while let Some(path) = above {
@@ -276,7 +276,7 @@ fn deepest<'p, T: QueueTree>(path: &'p str, tree: &T) -> Option<(T::Queue, &'p s
     None
 }
 
-/// The value of a tag; case does not count in its name, and an empty value is as good as none.
+/// Returns the value of a tag. Names are compared without case; an empty value counts as missing.
 pub fn tag<'t, T: AsRef<str> + ?Sized + 't>(
     tags: impl IntoIterator<Item = (&'t T, &'t T)>,
     name: &str,

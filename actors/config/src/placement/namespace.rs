@@ -1,7 +1,8 @@
-//! What the namespace of an application says of its queue, in tags of the application.
+//! Settings of a dynamic queue from the namespace of an application, sent in the application's
+//! tags.
 //!
-//! Only dynamic leaves listen. The last application wins; a quota and a guarantee are one
-//! statement: whoever makes one of them takes back the other.
+//! Only dynamic leaves use these settings. The last application wins. Quota and guarantee are set
+//! together: tags with only one of them remove the other.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -30,17 +31,18 @@ const QUOTA: &str = "namespace.resourcequota";
 const GUARANTEED: &str = "namespace.resourceguaranteed";
 const MAX_APPLICATIONS: &str = "namespace.resourcemaxapps";
 
-/// What the tags say; nothing, where they are missing or cannot be used.
+/// The settings in the tags; empty if they are missing or cannot be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceTags {
     max: Option<Limits>,
     guaranteed: Option<Resources>,
-    /// 0 is nothing.
+    /// 0 means that the tag is absent.
     max_applications: u64,
 }
 
 impl NamespaceTags {
-    /// Reads them; the second is what was left out, and why. The resource types are held by `names`.
+    /// Reads the tags. The second result lists the ignored tags with the reasons. `names` holds the
+    /// resource types.
     pub fn read(tags: &Tags, names: &NameHolder) -> (Self, Vec<String>) {
         let mut warnings = Vec::new();
         let mut amount = |name| {
@@ -60,7 +62,8 @@ impl NamespaceTags {
         (Self { max, guaranteed, max_applications }, warnings)
     }
 
-    /// The queue as they want it; none if that changes nothing, or the queue does not listen.
+    /// Applies the settings to a queue. `None` if nothing changes, or if the queue is not a dynamic
+    /// leaf.
     pub fn changed(&self, queue: &QueueConfig) -> Option<QueueConfig> {
         if !queue.is_dynamic || !queue.is_leaf || queue.is_recovery() {
             return None;
@@ -77,8 +80,8 @@ impl NamespaceTags {
     }
 }
 
-/// The wire form as JSON: `{"resources": {"vcore": {"value": 5000}}}`. What it does not know it
-/// ignores; of a key that is there twice the last counts.
+/// Reads the wire form as JSON: `{"resources": {"vcore": {"value": 5000}}}`. Unknown keys are
+/// ignored; if a key occurs twice, the last one counts.
 fn resources(text: &str, names: &NameHolder) -> Result<Resources, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|why| format!("it is not JSON: {why}"))?;

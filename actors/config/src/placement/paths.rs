@@ -1,5 +1,5 @@
-//! What can be said of rules before any application comes: whether the part of a path that is
-//! always the same leads somewhere in the configured queues.
+//! Checks the fixed part of rules' paths against the configured queues, before any application is
+//! placed.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use super::{Expressions, PlacementRules, RuleError};
 use crate::RuleConfig;
 use monoceros_rules::queues::QueueConfig;
 
-/// The rules, or everything that is wrong with them, one error for one fault, in order: what
-/// [`PlacementRules::build`] finds, and for the rules it finds nothing in, what `check_paths` does.
+/// Compiles the rules, or returns all their errors in order, one for each fault: those of
+/// [`PlacementRules::build`], and for rules without such errors those of `check_paths`.
 pub(crate) fn check(
     rules: &[RuleConfig],
     root: &QueueConfig,
@@ -36,8 +36,8 @@ pub(crate) fn check(
     if errors.is_empty() { built } else { Err(errors) }
 }
 
-/// The rules whose fixed beginning leads nowhere in the configured queues, or to a queue of the
-/// wrong kind. They are read as far as they are `fixed`, whatever else may be wrong with them.
+/// Lists the rules whose fixed beginning leads to no configured queue, or to a queue of the wrong
+/// type. Rules are checked as far as they are `fixed`, whatever other faults they have.
 pub(super) fn check_paths(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
     let checked = rules.iter().enumerate();
     checked.filter_map(|(number, rule)| check_path(number, rule, root)).collect()
@@ -45,15 +45,16 @@ pub(super) fn check_paths(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleE
 
 /// The beginning of a rule's path that is the same for every application.
 pub(crate) struct FixedPath {
-    /// In lower case, from root on.
+    /// The path in lower case, from root on.
     pub(crate) path: String,
-    /// The rule goes on below it.
+    /// Whether the rule continues below this path.
     pub(crate) has_more: bool,
-    /// The names of the rules of the chain, the innermost first.
+    /// Names of the rules of the chain, the innermost first.
     pub(crate) chain: String,
 }
 
-/// The fixed part of the path of a rule whose paths are right; `None` where its chain begins otherwise.
+/// Returns the fixed part of a valid rule's path. `None` if its chain does not begin with a `fixed`
+/// rule.
 pub(crate) fn fixed_path(rule: &RuleConfig) -> Option<FixedPath> {
     fixed_prefix(0, rule).ok()?
 }
@@ -106,7 +107,7 @@ fn fixed_prefix(number: usize, rule: &RuleConfig) -> Result<Option<FixedPath>, R
     Ok(Some(fixed).filter(|fixed| !fixed.path.is_empty()))
 }
 
-/// What is wrong with a path that begins with root, for a rule that goes on below it or ends there.
+/// Describes the fault of a path from root, for a rule that continues below it or ends there.
 fn fault(
     prefix: &str,
     create: bool,

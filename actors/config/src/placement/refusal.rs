@@ -1,67 +1,67 @@
-//! Why a rule has no queue for an application, in words for its submitter.
+//! Reasons why a rule yields no queue for an application, in words for the submitter.
 
 use std::fmt;
 
 use super::CreationError;
 use monoceros_rules::values::names::RECOVERY;
 
-/// Why an application goes nowhere.
+/// Why an application gets no queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// A rule failed: no other is asked.
+    /// A rule failed, so that no further rule was tried.
     Rule {
-        /// Its name.
+        /// Name of the rule.
         rule: &'static str,
-        /// What failed.
+        /// The failure.
         why: String,
     },
-    /// It names a queue that holds queues, and no rules are configured that could help.
+    /// The application names a queue that is not a leaf, and no configured rules could help.
     NotLeaf(String),
-    /// No rule has a queue for it.
+    /// No rule yields a queue for the application.
     Nowhere(Vec<PassedOver>),
 }
 
-/// A rule that was tried in vain.
+/// A rule that yielded no queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
-    /// Its name; `default` for the last resort.
+    /// Name of the rule; `default` for the last resort.
     pub rule: &'static str,
-    /// Why it was passed over.
+    /// Why the rule was skipped.
     pub obstacle: RuleObstacle,
 }
 
-/// What keeps an application from a rule or its queue.
+/// The obstacle between an application and a rule or its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleObstacle {
     /// The submission names no queue.
     NoQueueNamed,
     /// The tag that the rule reads is missing or empty.
     NoTag(String),
-    /// The filter of the rule is not for this user.
+    /// The filter of the rule excludes this user.
     Filtered,
-    /// The queue is not there, and the rule may not create it.
+    /// The queue does not exist, and the rule may not create it.
     Missing(String),
-    /// The queue holds queues.
+    /// The queue is not a leaf.
     NotLeaf(String),
-    /// The queue takes nothing new.
+    /// The queue accepts no new applications.
     Draining(String),
     /// The user may not submit to the queue.
     NoAccess {
-        /// Who.
+        /// Name of the user.
         user: String,
-        /// Of the queue.
+        /// Path of the queue.
         path: String,
     },
-    /// The queue is not there and cannot be made.
+    /// The queue does not exist and cannot be created.
     Uncreatable(CreationError),
-    /// Only applications that run already go there.
+    /// Only applications that run already go to this queue.
     Recovery,
-    /// The rule failed, which does not count for an application that runs already.
+    /// The rule failed, which only skips it for an application that runs already.
     Failed(String),
 }
 
 impl Refused {
-    /// The code of the cause.
+    /// Returns the code of the cause.
     pub fn cause(&self) -> &'static str {
         match self {
             Self::Rule { .. } => "E_PLACEMENT_RULE",

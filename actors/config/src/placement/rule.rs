@@ -1,57 +1,57 @@
-//! One rule: where it finds the name of a queue, and what it makes of it.
+//! One placement rule: finds the name of a queue and makes its path.
 
 use super::filter::Filter;
 use super::{Expressions, QueueTree, RuleError, RuleObstacle, Submission, tag};
 use crate::RuleConfig;
 use monoceros_rules::values::names::{is_queue_name, is_queue_path, is_rule, is_whole_path, shown};
 
-/// A rule that was checked.
+/// A placement rule that was checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rule {
     pub(super) source: Source,
-    /// Whether the queue may be missing.
+    /// Whether the rule may create its queue.
     pub(super) create: bool,
     pub(super) filter: Filter,
     pub(super) parent: Option<Box<Rule>>,
 }
 
-/// Where the name of the queue comes from.
+/// The source of the queue's name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Source {
-    /// The submission.
+    /// The queue named by the submission.
     Provided,
-    /// The user.
+    /// The name of the user.
     User,
-    /// The configuration, in lower case.
+    /// A queue from the configuration, in lower case.
     Fixed {
         queue: String,
-        /// It is a whole path.
+        /// Whether the name is a whole path.
         qualified: bool,
     },
-    /// A tag of the application, by a name in lower case.
+    /// A tag of the application, by its name in lower case.
     Tag(String),
 }
 
-/// What a rule says.
+/// The result of a rule.
 pub(super) enum Outcome {
-    /// It has a queue; whether the application can have it is another question.
+    /// The path of a queue. Whether the application may use the queue is checked later.
     Path(String),
-    /// The next one may have one.
+    /// The rule yields no path, so the next rule is tried.
     NoMatch(RuleObstacle),
-    /// No further rule is asked.
+    /// The rule failed, so no further rule is tried.
     Failed(String),
 }
 
-/// A name as it was found.
+/// A name before it is joined to its parent.
 enum Found<'a> {
     /// A whole path.
     Path(&'a str),
-    /// Below the parent that is yet to be found.
+    /// A name below the parent, which is evaluated later.
     Child(String),
 }
 
 impl Rule {
-    /// The rule and those it stands on; none if any of them has an error.
+    /// Builds the rule and its parents. `None` if any of them has an error.
     pub(super) fn build(
         config: &RuleConfig,
         number: usize,
@@ -86,7 +86,7 @@ impl Rule {
         }
     }
 
-    /// The path that the rule has for the application.
+    /// Returns the path that the rule yields for the application.
     pub(super) fn evaluate<T: QueueTree>(&self, new: &Submission<'_>, tree: &T) -> Outcome {
         let text = match self.text(new) {
             Ok(text) => text,
@@ -109,7 +109,7 @@ impl Rule {
         Outcome::Path(path)
     }
 
-    /// What the queue is named after, if there is anything.
+    /// Returns the text that names the queue, or the obstacle if there is none.
     fn text<'a>(&'a self, new: &Submission<'a>) -> Result<&'a str, RuleObstacle> {
         match &self.source {
             Source::Provided if new.queue.is_empty() => Err(RuleObstacle::NoQueueNamed),
@@ -142,12 +142,12 @@ impl Rule {
         Err(format!("`{}` is no queue path, {NAMES}", shown(text)))
     }
 
-    /// The queue below which the rule's own is.
+    /// Evaluates the parent rule; its path is the parent of the queue.
     fn parent_path<T: QueueTree>(&self, new: &Submission<'_>, tree: &T) -> Outcome {
         let Some(parent) = &self.parent else { return Outcome::Path("root".to_owned()) };
         let path = match parent.evaluate(new, tree) {
             Outcome::Path(path) if is_whole_path(&path) => path,
-            // Also a parent that says just `root`: then the queue is below `root.root`.
+            // A parent that yields only `root` counts too: the queue is then below `root.root`.
             Outcome::Path(path) => format!("root.{path}"),
             other => return other,
         };

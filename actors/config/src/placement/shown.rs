@@ -1,4 +1,4 @@
-//! Rules as they are shown over REST and in state dumps.
+//! Placement rules as shown over REST and in state dumps.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use monoceros_rules::values::names::RECOVERY;
 pub struct ShownRule {
     /// `provided`, `user`, `fixed`, `tag` or `recovery`.
     pub name: &'static str,
-    /// What it was given, as text.
+    /// Parameters of the rule, as text.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<&'static str, String>,
-    /// Left out where no user and no group is listed.
+    /// Absent if no user and no group is listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<ShownFilter>,
-    /// The rule that yields the parent of its queue.
+    /// Rule that yields the parent queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_rule: Option<Box<ShownRule>>,
 }
 
-/// Whom a rule is for.
+/// Users and groups that a rule is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownFilter {
@@ -38,10 +38,10 @@ pub struct ShownFilter {
     /// Names of groups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group_list: Vec<String>,
-    /// Users by a regular expression.
+    /// Regular expression for users.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user_exp: String,
-    /// Groups by a regular expression.
+    /// Regular expression for groups.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group_exp: String,
 }

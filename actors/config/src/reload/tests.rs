@@ -11,19 +11,18 @@ fn root(queues: &str) -> QueueConfig {
     parsed.partitions.remove(0).root
 }
 
-/// The queues of a configuration as they stand when a partition begins with it.
+/// Returns the queues of a new partition with this configuration.
 fn tree(root: &QueueConfig) -> Tree {
     let standing = |config| StandingQueue { config, state: ObjectState::Active };
     flat(root).into_iter().map(|(path, config)| (path, standing(config))).collect()
 }
 
-/// What makes `wanted` of the queues as they stand.
+/// Returns the changes that lead from the existing queues to `wanted`.
 fn changes(tree: &Tree, wanted: &QueueConfig) -> Vec<QueueChange> {
     super::changes(tree, &flat(wanted))
 }
 
-/// Carries the changes out as a partition does. What then drains and is empty is to be taken
-/// away.
+/// Applies the changes as a partition does. Empty draining queues stay.
 fn apply(tree: &mut Tree, changes: &[QueueChange]) {
     for change in changes {
         match change {
@@ -41,14 +40,14 @@ fn apply(tree: &mut Tree, changes: &[QueueChange]) {
     }
 }
 
-/// What changes between two configurations, line by line.
+/// Lists the changes between two configurations, line by line.
 fn between(old: &str, new: &str) -> String {
     let changes = changes(&tree(&root(old)), &root(new));
     let lines: Vec<_> = changes.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
 
-/// Queues that applications needed, with what is missing above them.
+/// Adds dynamic queues, with the missing ones above them.
 fn add_dynamic(tree: &mut Tree, paths: &[&str]) {
     for path in paths {
         let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
@@ -68,7 +67,7 @@ fn add_dynamic(tree: &mut Tree, paths: &[&str]) {
     }
 }
 
-/// What is empty goes, as the partition does it, dynamic queues after a while only.
+/// Removes empty queues as the partition does; dynamic ones only after a while.
 fn prune(tree: &mut Tree, applications: impl Fn(&str) -> usize, after_a_while: bool) {
     let paths: Vec<_> = tree.keys().rev().cloned().collect();
     for path in paths {
@@ -229,7 +228,7 @@ fn a_queue_with_applications_may_drain_and_change_otherwise() {
     assert_eq!(check(&standing, &wanted, |_| 1), Ok(()));
 }
 
-/// Queues in flow style, up to three levels, with what tells them apart.
+/// Generates queues in flow style, up to three levels, with settings that distinguish them.
 fn queues(depth: u32) -> BoxedStrategy<String> {
     let name = prop::sample::subsequence(vec!["a", "b", "ab", "b-"], 0..=3);
     (name, prop::collection::vec((0..3_u8, any::<bool>()), 4))

@@ -1,4 +1,4 @@
-//! Placement constraints in JSON, with the names that the interface has for their fields.
+//! Reads placement constraints from JSON, with the field names of the interface.
 
 use monoceros_rules::specs::constraint::{
     Constraint, DelayUnit, Expression, MAX_LEVELS, Near, Operator, Simple, Timed,
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::object::{Object, list, text};
 use super::{priority as small, truth, whole};
 
-/// Reads a constraint; one without a kind says nothing.
+/// Reads a constraint; one without a kind is `None`.
 pub(super) fn read(value: Value, path: &str) -> Result<Option<Constraint>, String> {
     read_at(value, path, 1)
 }
@@ -45,7 +45,7 @@ fn near(value: Value, path: &str) -> Result<Near, String> {
     let mut keys = Object::of(value, path)?;
     let scope = keys.read("scope", text)?.unwrap_or_default();
     let spelled = keys.read("targetExpressions", expressions)?;
-    // As the interface once spelled it.
+    // An earlier spelling of the interface.
     let misspelled = keys.read("tragetExpressions", expressions)?;
     if spelled.is_some() && misspelled.is_some() {
         return Err(format!("`{path}` has its expressions twice"));
@@ -83,7 +83,7 @@ fn composite(value: Value, path: &str, level: usize) -> Result<Constraint, Strin
     let kind = keys.read("compositeType", |value, path| {
         named(value, path, &["AND", "OR", "DELAYED_OR"], &[Kind::All, Kind::Any, Kind::InTurn])
     })?;
-    // A child without a kind holds everywhere, as one that expects nothing of its node.
+    // A child without a kind is always satisfied, like one that expects nothing of its node.
     let child = |value, path: &str| {
         let child = read_at(value, path, level + 1)?;
         Ok(child.unwrap_or_else(|| Constraint::Simple(Simple::default())))
@@ -123,7 +123,7 @@ fn delay_unit(value: Value, path: &str) -> Result<DelayUnit, String> {
     named(value, path, &["MILLISECONDS", "OPPORTUNITIES"], &units)
 }
 
-/// The meaning of one of these names, or of its number in the interface.
+/// Looks up a name, or its number in the interface, and returns its meaning.
 fn named<T: Copy>(value: Value, path: &str, names: &[&str], meanings: &[T]) -> Result<T, String> {
     if value.is_number() {
         let number = whole(value, path)?;

@@ -1,17 +1,17 @@
-//! The task groups of an application as a tag carries them: JSON.
+//! Reads the task groups of an application from JSON in a tag.
 //!
 //! ```json
 //! [{"name": "worker", "minMember": 4, "minResource": {"vcore": 2, "memory": "4Gi"},
 //!   "tags": {"role": "worker"}, "priority": 5, "preemptionPolicy": {"allowPreemptSelf": true}}]
 //! ```
 //!
-//! Quantities are those of the queue configuration, also where they are written as numbers: two
-//! cores are `"vcore": 2`, and 2000 in the messages of the interface. A key that is not known, or
-//! that is there twice, is an error, so that no slip of the pen changes what a gang needs.
+//! Quantities have the units of the queue configuration, also if they are written as numbers: two
+//! cores are `"vcore": 2` here and 2000 in the messages of the interface. An unknown or repeated
+//! key is an error, so that no misspelling changes what a gang needs.
 //!
 //! # Bounds
-//! A text of more than [`MAX_BYTES`] is not read. How deep it may be nested is bounded by the
-//! reader of JSON, how many groups and members there may be by [`Declaration`].
+//! A text of more than [`MAX_BYTES`] is rejected. The JSON reader bounds the nesting, and
+//! [`Declaration`] bounds the number of groups and members.
 //!
 //! ```
 //! use monoceros_config::task_groups;
@@ -45,13 +45,13 @@ use serde_json::Value;
 use self::object::{Object, Unique, list, text};
 use crate::placement;
 
-/// The tag of an application that has them.
+/// The tag that carries the task groups.
 pub const TAG: &str = "monoceros.io/task-groups";
-/// Longest text that is read, bytes.
+/// Longest text in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Reads a placement constraint; one without a kind says nothing. The error says what is wrong and
-/// where.
+/// Reads a placement constraint; one without a kind is `None`. The error names the fault and its
+/// place.
 pub fn constraint(text: &str) -> Result<Option<Constraint>, String> {
     if text.len() > MAX_BYTES {
         return Err(format!("it is longer than {MAX_BYTES} bytes"));
@@ -61,8 +61,8 @@ pub fn constraint(text: &str) -> Result<Option<Constraint>, String> {
     constraint::read(value, "constraint")
 }
 
-/// Reads what the tags of an application declare, if they declare anything. The resource types are
-/// held by `names`.
+/// Reads the declaration in the tags of an application, if there is one. `names` holds the resource
+/// types.
 pub fn of_tags(
     tags: &BTreeMap<String, String>,
     names: &NameHolder,
@@ -106,8 +106,8 @@ fn group(value: Value, names: &NameHolder) -> Result<DeclaredGroup, String> {
     Ok(group)
 }
 
-/// A whole number: a JSON number without a fraction, or a text of digits, as which the JSON of
-/// protobuf writes numbers of 64 bits.
+/// Reads a whole number: a JSON number without a fraction, or a text of digits, which is the
+/// protobuf JSON form of 64-bit numbers.
 #[expect(clippy::needless_pass_by_value, reason = "a reader of `Object::read` is given the value")]
 fn whole(value: Value, key: &str) -> Result<i64, String> {
     let digits = match &value {
@@ -143,7 +143,7 @@ fn truth(value: Value, key: &str) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("`{key}` is neither true nor false"))
 }
 
-/// Amounts as texts or numbers, each written as in the queue configuration.
+/// Reads amounts as texts or numbers, each written as in the queue configuration.
 fn resources(value: Value, key: &str, names: &NameHolder) -> Result<Resources, String> {
     let mut amounts = Resources::new();
     for (name, value) in Object::of(value, key)?.entries() {
@@ -181,7 +181,8 @@ fn tags(value: Value, key: &str) -> Result<BTreeMap<String, String>, String> {
     entries.map(|(name, value)| Ok((name, text(value, key)?))).collect()
 }
 
-/// As the message of the interface: a policy that is there is taken as written.
+/// Reads a preemption policy. As in the message of the interface, an existing policy is taken as
+/// written: a missing field is false.
 fn preemption(value: Value, key: &str) -> Result<Preemption, String> {
     let mut keys = Object::of(value, key)?;
     let itself = keys.read("allowPreemptSelf", truth)?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! JSON whose keys are all known, and each there once.
+//! Reads JSON objects whose keys must all be known and unique.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use monoceros_rules::values::names::shown;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// A value in which no key of an object is there twice.
+/// A JSON value in which no object has a key twice.
 pub(super) struct Unique(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Unique {
@@ -68,14 +68,14 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-/// The keys of an object that are still to be read.
+/// An object and its keys that were not read yet.
 pub(super) struct Object {
     path: String,
     keys: Map<String, Value>,
 }
 
 impl Object {
-    /// The object at a path; the path is empty at the top.
+    /// Takes the object at a path; the path is empty at the top.
     pub(super) fn of(value: Value, path: &str) -> Result<Self, String> {
         match value {
             Value::Object(keys) => Ok(Self { path: path.to_owned(), keys }),
@@ -94,12 +94,12 @@ impl Object {
         value.map(|value| read(value, &self.below(key))).transpose()
     }
 
-    /// All keys with their values, whatever they are called.
+    /// Returns all keys with their values, known or not.
     pub(super) fn entries(self) -> impl Iterator<Item = (String, Value)> {
         self.keys.into_iter()
     }
 
-    /// Every key was read.
+    /// Checks that every key was read.
     pub(super) fn done(self) -> Result<(), String> {
         match self.keys.keys().next() {
             None => Ok(()),
@@ -112,7 +112,7 @@ impl Object {
     }
 }
 
-/// A text.
+/// Reads a text.
 pub(super) fn text(value: Value, path: &str) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text),
@@ -120,7 +120,7 @@ pub(super) fn text(value: Value, path: &str) -> Result<String, String> {
     }
 }
 
-/// A list, each item of it read with its path.
+/// Reads a list; `each` reads an item, given its path.
 pub(super) fn list<T>(
     value: Value,
     path: &str,

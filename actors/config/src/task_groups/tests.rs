@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 
 use super::*;
 
-/// As [`super::parse`], with names that stay until the tests are over.
+/// Like [`super::parse`], with names that stay until the tests are over.
 fn parse(text: &str) -> Result<Declaration, Fault> {
     static NAMES: LazyLock<NameHolder> = LazyLock::new(NameHolder::default);
     super::parse(text, &NAMES)
 }
 
-/// As [`super::of_tags`], with names that nobody uses.
+/// Like [`super::of_tags`], with names that are not shared.
 fn of_tags(tags: &BTreeMap<String, String>) -> Result<Option<Declaration>, Fault> {
     super::of_tags(tags, &NameHolder::default())
 }

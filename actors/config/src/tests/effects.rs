@@ -1,15 +1,15 @@
-//! Warnings of what has no effect where it stands, what nothing can satisfy, and what other schedulers
-//! refuse.
+//! Warnings about settings without effect, limits that nothing can satisfy, and settings that other
+//! schedulers reject.
 
 use super::*;
 
-/// The messages of all warnings of a partition with these keys.
+/// Returns the messages of all warnings of a partition with these keys.
 fn warned(partition: &str) -> Vec<String> {
     let text = format!("partitions: [{{{partition}}}]");
     parsed(&text).warnings.into_iter().map(|warning| warning.message).collect()
 }
 
-/// The warnings of queues below a root that everybody may submit to.
+/// Returns the warnings of queues below a root that everybody may submit to.
 fn warned_below(queues: &str, of_partition: &str) -> Vec<String> {
     warned(&format!("queues: [{{name: root, submitacl: '*', queues: [{queues}]}}], {of_partition}"))
 }

@@ -1,4 +1,4 @@
-//! What no text may bring about: a panic, or work out of proportion to its length.
+//! Hostile texts: none may cause a panic, or work out of proportion to its length.
 
 use std::fmt::Write as _;
 
@@ -130,7 +130,7 @@ fn a_message_is_one_line_of_bearable_length_whatever_was_written() {
     }
 }
 
-/// Pieces that mean something in a configuration, to get past the first check.
+/// Generates pieces that mean something in a configuration, to get past the first check.
 fn piece() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "partitions",
@@ -243,8 +243,8 @@ proptest! {
     }
 }
 
-/// A tree of queues that keeps every rule, and the text for it. Whatever a queue may use is what
-/// its parent may, less one, so that everything below fits.
+/// Generates a valid tree of queues and its text. Each queue has the maxima of its parent less one,
+/// so that everything below fits.
 fn tree(depth: u32) -> impl Strategy<Value = Generated> {
     let leaf = (any::<bool>(), 0..4_u32, any::<bool>(), any::<bool>())
         .prop_map(|parts| Generated { parts, children: Vec::new() });
@@ -257,19 +257,19 @@ fn tree(depth: u32) -> impl Strategy<Value = Generated> {
 
 #[derive(Clone, Debug)]
 struct Generated {
-    /// Whether it has a max, how many users are limited, whether all others are, whether it has a
+    /// Which settings the queue has: a max, the number of limited users, a limit for all others, a
     /// template.
     parts: (bool, u32, bool, bool),
     children: Vec<Generated>,
 }
 
 impl Generated {
-    /// In flow style, with at most `most` of everything.
+    /// Writes the queue in flow style, with at most `most` of everything.
     fn write(&self, name: &str, most: u32, text: &mut String) {
         let (has_max, n_users, has_wildcard, has_template) = self.parts;
         write!(text, "{{name: {name}, maxapplications: {most}").unwrap();
         if has_max && name != "root" {
-            // A guarantee that three children below have together at most.
+            // Three children below have at most this guarantee together.
             let guaranteed = 3_u32.pow(most / 10);
             write!(
                 text,
@@ -330,7 +330,7 @@ proptest! {
     }
 }
 
-/// A queue has a copy of what it inherits, so that a text of 130 KB could be gigabytes of them.
+/// Each queue has a copy of what it inherits, so that a text of 130 KB could need gigabytes.
 #[test]
 fn properties_that_many_queues_inherit_have_bounds() {
     let config = |n_properties: usize, n_leaves: usize| {
@@ -360,7 +360,7 @@ fn a_text_has_bounds_and_its_first_faults_are_told() {
     let many = format!("partitions: [{}]", "x,".repeat(500_000));
     assert!(reason(&many).contains("at most 500000 values"));
 
-    // Whatever is found first comes first, and what is left out is counted.
+    // The first errors are listed in order, the rest are counted.
     let faults = format!("partitions: [{}]", "x,".repeat(300));
     let errors = parse(&faults).unwrap_err();
     assert_eq!((errors.told.len(), errors.n_more), (200, 100));

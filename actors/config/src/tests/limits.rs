@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A partition whose root has these limits and this below it, both in flow style.
+/// Returns a partition whose root has these limits and these queues below it, both in flow style.
 fn tree(limits: &str, below: &str) -> String {
     format!("partitions: [{{queues: [{{name: root, limits: [{limits}], queues: [{below}]}}]}}]")
 }
 
-/// A leaf with these limits and nothing else.
+/// Returns a leaf with these limits and nothing else.
 fn on_a_leaf(limits: &str) -> String {
     tree("", &format!("{{name: a, limits: [{limits}]}}"))
 }
@@ -64,7 +64,7 @@ fn limits_of_partition_and_root_are_the_same_or_refused() {
 fn an_entry_needs_somebody_and_something_and_names_each_once() {
     let max = "maxapplications: 1";
     for (limits, expected) in [
-        // Somebody must be named.
+        // At least one user or group is named.
         (format!("{{limit: x, {max}}}"), "E_LIMIT_NO_SUBJECT"),
         (format!("{{users: [], groups: [], {max}}}"), "E_LIMIT_NO_SUBJECT"),
         // Names of users.
@@ -79,7 +79,7 @@ fn an_entry_needs_somebody_and_something_and_names_each_once() {
         (format!("{{users: [bob], {max}}}, {{users: [bob], {max}}}"), "E_LIMIT_USER_DUP"),
         (format!("{{users: [\"*\"], {max}}}, {{users: [\"*\"], {max}}}"), "E_LIMIT_USER_DUP"),
         (format!("{{users: [bob, Bob], {max}}}"), ""),
-        // After the wildcard nobody is named.
+        // Nobody is named after the wildcard.
         (format!("{{users: [\"*\", bob], {max}}}"), "E_LIMIT_USER_AFTER_WILDCARD"),
         (
             format!("{{users: [\"*\"], {max}}}, {{users: [bob], {max}}}"),
@@ -93,7 +93,7 @@ fn an_entry_needs_somebody_and_something_and_names_each_once() {
         (format!("{{groups: [dev, dev], {max}}}"), "E_LIMIT_GROUP_DUP"),
         (format!("{{groups: [dev, \"*\", \"*\"], {max}}}"), "E_LIMIT_GROUP_DUP"),
         (format!("{{groups: [dev, \"*\", ops], {max}}}"), "E_LIMIT_GROUP_AFTER_WILDCARD"),
-        // The wildcard is not the only group.
+        // The wildcard must not be the only group.
         (format!("{{groups: [\"*\"], {max}}}"), "E_LIMIT_GROUP_ONLY_WILDCARD"),
         (format!("{{users: [bob], groups: [\"*\"], {max}}}"), "E_LIMIT_GROUP_ONLY_WILDCARD"),
         (format!("{{groups: [dev], {max}}}, {{groups: [\"*\"], {max}}}"), ""),
@@ -106,10 +106,10 @@ fn an_entry_needs_somebody_and_something_and_names_each_once() {
             "{users: [a], maxresources: {memory: 0}, maxapplications: 1}".to_owned(),
             "E_LIMIT_RES_ZERO",
         ),
-        // Something must be limited.
+        // At least one limit is set.
         ("{users: [a]}".to_owned(), "E_LIMIT_EMPTY"),
         ("{users: [a], maxresources: {}, maxapplications: 0}".to_owned(), "E_LIMIT_EMPTY"),
-        // A name is the same for users and groups without being the same.
+        // A user and a group may have the same name.
         (format!("{{users: [a], groups: [a], {max}}}"), ""),
     ] {
         let expected: Vec<&str> = [expected].into_iter().filter(|code| !code.is_empty()).collect();
@@ -155,7 +155,7 @@ fn a_max_that_cannot_be_read_is_told_once_and_at_the_limit_that_needs_it() {
     let at = |rest: &str| format!("partitions[0].queues[0].queues{rest}");
     let (max, name, guaranteed) =
         (at("[0].resources.max.memory"), at("[1].name"), at("[0].resources.guaranteed.vcore"));
-    // The names are the children's of root, which are looked at before the limits of a child.
+    // The names of root's children are checked before the limits of a child.
     let expected =
         [("E_QUEUE_NAME", &*name), ("E_QTY_INVALID", &*max), ("E_QTY_INVALID", &*guaranteed)];
     assert_eq!(found, expected);
@@ -214,7 +214,7 @@ fn nobody_may_use_more_than_a_queue_above_allows() {
         ),
         (all("maxapplications: 5"), user("maxapplications: 6"), "E_LIMIT_APPS_GT_WILDCARD"),
         (all("maxapplications: 5"), all("maxapplications: 6"), "E_LIMIT_APPS_GT_ANCESTOR"),
-        // `*` is compared with `*` alone, and a type that is not limited above with nothing.
+        // `*` is compared with `*` alone. A type without a limit above is not compared.
         (user("maxapplications: 5"), all("maxapplications: 6"), ""),
         (user("maxresources: {memory: 5}"), user("maxresources: {vcore: 6}"), ""),
         (user("maxapplications: 5"), user("maxapplications: 5"), ""),
@@ -225,7 +225,7 @@ fn nobody_may_use_more_than_a_queue_above_allows() {
         let groups = |limit: &str| {
             limit.replace("users: [\"*\"]", "groups: [g, \"*\"]").replace("users:", "groups:")
         };
-        // As a wildcard of groups needs a named one, that one is compared as well.
+        // A wildcard of groups needs a named group, which is compared as well.
         let mut found = codes(&two(&groups(&root), &groups(&leaf)));
         found.dedup();
         assert_eq!(found, expected, "{root} above {leaf}, for groups");
@@ -246,7 +246,7 @@ fn what_holds_above_is_carried_through_queues_that_do_not_mention_it() {
     let user = |resources: &str| format!("{{users: [u], maxresources: {resources}}}");
     for (root, middle, leaf, expected) in [
         (user("{memory: 5}"), String::new(), user("{memory: 6}"), "E_LIMIT_RES_GT_ANCESTOR"),
-        // What is passed on is the least of both.
+        // The queues below get the lesser of both limits.
         (
             user("{memory: 5}"),
             user("{memory: 4, vcore: 2}"),
@@ -254,7 +254,7 @@ fn what_holds_above_is_carried_through_queues_that_do_not_mention_it() {
             "E_LIMIT_RES_GT_ANCESTOR",
         ),
         (user("{memory: 5}"), user("{vcore: 2}"), user("{memory: 6}"), "E_LIMIT_RES_GT_ANCESTOR"),
-        // Compared with `*`, a user passes on what it has, and not what `*` has.
+        // A user compared with `*` hands down its own limit, not that of `*`.
         (
             "{users: [\"*\"], maxresources: {memory: 5}}".to_owned(),
             user("{vcore: 2}"),
@@ -268,7 +268,7 @@ fn what_holds_above_is_carried_through_queues_that_do_not_mention_it() {
         let expected: Vec<&str> = [expected].into_iter().filter(|code| !code.is_empty()).collect();
         assert_eq!(codes, expected, "{root} {middle} {leaf}");
     }
-    // On the way to a sibling, what was passed on to others is forgotten.
+    // Limits handed down to one child do not apply to its siblings.
     let text = tree(
         "",
         "{name: a, limits: [{users: [v], maxresources: {memory: 1}}], queues: [{name: b}]}, {name: \
@@ -317,19 +317,19 @@ fn many_limits_in_many_queues_take_no_product_of_both() {
     let queues: Vec<String> = (0..5_000).map(|n| format!("{{name: q{n}}}")).collect();
     let text =
         tree(&format!("{{users: [{}], maxapplications: 1}}", users.join(", ")), &queues.join(", "));
-    // Fifty million copies would not end in time for anybody to see this pass.
+    // Fifty million copies would take too long for this test to pass.
     assert_eq!(limits_of(&text, "root")[0].users.len(), 10_000);
 }
 
-/// One queue of the model: the one above it, none for root, and what it allows whom: memory and
-/// number of applications, 0 for none.
+/// A queue of the model: its parent (`None` for root), and its limits by name: memory and number of
+/// applications, 0 if unlimited.
 #[derive(Clone, Debug)]
 struct Location {
     above: Option<usize>,
     allows: Vec<(&'static str, u32, u32)>,
 }
 
-/// Queues, each below an earlier one, that limit some of three names, `*` last.
+/// Generates queues, each below an earlier one, that limit some of three names, `*` last.
 fn places() -> impl Strategy<Value = Vec<Location>> {
     let allowed = prop::option::weighted(0.5, (0..4_u32, 0..4_u32));
     let one = (any::<prop::sample::Index>(), prop::array::uniform3(allowed));
@@ -367,7 +367,7 @@ fn write(places: &[Location], at: usize) -> String {
     format!("{{name: {name}, limits: [{}], queues: [{}]}}", limits.join(", "), below.join(", "))
 }
 
-/// Looks upward from each entry for the nearest queue that names the same, else `*`.
+/// Compares each entry with the nearest queue above that limits the same name, else `*`.
 fn faults(places: &[Location]) -> Vec<&'static str> {
     fn find(places: &[Location], at: usize, name: &str) -> Option<(usize, u32, u32)> {
         let entry = places[at].allows.iter().find(|entry| entry.0 == name);
@@ -375,7 +375,7 @@ fn faults(places: &[Location]) -> Vec<&'static str> {
             .map(|(_, memory, n)| (at, *memory, *n))
             .or_else(|| find(places, places[at].above?, name))
     }
-    /// What of memory counts for those below `at`; 0 is unlimited.
+    /// The memory limit that applies below `at`; 0 is unlimited.
     fn memory(places: &[Location], at: usize, name: &str) -> u32 {
         let (_, own, _) = find(places, at, name).unwrap();
         let inherited = places[at]

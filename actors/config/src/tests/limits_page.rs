@@ -1,4 +1,4 @@
-//! The example of `docs/limits.md`, tried.
+//! Tests the example of `docs/limits.md`.
 
 use std::sync::Arc;
 

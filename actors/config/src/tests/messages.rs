@@ -1,11 +1,12 @@
-//! What the message of each error has to mention, and that each code is in the manual.
+//! Checks the words that the message of each error must contain, and that each code is in the
+//! manual.
 
 use super::*;
 
-/// A fault whose text would be too long for the table; see `hostile`.
+/// A fault whose text would be too long for the table; it is tested in `hostile`.
 const TESTED_ELSEWHERE: &str = "E_PROPERTIES_BYTES";
 
-/// A text with one fault, its code, and what must stand in the message.
+/// A text with one fault, its code, and words that the message must contain.
 const FAULTS: &[(&str, &str, &[&str])] = &[
     ("partitions: [{queues: [], size: 5}]", "E_CONF_PARSE", &["line 1", "`size`"]),
     ("partitions: [{queues: [{name: a, parent: 2}]}]", "E_CONF_PARSE", &["line 1", "`2`"]),
@@ -177,8 +178,8 @@ const FAULTS: &[(&str, &str, &[&str])] = &[
     ("name: fixed, value: p", "E_RULE_NOT_LEAF", &["rule 1", "fixed", "`root.p`"]),
 ];
 
-/// A whole text stays as it is; a limit is put on a leaf `root.q`, a rule above that leaf and an
-/// empty parent `root.p`.
+/// Completes a text. A whole document stays as it is; a limit is put on a leaf `root.q`, and a rule
+/// above that leaf and an empty parent `root.p`.
 fn whole(text: &str) -> String {
     if text.starts_with("limit:") {
         return format!(

@@ -1,5 +1,5 @@
-//! Each rule of `docs/configuration.md` with texts that keep and break it, what a report looks
-//! like, what is shown of a configuration, and what no text may bring about.
+//! Tests of each rule of `docs/configuration.md` with valid and invalid texts, of reports, of the
+//! shown form, and of hostile texts.
 
 mod effects;
 mod hostile;
@@ -17,7 +17,7 @@ mod yaml;
 
 use super::*;
 
-/// The codes of all errors, in the order they are reported; none where the text is fine.
+/// Returns the codes of all errors in the order they are reported; none for a valid text.
 fn codes(text: &str) -> Vec<&'static str> {
     match parse(text) {
         Ok(_) => Vec::new(),
@@ -25,7 +25,7 @@ fn codes(text: &str) -> Vec<&'static str> {
     }
 }
 
-/// The only error of a text, as it is shown.
+/// Returns the only error of a text, as it is displayed.
 fn only_error(text: &str) -> String {
     let errors = parse(text).unwrap_err();
     assert_eq!(errors.told.len(), 1, "{errors}");
@@ -36,15 +36,15 @@ fn parsed(text: &str) -> Configuration {
     parse(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-/// A partition whose root holds the given queues, written in flow style.
+/// Returns a partition whose root holds the given queues, written in flow style.
 fn below_root(queues: &str) -> String {
     format!("partitions: [{{queues: [{{name: root, queues: [{queues}], submitacl: '*'}}]}}]")
 }
 
-/// A leaf that everybody may submit to: a partition with it has no warning.
+/// A leaf that everybody may submit to; a partition with it has no warning.
 const OPEN: &str = "queues: [{name: a, submitacl: '*'}]";
 
-/// The queue at a path below the root of the first partition.
+/// Returns the queue at a path below the root of the first partition.
 fn queue<'c>(configuration: &'c Configuration, path: &str) -> &'c QueueConfig {
     let mut queue = &configuration.partitions[0].root;
     for name in path.split('.').skip(1) {

@@ -258,7 +258,7 @@ fn counts_are_whole_and_not_negative() {
     let count = |text: &str| below_root(&format!("{{name: a, maxapplications: {text}}}"));
     for (text, expected, n_warnings) in [
         ("5", 5, 0),
-        // It is any number, and hardly what its author means.
+        // Valid, but probably not intended.
         ("0", 0, 1),
         ("null", 0, 0),
         ("18446744073709551615", u64::MAX, 0),
@@ -266,7 +266,7 @@ fn counts_are_whole_and_not_negative() {
         ("0x10", 16, 0),
         ("0o10", 8, 0),
         ("007", 7, 0),
-        // Hardly anybody means what this means in YAML 1.1.
+        // YAML 1.1 reads this as octal, which is probably not intended.
         ("010", 8, 1),
     ] {
         let configuration = parsed(&count(text));

@@ -1,4 +1,4 @@
-//! What the properties of queues mean. Those of sorting and priority are in `queues`.
+//! Queue properties. Those of sorting and priority are tested in `queues`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::reload::{self, QueueChange, StandingQueue};
 use monoceros_rules::queues::EvictionBounds;
 use monoceros_rules::queues::object_state::ObjectState;
 
-/// The settings of a leaf with one property, and the number of warnings that are about its value.
+/// Returns the settings of a leaf with one property, and the number of warnings about its value.
 fn leaf_with(key: &str, value: &str) -> (QueueSettings, usize) {
     let text = below_root(&format!("{{name: a, properties: {{{key}: \"{value}\"}}}}"));
     let configuration = parsed(&text);
@@ -15,7 +15,7 @@ fn leaf_with(key: &str, value: &str) -> (QueueSettings, usize) {
     (queue(&configuration, "root.a").settings, n_warnings)
 }
 
-/// What `of` is in a parent with these properties, and in a leaf below it with those.
+/// Returns `of` the settings of a leaf, given the properties of the leaf and of its parent.
 fn inherited<T>(parent: &str, leaf: &str, of: fn(&QueueSettings) -> T) -> (T, T) {
     let configuration = parsed(&below_root(&format!(
         "{{name: p, properties: {{{parent}}}, queues: [{{name: a, properties: {{{leaf}}}}}]}}"

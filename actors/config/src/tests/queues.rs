@@ -1,10 +1,10 @@
-//! Queues, their names, resources, properties and access.
+//! Queues: names, resources, properties and access.
 
 use monoceros_rules::values::resources::{Limits, Resources};
 
 use super::*;
 
-/// A chain of queues below root, each with `maxapplications`, the first for root itself.
+/// Returns a chain of queues below root, each with `maxapplications`, the first for root itself.
 fn chain(counts: [u64; 4]) -> String {
     let [root, a, b, c] = counts;
     format!(
@@ -113,7 +113,7 @@ fn children_are_guaranteed_no_more_than_their_parent() {
     ] {
         let expected: Vec<&str> = [expected].into_iter().filter(|code| !code.is_empty()).collect();
         let mut codes = codes(&two(&parent, &child));
-        // A child may besides fail against its own effective maximum; that is another rule.
+        // A child may also fail against its own effective maximum, which is another rule.
         codes.dedup();
         assert_eq!(codes, expected, "{parent} with {child}");
     }
@@ -121,13 +121,13 @@ fn children_are_guaranteed_no_more_than_their_parent() {
 
 #[test]
 fn only_what_a_queue_lists_is_passed_on_as_its_guarantee() {
-    // `p` guarantees memory alone, so that the vcores of its child do not reach `g`.
+    // `p` guarantees memory alone, so that the vcores of its child are not counted at `g`.
     let text = below_root(
         "{name: g, resources: {guaranteed: {memory: 10, vcores: 1}}, queues: [{name: p, resources: \
          {guaranteed: {memory: 10}}, queues: [{name: c, resources: {guaranteed: {vcores: 5}}}]}]}",
     );
     assert_eq!(codes(&text), [""; 0]);
-    // Without a guarantee of its own, `p` passes on what its children have.
+    // Without its own guarantee, `p` counts with that of its children.
     let text = text.replace("{guaranteed: {memory: 10}}", "{}");
     assert_eq!(codes(&text), ["E_CHILD_GUAR_GT_PARENT_GUAR"]);
 }

@@ -1,6 +1,6 @@
-//! What a reader gets to see of a faulty configuration: every fault at once, each with its place.
+//! Reports of faulty configurations: every fault at once, each with its place.
 
-// The form in which expect-test writes what it found.
+// The form in which expect-test writes snapshots.
 #![allow(clippy::needless_raw_string_hashes)]
 
 use expect_test::{Expect, expect};

@@ -1,9 +1,10 @@
-//! PlacementRules rules as far as the document goes: keys, places, and that they are checked here at
-//! all. What rules mean is tested with them.
+//! Placement rules in the document: keys, places, and that they are checked at all. The meaning of
+//! rules is tested in `placement`.
 
 use super::*;
 
-/// A partition with these rules, in flow style, over `root.dev` (leaf) and `root.users` (parent).
+/// Returns a partition with these rules, in flow style, over `root.dev` (leaf) and `root.users`
+/// (parent).
 fn with_rules(rules: &str) -> String {
     format!(
         "partitions: [{{placementrules: {rules}, queues: [{{name: dev, submitacl: ada}}, \

@@ -1,6 +1,6 @@
 //! The configuration as REST shows it, key by key: programs read it.
 
-// The form in which expect-test writes what it found.
+// The form in which expect-test writes snapshots.
 #![allow(clippy::needless_raw_string_hashes)]
 
 use expect_test::expect;
@@ -49,7 +49,7 @@ partitions:
     expect![[r#"{"Limits":[{"Groups":["g"],"Limit":"all","MaxApplications":9,"MaxResources":{"memory":"4Gi"},"Users":["*"]}],"Name":"default","NodeSortPolicy":{"ResourceWeights":{"vcore":4.0},"Type":"binpacking"},"PlacementRules":[{"Create":true,"Filter":{"Type":""},"Name":"Tag","Parent":{"Filter":{"Type":""},"Name":"user"},"Value":"namespace"},{"Filter":{"Groups":["b"],"Type":"deny","Users":["a"]},"Name":"provided"}],"Preemption":{"Enabled":false,"QuotaPreemptionEnabled":true},"Queues":[{"AdminACL":"ann","ChildTemplate":{"MaxApplications":1,"Properties":{"a":"b"},"Resources":{"Max":{"vcore":"500m"}}},"Limits":[{"Groups":["g"],"Limit":"all","MaxApplications":9,"MaxResources":{"memory":"4Gi"},"Users":["*"]}],"MaxApplications":20,"Name":"root","Parent":true,"Queues":[{"ChildTemplate":{"Resources":{}},"MaxApplications":2,"Name":"a","Properties":{"Team":"blue"},"Resources":{"Guaranteed":{"nvidia.com/GPU":"1"},"Max":{"memory":"0"}}}],"Resources":{},"SubmitACL":"*"}],"UserGroupResolver":{"type":"os"}}"#]].assert_eq(&shown["Partitions"][0].to_string());
 }
 
-/// The same as a text that can be read again: YAML has JSON within.
+/// Formats the configuration as text that can be read again: JSON is valid YAML.
 pub(super) fn yaml_of(shown: &Shown) -> String {
     lower(serde_json::to_value(shown).unwrap(), false).to_string()
 }

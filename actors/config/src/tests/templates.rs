@@ -1,4 +1,4 @@
-//! What dynamic leaves are made of.
+//! Child templates: the settings of dynamic leaves.
 
 use monoceros_rules::values::resources::{Limits, Resources};
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// A parent below root with a template, in flow style.
+/// Returns a parent below root with a template, in flow style.
 fn with_template(template: &str) -> String {
     let below = below_root(&format!("{{name: p, parent: true, childtemplate: {template}}}"));
     let rules = "placementrules: [{name: user, create: true}]";
@@ -148,7 +148,7 @@ fn a_dynamic_leaf_has_the_properties_of_its_template_and_no_others() {
         preemption: PreemptionPolicy::Fence,
         preemption_delay: Duration::from_secs(10),
         backoff_asks: 3,
-        // Effective on configured queues only.
+        // Applies to configured queues only.
         quota_preemption_delay: Duration::ZERO,
         ..QueueSettings::default()
     };

@@ -1,8 +1,8 @@
-//! What YAML itself can do: merge keys and tags.
+//! Features of YAML itself: merge keys and tags.
 
 use super::*;
 
-/// Both texts mean the same configuration.
+/// Asserts that both texts mean the same configuration.
 fn means(text: &str, plain: &str) {
     assert_eq!(parsed(text).shown.partitions, parsed(plain).shown.partitions, "{text}");
 }
@@ -14,7 +14,7 @@ fn merge_keys_take_the_keys_of_a_mapping_and_what_is_written_there_wins() {
     );
     for queues in [
         "&a {name: a, maxapplications: 3, submitacl: x}, {<<: *a, name: b, maxapplications: 4}",
-        // Wherever it stands.
+        // The merge key may come anywhere in the mapping.
         "&a {name: a, maxapplications: 3, submitacl: x}, {name: b, maxapplications: 4, <<: *a}",
         "{name: a, maxapplications: 3, <<: {submitacl: x, name: z}}, {name: b, <<: {<<: {submitacl: \
          x, maxapplications: 5}, maxapplications: 4}}",

@@ -1,5 +1,5 @@
-//! A queue on its way from what was written to what it means: names, access lists, numbers of
-//! applications. Resources, limits and templates are in files of their own.
+//! Checks the names, access lists and numbers of applications of a queue. Resources, limits and
+//! templates are checked in files of their own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,33 +15,33 @@ use monoceros_rules::values::resources::{Limits, Resources};
 
 const ROOT: &str = "root";
 
-/// A queue whose checks are under way: what was written, and what is already known to be valid.
+/// A queue under validation: its written settings, and those already checked.
 pub(super) struct Draft {
-    /// Without its children.
+    /// The written settings, without children.
     pub(super) raw: Queue,
-    /// The name as written; empty where there is none.
+    /// Name as written; empty if absent.
     pub(super) name: String,
-    /// The path as written, for messages.
+    /// Path as written, for messages.
     pub(super) path: String,
     pub(super) is_root: bool,
     pub(super) admin_acl: Acl,
     pub(super) submit_acl: Acl,
     pub(super) guaranteed: Resources,
-    /// None until it was needed for the first time.
+    /// `None` until [`Self::max()`] is called for the first time.
     pub(super) max: Option<Limits>,
-    /// One for each of the limits that were written.
+    /// One entry for each limit of the text.
     pub(super) limits: Vec<LimitConfig>,
     pub(super) template: Option<Arc<Template>>,
     pub(super) children: Vec<Draft>,
 }
 
-/// Bytes of the properties that a queue may have, with what it inherits.
+/// Largest properties of a queue in bytes, inherited ones included.
 const PROPERTIES_BYTES: usize = 64 << 10;
-/// The same of all queues of a partition together.
+/// Largest properties of all queues of a partition together, bytes.
 const ALL_PROPERTIES_BYTES: usize = 16 << 20;
 
 impl Draft {
-    /// The root queue among the top-level ones, or one inserted above them.
+    /// Takes the root queue from the top-level ones, or inserts one above them.
     pub(super) fn root_of(mut queues: Vec<Queue>, report: &mut Report) -> Self {
         let is_root = |queue: &Queue| queue.name.text().eq_ignore_ascii_case(ROOT);
         if let [only] = &*queues
@@ -93,8 +93,8 @@ impl Draft {
         }
     }
 
-    /// Access lists and limits, then the names of the children, then the same for each child. The
-    /// root is at level 0.
+    /// Checks access lists and limits, then the names of the children, then the children in the
+    /// same way. The root is at level 0.
     pub(super) fn check_structure(&mut self, level: usize, report: &mut Report) {
         self.admin_acl = acl(&self.raw.admin_acl, report);
         self.submit_acl = acl(&self.raw.submit_acl, report);
@@ -152,7 +152,7 @@ impl Draft {
         }
     }
 
-    /// Where a parent limits its applications, each child does, and to no more.
+    /// Checks that if a parent limits its applications, each child has a limit that is no higher.
     pub(super) fn check_max_applications(&self, report: &mut Report) {
         let own = self.max_applications();
         for child in &self.children {
@@ -179,18 +179,18 @@ impl Draft {
         }
     }
 
-    /// 0 is unlimited.
+    /// Maximum number of applications; 0 is unlimited.
     pub(super) fn max_applications(&self) -> u64 {
         self.raw.max_applications.value().copied().unwrap_or(0)
     }
 
-    /// Whether applications live here.
+    /// Whether the queue holds applications.
     pub(super) fn is_leaf(&self) -> bool {
         !self.raw.parent && self.children.is_empty()
     }
 
-    /// Whether there is room for what each queue inherits: it has a copy of all properties above it.
-    /// If there is not, none has any.
+    /// Checks the memory for inherited properties: each queue has a copy of all properties above
+    /// it. If the bound is exceeded, all properties are dropped.
     pub(super) fn fit_properties(&mut self, report: &mut Report) {
         if !self.properties_fit(0, &mut 0, report) {
             self.drop_properties();
@@ -280,7 +280,7 @@ impl Queue {
     }
 }
 
-/// Reads an access list; nobody where it cannot be read.
+/// Reads an access list; one that cannot be read admits nobody.
 fn acl(text: &Field<String>, report: &mut Report) -> Acl {
     let Field::Given(Located { value: text, place }) = text else { return Acl::default() };
     match Acl::parse_with_dropped(text) {

@@ -1,6 +1,7 @@
-//! What is written and has no effect where it stands, and what nothing can satisfy.
+//! Finds settings that have no effect at their place, and limits that no request can satisfy.
 //!
-//! All of it loads, so each finding is a warning: the author is likely to mean something else.
+//! Such a configuration loads, so each finding is a warning: its author probably meant something
+//! else.
 
 use super::draft::Draft;
 use super::{Field, Located, Partition, settings};
@@ -10,7 +11,7 @@ use crate::settings::Standing;
 use monoceros_rules::queues::Acl;
 use monoceros_rules::values::resources::Limits;
 
-/// Types of which practically every request wants some.
+/// Resource types that almost every request needs.
 const WANTED_BY_ALL: [&str; 3] = ["memory", "pods", "vcore"];
 
 /// Warns about the queues of a partition.
@@ -42,22 +43,22 @@ fn partition_name(raw: &Partition) -> &str {
     }
 }
 
-/// What the queues above a queue grant and set.
+/// Permissions and settings of the queues above a queue.
 #[derive(Clone, Copy, Default)]
 struct Above<'d> {
-    /// The queue in which everybody may submit.
+    /// Path of the queue in which everybody may submit.
     open_to_all: Option<&'d str>,
-    /// The queue that everybody may administer.
+    /// Path of the queue that everybody may administer.
     administered_by_all: Option<&'d str>,
-    /// Somebody may submit.
+    /// Whether anybody may submit.
     open_to_anybody: bool,
     backs_off: bool,
 }
 
 struct Walk<'r> {
-    /// Somebody may submit somewhere.
+    /// Whether anybody may submit somewhere.
     is_open: bool,
-    /// Some placement rule makes queues.
+    /// Whether some placement rule creates queues.
     creates: bool,
     preemption: crate::PreemptionFlags,
     report: &'r mut Report,
@@ -111,7 +112,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Access lists that grant what is granted above. Who grants everybody means what it does.
+    /// Warns about access lists that repeat a permission granted above. A list that admits
+    /// everybody is taken as intended.
     fn lists(&mut self, queue: &Draft, above: Above<'_>) {
         for (key, list, written, granted) in [
             ("submitacl", &queue.submit_acl, &queue.raw.submit_acl, above.open_to_all),
@@ -132,7 +134,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A maximum that keeps out practically every request.
+    /// Warns about a maximum that excludes almost every request.
     fn max<T>(&mut self, max: &Limits, of: &str, written: &Field<T>) {
         let Field::Given(Located { place, .. }) = written else { return };
         let named = max.sorted();
@@ -191,7 +193,7 @@ fn backs_off(queue: &Draft) -> bool {
     settings::backs_off(&queue.raw.properties)
 }
 
-/// Whether the queue lets somebody submit by a list of its own; who administers may submit, too.
+/// Whether the queue's own lists let anybody submit; administrators may submit, too.
 fn grants(queue: &Draft) -> bool {
     let nobody = Acl::default();
     queue.submit_acl != nobody || queue.admin_acl != nobody

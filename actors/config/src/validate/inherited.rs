@@ -1,8 +1,8 @@
-//! What a queue allows a user or group, compared with the queues above it.
+//! Compares the limits of users and groups on a queue with those of the queues above.
 //!
-//! Walking down, one map holds for each user and group what the queues above allow. It is changed
-//! on the way into a queue and restored on the way out, so that the walk takes time in proportion
-//! to what was written, and not to users times queues.
+//! The walk goes down the tree with one map of the limits above for each user and group. The map
+//! changes on the way into a queue and is restored on the way out, so the time is proportional to
+//! the text, not to users times queues.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use monoceros_rules::queues::LimitConfig;
 use monoceros_rules::values::quantity::all_written as written;
 use monoceros_rules::values::resources::Limits;
 
-/// First all resources, then all numbers of applications.
+/// Checks the resources of all limits, then all numbers of applications.
 pub(super) fn check(root: &Draft, report: &mut Report) {
     walk(root, &mut Above::default(), &mut |entry, above| resources(entry, above, report));
     walk(root, &mut Above::default(), &mut |entry, above| applications(entry, above, report));
@@ -35,7 +35,7 @@ struct Entry<'d> {
     queue: &'d str,
 }
 
-/// What is allowed, and the queue that says so.
+/// A limit from above, and the queue that sets it.
 #[derive(Clone)]
 struct Allowed<'d, V> {
     value: V,
@@ -44,16 +44,16 @@ struct Allowed<'d, V> {
 
 type Above<'d, V> = HashMap<(Kind, &'d str), Allowed<'d, V>>;
 
-/// What of the queues above an entry is compared with.
+/// The limit above that an entry is compared with.
 enum Compared<'a, 'd, V> {
     Nothing,
-    /// The same name.
+    /// The limit of the same name.
     Own(&'a Allowed<'d, V>),
-    /// `*`, because the name is not there.
+    /// The limit of `*`, because the name has none.
     Wildcard(&'a Allowed<'d, V>),
 }
 
-/// Shows each entry of the tree to `judge`, which returns what holds for the queues below, or none
+/// Calls `judge` with each entry of the tree. It returns the limit for the queues below, or `None`
 /// if nothing changes for them.
 fn walk<'d, V>(
     queue: &'d Draft,
@@ -76,7 +76,7 @@ fn walk<'d, V>(
             }
         }
     }
-    // Only now: entries of one queue are not compared with each other.
+    // Written after the loop, because entries of one queue are not compared with each other.
     let mut restore = Vec::with_capacity(passed.len());
     for (key, allowed) in passed {
         restore.push((key, above.insert(key, allowed)));

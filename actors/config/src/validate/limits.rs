@@ -1,7 +1,7 @@
-//! The limits of one queue.
+//! Checks the limits of one queue.
 //!
-//! The checks have an order, because what an entry may say depends on the entries before it. What
-//! is compared with the queues above is in [`super::inherited`].
+//! The order of the checks matters, because an entry is valid or not depending on the entries
+//! before it. [`super::inherited`] compares limits with those of the queues above.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use monoceros_rules::values::names;
 use monoceros_rules::values::quantity::all_written as written;
 use monoceros_rules::values::resources::{Limits, Resources};
 
-/// Everybody whom no name fits.
+/// Name of the limit for everybody who has no other.
 pub(super) const WILDCARD: &str = "*";
 
-/// The rules that users and groups have in common, with the words and codes of each.
+/// The checks shared by users and groups, with the words and codes of each.
 struct Subjects {
     word: &'static str,
     is_name: fn(&str) -> bool,
@@ -48,16 +48,16 @@ const GROUPS: Subjects = Subjects {
     after_wildcard: "E_LIMIT_GROUP_AFTER_WILDCARD",
 };
 
-/// The names that a queue's limits listed so far, each with its line.
+/// The names listed so far in the limits of a queue, each with its line.
 #[derive(Default)]
 struct Seen<'r> {
     lines: HashMap<&'r str, usize>,
-    /// A name was listed, though perhaps not a valid one.
+    /// Whether a name other than the wildcard was listed, valid or not.
     any_named: bool,
 }
 
 impl Draft {
-    /// Puts what the partition limits where it belongs, on the root queue.
+    /// Moves the limits of the partition to the root queue.
     pub(super) fn take_partition_limits(
         &mut self,
         of_partition: &Field<Vec<Limit>>,
@@ -79,7 +79,7 @@ impl Draft {
         }
     }
 
-    /// Checks each entry: its names, what it limits, and that the queue itself allows as much.
+    /// Checks each entry: its names, its amounts, and that the queue itself allows as much.
     pub(super) fn check_limits(&mut self, report: &mut Report) {
         let raw = std::mem::take(&mut self.raw.limits);
         let (mut users, mut groups) = (Seen::default(), Seen::default());
@@ -96,7 +96,7 @@ impl Draft {
         self.raw.limits = raw;
     }
 
-    /// Nobody is allowed more than the whole queue.
+    /// Checks that nobody is allowed more than the whole queue.
     fn check_against_own(
         &mut self,
         limit: &Limit,
@@ -135,7 +135,7 @@ impl Draft {
 }
 
 impl Limit {
-    /// How messages call it.
+    /// The name of this limit in messages.
     pub(super) fn title(&self, number: usize, queue: &str) -> String {
         match self.description.text() {
             "" => format!("limit {} of queue `{queue}`", number + 1),
@@ -143,7 +143,7 @@ impl Limit {
         }
     }
 
-    /// An entry is for somebody, its names are valid, and each is named once on the queue.
+    /// Checks that an entry has names, that they are valid, and that each occurs once on the queue.
     fn check_subjects<'r>(
         &'r self,
         title: &str,
@@ -172,8 +172,8 @@ impl Limit {
         }
     }
 
-    /// The amounts of an entry, which are not all zero; none where there are none or they cannot be
-    /// read.
+    /// Reads the amounts of an entry, which must not all be zero. `None` if there are none or they
+    /// cannot be read.
     fn read_resources(&self, title: &str, report: &mut Report) -> Option<Resources> {
         let Field::Given(texts) = &self.max_resources else { return None };
         if texts.value.is_empty() {
@@ -192,7 +192,7 @@ impl Limit {
         None
     }
 
-    /// An entry limits something.
+    /// Checks that an entry limits something.
     fn check_not_empty(&self, title: &str, report: &mut Report) {
         let has_resources = match &self.max_resources {
             Field::Given(texts) => !texts.value.is_empty(),
@@ -235,8 +235,8 @@ impl Limit {
 }
 
 impl Subjects {
-    /// The names of users or of groups: valid, each once, none after the wildcard. A name that is
-    /// wrong in one way is not looked at in another.
+    /// Checks the names of users or of groups: valid, unique, none after the wildcard. Each name is
+    /// reported for its first fault only.
     fn check<'r>(&self, names: &'r Names, title: &str, seen: &mut Seen<'r>, report: &mut Report) {
         let word = self.word;
         for Located { value: name, place } in names.listed() {

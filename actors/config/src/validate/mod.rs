@@ -1,9 +1,9 @@
-//! What was written → what it means, every rule of `docs/configuration.md` held.
+//! Checks the rules of `docs/configuration.md` and turns the document into the configuration.
 //!
-//! Each partition goes through the checks in one order, so that the first fault of an answer is the
-//! same that other schedulers of such configurations report. A check whose input already failed is
-//! skipped: what cannot be read counts as not written, so that the faults that follow from it stay
-//! hidden until it is corrected. The contents of child templates come last.
+//! The checks of a partition run in a fixed order, so that the first error is the same that other
+//! schedulers of such configurations report. A check whose input already failed is skipped: a
+//! setting that cannot be read counts as absent, so that errors that follow from it stay hidden
+//! until it is corrected. The contents of child templates are checked last.
 
 mod draft;
 mod effects;
@@ -28,11 +28,11 @@ use monoceros_rules::values::resources::Limits;
 
 pub(super) const DEFAULT_PARTITION: &str = "default";
 
-/// The resolvers that are known; the empty one gives each user the group of the same name, and so
-/// does `test`, which is for tests only.
+/// Known resolvers. The empty one gives each user the group of the same name. So does `test`, which
+/// is for tests only.
 const RESOLVERS: [&str; 4] = ["", "os", "ldap", "test"];
 
-/// Checks all partitions. The result is worth something only where no error was reported.
+/// Checks all partitions. The result may be used only if no error was reported.
 pub(super) fn partitions(
     document: Document,
     types: &mut NamedTypes,

@@ -1,5 +1,5 @@
-//! What queues may use and are promised, level by level: a queue that is promised more than a queue
-//! above may use would wait for it for ever.
+//! Checks maxima and guarantees level by level. A queue with a guarantee above the maximum of an
+//! ancestor would wait for it forever.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use monoceros_rules::values::resources::{Limits, Resources};
 use super::templates::shown_texts;
 
 impl Draft {
-    /// The resource hierarchy. `parent_max` is the least of the limits above; returns what
-    /// this queue guarantees, to be compared with what its parent does.
+    /// Checks the resource hierarchy. `parent_max` is the least of the maxima above. Returns the
+    /// guarantee of this queue, for the comparison with its parent.
     pub(super) fn check_resources(
         &mut self,
         parent_max: &Limits,
@@ -56,7 +56,8 @@ impl Draft {
         for child in &mut self.children {
             sum.add(&child.check_resources(&effective_max, report));
         }
-        // For the sum, a name that is not guaranteed here is not compared: the reading of limits.
+        // For the sum of the children, a type that this queue does not guarantee is not compared,
+        // as with limits.
         if !Limits::from(self.guaranteed.clone()).allows(&sum) {
             let message = format!(
                 "the children of queue `{path}` are guaranteed {} together, more than its own \
@@ -77,8 +78,8 @@ impl Draft {
         if self.guaranteed.is_zero() { sum } else { self.guaranteed.clone() }
     }
 
-    /// The most this queue may use by its own; unlimited where it cannot be read, which is reported
-    /// the first time.
+    /// Returns the queue's own maximum. It is unlimited if it cannot be read, which is reported on
+    /// the first call.
     pub(super) fn max(&mut self, report: &mut Report) -> &Limits {
         let (path, max) = (&self.path, &self.raw.resources.max);
         self.max.get_or_insert_with(|| match max {
@@ -95,8 +96,8 @@ fn read_max(texts: &Located<Texts>, path: &str, report: &mut Report) -> Resource
     max
 }
 
-/// Warns of zeros alone: they count as nothing, and whoever writes them is likely to mean "none of
-/// it".
+/// Warns if all amounts are zero: such amounts count as absent, while their author probably means
+/// "none of it".
 pub(super) fn warn_of_zeros(
     amounts: &Resources,
     of: &str,
@@ -113,8 +114,8 @@ pub(super) fn warn_of_zeros(
     }
 }
 
-/// Reads a resource map, in messages called `of`; none where a quantity is wrong. `code` is that of
-/// such an error where it has one of its own here.
+/// Reads a resource map, called `of` in messages. `None` if a quantity is wrong. `code` replaces
+/// the general error code of a wrong quantity.
 pub(super) fn quantities(
     texts: &Located<Texts>,
     of: &str,

@@ -1,7 +1,7 @@
-//! The placement rules of a partition.
+//! Checks the placement rules of a partition.
 //!
-//! What rules mean is known by [`crate::placement`], which is asked here, so that what validates
-//! also loads; here each of its errors gets its place in the text.
+//! [`crate::placement`] knows the meaning of rules and is called here, so that rules that validate
+//! also load. This module adds the place in the text to each error.
 
 use super::Located;
 use super::draft::Draft;
@@ -13,8 +13,8 @@ use crate::{FilterConfig, RuleConfig};
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::values::names;
 
-/// Checks the rules by themselves and, where the queues could be read, against those below `root`:
-/// as they were written, and ready to be asked where nothing is wrong.
+/// Checks the rules by themselves and, if the queues could be read, against those below `root`.
+/// Returns the rules as written, and compiled if they have no error.
 pub(super) fn check(
     rules: &[Rule],
     root: Option<&QueueConfig>,
@@ -47,8 +47,8 @@ pub(super) fn check(
     (configs.into_iter().map(in_lower_case).collect(), built)
 }
 
-/// Warns of rules that other schedulers of such configurations refuse, and of those that are never
-/// asked.
+/// Warns about rules that other schedulers of such configurations reject, and about rules that are
+/// never reached.
 pub(super) fn warn_of_paths(
     rules: &[Rule],
     configs: &[RuleConfig],
@@ -82,10 +82,10 @@ pub(super) fn warn_of_paths(
     }
 }
 
-/// The queue of a path.
+/// A queue found by its path.
 struct Found<'d> {
     queue: &'d Draft,
-    /// Everybody may submit to it.
+    /// Whether everybody may submit to the queue.
     is_open: bool,
 }
 
@@ -103,15 +103,15 @@ impl<'d> Found<'d> {
     }
 }
 
-/// A rule with its name in lower case, by which it is known. Until then it has the name as its
-/// author wrote it, because errors repeat that.
+/// Converts the name of a rule to lower case, for look-ups. Earlier steps keep the author's
+/// spelling, because errors repeat it.
 fn in_lower_case(mut rule: RuleConfig) -> RuleConfig {
     rule.name.make_ascii_lowercase();
     rule.parent = rule.parent.map(|parent| Box::new(in_lower_case(*parent)));
     rule
 }
 
-/// Reports the filters along the chain of a rule that have an unknown type.
+/// Reports the filters of an unknown type along the chain of a rule.
 fn bad_filters(number: usize, rule: &Rule) -> Vec<RuleError> {
     let chain = std::iter::successors(Some(rule), |rule| rule.parent.as_deref());
     let mut errors = Vec::new();
@@ -128,8 +128,8 @@ fn bad_filters(number: usize, rule: &Rule) -> Vec<RuleError> {
     errors
 }
 
-/// Warns of filters along the chain of a rule that let pass others than their author is likely to
-/// mean.
+/// Warns about filters along the chain of a rule that admit others than their author probably
+/// means.
 fn warn_of_filters(rule: &Rule, report: &mut Report) {
     let filter = &rule.filter;
     let (users, groups) = (filter.users.listed(), filter.groups.listed());
@@ -141,7 +141,7 @@ fn warn_of_filters(rule: &Rule, report: &mut Report) {
     for (word, names, is_name) in
         [("user", users, names::is_user as fn(&str) -> bool), ("group", groups, names::is_group)]
     {
-        // One alone that is neither a name nor an expression is an error.
+        // A single entry that is neither a name nor an expression is an error, reported elsewhere.
         let left_out = names.iter().filter(|name| !is_name(&name.value));
         for Located { value, place } in left_out.filter(|_| names.len() > 1) {
             let message = format!(
@@ -157,7 +157,7 @@ fn warn_of_filters(rule: &Rule, report: &mut Report) {
 }
 
 impl Rule {
-    /// Where to correct an error; none where what it speaks of could not be read.
+    /// Returns the place to correct an error; `None` if the setting could not be read.
     fn place_of(&self, code: &str) -> Option<&Location> {
         let filter = self.filter.place.as_ref().unwrap_or(&self.place);
         match code {
@@ -167,7 +167,7 @@ impl Rule {
             "E_RULE_NAME" | "E_RULE_UNKNOWN" | "E_RULE_RECOVERY" => {
                 (!self.name.is_bad()).then(|| self.name.place_or(&self.place))
             }
-            // The rest is about what was written as a value; a path that leads nowhere too.
+            // The other errors, bad paths included, are about the value.
             _ => (!self.value.is_bad()).then(|| self.value.place_or(&self.place)),
         }
     }
@@ -195,7 +195,7 @@ fn names(names: &Field<Vec<Located<String>>>) -> Vec<String> {
     names.listed().iter().map(|name| name.value.clone()).collect()
 }
 
-/// A rule as it was written.
+/// A rule as written.
 pub(super) fn shown(rule: &Rule) -> ShownRule {
     ShownRule {
         name: rule.name.text().to_owned(),

@@ -1,7 +1,7 @@
-//! Child templates: what dynamic leaves below a queue begin with.
+//! Checks child templates: the settings that dynamic leaves below a queue start with.
 //!
-//! They are read with the rest of the text and not when a queue is made from one, so that a
-//! validated text also loads. What is wrong in them is told last.
+//! Templates are read with the rest of the text, not when a queue is created from them, so that a
+//! validated text also loads. Their errors come last.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use monoceros_rules::values::resources::{Limits, Resources};
 const E_TEMPLATE_QTY: &str = "E_TEMPLATE_QTY";
 
 impl Draft {
-    /// Reads the templates of this queue and those below.
+    /// Reads the templates of this queue and of those below.
     pub(super) fn read_templates(&mut self, report: &mut Report) {
         if let Field::Given(Located { value: raw, place }) = &self.raw.template {
             if self.is_leaf() {
@@ -40,7 +40,7 @@ impl Draft {
 }
 
 impl document::Template {
-    /// Whether nothing counts of what was written.
+    /// Whether no setting of the template has an effect.
     fn is_absent(&self) -> bool {
         let counts = |texts: &Texts| texts.iter().any(counts);
         let is_set = |texts: &Field<Texts>| texts.value().is_some_and(counts);
@@ -80,7 +80,7 @@ impl document::Template {
     }
 }
 
-/// Whether an entry has both a key and a value.
+/// Whether an entry has both a key and a value, and so has an effect.
 fn counts((key, text): &(String, Located<String>)) -> bool {
     !key.is_empty() && !text.value.is_empty()
 }

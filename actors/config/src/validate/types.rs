@@ -1,11 +1,11 @@
-//! Which resource types the quotas of a partition name, and where.
+//! Collects the resource types in the quotas of a partition, with their places.
 
 use super::draft::Draft;
 use super::{Field, Located, Partition};
 use crate::NamedTypes;
 use crate::document::Texts;
 
-/// Notes them.
+/// Adds the types of a partition to `types`.
 pub(super) fn note(partition: &str, raw: &Partition, root: &Draft, types: &mut NamedTypes) {
     for (name, Located { place, .. }) in &raw.node_order_weights {
         types.add(partition, name, "`resourceweights`", place);

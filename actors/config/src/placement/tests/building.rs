@@ -1,9 +1,9 @@
-//! Which lists of rules are refused, and how rules are shown.
+//! Rejected lists of rules, and the form in which rules are shown.
 
 use super::*;
 use crate::placement::paths::check_paths;
 
-/// The codes of everything that is wrong with rules over configured queues.
+/// Returns the codes of all errors of rules over configured queues.
 fn faults(rules: &[RuleConfig], queues: &str) -> Vec<&'static str> {
     check(rules, &configured(queues), &mut Expressions::default())
         .err()
@@ -92,10 +92,10 @@ fn a_path_that_can_never_lead_to_a_queue_is_refused() {
         (below(fixed("admins"), fixed("root.x")), &["E_RULE_QUALIFIED_INNER"]),
         (below(rule("user"), fixed("nowhere")), none),
         (below(rule("user"), fixed("root.x")), &["E_FIXED_QUALIFIED_PARENT"]),
-        // What stands below is not asked whether it may create: the outermost decides.
+        // Only the outermost rule's `create` counts.
         (creating(below(below(fixed("x"), fixed("y")), rule("user"))), none),
         (below(below(creating(fixed("x")), fixed("y")), rule("user")), &["E_RULE_QUEUE_MISSING"]),
-        // An error of its own is enough.
+        // A rule's own error hides that of its path.
         (below(fixed("root.users"), tagged("")), &["E_TAG_EMPTY"]),
     ] {
         assert_eq!(faults(std::slice::from_ref(&rule), queues), expected, "{rule:?}");

@@ -1,4 +1,4 @@
-//! What each placement rule does, over a tree that is a list of paths: `docs/placement.md`, case by
+//! Tests of each placement rule over a tree given as a list of paths: `docs/placement.md`, case by
 //! case.
 
 mod building;
@@ -13,7 +13,7 @@ use super::*;
 use crate::FilterConfig;
 use monoceros_rules::queues::QueueConfig;
 
-/// A rule without anything else.
+/// Returns a rule with this name only.
 fn rule(name: &str) -> RuleConfig {
     RuleConfig { name: name.to_owned(), ..RuleConfig::default() }
 }
@@ -26,7 +26,7 @@ fn tagged(value: &str) -> RuleConfig {
     RuleConfig { value: value.to_owned(), ..rule("tag") }
 }
 
-/// The rule may create its queue.
+/// Lets the rule create its queue.
 fn creating(rule: RuleConfig) -> RuleConfig {
     RuleConfig { create: true, ..rule }
 }
@@ -42,8 +42,8 @@ fn filtered(kind: &str, users: &[&str], groups: &[&str], rule: RuleConfig) -> Ru
     RuleConfig { filter, ..rule }
 }
 
-/// Queues by path: `/` at the end makes a parent, `!` a draining queue, and what follows a space
-/// are the users who may submit there and below.
+/// Queues by path. A final `/` makes a parent, a final `!` a draining queue; after a space follow
+/// the users who may submit there and below.
 #[derive(Debug, Default)]
 struct Queues(BTreeMap<String, Kind>);
 
@@ -93,7 +93,7 @@ impl<'t> QueueTree for &'t Queues {
     }
 }
 
-/// An application on its way, of the user `dev`.
+/// An application to be placed, of the user `dev`.
 #[derive(Debug)]
 struct Application {
     queue: String,
@@ -122,7 +122,7 @@ fn forced(other: Application) -> Application {
     with_tag("Application.Create.Force", "T", other)
 }
 
-/// The path, a `+` before it if it is yet to be made; or the code of the refusal.
+/// Returns the path, prefixed with `+` if the queue must be created, or the code of the rejection.
 fn place(rules: &[RuleConfig], queues: &[&str], application: &Application) -> String {
     let placement = PlacementRules::build(rules).unwrap();
     let submission = Submission {
@@ -141,13 +141,13 @@ fn place(rules: &[RuleConfig], queues: &[&str], application: &Application) -> St
     }
 }
 
-/// The codes that building finds.
+/// Returns the codes of the errors found while building.
 fn codes(rules: &[RuleConfig]) -> Vec<&'static str> {
     let errors = PlacementRules::build(rules).err().unwrap_or_default();
     errors.iter().map(|error| error.code).collect()
 }
 
-/// The root of a configuration, its queues in flow style.
+/// Returns the root of a configuration, its queues in flow style.
 fn configured(queues: &str) -> QueueConfig {
     let text = format!("partitions: [{{queues: [{{name: root, queues: [{queues}]}}]}}]");
     crate::parse(&text).unwrap().partitions.remove(0).root

@@ -1,4 +1,4 @@
-//! The rules against their definition, written down once more in the plainest way.
+//! Compares the rules with a second, plain implementation of their definition.
 
 use proptest::prelude::*;
 
@@ -59,11 +59,11 @@ fn path_of(queue: &str) -> &str {
     queue.split(['/', '!', ' ']).next().unwrap_or_default()
 }
 
-/// Of these queues those that have a parent above them.
+/// Builds a tree of those queues that have a parent.
 fn tree(queues: &[String]) -> Queues {
     let queues: Vec<&str> = queues.iter().map(String::as_str).collect();
     let mut all = Queues::default();
-    // A queue comes behind those above it.
+    // A queue comes after its ancestors.
     for (path, kind) in Queues::new(&queues).0 {
         let above = path.rsplit_once('.').map(|(above, _)| above);
         if above.is_none_or(|above| all.0.get(above).is_some_and(|parent| !parent.is_leaf)) {
@@ -87,7 +87,7 @@ fn is_whole(path: &str) -> bool {
     path.to_lowercase().starts_with("root.")
 }
 
-/// One rule: the name that it finds, and the path that it makes of it and its parent.
+/// Evaluates one rule: the name it finds, and the path it makes of the name and its parent.
 fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
     let text = match &*rule.name {
         "provided" => new.queue.clone(),
@@ -137,8 +137,8 @@ fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
     }
 }
 
-/// Whether the application can have the queue: it is a leaf that takes applications or can be made,
-/// and the user may submit there.
+/// Whether the application may use the queue: it is a leaf that accepts applications or can be
+/// created, and the user may submit there.
 fn plain_usable(path: &str, new: &Application, all: &Queues) -> bool {
     if path == RECOVERY {
         return is_forced(new.tags.iter());
@@ -158,7 +158,7 @@ fn plain_usable(path: &str, new: &Application, all: &Queues) -> bool {
     takes && !(reserved && is_forced(new.tags.iter()))
 }
 
-/// All rules: the first path that can be used, else the last resort.
+/// Evaluates all rules: the first usable path, else the last resort.
 fn plain_place(
     rules: &[RuleConfig],
     new: &Application,

@@ -1,4 +1,4 @@
-//! Where applications go.
+//! Queues that the rules choose for applications.
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn tags_name_queues_as_submissions_do() {
     ] {
         assert_eq!(place(std::slice::from_ref(&rule), all, &application), expected);
     }
-    // No tag is looked for before it is asked for whom the rule is.
+    // The filter is checked before the tag.
     let rule = filtered("deny", &["dev"], &[], super::tagged("ns"));
     let placement = PlacementRules::build(&[rule]).unwrap();
     let (queues, tags) = (Queues::new(&[OPEN]), Tags::default());

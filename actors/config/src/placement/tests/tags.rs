@@ -1,4 +1,4 @@
-//! What namespaces say of dynamic queues: quota, guarantee and number of applications, in tags.
+//! Settings of dynamic queues from namespace tags: quota, guarantee and number of applications.
 
 use super::*;
 use crate::{dynamic_queue, recovery_queue};
@@ -24,7 +24,7 @@ fn templated() -> QueueConfig {
     dynamic_queue("root.p.x", true, Some(&template))
 }
 
-/// Max, guarantee and number of applications after an application with these tags came.
+/// Formats max, guarantee and number of applications after an application with these tags.
 fn after(queue: &QueueConfig, said: &[(&str, &str)]) -> String {
     let (said, _) = NamespaceTags::read(&tags(said), &NameHolder::default());
     let changed = said.changed(queue).unwrap_or_else(|| queue.clone());
