@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_those_of_the_file_where_the_text_stands_there_as_it_is() {
+    fn errors_in_a_block_text_name_lines_of_the_file() {
         let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n";
         for (written, text, in_place) in [
             ("  queues.yaml: |\n    a: 1\n    b:\n      c: 2\n", "a: 1\nb:\n  c: 2\n", true),

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_have_is_right_and_what_is_near_it_is_not() {
+    fn types_near_a_known_one_are_doubted() {
         let known = ["cpu", "memory", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "hugepages-2Mi"];
         for (written, expected) in [
             ("cpu", "-"),

@@ -68,7 +68,7 @@ fn quotas_are_raised_lowered_introduced_and_removed_name_by_name() {
 }
 
 #[test]
-fn queues_go_come_and_change_their_kind_a_branch_at_a_time() {
+fn added_and_removed_branches_are_one_line_each() {
     let old = queues("{name: a, queues: [{name: x}, {name: y}]}, {name: b}, {name: c}");
     let new = queues(
         "{name: b, queues: [{name: x}]}, {name: c}, {name: d, queues: [{name: z, \
@@ -88,7 +88,7 @@ fn queues_go_come_and_change_their_kind_a_branch_at_a_time() {
 }
 
 #[test]
-fn who_may_submit_or_administer_is_said_by_name() {
+fn access_changes_are_described_by_name() {
     let of = |root: &str, a: &str, admin: &str| {
         let mut partitions = queues("{name: a}");
         partitions[0].root.submit_acl = Acl::parse(root).unwrap();
@@ -128,7 +128,7 @@ fn who_may_submit_or_administer_is_said_by_name() {
 }
 
 #[test]
-fn a_property_is_said_where_it_is_written_and_not_where_it_is_inherited() {
+fn a_changed_property_is_described_only_where_written() {
     let old = queues("{name: a, properties: {mine: 1}, queues: [{name: x}, {name: y}]}");
     let new = queues(
         "{name: a, properties: {mine: 2, other: ''}, queues: [{name: x}, \
@@ -145,7 +145,7 @@ fn a_property_is_said_where_it_is_written_and_not_where_it_is_inherited() {
 }
 
 #[test]
-fn what_holds_for_a_partition_is_said_before_its_queues() {
+fn partition_changes_precede_queue_changes() {
     let old = queues("{name: a}");
     let mut new = old.clone();
     let partition = &mut new[0];
@@ -193,7 +193,7 @@ fn a_deny_filter_without_lists_denies_everybody() {
 }
 
 #[test]
-fn partitions_come_and_go_and_are_named_where_there_are_several() {
+fn several_partitions_are_named_in_sentences() {
     let partition = |name: &str, max: u32| {
         let max = format!("resources: {{max: {{vcore: {max}}}}}");
         format!("{{name: {name}, queues: [{{name: root, queues: [{{name: a, {max}}}]}}]}}")
@@ -212,7 +212,7 @@ fn partitions_come_and_go_and_are_named_where_there_are_several() {
 }
 
 #[test]
-fn what_is_in_use_beyond_a_new_quota_comes_first_and_only_if_the_change_does_it() {
+fn usage_newly_above_a_quota_is_listed_first() {
     let old = queues(
         "{name: a, resources: {max: {vcore: 200}}}, {name: b, maxapplications: 9}, \
                       {name: c, resources: {max: {vcore: 1}}}",
@@ -236,7 +236,7 @@ fn what_is_in_use_beyond_a_new_quota_comes_first_and_only_if_the_change_does_it(
 }
 
 #[test]
-fn a_queue_that_drains_says_what_is_in_it_whether_it_runs_or_not() {
+fn a_draining_queue_lists_running_and_waiting_applications() {
     let old = queues("{name: a}, {name: b}, {name: c}");
     let a = Used { applications: 2, ..Used::default() };
     let usage = usage(&[("root.a", a), ("root.b", used(&[], 1)), ("root.c", used(&[], 0))]);
@@ -249,7 +249,7 @@ fn a_queue_that_drains_says_what_is_in_it_whether_it_runs_or_not() {
 }
 
 #[test]
-fn a_queue_that_is_there_without_being_configured_is_not_new() {
+fn an_existing_dynamic_queue_is_not_new() {
     let old = queues("{name: a, parent: true, childtemplate: {maxapplications: 9}}");
     let new = queues(
         "{name: a, queues: [{name: b, resources: {max: {vcore: 1}}, queues: [{name: x, \
@@ -275,7 +275,7 @@ fn a_queue_that_is_there_without_being_configured_is_not_new() {
 }
 
 #[test]
-fn usage_is_asked_of_lowered_queues_first_and_once_of_a_branch_that_drains() {
+fn lowered_queues_are_concerned_before_drained_branches() {
     use crate::reload::{self, StandingQueue};
 
     let gone: Vec<_> = (0..9).map(|number| format!("{{name: g{number}}}")).collect();
@@ -337,7 +337,7 @@ fn with_limits(limits: &[LimitConfig]) -> Vec<PartitionConfig> {
 }
 
 #[test]
-fn limits_are_compared_name_by_name_and_those_who_are_above_are_listed() {
+fn limits_are_compared_by_name() {
     let old = with_limits(&[
         limit(&["alice"], &["ops"], 10, 4),
         limit(&["*"], &[], 20, 0),
@@ -380,7 +380,7 @@ fn limits_are_compared_name_by_name_and_those_who_are_above_are_listed() {
 }
 
 #[test]
-fn a_group_that_is_named_elsewhere_is_not_measured_by_the_limit_of_all_others() {
+fn the_wildcard_does_not_limit_a_group_named_elsewhere() {
     let old = with_limits(&[]);
     let new = with_limits(&[limit(&[], &["*"], 5, 0)]);
     let mut usage = usage(&[]);
@@ -420,7 +420,7 @@ fn a_template_counts_for_queues_to_come() {
 }
 
 #[test]
-fn much_of_a_kind_is_summed_up_and_what_matters_most_keeps_its_place() {
+fn long_summaries_keep_the_most_important_lines() {
     let many = |count: usize| {
         let names: Vec<_> = (0..count).map(|number| format!("{{name: q{number:03}}}")).collect();
         names.join(", ")
@@ -491,7 +491,7 @@ fn lines_and_the_whole_are_bounded_however_much_is_configured() {
 }
 
 #[test]
-fn what_does_not_fit_into_the_whole_is_counted() {
+fn lines_beyond_the_bound_are_counted() {
     let many: Vec<_> = (0..100).map(|number| format!("{{name: q{number:03}}}")).collect();
     let difference = between(&queues(""), &queues(&many.join(", ")), None);
     assert_eq!(
@@ -557,7 +557,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn what_is_equal_is_silent_and_every_changed_field_is_said(
+    fn every_changed_field_gives_a_sentence(
         first in 0..MUTATIONS.len(),
         second in 0..MUTATIONS.len(),
         at in 0..4_usize,

@@ -1,74 +1,88 @@
-//! Which keys each mapping of the document has, in one table each: whoever mistypes one is told the
-//! closest of these.
+//! The known keys of each mapping of the document, one type per mapping. A message about an unknown
+//! key suggests the closest of them.
 
-/// The keys of one kind of mapping.
-pub(super) struct Keys {
-    /// What the mapping describes, with its article.
-    pub(super) of: &'static str,
-    pub(super) known: &'static [&'static str],
+/// The known keys of one type of mapping, in the order in which messages list them.
+pub(super) trait Key: Copy + 'static {
+    /// The mapping as messages call it, with its article.
+    const OF: &'static str;
+    const KNOWN: &'static [(&'static str, Self)];
 }
 
-/// Why a match over the keys that [`fields`](super::Reader::fields) returned is complete.
-pub(super) const KNOWN_ONLY: &str = "a key outside `known` is reported and not returned";
+/// Defines a type with one variant for each known key, so that a reader which misses a key does not
+/// compile.
+macro_rules! keys {
+    ($($key:ident of $of:literal { $($variant:ident = $name:literal),* })*) => {$(
+        #[derive(Clone, Copy, Debug)]
+        pub(super) enum $key {
+            $($variant),*
+        }
 
-pub(super) const DOCUMENT: Keys =
-    Keys { of: "the configuration", known: &["partitions", "checksum"] };
+        impl Key for $key {
+            const OF: &'static str = $of;
+            const KNOWN: &'static [(&'static str, Self)] = &[$(($name, Self::$variant)),*];
+        }
+    )*};
+}
 
-pub(super) const PARTITION: Keys = Keys {
-    of: "a partition",
-    known: &[
-        "name",
-        "queues",
-        "placementrules",
-        "limits",
-        "preemption",
-        "nodesortpolicy",
-        "usergroupresolver",
-    ],
-};
+keys! {
+    DocumentKey of "the configuration" { Partitions = "partitions", Checksum = "checksum" }
+    PartitionKey of "a partition" {
+        Name = "name",
+        Queues = "queues",
+        PlacementRules = "placementrules",
+        Limits = "limits",
+        Preemption = "preemption",
+        NodeSortPolicy = "nodesortpolicy",
+        UserGroupResolver = "usergroupresolver"
+    }
+    RuleKey of "a placement rule" {
+        Name = "name",
+        Create = "create",
+        Filter = "filter",
+        Parent = "parent",
+        Value = "value"
+    }
+    FilterKey of "the filter of a placement rule" {
+        Type = "type",
+        Users = "users",
+        Groups = "groups"
+    }
+    PreemptionKey of "`preemption` of a partition" {
+        Enabled = "enabled",
+        QuotaPreemptionEnabled = "quotapreemptionenabled"
+    }
+    NodeOrderKey of "a node sort policy" { Type = "type", ResourceWeights = "resourceweights" }
+    ResolverKey of "a user group resolver" { Type = "type" }
+    QueueKey of "a queue" {
+        Name = "name",
+        Parent = "parent",
+        Queues = "queues",
+        Resources = "resources",
+        MaxApplications = "maxapplications",
+        Properties = "properties",
+        AdminAcl = "adminacl",
+        SubmitAcl = "submitacl",
+        ChildTemplate = "childtemplate",
+        Limits = "limits"
+    }
+    ResourcesKey of "`resources` of a queue" { Guaranteed = "guaranteed", Max = "max" }
+    TemplateKey of "a child template" {
+        MaxApplications = "maxapplications",
+        Properties = "properties",
+        Resources = "resources"
+    }
+    LimitKey of "a limit" {
+        Limit = "limit",
+        Users = "users",
+        Groups = "groups",
+        MaxResources = "maxresources",
+        MaxApplications = "maxapplications"
+    }
+}
 
-pub(super) const RULE: Keys =
-    Keys { of: "a placement rule", known: &["name", "create", "filter", "parent", "value"] };
-
-pub(super) const FILTER: Keys =
-    Keys { of: "the filter of a placement rule", known: &["type", "users", "groups"] };
-
-pub(super) const PREEMPTION: Keys =
-    Keys { of: "`preemption` of a partition", known: &["enabled", "quotapreemptionenabled"] };
-
-pub(super) const NODE_ORDER: Keys =
-    Keys { of: "a node sort policy", known: &["type", "resourceweights"] };
-
-pub(super) const RESOLVER: Keys = Keys { of: "a user group resolver", known: &["type"] };
-
-pub(super) const QUEUE: Keys = Keys {
-    of: "a queue",
-    known: &[
-        "name",
-        "parent",
-        "queues",
-        "resources",
-        "maxapplications",
-        "properties",
-        "adminacl",
-        "submitacl",
-        "childtemplate",
-        "limits",
-    ],
-};
-
-pub(super) const RESOURCES: Keys =
-    Keys { of: "`resources` of a queue", known: &["guaranteed", "max"] };
-
-pub(super) const TEMPLATE: Keys =
-    Keys { of: "a child template", known: &["maxapplications", "properties", "resources"] };
-
-pub(super) const LIMIT: Keys =
-    Keys { of: "a limit", known: &["limit", "users", "groups", "maxresources", "maxapplications"] };
-
-/// Mappings whose keys are free.
-pub(super) const TEXTS: Keys = Keys { of: "this", known: &[] };
-pub(super) const WEIGHTS: Keys = Keys { of: "`resourceweights`", known: &[] };
+/// Names of mappings whose keys are chosen by the author.
+pub(super) const TEXTS: &str = "this";
+pub(super) const WEIGHTS: &str = "`resourceweights`";
 
 /// The word a writer most likely meant: spelled the same but for case and separators, or with a
 /// third of its letters wrong at most.

@@ -11,6 +11,7 @@ mod queues;
 mod reader;
 
 pub(super) use self::keys::closest;
+use self::keys::{DocumentKey, Key as _, PartitionKey};
 use self::reader::{Cursor, Reader};
 use super::error::{Location, Report};
 use super::yaml::Node;
@@ -126,16 +127,15 @@ pub(super) fn read(root: Option<&Node>, report: &mut Report) -> Document {
     let Some(root) = root else { return document };
     let root = Cursor { node: root, path: String::new() };
     let mut reader = Reader { report };
-    if !reader.is_mapping(&root, &keys::DOCUMENT) {
+    if !reader.is_mapping(&root, DocumentKey::OF) {
         document.partitions = Field::Bad;
     }
-    for (key, at) in reader.fields(&root, &keys::DOCUMENT) {
+    for (key, at) in reader.fields::<DocumentKey>(&root) {
         match key {
-            "partitions" => {
-                document.partitions = reader.list(&at, &keys::PARTITION, Reader::partition);
+            DocumentKey::Partitions => {
+                document.partitions = reader.list(&at, PartitionKey::OF, Reader::partition);
             }
-            "checksum" => {} // computed anew, whatever is written
-            _ => unreachable!("{}", keys::KNOWN_ONLY),
+            DocumentKey::Checksum => {} // computed from the text, whatever is written
         }
     }
     document

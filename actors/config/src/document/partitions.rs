@@ -1,7 +1,10 @@
 //! Reads a partition except for its queues: placement rules, limits, node order, preemption and
 //! resolver.
 
-use super::keys::{self, KNOWN_ONLY};
+use super::keys::{
+    FilterKey, Key as _, LimitKey, NodeOrderKey, PartitionKey, PreemptionKey, QueueKey,
+    ResolverKey, RuleKey,
+};
 use super::{Cursor, Field, Filter, Partition, Reader, Rule};
 
 impl Reader<'_> {
@@ -18,20 +21,23 @@ impl Reader<'_> {
             node_order_weights: Vec::new(),
             resolver: Field::Absent,
         };
-        for (key, at) in self.fields(at, &keys::PARTITION) {
+        for (key, at) in self.fields::<PartitionKey>(at) {
             match key {
-                "name" => partition.name = self.text(&at),
-                "queues" => partition.queues = self.list(&at, &keys::QUEUE, Self::queue),
-                "placementrules" => {
-                    if let Field::Given(rules) = self.list(&at, &keys::RULE, Self::rule) {
+                PartitionKey::Name => partition.name = self.text(&at),
+                PartitionKey::Queues => {
+                    partition.queues = self.list(&at, QueueKey::OF, Self::queue);
+                }
+                PartitionKey::PlacementRules => {
+                    if let Field::Given(rules) = self.list(&at, RuleKey::OF, Self::rule) {
                         partition.placement = rules.value;
                     }
                 }
-                "limits" => partition.limits = self.list(&at, &keys::LIMIT, Self::limit),
-                "preemption" => self.preemption(&at, &mut partition),
-                "nodesortpolicy" => self.node_order(&at, &mut partition),
-                "usergroupresolver" => self.resolver(&at, &mut partition),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                PartitionKey::Limits => {
+                    partition.limits = self.list(&at, LimitKey::OF, Self::limit);
+                }
+                PartitionKey::Preemption => self.preemption(&at, &mut partition),
+                PartitionKey::NodeSortPolicy => self.node_order(&at, &mut partition),
+                PartitionKey::UserGroupResolver => self.resolver(&at, &mut partition),
             }
         }
         partition
@@ -46,18 +52,17 @@ impl Reader<'_> {
             parent: None,
             value: Field::Absent,
         };
-        for (key, at) in self.fields(at, &keys::RULE) {
+        for (key, at) in self.fields::<RuleKey>(at) {
             match key {
-                "name" => rule.name = self.text(&at),
-                "create" => rule.create = self.truth(&at).value() == Some(&true),
-                "filter" => rule.filter = self.filter(&at),
-                "parent" => {
-                    if self.is_mapping(&at, &keys::RULE) && !at.is_null() {
+                RuleKey::Name => rule.name = self.text(&at),
+                RuleKey::Create => rule.create = self.truth(&at).value() == Some(&true),
+                RuleKey::Filter => rule.filter = self.filter(&at),
+                RuleKey::Parent => {
+                    if self.is_mapping(&at, RuleKey::OF) && !at.is_null() {
                         rule.parent = Some(Box::new(self.rule(&at)));
                     }
                 }
-                "value" => rule.value = self.text(&at),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                RuleKey::Value => rule.value = self.text(&at),
             }
         }
         rule
@@ -65,54 +70,52 @@ impl Reader<'_> {
 
     fn filter(&mut self, at: &Cursor<'_>) -> Filter {
         let mut filter = Filter { place: Some(at.place()), ..Filter::default() };
-        if !self.is_mapping(at, &keys::FILTER) {
+        if !self.is_mapping(at, FilterKey::OF) {
             return filter;
         }
-        for (key, at) in self.fields(at, &keys::FILTER) {
+        for (key, at) in self.fields::<FilterKey>(at) {
             match key {
-                "type" => filter.kind = self.text(&at),
-                "users" => filter.users = self.names(&at),
-                "groups" => filter.groups = self.names(&at),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                FilterKey::Type => filter.kind = self.text(&at),
+                FilterKey::Users => filter.users = self.names(&at),
+                FilterKey::Groups => filter.groups = self.names(&at),
             }
         }
         filter
     }
 
     fn preemption(&mut self, at: &Cursor<'_>, partition: &mut Partition) {
-        if !self.is_mapping(at, &keys::PREEMPTION) {
+        if !self.is_mapping(at, PreemptionKey::OF) {
             return;
         }
-        for (key, at) in self.fields(at, &keys::PREEMPTION) {
+        for (key, at) in self.fields::<PreemptionKey>(at) {
             match key {
-                "enabled" => partition.preemption = self.truth(&at),
-                "quotapreemptionenabled" => partition.quota_preemption = self.truth(&at),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                PreemptionKey::Enabled => partition.preemption = self.truth(&at),
+                PreemptionKey::QuotaPreemptionEnabled => {
+                    partition.quota_preemption = self.truth(&at);
+                }
             }
         }
     }
 
     fn node_order(&mut self, at: &Cursor<'_>, partition: &mut Partition) {
-        if !self.is_mapping(at, &keys::NODE_ORDER) {
+        if !self.is_mapping(at, NodeOrderKey::OF) {
             return;
         }
-        for (key, at) in self.fields(at, &keys::NODE_ORDER) {
+        for (key, at) in self.fields::<NodeOrderKey>(at) {
             match key {
-                "type" => partition.node_order_policy = self.text(&at),
-                "resourceweights" => partition.node_order_weights = self.weights(&at),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                NodeOrderKey::Type => partition.node_order_policy = self.text(&at),
+                NodeOrderKey::ResourceWeights => partition.node_order_weights = self.weights(&at),
             }
         }
     }
 
     fn resolver(&mut self, at: &Cursor<'_>, partition: &mut Partition) {
-        if !self.is_mapping(at, &keys::RESOLVER) {
+        if !self.is_mapping(at, ResolverKey::OF) {
             return;
         }
-        for (key, at) in self.fields(at, &keys::RESOLVER) {
+        for (key, at) in self.fields::<ResolverKey>(at) {
             match key {
-                "type" => partition.resolver = self.text(&at),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                ResolverKey::Type => partition.resolver = self.text(&at),
             }
         }
     }

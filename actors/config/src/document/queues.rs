@@ -1,29 +1,28 @@
 //! Reads a queue and its child queues, with their resources, templates and limits.
 
-use super::keys::{self, KNOWN_ONLY};
+use super::keys::{Key as _, LimitKey, QueueKey, ResourcesKey, TemplateKey};
 use super::{Cursor, Field, Limit, Located, Queue, QueueResources, Reader, Template, Texts};
 use crate::error::Location;
 
 impl Reader<'_> {
     pub(super) fn queue(&mut self, at: &Cursor<'_>) -> Queue {
         let mut queue = Queue::at(at.place());
-        for (key, at) in self.fields(at, &keys::QUEUE) {
+        for (key, at) in self.fields::<QueueKey>(at) {
             match key {
-                "name" => queue.name = self.text(&at),
-                "parent" => queue.parent = self.truth(&at).value() == Some(&true),
-                "queues" => {
-                    if let Field::Given(below) = self.list(&at, &keys::QUEUE, Self::queue) {
+                QueueKey::Name => queue.name = self.text(&at),
+                QueueKey::Parent => queue.parent = self.truth(&at).value() == Some(&true),
+                QueueKey::Queues => {
+                    if let Field::Given(below) = self.list(&at, QueueKey::OF, Self::queue) {
                         queue.queues = below.value;
                     }
                 }
-                "resources" => queue.resources = self.resources(&at),
-                "maxapplications" => queue.max_applications = self.count(&at),
-                "properties" => queue.properties = self.properties(&at),
-                "adminacl" => queue.admin_acl = self.text(&at),
-                "submitacl" => queue.submit_acl = self.text(&at),
-                "childtemplate" => queue.template = self.template(&at),
-                "limits" => queue.limits = self.list(&at, &keys::LIMIT, Self::limit),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                QueueKey::Resources => queue.resources = self.resources(&at),
+                QueueKey::MaxApplications => queue.max_applications = self.count(&at),
+                QueueKey::Properties => queue.properties = self.properties(&at),
+                QueueKey::AdminAcl => queue.admin_acl = self.text(&at),
+                QueueKey::SubmitAcl => queue.submit_acl = self.text(&at),
+                QueueKey::ChildTemplate => queue.template = self.template(&at),
+                QueueKey::Limits => queue.limits = self.list(&at, LimitKey::OF, Self::limit),
             }
         }
         queue
@@ -31,14 +30,13 @@ impl Reader<'_> {
 
     fn resources(&mut self, at: &Cursor<'_>) -> QueueResources {
         let mut resources = QueueResources::default();
-        if !self.is_mapping(at, &keys::RESOURCES) {
+        if !self.is_mapping(at, ResourcesKey::OF) {
             return resources;
         }
-        for (key, at) in self.fields(at, &keys::RESOURCES) {
+        for (key, at) in self.fields::<ResourcesKey>(at) {
             match key {
-                "guaranteed" => resources.guaranteed = self.texts(&at),
-                "max" => resources.max = self.texts(&at),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                ResourcesKey::Guaranteed => resources.guaranteed = self.texts(&at),
+                ResourcesKey::Max => resources.max = self.texts(&at),
             }
         }
         resources
@@ -48,16 +46,15 @@ impl Reader<'_> {
         if at.is_null() {
             return Field::Absent;
         }
-        if !self.is_mapping(at, &keys::TEMPLATE) {
+        if !self.is_mapping(at, TemplateKey::OF) {
             return Field::Bad;
         }
         let mut template = Template::default();
-        for (key, at) in self.fields(at, &keys::TEMPLATE) {
+        for (key, at) in self.fields::<TemplateKey>(at) {
             match key {
-                "maxapplications" => template.max_applications = self.count(&at),
-                "properties" => template.properties = self.properties(&at),
-                "resources" => template.resources = self.resources(&at),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                TemplateKey::MaxApplications => template.max_applications = self.count(&at),
+                TemplateKey::Properties => template.properties = self.properties(&at),
+                TemplateKey::Resources => template.resources = self.resources(&at),
             }
         }
         Field::Given(Located { value: template, place: at.place() })
@@ -72,14 +69,13 @@ impl Reader<'_> {
             max_resources: Field::Absent,
             max_applications: Field::Absent,
         };
-        for (key, at) in self.fields(at, &keys::LIMIT) {
+        for (key, at) in self.fields::<LimitKey>(at) {
             match key {
-                "limit" => limit.description = self.text(&at),
-                "users" => limit.users = self.names(&at),
-                "groups" => limit.groups = self.names(&at),
-                "maxresources" => limit.max_resources = self.texts(&at),
-                "maxapplications" => limit.max_applications = self.count(&at),
-                _ => unreachable!("{KNOWN_ONLY}"),
+                LimitKey::Limit => limit.description = self.text(&at),
+                LimitKey::Users => limit.users = self.names(&at),
+                LimitKey::Groups => limit.groups = self.names(&at),
+                LimitKey::MaxResources => limit.max_resources = self.texts(&at),
+                LimitKey::MaxApplications => limit.max_applications = self.count(&at),
             }
         }
         limit

@@ -1,7 +1,7 @@
 //! Reads the types of values: mappings, lists, texts, counts, booleans. Reports a value of the
 //! wrong type with its place, so that no other module depends on how the tree is built.
 
-use super::keys::{Keys, TEXTS, WEIGHTS, closest};
+use super::keys::{Key, TEXTS, WEIGHTS, closest};
 use super::{Field, Located, Names, Texts};
 use crate::error::{Location, Report};
 use crate::scalars;
@@ -38,32 +38,29 @@ pub(super) struct Reader<'r> {
 
 impl Reader<'_> {
     /// Returns the known keys of a mapping with their values, and reports every other key.
-    pub(super) fn fields<'n>(
-        &mut self,
-        at: &Cursor<'n>,
-        keys: &Keys,
-    ) -> Vec<(&'n str, Cursor<'n>)> {
-        let mut fields = entries(at);
-        fields.retain(|(key, key_at, value)| {
-            if keys.known.contains(key) {
-                return true;
+    pub(super) fn fields<'n, K: Key>(&mut self, at: &Cursor<'n>) -> Vec<(K, Cursor<'n>)> {
+        let mut fields = Vec::new();
+        for (name, key_at, value) in entries(at) {
+            if let Some((_, key)) = K::KNOWN.iter().find(|(known, _)| *known == name) {
+                fields.push((*key, value));
+                continue;
             }
-            let instead = match closest(key, keys.known.iter().copied()) {
+            let known = K::KNOWN.iter().map(|(known, _)| *known);
+            let instead = match closest(name, known.clone()) {
                 Some(close) => format!("did you mean `{close}`?"),
-                None => format!("known are: {}", keys.known.join(", ")),
+                None => format!("known are: {}", known.collect::<Vec<_>>().join(", ")),
             };
-            let message = format!("unknown key `{key}` of {}; {instead}", keys.of);
+            let message = format!("unknown key `{name}` of {}; {instead}", K::OF);
             self.report.error("E_CONF_PARSE", &key_at.place(&value.path), message);
-            false
-        });
-        fields.into_iter().map(|(key, _, value)| (key, value)).collect()
+        }
+        fields
     }
 
-    /// Whether the value is a mapping or null. Anything else is reported.
-    pub(super) fn is_mapping(&mut self, at: &Cursor<'_>, keys: &Keys) -> bool {
+    /// Whether the value is a mapping or null. Anything else is reported as a wrong `of`.
+    pub(super) fn is_mapping(&mut self, at: &Cursor<'_>, of: &str) -> bool {
         let is_mapping = matches!(at.node.value, Value::Map(_)) || at.is_null();
         if !is_mapping {
-            let message = format!("{} has to be a mapping with keys, not {}", keys.of, at.kind());
+            let message = format!("{of} has to be a mapping with keys, not {}", at.kind());
             self.wrong(at, message);
         }
         is_mapping
@@ -73,7 +70,7 @@ impl Reader<'_> {
     pub(super) fn list<T>(
         &mut self,
         at: &Cursor<'_>,
-        keys: &Keys,
+        of: &str,
         each: impl Fn(&mut Self, &Cursor<'_>) -> T,
     ) -> Field<Vec<T>> {
         let Some(items) = self.items(at) else {
@@ -81,7 +78,7 @@ impl Reader<'_> {
         };
         let mut list = Vec::with_capacity(items.len());
         for at in &items {
-            if self.is_mapping(at, keys) {
+            if self.is_mapping(at, of) {
                 list.push(each(self, at));
             }
         }
@@ -138,7 +135,7 @@ impl Reader<'_> {
         if at.is_null() {
             return Field::Absent;
         }
-        if !self.is_mapping(at, &TEXTS) {
+        if !self.is_mapping(at, TEXTS) {
             return Field::Bad;
         }
         let mut texts = Vec::new();
@@ -158,7 +155,7 @@ impl Reader<'_> {
 
     pub(super) fn weights(&mut self, at: &Cursor<'_>) -> Vec<(String, Located<f64>)> {
         let mut weights = Vec::new();
-        if !self.is_mapping(at, &WEIGHTS) {
+        if !self.is_mapping(at, WEIGHTS) {
             return weights;
         }
         for (key, _, value) in entries(at) {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_built_in_any_number_that_they_write() {
+    fn usual_expressions_are_accepted_in_any_number() {
         let usual = [
             "^user[0-9]+$",
             "^(alice|bob|carol)$",
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_have_a_bound_in_text_and_in_what_they_need() {
+    fn expressions_share_a_bound_of_text_and_memory() {
         let long = "a".repeat(LONGEST);
         let reasons = refused(std::iter::repeat_n(&*long, 70));
         assert_eq!(reasons.len(), 6);

@@ -82,7 +82,7 @@ fn prune(tree: &mut Tree, applications: impl Fn(&str) -> usize, after_a_while: b
 }
 
 #[test]
-fn queues_drain_from_the_deepest_and_are_planted_from_the_top() {
+fn queues_drain_bottom_up_and_are_added_top_down() {
     let old = "{name: a, queues: [{name: x}, {name: y}]}, {name: b}";
     let new = "{name: b}, {name: c, queues: [{name: x, queues: [{name: deep}]}]}";
     expect![[r"
@@ -96,7 +96,7 @@ fn queues_drain_from_the_deepest_and_are_planted_from_the_top() {
 }
 
 #[test]
-fn a_queue_is_set_when_anything_of_it_changes_and_inherited_properties_are_of_it() {
+fn a_changed_or_inherited_setting_sets_the_queue() {
     let old = "{name: a, queues: [{name: x}, {name: y, properties: {mine: 1}}]}, {name: b}";
     let new = "{name: b, submitacl: '*'}, \
                {name: a, properties: {mine: 1}, queues: [{name: x}, {name: y}]}";
@@ -108,7 +108,7 @@ fn a_queue_is_set_when_anything_of_it_changes_and_inherited_properties_are_of_it
 }
 
 #[test]
-fn a_name_that_begins_as_another_is_another_queue() {
+fn a_common_prefix_is_not_the_same_queue() {
     expect!["drain root.a"].assert_eq(&between("{name: a}, {name: ab}", "{name: ab}"));
 }
 
@@ -168,7 +168,7 @@ fn marking_leaves_dynamic_queues_alone() {
 }
 
 #[test]
-fn a_dynamic_queue_that_is_configured_is_as_any_other_for_good() {
+fn a_configured_dynamic_queue_never_becomes_dynamic_again() {
     let mut standing = tree(&root("{name: p, parent: true}"));
     add_dynamic(&mut standing, &["root.p.x"]);
     let wanted = root("{name: p, queues: [{name: x, resources: {max: {vcore: 1}}}]}");
@@ -182,7 +182,7 @@ fn a_dynamic_queue_that_is_configured_is_as_any_other_for_good() {
 }
 
 #[test]
-fn a_queue_of_another_type_is_in_use_while_dynamic_queues_are_below() {
+fn dynamic_children_prevent_a_change_of_type() {
     let mut standing = tree(&root("{name: p, parent: true}"));
     add_dynamic(&mut standing, &["root.p.x.y"]);
     let refused = |queues: &str| {
@@ -203,7 +203,7 @@ fn a_queue_of_another_type_is_in_use_while_dynamic_queues_are_below() {
 }
 
 #[test]
-fn of_a_queue_of_another_type_only_what_is_below_it_is_looked_at() {
+fn a_change_of_type_depends_only_on_the_content_below() {
     let mut standing = tree(&root(
         "{name: a, queues: [{name: x}]}, {name: a-b, queues: [{name: x}]}, {name: ab}, {name: z}",
     ));
@@ -290,7 +290,7 @@ proptest! {
     }
 
     #[test]
-    fn what_passes_the_check_leaves_applications_in_leaves_and_queues_in_parents(
+    fn checked_changes_keep_applications_in_leaves(
         old in queues(1),
         new in queues(1),
         dynamic in prop::collection::vec("root(\\.(a|b|ab|d)){1,3}", 0..5),

@@ -22,7 +22,7 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn everything_that_can_be_said_of_a_group_is_read() {
+fn every_field_of_a_task_group_is_read() {
     let gang = parse(
         r#"[{"name": "w", "minMember": 3, "minResource": {"vcore": "500m", "memory": "1Gi", "gpu": 2},
             "topology": {"required": "rack", "preferred": ["host", "switch"]},
@@ -45,7 +45,7 @@ fn everything_that_can_be_said_of_a_group_is_read() {
 }
 
 #[test]
-fn a_number_is_a_quantity_as_the_configuration_has_it() {
+fn numbers_are_quantities_of_the_configuration() {
     let read = |amount: &str| {
         parse(&format!(r#"[{{"name": "a", "minMember": 1, "minResource": {{{amount}}}}}]"#))
     };
@@ -139,7 +139,7 @@ fn a_fault_names_the_group_and_the_key() {
 }
 
 #[test]
-fn a_long_text_is_not_read_and_a_deep_one_is_refused() {
+fn long_and_deeply_nested_texts_are_rejected() {
     let long = format!("[{}]", " ".repeat(MAX_BYTES));
     assert!(fault(&long).ends_with("1048578 bytes, at most 1048576 are read"), "{}", fault(&long));
     let deep = "[".repeat(100_000);
@@ -152,7 +152,7 @@ fn constraint(text: &str) -> Result<Option<Constraint>, Fault> {
 }
 
 #[test]
-fn constraints_are_read_with_the_names_of_the_interface() {
+fn constraint_fields_have_interface_names() {
     let read = constraint(
         r#"{"compositeConstraint": {"compositeType": "DELAYED_OR", "timedChildConstraints": [
             {"placementConstraint": {"simpleConstraint": {
@@ -241,7 +241,7 @@ fn numbers_are_read_as_the_json_of_protobuf_writes_them() {
 }
 
 #[test]
-fn a_constraint_that_is_wrong_is_refused_with_its_place() {
+fn wrong_constraints_are_rejected_with_their_place() {
     let nested = |levels: usize| {
         let inner = r#"{"simpleConstraint": {}}"#.to_owned();
         (1..levels).fold(inner, |inner, _| {

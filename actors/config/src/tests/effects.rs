@@ -23,7 +23,7 @@ fn check_one(warnings: &[String], expected: &str) {
 const NONE: [String; 0] = [];
 
 #[test]
-fn types_that_are_a_habit_away_from_others_are_doubted() {
+fn habitual_names_of_other_schedulers_are_doubted() {
     let quotas = "{name: a, resources: {max: {cpu: 4, mem: 4Gi}, guaranteed: {cpu: 2}}}";
     let warnings = warned_below(quotas, "");
     assert_eq!(
@@ -52,7 +52,7 @@ fn types_that_are_a_habit_away_from_others_are_doubted() {
 }
 
 #[test]
-fn properties_without_effect_are_warned_of_where_they_stand() {
+fn properties_without_effect_warn() {
     let of = |queue: &str, partition: &str| warned_below(queue, partition);
     let leaf = |property: &str| format!("{{name: a, properties: {{{property}}}}}");
     let parent = |property: &str| {
@@ -142,7 +142,7 @@ fn maxima_that_keep_everything_out_are_warned_of() {
 }
 
 #[test]
-fn access_lists_that_grant_nothing_new_or_nobody_are_warned_of() {
+fn redundant_or_empty_access_lists_warn() {
     let lists = "{name: a, submitacl: ada}, {name: b, submitacl: '*'}, {name: c, adminacl: ada}";
     check_one(
         &warned_below(lists, ""),
@@ -179,7 +179,7 @@ fn rules_that_another_scheduler_refuses_are_warned_of() {
 }
 
 #[test]
-fn rules_behind_one_that_takes_everything_are_warned_of() {
+fn unreachable_rules_warn() {
     let rules =
         |first: &str| format!("placementrules: [{{name: fixed, value: a{first}}}, {{name: user}}]");
     check_one(

@@ -68,7 +68,7 @@ fn deep_nesting_is_refused() {
 }
 
 #[test]
-fn aliases_neither_grow_without_bound_nor_nest_too_deep_nor_hold_themselves() {
+fn aliases_have_bounds_and_no_cycles() {
     let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     let mut towers = format!("a0: &a0 {}x{}\n", "[".repeat(50), "]".repeat(50));
     for level in 1..30 {
@@ -112,7 +112,7 @@ fn neither_merge_keys_nor_long_texts_grow_without_bound() {
 }
 
 #[test]
-fn a_message_is_one_line_of_bearable_length_whatever_was_written() {
+fn messages_are_one_bounded_line() {
     let long = "x".repeat(100_000);
     for text in [
         below_root("{name: \"a\\nb\\u0007\"}"),
@@ -299,7 +299,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn a_text_that_holds_every_rule_is_valid_and_means_the_same_when_shown_and_read_again(
+    fn valid_texts_survive_a_round_trip_through_the_shown_form(
         tree in tree(5)
     ) {
         let mut root = String::new();
@@ -313,7 +313,7 @@ proptest! {
     }
 
     #[test]
-    fn one_fault_put_into_a_valid_text_is_the_only_one_found(tree in tree(4), fault in 0..4_usize) {
+    fn one_fault_in_a_valid_text_is_one_error(tree in tree(4), fault in 0..4_usize) {
         let (code, queue) = [
             ("E_QUEUE_NAME", "{name: a$, maxapplications: 1}"),
             ("E_QTY_INVALID", "{name: x, maxapplications: 1, resources: {max: {memory: 1.5}}}"),
@@ -353,7 +353,7 @@ fn properties_that_many_queues_inherit_have_bounds() {
 }
 
 #[test]
-fn a_text_has_bounds_and_its_first_faults_are_told() {
+fn texts_are_bounded_and_the_first_faults_listed() {
     let reason = |text: &str| parse(text).unwrap_err().to_string();
     let long = format!("partitions: [] # {}", "x".repeat(8 << 20));
     assert!(reason(&long).contains("at most 8388608 bytes; this one has 8388625"));

@@ -61,7 +61,7 @@ fn limits_of_partition_and_root_are_the_same_or_refused() {
 }
 
 #[test]
-fn an_entry_needs_somebody_and_something_and_names_each_once() {
+fn a_limit_needs_unique_subjects_and_amounts() {
     let max = "maxapplications: 1";
     for (limits, expected) in [
         // At least one user or group is named.
@@ -143,8 +143,9 @@ fn nobody_may_use_more_than_the_queue() {
     assert_eq!(codes(&own_max), [""; 0], "only its own max counts, not one above");
 }
 
+/// The report points at the first limit that needs the maximum.
 #[test]
-fn a_max_that_cannot_be_read_is_told_once_and_at_the_limit_that_needs_it() {
+fn an_unreadable_max_is_reported_once() {
     let text = tree(
         "",
         "{name: a, resources: {guaranteed: {vcore: x}, max: {memory: 5X}}, limits: [{users: [u], \
@@ -233,7 +234,7 @@ fn nobody_may_use_more_than_a_queue_above_allows() {
 }
 
 #[test]
-fn what_holds_above_is_carried_through_queues_that_do_not_mention_it() {
+fn limits_reach_through_queues_without_limits() {
     let three = |root: &str, middle: &str, leaf: &str| {
         tree(
             root,
@@ -312,7 +313,7 @@ fn all_resources_are_compared_before_any_number_of_applications() {
 }
 
 #[test]
-fn many_limits_in_many_queues_take_no_product_of_both() {
+fn many_limits_in_many_queues_are_linear() {
     let users: Vec<String> = (0..10_000).map(|n| format!("u{n}")).collect();
     let queues: Vec<String> = (0..5_000).map(|n| format!("{{name: q{n}}}")).collect();
     let text =
@@ -421,7 +422,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn walking_down_finds_what_looking_up_from_each_entry_does(places in places()) {
+    fn the_walk_agrees_with_looking_upward(places in places()) {
         let text = format!("partitions: [{{queues: [{}]}}]", write(&places, 0));
         let mut found = codes(&text);
         found.sort_unstable();

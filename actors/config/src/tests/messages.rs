@@ -213,7 +213,7 @@ fn each_message_mentions_what_it_is_about() {
 }
 
 #[test]
-fn each_code_of_the_configuration_has_its_message_tested_and_is_in_the_manual() {
+fn every_error_code_is_tested_and_documented() {
     let sources = [
         include_str!("../document/mod.rs"),
         include_str!("../document/reader.rs"),

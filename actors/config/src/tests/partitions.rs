@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_default_configuration_makes_a_queue_for_each_namespace_and_one_for_others() {
+fn the_default_configuration_creates_a_queue_per_namespace() {
     let configuration = parsed(DEFAULT);
     assert_eq!(configuration.warnings, []);
     let [partition] = &*configuration.partitions else { panic!("one partition") };
@@ -30,7 +30,7 @@ fn the_default_configuration_makes_a_queue_for_each_namespace_and_one_for_others
 /// What an update with it does is in the scenarios,
 /// `an_empty_text_means_the_configuration_of_a_registration_without_one`.
 #[test]
-fn empty_text_has_no_partitions_and_the_caller_takes_the_default() {
+fn empty_text_has_no_partitions() {
     assert_eq!(parsed("").partitions, []);
 }
 
@@ -50,7 +50,7 @@ fn text_without_a_partition_is_refused() {
 }
 
 #[test]
-fn a_partition_needs_queues_and_an_empty_list_will_do() {
+fn a_partition_needs_a_possibly_empty_queue_list() {
     assert_eq!(codes("partitions: [{name: default}]"), ["E_NO_QUEUES"]);
     assert_eq!(codes("partitions: [{queues: null}]"), ["E_NO_QUEUES"]);
     assert_eq!(codes("partitions: [null]"), ["E_NO_QUEUES"]);
@@ -139,7 +139,7 @@ fn preemption_flags_and_the_resolver_are_mappings() {
 }
 
 #[test]
-fn a_resolver_that_nobody_knows_is_kept_and_warned_of() {
+fn an_unknown_resolver_warns() {
     let read = |resolver: &str| {
         let mut read = parsed(&format!("partitions: [{{{OPEN}, usergroupresolver: {resolver}}}]"));
         let warnings: Vec<String> = read.warnings.iter().map(|w| w.message.clone()).collect();
@@ -161,7 +161,7 @@ fn a_resolver_that_nobody_knows_is_kept_and_warned_of() {
 }
 
 #[test]
-fn the_order_of_nodes_has_a_known_type_and_weights_that_count() {
+fn node_order_needs_a_known_type_and_valid_weights() {
     let order = |policy: &str| format!("partitions: [{{queues: [], nodesortpolicy: {policy}}}]");
     assert_eq!(codes(&order("fair")), ["E_CONF_PARSE"], "a plain text is no mapping");
     for policy in ["Fair", "BINPACKING", "random"] {
@@ -202,7 +202,7 @@ fn the_root_offers_what_the_nodes_have() {
 }
 
 #[test]
-fn a_single_top_queue_by_another_name_goes_below_an_inserted_root() {
+fn a_single_top_queue_is_put_below_root() {
     let configuration = parsed("partitions: [{queues: [{name: prod, submitacl: \"*\"}]}]");
     let root = &configuration.partitions[0].root;
     assert!(!root.is_leaf);
@@ -211,7 +211,7 @@ fn a_single_top_queue_by_another_name_goes_below_an_inserted_root() {
 }
 
 #[test]
-fn root_beside_another_queue_becomes_its_sibling_and_says_so() {
+fn root_beside_another_queue_becomes_its_sibling_and_warns() {
     let configuration = parsed("partitions: [{queues: [{name: root}, {name: a}]}]");
     assert_eq!(&*queue(&configuration, "root.root").path, "root.root");
     assert_eq!(&*queue(&configuration, "root.a").path, "root.a");
@@ -219,7 +219,7 @@ fn root_beside_another_queue_becomes_its_sibling_and_says_so() {
 }
 
 #[test]
-fn root_may_be_spelled_in_any_case_and_is_a_parent_without_children() {
+fn root_in_any_case_is_a_parent() {
     let configuration =
         parsed("partitions: [{queues: [{name: Root, parent: no, maxapplications: 7}]}]");
     let root = &configuration.partitions[0].root;
@@ -314,7 +314,7 @@ fn a_value_of_the_wrong_kind_is_reported_once() {
 }
 
 #[test]
-fn only_the_first_document_is_read_and_the_rest_is_told() {
+fn further_documents_are_reported_and_not_read() {
     let configuration = parsed(&format!("partitions: [{{{OPEN}}}]\n---\nnonsense: [\n"));
     assert_eq!(configuration.warnings.len(), 1);
     assert_eq!(configuration.warnings[0].line, 2);

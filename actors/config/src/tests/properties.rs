@@ -83,7 +83,7 @@ fn preemption_policy_is_passed_on_only_where_it_is_disabled() {
 }
 
 #[test]
-fn delays_of_leaves_reach_them_through_parents_and_mean_nothing_there() {
+fn leaves_inherit_delays_through_parents() {
     let delay = |s: &QueueSettings| s.preemption_delay;
     assert_eq!(inherited("preemption.delay: 5s", "", delay), (30 * SECOND, 5 * SECOND));
     assert_eq!(
@@ -129,7 +129,7 @@ fn a_bad_back_off_is_none_and_warns() {
 }
 
 #[test]
-fn the_completing_timeout_reaches_leaves_and_a_bad_one_is_the_default() {
+fn a_bad_completing_timeout_is_the_default() {
     let key = "application.completing.timeout";
     let timeout = |s: &QueueSettings| s.completing_timeout;
     let parent = format!("{key}: 5m");
@@ -161,7 +161,7 @@ fn bounds_of_evictions_reach_leaves_through_parents() {
 }
 
 #[test]
-fn a_bad_bound_of_evictions_is_the_default_and_warns() {
+fn a_bad_eviction_bound_warns() {
     let none = EvictionBounds::default();
     assert_eq!((none.max_evictions, none.window), (0, 600 * SECOND));
     for (key, value) in [

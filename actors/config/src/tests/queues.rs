@@ -29,7 +29,7 @@ fn resources(guaranteed: &str, max: &str) -> String {
 }
 
 #[test]
-fn a_queue_name_is_short_and_has_neither_dots_nor_spaces() {
+fn queue_names_are_short_without_dots_or_spaces() {
     let named = |name: &str| below_root(&format!("{{name: \"{name}\"}}"));
     for name in ["a".repeat(64).as_str(), "a-b_c:d#e/f@g", "0"] {
         assert_eq!(codes(&named(name)), [""; 0], "{name}");
@@ -66,7 +66,7 @@ fn paths_are_lower_case() {
 }
 
 #[test]
-fn a_queue_with_children_is_a_parent_whatever_its_flag_says() {
+fn children_make_a_queue_a_parent() {
     let text = below_root("{name: a, parent: false, queues: [{name: b}]}, {name: c, parent: true}");
     let configuration = parsed(&text);
     assert!(!queue(&configuration, "root.a").is_leaf);
@@ -120,7 +120,7 @@ fn children_are_guaranteed_no_more_than_their_parent() {
 }
 
 #[test]
-fn only_what_a_queue_lists_is_passed_on_as_its_guarantee() {
+fn a_queue_counts_with_its_own_guarantee_only() {
     // `p` guarantees memory alone, so that the vcores of its child are not counted at `g`.
     let text = below_root(
         "{name: g, resources: {guaranteed: {memory: 10, vcores: 1}}, queues: [{name: p, resources: \
@@ -133,7 +133,7 @@ fn only_what_a_queue_lists_is_passed_on_as_its_guarantee() {
 }
 
 #[test]
-fn the_max_of_children_may_add_up_to_more_than_the_parent_has() {
+fn the_sum_of_child_maxima_may_exceed_the_parent() {
     let child = "resources: {max: {memory: 10}}";
     let text = below_root(&format!(
         "{{name: p, {child}, queues: [{{name: a, {child}}}, {{name: b, {child}}}]}}"
@@ -180,7 +180,7 @@ fn a_guarantee_of_zeros_alone_is_none_and_warns() {
 }
 
 #[test]
-fn a_bad_quantity_names_queue_type_and_text_and_hides_no_other() {
+fn every_bad_quantity_names_queue_type_and_text() {
     let text = below_root(&format!(
         "{{name: a, {}}}",
         resources("{memory: 4K, vcore: 0.5}", "{memory: 99E}")
@@ -217,7 +217,7 @@ fn application_limits_narrow_on_the_way_down() {
 }
 
 #[test]
-fn a_parent_is_fair_and_its_leaves_take_the_policy_it_was_given() {
+fn a_parent_hands_its_sort_policy_to_leaves() {
     let configuration = parsed(&below_root(
         "{name: p, properties: {application.sort.policy: fair}, queues: [{name: a}, {name: b, \
          properties: {application.sort.policy: fifo}}]}, {name: q, properties: \
@@ -236,7 +236,7 @@ fn a_parent_is_fair_and_its_leaves_take_the_policy_it_was_given() {
 }
 
 #[test]
-fn priority_offset_and_policy_speak_of_one_queue_alone() {
+fn priority_offset_and_policy_are_not_inherited() {
     let configuration = parsed(&below_root(
         "{name: p, properties: {priority.offset: 100, priority.policy: fence, \
          application.sort.priority: Disabled, owner: ops}, queues: [{name: a}]}",
@@ -270,7 +270,7 @@ fn a_queue_overrides_what_it_inherits() {
 }
 
 #[test]
-fn a_bad_value_of_a_property_is_its_default_and_warns() {
+fn bad_property_values_warn_and_use_the_default() {
     let settings = |key: &str, value: &str| {
         let text = below_root(&format!("{{name: a, properties: {{{key}: {value}}}}}"));
         let configuration = parsed(&text);

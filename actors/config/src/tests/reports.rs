@@ -20,7 +20,7 @@ fn check(text: &str, expected: &Expect) {
 }
 
 #[test]
-fn a_text_with_many_faults_gets_one_answer_that_names_them_all() {
+fn many_faults_are_reported_together() {
     check(
         "
 partitions:
@@ -108,7 +108,7 @@ fn broken_syntax_is_one_error_with_its_place() {
 }
 
 #[test]
-fn what_yaml_can_do_and_a_configuration_has_no_use_for_is_refused_by_name() {
+fn unsupported_yaml_features_are_rejected_by_name() {
     check(
         "partitions: [{queues: [], name: !secret x, usergroupresolver: !!binary {}}]",
         &expect![[r#"
@@ -190,7 +190,7 @@ partitions:
 }
 
 #[test]
-fn what_cannot_be_read_comes_first_and_partitions_follow_in_their_order() {
+fn unreadable_values_are_reported_before_partitions() {
     let text = "
 partitions:
   - nodesortpolicy: {type: random}
@@ -208,7 +208,7 @@ partitions:
 }
 
 #[test]
-fn the_faults_of_one_partition_come_in_the_order_of_the_checks() {
+fn faults_of_a_partition_are_in_check_order() {
     let text = "
 partitions:
   - name: a]

@@ -69,7 +69,7 @@ fn a_filter_allows_or_denies_in_any_case() {
 }
 
 #[test]
-fn each_error_of_a_rule_points_at_what_to_correct() {
+fn rule_errors_point_at_the_faulty_setting() {
     for (rules, code, path) in [
         ("[{name: provided}, {create: true}]", "E_RULE_NAME", "[1]"),
         ("[{name: provided}, {name: \"a b\"}]", "E_RULE_NAME", "[1].name"),
@@ -102,8 +102,9 @@ fn each_error_of_a_rule_points_at_what_to_correct() {
     }
 }
 
+/// Faults of the text in any rule come before paths, and parents before their rule.
 #[test]
-fn what_is_written_wrong_in_any_rule_comes_before_paths_and_parents_before_their_rule() {
+fn errors_are_ordered_by_rank() {
     let text = with_rules(
         "[{name: fixed, value: users}, {name: tag}, {name: \"1\", filter: {users: [\"9\"]}, parent: \
          {name: user, filter: {type: x, groups: [\"9\"]}, parent: {name: \"2\"}}}, {name: fixed, \
@@ -138,13 +139,13 @@ fn rules_are_checked_against_the_queues_that_are_configured() {
 }
 
 #[test]
-fn a_rule_that_could_not_be_read_is_not_complained_of_twice() {
+fn an_unreadable_rule_is_reported_once() {
     assert_eq!(codes(&with_rules("[{name: fixed, value: [a]}]")), ["E_CONF_PARSE"]);
     assert_eq!(codes(&with_rules("[{name: {}, value: a}]")), ["E_CONF_PARSE"]);
 }
 
 #[test]
-fn filters_that_hardly_mean_what_they_say_are_warned_of() {
+fn unlikely_filters_warn() {
     let warned = |filter: &str| {
         let text = with_rules(&format!("[{{name: provided, filter: {filter}}}]"));
         let warnings = parsed(&text).warnings;

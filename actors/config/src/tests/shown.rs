@@ -12,7 +12,7 @@ fn json(text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn what_is_not_there_is_left_out_and_what_always_is_stays() {
+fn absent_settings_are_omitted() {
     let mut shown = json("partitions: [{queues: [{name: Etl}]}]");
     assert_eq!(shown["Checksum"].as_str().unwrap().len(), 64);
     shown["Checksum"].take();
@@ -71,7 +71,7 @@ fn lower(value: serde_json::Value, keys_are_free: bool) -> serde_json::Value {
 }
 
 #[test]
-fn what_is_shown_means_the_same_when_it_is_read_again() {
+fn the_shown_form_reads_back_the_same() {
     let text = "
 partitions:
   - placementrules: [{name: user, create: true, filter: {type: deny, groups: [g]}, parent: {name: tag, value: t}}]

@@ -53,7 +53,7 @@ fn a_template_in_which_nothing_counts_is_absent() {
 }
 
 #[test]
-fn zeros_alone_are_not_stored_and_entries_without_key_or_value_are_dropped() {
+fn zero_amounts_and_empty_entries_are_dropped() {
     let read = template(
         "{maxapplications: 1, properties: {\"\": x, y: \"\", z: null, kept: v}, resources: {max: \
          {memory: 0}, guaranteed: {memory: 0, vcore: 1}}}",
@@ -80,7 +80,7 @@ fn zeros_alone_warn() {
 }
 
 #[test]
-fn a_quantity_that_is_none_names_queue_type_and_text() {
+fn a_bad_quantity_names_queue_type_and_text() {
     for (quantity, key) in [("1.5", "max"), ("4K", "guaranteed"), ("99E", "max")] {
         let text = with_template(&format!("{{resources: {{{key}: {{memory: {quantity}}}}}}}"));
         let shown = only_error(&text);
@@ -134,7 +134,7 @@ fn each_queue_keeps_its_own_template_only() {
 }
 
 #[test]
-fn a_dynamic_leaf_has_the_properties_of_its_template_and_no_others() {
+fn a_dynamic_leaf_has_only_template_properties() {
     let template = template(
         "{properties: {application.sort.policy: fair, preemption.policy: fence, preemption.delay: \
          10s, quota.preemption.delay: 15s, application.unschedasks.backoff: 3, priority.offset: 5}}",

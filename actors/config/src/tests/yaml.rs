@@ -8,7 +8,7 @@ fn means(text: &str, plain: &str) {
 }
 
 #[test]
-fn merge_keys_take_the_keys_of_a_mapping_and_what_is_written_there_wins() {
+fn own_keys_win_over_merged_keys() {
     let plain = below_root(
         "{name: a, maxapplications: 3, submitacl: x}, {name: b, submitacl: x, maxapplications: 4}",
     );
@@ -38,7 +38,7 @@ fn of_a_list_of_merged_mappings_the_first_wins() {
 }
 
 #[test]
-fn a_key_that_is_merged_is_taken_with_its_whole_value() {
+fn merged_values_are_taken_whole() {
     means(
         &below_root(
             "&a {name: a, resources: {max: {memory: 5}}, properties: {x: y}}, {<<: *a, name: b, \
@@ -52,7 +52,7 @@ fn a_key_that_is_merged_is_taken_with_its_whole_value() {
 }
 
 #[test]
-fn a_merge_key_takes_nothing_but_mappings_and_is_there_once() {
+fn merge_keys_are_unique_and_take_mappings() {
     for merge in ["<<: text", "<<: null", "<<: [[{parent: true}]]", "<<: [{parent: true}, x]"] {
         let shown = only_error(&below_root(&format!("{{name: a, {merge}}}")));
         assert!(shown.contains("`<<` takes a mapping"), "{merge}: {shown}");

@@ -55,7 +55,7 @@ fn names_filters_and_parents_of_rules_are_checked() {
 }
 
 #[test]
-fn all_errors_are_told_each_with_its_rule_and_depth_the_innermost_parent_first() {
+fn all_errors_are_reported_with_rule_and_depth() {
     let rules =
         [rule("user"), below(below(fixed(""), rule("group")), tagged("")), rule("recovery")];
     let errors = PlacementRules::build(&rules).unwrap_err();
@@ -72,7 +72,7 @@ fn all_errors_are_told_each_with_its_rule_and_depth_the_innermost_parent_first()
 }
 
 #[test]
-fn a_path_that_can_never_lead_to_a_queue_is_refused() {
+fn impossible_paths_are_rejected() {
     let queues = "{name: users}, {name: default}, {name: Admins, queues: [{name: dev}]}, \
                   {name: open, parent: true}";
     let none: &[&str] = &[];
@@ -103,7 +103,7 @@ fn a_path_that_can_never_lead_to_a_queue_is_refused() {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_is_told_with_rule_chain_and_path() {
+fn a_dead_path_is_reported_with_its_rule_chain() {
     let rules = [rule("user"), below(below(fixed("users"), tagged("ns")), rule("user"))];
     let errors = check_paths(&rules, &configured("{name: users}"));
     let told = "rule 2 (`fixed->tag->user`) leads to `root.users`: it is a leaf queue, and the rule \

@@ -5,7 +5,7 @@ use super::*;
 const OPEN: &str = "root/ *";
 
 #[test]
-fn a_rule_makes_a_path_of_a_name_or_finds_none() {
+fn each_rule_yields_a_path_or_no_match() {
     let provided = || rule("provided");
     let (user, all) = (|| rule("user"), &[OPEN, "root.a/", "root.a.b", "root.dev_q"]);
     let parented = below(creating(user()), creating(provided()));
@@ -50,7 +50,7 @@ fn a_rule_makes_a_path_of_a_name_or_finds_none() {
 }
 
 #[test]
-fn a_path_can_be_so_deep_and_no_deeper() {
+fn paths_have_a_maximum_depth() {
     let all = &[OPEN, "root.@recovery@"];
     let rule = &[creating(rule("provided"))];
     let path = |levels: usize| format!("root{}", ".d".repeat(levels - 1));
@@ -121,7 +121,7 @@ fn a_filter_lets_pass_whom_it_names() {
 }
 
 #[test]
-fn what_cannot_be_used_leaves_it_to_the_next_rule() {
+fn an_unusable_queue_falls_through_to_the_next_rule() {
     let queues = &[
         "root/",
         "root.open *",
@@ -151,7 +151,7 @@ fn what_cannot_be_used_leaves_it_to_the_next_rule() {
 }
 
 #[test]
-fn where_no_rule_has_a_queue_root_default_is_taken_if_it_can_be() {
+fn root_default_is_the_last_resort() {
     let (open, shut) = (&[OPEN, "root.default"], &["root/", "root.default"]);
     let (parent, going) = (&[OPEN, "root.default/"], &[OPEN, "root.default!"]);
     for rules in [&[] as &[RuleConfig], &[fixed("nowhere"), rule("user")]] {
@@ -164,7 +164,7 @@ fn where_no_rule_has_a_queue_root_default_is_taken_if_it_can_be() {
 }
 
 #[test]
-fn a_forced_application_goes_to_recovery_where_its_rule_fails() {
+fn a_failed_rule_sends_forced_applications_to_recovery() {
     let queues = &["root/ ada", "root.a ada", "root.p/", "root.default"];
     for (rule, application, expected) in [
         (rule("provided"), application("root.a"), "+root.@recovery@"),
@@ -210,14 +210,14 @@ fn force_is_a_boolean_of_go() {
 }
 
 #[test]
-fn a_parent_that_is_named_is_no_leaf_only_while_no_rules_are_configured() {
+fn a_named_parent_is_not_a_leaf_without_rules() {
     let queues = &[OPEN, "root.p/"];
     assert_eq!(place(&[], queues, &application("root.p")), "not a leaf: root.p");
     assert_eq!(place(&[rule("provided")], queues, &application("root.p")), "E_PLACEMENT_NONE");
 }
 
 #[test]
-fn a_queue_is_made_below_a_parent_that_the_user_may_submit_to() {
+fn creation_needs_submit_access_to_the_parent() {
     let queues = Queues::new(&[
         "root/",
         "root.leaf *",
@@ -246,7 +246,7 @@ fn a_queue_is_made_below_a_parent_that_the_user_may_submit_to() {
 }
 
 #[test]
-fn whoever_is_refused_reads_what_each_rule_ran_into() {
+fn a_rejection_lists_the_obstacle_of_each_rule() {
     let rules = [rule("provided"), creating(rule("user")), fixed("p")];
     let placement = PlacementRules::build(&rules).unwrap();
     let queues = Queues::new(&["root/", "root.p/ *", "root.q bob"]);

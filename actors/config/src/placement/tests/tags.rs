@@ -82,7 +82,7 @@ fn configured_queues_parents_and_recovery_do_not_listen() {
 }
 
 #[test]
-fn the_same_again_changes_nothing_and_what_is_ignored_is_told() {
+fn repeated_tags_change_nothing_and_bad_tags_warn() {
     let said = tags(&[(QUOTA, FIVE), (GUARANTEED, "{"), (APPS, "many")]);
     let (said, warnings) = NamespaceTags::read(&said, &NameHolder::default());
     let changed = said.changed(&templated()).unwrap();
