@@ -15,47 +15,48 @@ import (
 )
 
 const (
-	// queuedQuestions is how many messages wait for the program before no more are read.
+	// queuedQuestions is the number of messages queued for the program before reading stops.
 	queuedQuestions = 256
-	// queuedReports is how many batches of events wait; the credit bounds the events in them.
+	// queuedReports is the number of queued batches of events; the credit bounds the events in them.
 	queuedReports = 256
-	// queuedRequests is how many state dumps and configurations wait. More are refused.
+	// queuedRequests is the number of queued state dumps and configurations. Further ones are refused.
 	queuedRequests = 16
-	// eventCredit is how many events the scheduler sends before it is given more, if Hello has no wish.
+	// eventCredit is the number of events the scheduler sends before it gets more credit, if Hello sets none.
 	eventCredit = 256
 	// chunkBytes is the size of a part of a state dump, if the scheduler names none.
 	chunkBytes = 1 << 20
-	// reasonBytes and reasonGroups bound what an answer says of refusals: each reason is cut, and the
-	// nodes of further reasons are counted with the last one.
+	// reasonBytes and reasonGroups bound the reasons of refusals in an answer: each reason is cut, and nodes
+	// with further reasons are counted under the last one.
 	reasonBytes  = 1024
 	reasonGroups = 64
-	// longestAway is how long the client stays away at most because the scheduler asked for it.
+	// longestAway is the longest pause that the client makes at the request of the scheduler.
 	longestAway = 10 * time.Minute
 )
 
 func cloned[T proto.Message](message T) T { return proto.Clone(message).(T) }
 
-// attachment is one stream of callbacks. Messages are read by one task (read), written by one (write),
-// and dealt with by one task of each lane, so that a slow state dump keeps no predicate waiting.
+// attachment is one callback stream. One task (read) reads messages, one (write) writes them, and one task
+// per lane handles them, so that a slow state dump delays no predicate.
 type attachment struct {
 	Callbacks
 	client *Client
 	stream mono.CallbackService_AttachClient
 
-	// The lanes. questions has everything whose order matters.
+	// The lanes. questions has all messages whose order matters.
 	questions, events, states, requests chan *mono.CoreMessage
-	// out has what is to be written, beats heartbeats to be returned, of which the last one counts.
+	// out has the messages to be written; beats has heartbeats to be returned, of which only the last one
+	// matters.
 	out   chan *mono.ShimMessage
 	beats chan uint64
-	// batches are those that wait in questions, or are being answered.
+	// batches are the predicate batches that are queued in questions or being answered.
 	batches batches
-	// applied is the number of the last change of the view.
+	// applied is the number of the last change applied to the view.
 	applied atomic.Uint64
 
-	// names of the nodes by the numbers that the scheduler gave them. The task of questions alone uses
-	// this and what follows.
+	// names are the node names by the scheduler's numbers. This field and those below are used by the task of
+	// questions alone.
 	names map[uint32]string
-	// listed are the placements of a list that is not complete.
+	// listed are the placements of an incomplete list.
 	listed []Placement
 }
 
@@ -73,7 +74,7 @@ func newAttachment(c *Client, callbacks Callbacks) *attachment {
 	}
 }
 
-// attach opens the stream of callbacks, which is there before anything is asked for.
+// attach opens the callback stream, before the scheduler receives any request.
 func (c *Client) attach(ctx context.Context) (*attachment, error) {
 	session, err := sessionNumber(c.session)
 	if err != nil {
@@ -91,7 +92,7 @@ func (c *Client) attach(ctx context.Context) (*attachment, error) {
 	if hello.InitialEventCredit == 0 {
 		hello.InitialEventCredit = eventCredit
 	}
-	// A stream that does not take it says why when it is read.
+	// If the stream does not accept Hello, reading it returns the reason.
 	_ = stream.Send(&mono.ShimMessage{Body: &mono.ShimMessage_Hello{Hello: hello}})
 	first, err := stream.Recv()
 	if err != nil {
@@ -108,7 +109,7 @@ func (c *Client) attach(ctx context.Context) (*attachment, error) {
 	return a, nil
 }
 
-// tasks is what runs until the session ends.
+// tasks returns the functions that run until the session ends.
 func (a *attachment) tasks() []func(context.Context) error {
 	return []func(context.Context) error{
 		a.read, a.write,
@@ -117,7 +118,7 @@ func (a *attachment) tasks() []func(context.Context) error {
 	}
 }
 
-// lane deals with the messages of one lane, one at a time.
+// lane handles the messages of one lane, one at a time.
 func lane(messages <-chan *mono.CoreMessage, handle func(context.Context, *mono.CoreMessage)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
@@ -131,8 +132,8 @@ func lane(messages <-chan *mono.CoreMessage, handle func(context.Context, *mono.
 	}
 }
 
-// read puts messages into their lanes. It waits for none of the program's functions, unless hundreds of
-// messages wait for it.
+// read puts messages into their lanes. It blocks on the program's functions only if hundreds of messages
+// are queued.
 func (a *attachment) read(ctx context.Context) error {
 	for {
 		message, err := a.stream.Recv()
@@ -167,12 +168,12 @@ func (a *attachment) read(ctx context.Context) error {
 			}
 			continue
 		case *mono.CoreMessage_Goodbye:
-			// The status that follows says what to do.
+			// The status that follows decides how the client continues.
 			away := time.Duration(body.Goodbye.GetReconnectAfterMs()) * time.Millisecond
 			a.client.away.Store(int64(min(away, longestAway)))
 			continue
 		default:
-			// A message of a later revision.
+			// A message of a later revision of the protocol.
 			continue
 		}
 		select {
@@ -183,7 +184,7 @@ func (a *attachment) read(ctx context.Context) error {
 	}
 }
 
-// beat leaves a heartbeat to the writer, in place of one that it has not written yet.
+// beat queues a heartbeat for the writer and replaces one that is not written yet.
 func (a *attachment) beat(nonce uint64) {
 	for {
 		select {
@@ -218,14 +219,14 @@ func (a *attachment) write(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err := a.stream.Send(message); err != nil {
-			// The reader knows why.
+			// The reader knows the reason.
 			<-ctx.Done()
 			return ctx.Err()
 		}
 	}
 }
 
-// send leaves a message to the writer.
+// send queues a message for the writer.
 func (a *attachment) send(ctx context.Context, message *mono.ShimMessage) {
 	select {
 	case a.out <- message:
@@ -233,7 +234,7 @@ func (a *attachment) send(ctx context.Context, message *mono.ShimMessage) {
 	}
 }
 
-// question deals with one message of the lane in which order matters.
+// question handles one message of the lane in which order matters.
 func (a *attachment) question(ctx context.Context, message *mono.CoreMessage) {
 	switch body := message.GetBody().(type) {
 	case *mono.CoreMessage_PredicateBatch:
@@ -263,8 +264,8 @@ func (a *attachment) question(ctx context.Context, message *mono.CoreMessage) {
 	}
 }
 
-// predicates answers a batch, in several messages if the answers are large, and not at all once nobody
-// waits for the answers.
+// predicates answers a batch, in several messages if the answers are large. It sends nothing once the batch
+// is cancelled or late.
 func (a *attachment) predicates(ctx context.Context, asked *mono.PredicateBatch) {
 	wanted, done := a.batches.begin(ctx, asked.GetBatchId())
 	defer done()
@@ -288,7 +289,7 @@ func (a *attachment) predicates(ctx context.Context, asked *mono.PredicateBatch)
 	a.send(ctx, &mono.ShimMessage{Body: &mono.ShimMessage_PredicateResults{PredicateResults: results}})
 }
 
-// judge asks the program.
+// judge calls the program's predicate.
 func (a *attachment) judge(ctx context.Context, question Question) Answer {
 	if a.Judge != nil {
 		return a.Judge(ctx, question)
@@ -301,7 +302,7 @@ func (a *attachment) judge(ctx context.Context, question Question) Answer {
 	return answer
 }
 
-// result asks about the nodes of a question in their order, until one fits.
+// result evaluates the nodes of a question in order, until one fits.
 func (a *attachment) result(ctx context.Context, query *mono.PredicateQuery) *mono.PredicateResult {
 	result := &mono.PredicateResult{
 		QueryId: query.GetQueryId(), Outcome: mono.Outcome_EVALUATED, Scope: a.Scope,
@@ -359,7 +360,7 @@ func (a *attachment) result(ctx context.Context, query *mono.PredicateQuery) *mo
 	return result
 }
 
-// cut shortens a reason, at the end of a character.
+// cut shortens a reason at a character boundary.
 func cut(reason string) string {
 	if len(reason) <= reasonBytes {
 		return validText(reason)
@@ -416,7 +417,7 @@ func (a *attachment) preemption(ctx context.Context, query *mono.PreemptionQuery
 	return result
 }
 
-// sync brings the view up to date, and returns what the program does not confirm.
+// sync applies a change to the view, and returns the placements that the program does not confirm.
 func (a *attachment) sync(sync *mono.CacheSync) []*mono.CacheSyncFailure {
 	var assumed []Placement
 	var failures []*mono.CacheSyncFailure
@@ -442,7 +443,7 @@ func (a *attachment) sync(sync *mono.CacheSync) []*mono.CacheSyncFailure {
 	return failures
 }
 
-// confirm asks the program about a placement.
+// confirm calls the program to confirm a placement.
 func (a *attachment) confirm(placement Placement) *Refusal {
 	if a.Confirm != nil {
 		return a.Confirm(placement)
@@ -485,7 +486,7 @@ func (a *attachment) bundle(received *mono.BundlePlaces) Bundle {
 	return bundle
 }
 
-// event hands a batch of events to the program, and gives credit for as many once it has them.
+// event passes a batch of events to the program, and then gives credit for as many.
 func (a *attachment) event(ctx context.Context, message *mono.CoreMessage) {
 	batch := message.GetEventBatch()
 	if a.Events == nil {
@@ -503,7 +504,7 @@ func (a *attachment) state(_ context.Context, message *mono.CoreMessage) {
 	}
 }
 
-// request answers what an operator waits for.
+// request answers the request of an operator.
 func (a *attachment) request(ctx context.Context, message *mono.CoreMessage) {
 	ms := max(message.GetStateDump().GetDeadlineMs(), message.GetConfigSave().GetDeadlineMs())
 	wanted := ctx
@@ -537,7 +538,7 @@ func (a *attachment) request(ctx context.Context, message *mono.CoreMessage) {
 			return
 		}
 		if len(old) > batchBytes {
-			// An old configuration that fits no message is left out of the answer.
+			// An old configuration that is too large for a message is left out of the answer.
 			old = ""
 		}
 		saved := &mono.ConfigSaveResult{
@@ -547,7 +548,7 @@ func (a *attachment) request(ctx context.Context, message *mono.CoreMessage) {
 	}
 }
 
-// dump sends a state in parts.
+// dump sends a state dump in parts.
 func (a *attachment) dump(ctx context.Context, request *mono.StateDumpRequest, state []byte) {
 	most := int(request.GetMaxChunkBytes())
 	if most == 0 || most > chunkBytes {
@@ -567,7 +568,7 @@ func (a *attachment) dump(ctx context.Context, request *mono.StateDumpRequest, s
 	}
 }
 
-// refuse answers a request of an operator with an error.
+// refuse answers an operator's request with an error.
 func (a *attachment) refuse(ctx context.Context, message *mono.CoreMessage, err error) {
 	reason := cut(err.Error())
 	if reason == "" {
@@ -585,8 +586,8 @@ func (a *attachment) refuse(ctx context.Context, message *mono.CoreMessage, err 
 	}
 }
 
-// batches are the batches of predicates that are not answered yet, each with a context that ends when
-// the scheduler cancels the batch or its time is over.
+// batches are the unanswered batches of predicates. Each has a context that ends when the scheduler cancels
+// the batch or its time is over.
 type batches struct {
 	mu      sync.Mutex
 	waiting map[uint64]*batch
@@ -597,7 +598,7 @@ type batch struct {
 	cancel context.CancelFunc
 }
 
-// add notes a batch that has come, and may take so long.
+// add registers a received batch with its time limit.
 func (b *batches) add(ctx context.Context, id uint64, ms uint32) {
 	one := &batch{}
 	if ms > 0 {
@@ -610,7 +611,7 @@ func (b *batches) add(ctx context.Context, id uint64, ms uint32) {
 	b.waiting[id] = one
 }
 
-// begin returns the context of a batch, and what has to be called when it is dealt with.
+// begin returns the context of a batch and a function to call when the batch is done.
 func (b *batches) begin(ctx context.Context, id uint64) (context.Context, func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-// asker is the scheduler's end of callback streams, which the test plays.
+// asker is the scheduler's end of callback streams, played by the test.
 type asker struct {
 	mono.UnimplementedCallbackServiceServer
 	streams chan *conversation
@@ -71,7 +71,7 @@ func (a *asker) Attach(stream mono.CallbackService_AttachServer) error {
 	}
 }
 
-// answering runs a client with callbacks against a scheduler that the test plays.
+// answering runs a client with callbacks against a scheduler played by the test.
 func answering(t *testing.T, callbacks *Callbacks) (*Client, func() *conversation) {
 	t.Helper()
 	service := &fake{breaks: func() bool { return false }}
@@ -96,7 +96,7 @@ func answering(t *testing.T, callbacks *Callbacks) (*Client, func() *conversatio
 	}
 }
 
-func (c *conversation) say(message *mono.CoreMessage) {
+func (c *conversation) send(message *mono.CoreMessage) {
 	c.t.Helper()
 	select {
 	case c.to <- message:
@@ -105,18 +105,18 @@ func (c *conversation) say(message *mono.CoreMessage) {
 	}
 }
 
-func (c *conversation) hear() *mono.ShimMessage {
+func (c *conversation) receive() *mono.ShimMessage {
 	c.t.Helper()
 	return received(c.t, "a message of the client", c.from)
 }
 
-// names tells the client which nodes there are: 1 is n1, and so on.
+// names tells the client the numbers of nodes: 1 is n1, and so on.
 func (c *conversation) names(n uint32) {
 	dictionary := &mono.NodeDictionary{Reset_: true}
 	for index := uint32(1); index <= n; index++ {
 		dictionary.Add = append(dictionary.Add, &mono.NodeDictEntry{Index: index, NodeId: fmt.Sprint("n", index)})
 	}
-	c.say(&mono.CoreMessage{Body: &mono.CoreMessage_NodeDictionary{NodeDictionary: dictionary}})
+	c.send(&mono.CoreMessage{Body: &mono.CoreMessage_NodeDictionary{NodeDictionary: dictionary}})
 }
 
 func batchOf(id uint64, queries ...*mono.PredicateQuery) *mono.CoreMessage {
@@ -157,7 +157,7 @@ func TestHelloHasACapabilityForEachFunction(t *testing.T) {
 	}
 }
 
-func TestTheStreamIsOpenedWithTheWishesOfTheProgram(t *testing.T) {
+func TestHelloCarriesTheOptionsOfTheProgram(t *testing.T) {
 	agreed := make(chan *mono.Welcome, 1)
 	_, next := answering(t, &Callbacks{
 		Hello:   &mono.Hello{PredicateTimeoutMs: 700, RmId: "somebody else"},
@@ -172,7 +172,7 @@ func TestTheStreamIsOpenedWithTheWishesOfTheProgram(t *testing.T) {
 	}
 }
 
-func TestAJudgeSaysAllThatAnAnswerCan(t *testing.T) {
+func TestAJudgeFillsEveryFieldOfAnAnswer(t *testing.T) {
 	_, next := answering(t, &Callbacks{
 		Scope: mono.Scope_SCOPE_TOPOLOGY,
 		Judge: func(_ context.Context, q Question) Answer {
@@ -193,8 +193,8 @@ func TestAJudgeSaysAllThatAnAnswerCan(t *testing.T) {
 	stream := next()
 	stream.names(3)
 	held := &mono.PredicateQuery{TaskGroupName: "workers", NodeIndex: []uint32{1}}
-	stream.say(batchOf(5, query("unknown", 1), query("shed", 1, 2), query("a", 1, 2, 3), held))
-	results := stream.hear().GetPredicateResults()
+	stream.send(batchOf(5, query("unknown", 1), query("shed", 1, 2), query("a", 1, 2, 3), held))
+	results := stream.receive().GetPredicateResults()
 	if results.GetBatchId() != 5 || !results.GetLast() || len(results.GetResults()) != 4 {
 		t.Fatal(results)
 	}
@@ -263,7 +263,7 @@ func TestLargeResultsComeInParts(t *testing.T) {
 	}
 }
 
-func TestABatchThatIsCancelledIsNotAnswered(t *testing.T) {
+func TestACancelledBatchIsNotAnswered(t *testing.T) {
 	asked := make(chan string, 8)
 	_, next := answering(t, &Callbacks{Judge: func(ctx context.Context, q Question) Answer {
 		asked <- q.Allocation
@@ -274,24 +274,24 @@ func TestABatchThatIsCancelledIsNotAnswered(t *testing.T) {
 	}})
 	stream := next()
 	stream.names(1)
-	stream.say(batchOf(1, query("slow", 1), query("never asked", 1)))
-	stream.say(batchOf(2, query("waits", 1)))
+	stream.send(batchOf(1, query("slow", 1), query("never asked", 1)))
+	stream.send(batchOf(2, query("waits", 1)))
 	if seen := received(t, "a question", asked); seen != "slow" {
 		t.Fatal(seen)
 	}
-	// Heartbeats are answered meanwhile.
+	// Heartbeats are answered in the meantime.
 	beat := &mono.Heartbeat{Nonce: 77, Reply: true}
-	stream.say(&mono.CoreMessage{Body: &mono.CoreMessage_Heartbeat{Heartbeat: beat}})
-	if seen := stream.hear().GetHeartbeat(); seen.GetNonce() != 77 || seen.GetReply() {
+	stream.send(&mono.CoreMessage{Body: &mono.CoreMessage_Heartbeat{Heartbeat: beat}})
+	if seen := stream.receive().GetHeartbeat(); seen.GetNonce() != 77 || seen.GetReply() {
 		t.Error(seen)
 	}
 	cancel := &mono.CancelBatch{BatchIds: []uint64{2, 1}}
-	stream.say(&mono.CoreMessage{Body: &mono.CoreMessage_Cancel{Cancel: cancel}})
+	stream.send(&mono.CoreMessage{Body: &mono.CoreMessage_Cancel{Cancel: cancel}})
 	late := batchOf(3, query("late", 1))
 	late.GetPredicateBatch().DeadlineMs = 20
-	stream.say(late)
-	stream.say(batchOf(4, query("quick", 1)))
-	if seen := stream.hear().GetPredicateResults(); seen.GetBatchId() != 4 || seen.GetResults()[0].GetPassBitmap()[0] != 1 {
+	stream.send(late)
+	stream.send(batchOf(4, query("quick", 1)))
+	if seen := stream.receive().GetPredicateResults(); seen.GetBatchId() != 4 || seen.GetResults()[0].GetPassBitmap()[0] != 1 {
 		t.Error(seen)
 	}
 	var all []string
@@ -323,8 +323,8 @@ func TestPreemptionIsAskedAndAnswered(t *testing.T) {
 	batch := &mono.PreemptionBatch{BatchId: 3, Queries: []*mono.PreemptionQuery{
 		{QueryId: 0, Args: args("n1")}, {QueryId: 1, NodeIndex: 2, Args: args("")},
 	}}
-	stream.say(&mono.CoreMessage{Body: &mono.CoreMessage_PreemptionBatch{PreemptionBatch: batch}})
-	results := stream.hear().GetPreemptionResults()
+	stream.send(&mono.CoreMessage{Body: &mono.CoreMessage_PreemptionBatch{PreemptionBatch: batch}})
+	results := stream.receive().GetPreemptionResults()
 	if results.GetBatchId() != 3 || !results.GetLast() || len(results.GetResults()) != 2 {
 		t.Fatal(results)
 	}
@@ -336,7 +336,7 @@ func TestPreemptionIsAskedAndAnswered(t *testing.T) {
 	}
 }
 
-func TestAPlacementThatIsNotConfirmedIsNotAssumed(t *testing.T) {
+func TestAnUnconfirmedPlacementIsNotAssumed(t *testing.T) {
 	seen := &view{nodes: map[[2]string]string{}}
 	_, next := answering(t, &Callbacks{View: seen, Confirm: func(p Placement) *Refusal {
 		switch p.Allocation {
@@ -357,12 +357,12 @@ func TestAPlacementThatIsNotConfirmedIsNotAssumed(t *testing.T) {
 		sync := &mono.CacheSync{CacheSeq: seq, Snapshot: whole, SnapshotEnd: whole, Args: args}
 		return &mono.CoreMessage{Body: &mono.CoreMessage_CacheSync{CacheSync: sync}}
 	}
-	stream.say(sync(1, true, "old", "bad"))
-	if ack := stream.hear().GetCacheSyncAck(); ack.GetCacheSeq() != 1 || len(ack.GetFailures()) != 1 {
+	stream.send(sync(1, true, "old", "bad"))
+	if ack := stream.receive().GetCacheSyncAck(); ack.GetCacheSeq() != 1 || len(ack.GetFailures()) != 1 {
 		t.Error(ack)
 	}
-	stream.say(sync(2, false, "good", "bad", "busy"))
-	ack := stream.hear().GetCacheSyncAck()
+	stream.send(sync(2, false, "good", "bad", "busy"))
+	ack := stream.receive().GetCacheSyncAck()
 	if ack.GetCacheSeq() != 2 || len(ack.GetFailures()) != 2 {
 		t.Fatal(ack)
 	}
@@ -379,13 +379,13 @@ func TestAPlacementThatIsNotConfirmedIsNotAssumed(t *testing.T) {
 	}
 }
 
-func TestEventsAreCreditedAndGoOnAfterABreak(t *testing.T) {
+func TestEventsContinueAfterABreak(t *testing.T) {
 	var lost atomic.Uint64
-	heard := make(chan string, 8)
+	delivered := make(chan string, 8)
 	_, next := answering(t, &Callbacks{Events: func(events []*si.EventRecord, dropped uint64) {
 		lost.Add(dropped)
 		for _, one := range events {
-			heard <- one.ObjectID
+			delivered <- one.ObjectID
 		}
 	}})
 	stream := next()
@@ -393,12 +393,12 @@ func TestEventsAreCreditedAndGoOnAfterABreak(t *testing.T) {
 		t.Error(stream.hello)
 	}
 	batch := &mono.EventBatch{FirstSeq: 8, LastSeq: 9, Dropped: 7, Events: []*si.EventRecord{{ObjectID: "a"}, {ObjectID: "b"}}}
-	stream.say(&mono.CoreMessage{Body: &mono.CoreMessage_EventBatch{EventBatch: batch}})
-	if credit := stream.hear().GetEventCredit(); credit.GetAdd() != 2 || credit.GetAckSeq() != 9 {
+	stream.send(&mono.CoreMessage{Body: &mono.CoreMessage_EventBatch{EventBatch: batch}})
+	if credit := stream.receive().GetEventCredit(); credit.GetAdd() != 2 || credit.GetAckSeq() != 9 {
 		t.Error(credit)
 	}
-	if len(heard) != 2 || lost.Load() != 7 {
-		t.Errorf("%d events, %d lost", len(heard), lost.Load())
+	if len(delivered) != 2 || lost.Load() != 7 {
+		t.Errorf("%d events, %d lost", len(delivered), lost.Load())
 	}
 	stream.end <- status.Error(codes.Unavailable, "broken")
 	if hello := next().hello; hello.LastEventSeq != 9 {
@@ -407,13 +407,13 @@ func TestEventsAreCreditedAndGoOnAfterABreak(t *testing.T) {
 }
 
 func TestContainerStatesAreReported(t *testing.T) {
-	heard := make(chan *si.UpdateContainerSchedulingStateRequest, 8)
+	delivered := make(chan *si.UpdateContainerSchedulingStateRequest, 8)
 	_, next := answering(t, &Callbacks{ContainerStates: func(states []*si.UpdateContainerSchedulingStateRequest) {
-		heard <- states[0]
+		delivered <- states[0]
 	}})
 	batch := &mono.ContainerStateBatch{States: []*si.UpdateContainerSchedulingStateRequest{{AllocationKey: "a"}}}
-	next().say(&mono.CoreMessage{Body: &mono.CoreMessage_ContainerStates{ContainerStates: batch}})
-	if seen := received(t, "a state", heard); seen.AllocationKey != "a" {
+	next().send(&mono.CoreMessage{Body: &mono.CoreMessage_ContainerStates{ContainerStates: batch}})
+	if seen := received(t, "a state", delivered); seen.AllocationKey != "a" {
 		t.Error(seen)
 	}
 }
@@ -429,11 +429,11 @@ func TestADumpComesInPartsOrWithItsError(t *testing.T) {
 	stream := next()
 	ask := func(id uint64) {
 		request := &mono.StateDumpRequest{RequestId: id, MaxChunkBytes: 4}
-		stream.say(&mono.CoreMessage{Body: &mono.CoreMessage_StateDump{StateDump: request}})
+		stream.send(&mono.CoreMessage{Body: &mono.CoreMessage_StateDump{StateDump: request}})
 	}
 	ask(1)
 	for index, expected := range []string{"0123", "4567", "89"} {
-		chunk := stream.hear().GetStateDump()
+		chunk := stream.receive().GetStateDump()
 		if chunk.GetRequestId() != 1 || chunk.GetIndex() != uint32(index) || string(chunk.GetData()) != expected ||
 			chunk.GetLast() != (index == 2) {
 			t.Error(chunk)
@@ -441,7 +441,7 @@ func TestADumpComesInPartsOrWithItsError(t *testing.T) {
 	}
 	fails.Store(true)
 	ask(2)
-	if chunk := stream.hear().GetStateDump(); chunk.GetRequestId() != 2 || chunk.GetError() == "" || !chunk.GetLast() {
+	if chunk := stream.receive().GetStateDump(); chunk.GetRequestId() != 2 || chunk.GetError() == "" || !chunk.GetLast() {
 		t.Error(chunk)
 	}
 }
@@ -458,7 +458,7 @@ func TestTooManyRequestsOfOperatorsAreRefused(t *testing.T) {
 	stream := next()
 	save := func() {
 		request := &mono.ConfigSaveRequest{RequestId: 4}
-		stream.say(&mono.CoreMessage{Body: &mono.CoreMessage_ConfigSave{ConfigSave: request}})
+		stream.send(&mono.CoreMessage{Body: &mono.CoreMessage_ConfigSave{ConfigSave: request}})
 	}
 	save()
 	received(t, "the first", begun)
@@ -466,7 +466,7 @@ func TestTooManyRequestsOfOperatorsAreRefused(t *testing.T) {
 		save()
 	}
 	save()
-	if saved := stream.hear().GetConfigSave(); saved.GetSuccess() || !strings.Contains(saved.GetReason(), "too many") {
+	if saved := stream.receive().GetConfigSave(); saved.GetSuccess() || !strings.Contains(saved.GetReason(), "too many") {
 		t.Error(saved)
 	}
 }
@@ -481,8 +481,8 @@ func TestConfigurationsAreKeptOrRefused(t *testing.T) {
 	stream := next()
 	for _, config := range []string{"new", "other"} {
 		request := &mono.ConfigSaveRequest{RequestId: 4, Config: config, ExtraConfig: map[string]string{"log.level": "info"}}
-		stream.say(&mono.CoreMessage{Body: &mono.CoreMessage_ConfigSave{ConfigSave: request}})
-		saved := stream.hear().GetConfigSave()
+		stream.send(&mono.CoreMessage{Body: &mono.CoreMessage_ConfigSave{ConfigSave: request}})
+		saved := stream.receive().GetConfigSave()
 		if saved.GetRequestId() != 4 || saved.GetSuccess() != (config == "new") ||
 			saved.GetSuccess() != (saved.GetOldConfig() == "old") || saved.GetSuccess() == (saved.GetReason() != "") {
 			t.Error(saved)
@@ -499,12 +499,12 @@ func TestInvalidationsAreSentAndRepeatedAfterABreak(t *testing.T) {
 	if err := client.Invalidate(Invalidation{Nodes: []string{"n1"}, Allocations: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if seen := stream.hear().GetInvalidate(); fmt.Sprint(seen.GetNodeIds(), seen.GetAllocationKeys(), seen.GetAll()) != "[n1] [a] false" {
+	if seen := stream.receive().GetInvalidate(); fmt.Sprint(seen.GetNodeIds(), seen.GetAllocationKeys(), seen.GetAll()) != "[n1] [a] false" {
 		t.Error(seen)
 	}
 	stream.end <- status.Error(codes.Unavailable, "broken")
 	stream = next()
-	if seen := stream.hear().GetInvalidate(); !seen.GetAll() {
+	if seen := stream.receive().GetInvalidate(); !seen.GetAll() {
 		t.Errorf("after a break: %v", seen)
 	}
 	without := made(t, valid())
@@ -513,7 +513,7 @@ func TestInvalidationsAreSentAndRepeatedAfterABreak(t *testing.T) {
 	}
 }
 
-func TestInvalidationsThatWaitAreJoinedAndBounded(t *testing.T) {
+func TestUnsentInvalidationsAreJoinedAndBounded(t *testing.T) {
 	i := newInvalidations()
 	i.add(Invalidation{Nodes: []string{"n1"}})
 	i.add(Invalidation{Nodes: []string{"n2"}, Allocations: []string{"a\xff"}})
@@ -531,11 +531,11 @@ func TestInvalidationsThatWaitAreJoinedAndBounded(t *testing.T) {
 	}
 }
 
-func TestTheClientStaysAwayForAsLongAsItIsAsked(t *testing.T) {
+func TestTheClientPausesAsLongAsRequested(t *testing.T) {
 	_, next := answering(t, &Callbacks{})
 	stream := next()
 	goodbye := &mono.Goodbye{ReconnectAfterMs: 400}
-	stream.say(&mono.CoreMessage{Body: &mono.CoreMessage_Goodbye{Goodbye: goodbye}})
+	stream.send(&mono.CoreMessage{Body: &mono.CoreMessage_Goodbye{Goodbye: goodbye}})
 	stream.end <- status.Error(codes.Unavailable, "later")
 	began := time.Now()
 	next()

@@ -8,149 +8,148 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-// Callbacks is what the scheduler may ask the program and report to it, in addition to what Handler
-// receives (docs/callback.md). Every field is optional, and the scheduler asks and reports only what
-// has a function here.
+// Callbacks are the program's functions for the callback stream, in addition to Handler (docs/callback.md).
+// Every field is optional; the scheduler sends only messages for which a function is set.
 //
 // Predicate, Judge, Elsewhere, Preemption, View, Confirm, Take and Members are called one at a time, in the
-// order in which the scheduler has sent what they are about. Events, ContainerStates, and SaveConfig
-// with StateDump are each called one at a time, too, while others run. A context ends with the stream,
-// and where the scheduler does not want the answer any more or does not wait longer.
+// order of the scheduler's messages. Events, ContainerStates, and SaveConfig with StateDump are each called
+// one at a time, too, while others run. A context ends with the stream, when the scheduler cancels the
+// question, or when its time is over.
 type Callbacks struct {
-	// Predicate says whether a request may run on a node, and if not, why.
+	// Predicate reports whether a request may run on a node, and if not, the reason.
 	Predicate func(Question) (fits bool, reason string)
-	// Judge is Predicate with all that an answer can say, for programs that need more than yes and no.
-	// Only one of the two may be set.
+	// Judge is Predicate with all fields of an answer, for programs that need more than yes and no. Only one
+	// of the two may be set.
 	Judge func(context.Context, Question) Answer
-	// Holds lets Predicate or Judge be asked about places that are held for members of a gang whose
-	// requests have not come yet: a Question then has a TaskGroup and no Allocation. Without it every
-	// node with room will do for these.
+	// Holds enables questions about places held for members of a gang whose requests have not arrived: such a
+	// Question has a TaskGroup and no Allocation. Without Holds, such members may use every node with enough
+	// capacity.
 	Holds bool
-	// Scope is what the answers depend on: on nothing that changes (SCOPE_STATIC), on what runs on the
-	// node (SCOPE_NODE), or on what runs anywhere (SCOPE_TOPOLOGY, and if it is not set). An answer that
-	// does not hold any more when it arrives is asked for again.
+	// Scope is what the answers depend on: nothing that changes (SCOPE_STATIC), allocations on the node
+	// (SCOPE_NODE), or allocations on any node (SCOPE_TOPOLOGY, the default). The scheduler repeats a question
+	// whose answer is outdated when it arrives.
 	//
-	// Without a View, Confirm or Take an answer of SCOPE_STATIC holds as with one of these, and an answer
-	// of SCOPE_NODE until something comes to that node or leaves it. Others cannot hold then, since the
-	// scheduler does not know of which placements the program knew when it answered: each placement makes
-	// all of them void that are under way.
+	// Without View, Confirm and Take, an answer of SCOPE_STATIC is valid as usual, and an answer of SCOPE_NODE
+	// until an allocation is added to or removed from that node. For SCOPE_TOPOLOGY, the scheduler then cannot
+	// know which placements an answer includes, so each placement invalidates all answers in flight.
 	Scope mono.Scope
-	// Elsewhere says which topics, numbers of the program's own choice, an answer depends on besides
-	// its own node, and which the request affects on other nodes. It counts where Scope is the topology.
-	// Without it, and where it returns nil, that is everything. It needs View, Confirm or Take, and is not
-	// called with Judge, whose Answer has it.
+	// Elsewhere returns the topics, numbers of the program's own choice, that an answer depends on besides its
+	// own node, and those that the request affects on other nodes. It is used if Scope is the topology.
+	// Without it, and if it returns nil, all topics are assumed. It needs View, Confirm or Take, and is not
+	// called with Judge, whose Answer has the same field.
 	Elsewhere func(Question) *mono.Elsewhere
-	// View follows what the scheduler places, so that answers are about the cluster as it will be.
+	// View follows the placements of the scheduler, so that answers include them.
 	View View
-	// Confirm says whether the program can take a placement: nil if it can. The scheduler waits for that
-	// before it sends the allocation to Handler (confirm_assume), for callback.cache_sync_timeout at
-	// most. A placement that is refused is undone, its request is placed again, and View.Assume is not
-	// called for it. When a stream begins, what the scheduler has placed before is confirmed again.
+	// Confirm reports whether the program can accept a placement: nil if it can. The scheduler waits for the
+	// result before it sends the allocation to Handler (confirm_assume), for callback.cache_sync_timeout at
+	// most. A refused placement is withdrawn, its request is placed again, and View.Assume is not called for
+	// it. When a stream begins, existing placements of the scheduler are confirmed again.
 	Confirm func(Placement) *Refusal
-	// Take receives each allocation before the next question is asked, so that answers know it, and
-	// Handler does not receive it in `new`. The allocation is the request, with its node. An error is a
-	// Refusal. It is for programs that count what runs as they receive it; it needs Config.Remember, for
-	// the request, and excludes Confirm.
+	// Take receives each allocation before the next question, so that answers include it; Handler does not
+	// receive it in `new`. The allocation is the request with its node. An error is a Refusal. Take is for
+	// programs that count running allocations as they receive them. It needs Config.Remember, which keeps the
+	// request, and excludes Confirm.
 	Take func(*si.Allocation) error
-	// Members is called with the places of the other members of a gang before the first question about
-	// one of them, and again when members have moved.
+	// Members receives the places of the other members of a gang before the first question about one of them,
+	// and again when members have moved.
 	Members func(Bundle)
 
-	// Preemption says whether a request fits on a node once allocations have left, before any of them is
-	// preempted. Without it every proposal of the scheduler is taken to fit. It is only called where
-	// predicates are asked, so it needs Predicate or Judge.
+	// Preemption reports whether a request would fit on a node after allocations have left, before any of them
+	// is preempted. Without it, every proposal of the scheduler is accepted. It is called only if predicates
+	// are evaluated, so it needs Predicate or Judge.
 	Preemption func(context.Context, Preemption) Eviction
 
-	// Events receives what happened, in order; dropped counts those that were lost before, because the
-	// program took them too slowly. Hello.EventTypes chooses which.
+	// Events receives events in order; dropped is the number of events lost before these because the program
+	// was too slow. Hello.EventTypes selects the types.
 	Events func(events []*si.EventRecord, dropped uint64)
-	// ContainerStates receives the state of requests, of each the latest. The only one is FAILED: the
-	// quota has room and no node has.
+	// ContainerStates receives the latest scheduling state of requests. The only state is FAILED: the quota
+	// allows the request but no node has the capacity.
 	ContainerStates func([]*si.UpdateContainerSchedulingStateRequest)
 	// StateDump returns the program's own state for the state dump of the scheduler: JSON as text in
 	// UTF-8.
 	StateDump func(context.Context) ([]byte, error)
-	// SaveConfig keeps a configuration that an operator has set, and returns the one that it replaces.
+	// SaveConfig stores a configuration set by an operator, and returns the one that it replaces.
 	SaveConfig func(context.Context, SavedConfig) (old string, err error)
 
-	// Hello has wishes for the stream: how large batches may be and how many at a time, how long an
-	// answer may take, what holds while nobody is attached, which events, with how much credit. Zero
-	// leaves a wish to the scheduler. The client itself fills in who it is, the capabilities, where
-	// events go on, and confirm_assume.
+	// Hello has options of the stream: the size and number of batches, the time limit of an answer, the
+	// behaviour while no stream is attached, types and credit of events. Zero leaves an option to the
+	// scheduler. The client fills in the identity, the capabilities, the event number to continue at, and
+	// confirm_assume.
 	Hello *mono.Hello
-	// Welcome is called with what was agreed, each time the stream is opened.
+	// Welcome receives the agreed options each time the stream is opened.
 	Welcome func(*mono.Welcome)
 }
 
 // Question is about one request and one node.
 type Question struct {
 	Application, Allocation, Node string
-	// Allocate is false where something has to leave the node first, which is not to be counted.
+	// Allocate is false if allocations must leave the node first; such a question must not be counted.
 	Allocate bool
-	// Bundle is the gang that is decided with it as a whole, or zero.
+	// Bundle is the number of the gang that is decided as a whole with the request, or zero.
 	Bundle uint64
-	// TaskGroup is that of a member whose request has not come yet (Callbacks.Holds); then there is no
-	// Allocation.
+	// TaskGroup is the task group of a member whose request has not arrived (Callbacks.Holds); Allocation is
+	// then nil.
 	TaskGroup string
 }
 
-// Answer is what Judge says of a request on a node.
+// Answer is the result of Judge for a request on a node.
 type Answer struct {
-	// Fits says whether the request may run there. Plugin and Reason say why not; both may be empty.
+	// Fits reports whether the request may run on the node. If not, Plugin and Reason say why; both may be
+	// empty.
 	Fits           bool
 	Plugin, Reason string
-	// Scope and Elsewhere are those of this answer; a zero Scope is that of Callbacks. Of the answers
-	// about one request the one counts that fits, or the last.
+	// Scope and Elsewhere apply to this answer; a zero Scope means that of Callbacks. Of several answers about
+	// one request, those of the fitting one count, or of the last.
 	Scope     mono.Scope
 	Elsewhere *mono.Elsewhere
-	// Outcome is zero for an answer. Else no more nodes are asked about for this request, and none fits:
-	// UNKNOWN_ALLOCATION (there is no such request), ERROR (the program failed; Reason says how), SHED
-	// (the program has too much to do and wants to be asked later) or STALE (its view is too old).
+	// Outcome is zero for an answer. Any other value ends the questions about this request, and no node fits:
+	// UNKNOWN_ALLOCATION (the program does not know the request), ERROR (the program failed; Reason has
+	// details), SHED (the program is overloaded and wants to be asked later) or STALE (its view is too old).
 	Outcome mono.Outcome
 }
 
-// View is how the program sees what runs where.
+// View is the program's model of the allocations on nodes.
 type View interface {
 	// Assume counts an allocation as running on its node.
 	Assume(Placement)
-	// Forget counts it no more.
+	// Forget removes an allocation from its node.
 	Forget(Placement)
-	// Reset lists all that the scheduler has placed and the program itself has not reported: what else
-	// is assumed is not there.
+	// Reset lists all placements of the scheduler that the program itself has not reported. Any other assumed
+	// placement does not exist.
 	Reset([]Placement)
 }
 
-// Placement is an allocation on a node. Two applications may use the same name for an allocation.
-// Node is empty in what is to be forgotten.
+// Placement is an allocation on a node. Two applications may use the same name for an allocation. Node is
+// empty in Forget.
 type Placement struct{ Application, Allocation, Node string }
 
-// Refusal says why a placement is not confirmed.
+// Refusal is the reason why a placement is not confirmed.
 type Refusal struct {
 	Reason string
-	// SameNode says that the request may be placed on this node again. Otherwise the scheduler does not
-	// do so for five minutes.
+	// SameNode allows the scheduler to place the request on this node again. Otherwise it excludes the node
+	// for five minutes.
 	SameNode bool
 }
 
-// Bundle says where members of a gang are to be; a member that was reported before has moved.
+// Bundle lists the intended places of members of a gang. A member that was reported before has moved.
 type Bundle struct {
 	ID          uint64
 	Application string
 	Places      []Place
-	// Over is a bundle whose places are void, or zero.
+	// Over is the number of a bundle whose places are void, or zero.
 	Over uint64
 }
 
-// Place is that of one member.
+// Place is the place of one member.
 type Place struct {
 	Member           uint32
 	Allocation, Node string
-	// TaskGroup is that of a member whose request has not come yet; then there is no Allocation.
+	// TaskGroup is the task group of a member whose request has not arrived; Allocation is then empty.
 	TaskGroup string
 }
 
-// Preemption asks whether a request fits on a node once victims have left it. All up to the index Start
-// leave at least.
+// Preemption asks whether a request fits on a node once victims have left it. At least the victims up to
+// the index Start leave.
 type Preemption struct {
 	Allocation, Node string
 	Victims          []string
@@ -159,16 +158,15 @@ type Preemption struct {
 
 // Eviction answers a Preemption.
 type Eviction struct {
-	// Fits is false if the request does not fit whichever of the victims leave.
+	// Fits is false if the request does not fit even without all victims.
 	Fits bool
-	// Last is the index of the last victim that has to leave, in the order of the question; -1 if none
-	// has to.
+	// Last is the index of the last victim that has to leave, in the order of the question; -1 if none has to.
 	Last int
 }
 
-// SavedConfig is a configuration that the program is to keep.
+// SavedConfig is a configuration that the program has to store.
 type SavedConfig struct {
-	// Config is the queue configuration in YAML, ExtraConfig the settings beside it.
+	// Config is the queue configuration in YAML, ExtraConfig are the other settings.
 	Config      string
 	ExtraConfig map[string]string
 }
@@ -177,7 +175,7 @@ func (c *Callbacks) judges() bool { return c.Predicate != nil || c.Judge != nil 
 
 func (c *Callbacks) confirms() bool { return c.Confirm != nil || c.Take != nil }
 
-// check refuses what would have no effect.
+// check rejects combinations that would have no effect.
 func (c *Callbacks) check() error {
 	switch {
 	case c.Predicate != nil && c.Judge != nil:
@@ -200,7 +198,7 @@ func (c *Callbacks) check() error {
 	return nil
 }
 
-// hello is what opens the stream.
+// hello returns the first message of the stream.
 func (c *Callbacks) hello() *mono.Hello {
 	hello := &mono.Hello{}
 	if c.Hello != nil {

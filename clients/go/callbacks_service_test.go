@@ -16,7 +16,7 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-// guaranteed is two queues, each guaranteed half of eight cores.
+// guaranteed has two queues, each guaranteed half of eight cores.
 const guaranteed = `
 partitions:
   - name: default
@@ -31,7 +31,7 @@ partitions:
             properties: {preemption.delay: 1s}
 `
 
-func TestARefusedRequestIsAskedAboutAgainOnceItIsInvalidated(t *testing.T) {
+func TestAnInvalidatedRefusalIsAskedAgain(t *testing.T) {
 	service := startService(t, "127.0.0.1:0")
 	cluster := newCluster(node("n1", 9))
 	var opens atomic.Bool
@@ -55,7 +55,7 @@ func TestARefusedRequestIsAskedAboutAgainOnceItIsInvalidated(t *testing.T) {
 	eventually(t, "it runs", func() bool { return len(cluster.running()) == 1 })
 }
 
-func TestAPlacementThatIsRefusedGoesElsewhere(t *testing.T) {
+func TestARefusedPlacementMovesToAnotherNode(t *testing.T) {
 	service := startService(t, "127.0.0.1:0")
 	cluster := newCluster(node("n1", 9), node("n2", 9))
 	seen := &view{nodes: map[[2]string]string{}}
@@ -108,7 +108,7 @@ func TestEventsOfTheServiceAreReported(t *testing.T) {
 			},
 		},
 	})
-	// More than the credit at the start.
+	// One more than the initial credit.
 	for n := 0; n <= eventCredit; n++ {
 		cluster.run(t, client, fmt.Sprint("k", n))
 	}

@@ -6,8 +6,8 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-// What the program says of other nodes goes with an answer that passes, and with no other.
-func TestAnAnswerSaysWhatItHasToDoWithOtherNodes(t *testing.T) {
+// The topics of other nodes are part of a passing answer, and of no other.
+func TestAnAnswerCarriesTheTopicsOfOtherNodes(t *testing.T) {
 	a := &attachment{
 		Callbacks: Callbacks{
 			Predicate: func(asked Question) (bool, string) { return asked.Node == "n2", "not there" },

@@ -18,83 +18,83 @@ import (
 	si "monoceros.io/clients/go/si/v1"
 )
 
-// Handler receives what the scheduler answers and decides. One method is called at a time, in the order
-// of each stream, and the message is acknowledged when the method returns. After a restart of the
-// scheduler, or of the program, messages may repeat what is known already: a node or application that
-// is there is rejected with R_NODE_EXISTS or R_APP_EXISTS, and what runs is repeated in `new`. To handle
-// them again must change nothing.
+// Handler receives the scheduler's answers and decisions. One method is called at a time, in the order of
+// each stream, and the message is acknowledged when the method returns. After a restart of the scheduler,
+// or of the program, messages may be repeated: an existing node or application is rejected with
+// R_NODE_EXISTS or R_APP_EXISTS, and running allocations are repeated in `new`. Handling a message twice
+// must change nothing.
 //
-// An item of the State that cannot be sent is rejected here, too, by the client itself: the reason ends
-// in [C_TOO_LARGE] if it is larger than MaxMessage, or in [C_UNWRITABLE] if a text in it is not UTF-8.
+// An item of the State that cannot be sent is rejected here, too, by the client itself: the reason ends in
+// [C_TOO_LARGE] if it is larger than MaxMessage, or in [C_UNWRITABLE] if a text in it is not UTF-8.
 type Handler interface {
 	Nodes(*si.NodeResponse)
 	Applications(*si.ApplicationResponse)
 	Allocations(*si.AllocationResponse)
 }
 
-// Config is what a client is made of. Target, RM, Handler, and either State or Remember have to be set.
+// Config has the settings of a client. Target, RM, Handler, and either State or Remember have to be set.
 type Config struct {
 	// Target is the address of the scheduler, as grpc.NewClient takes it.
 	Target string
-	// DialOptions are added to those of the client; without any there is no TLS.
+	// DialOptions are added to those of the client. Without any, the connection has no TLS.
 	DialOptions []grpc.DialOption
 
-	// RM is the id to register as, Instance which process of it this is.
+	// RM is the id to register as. Instance names this process among several of the RM.
 	RM, Instance string
-	// PolicyGroup, Queues (YAML), ExtraConfig and the others are those of a registration.
+	// These are the fields of a registration; Queues is YAML.
 	PolicyGroup, Queues, Version string
 	ExtraConfig, BuildInfo       map[string]string
-	// Attach takes over the session of another instance, if there is one. Then State is not called, and
-	// what the other instance has not acknowledged is received. It needs an Instance, since one without
-	// a name could not be told from the one before.
+	// Attach takes over the session of another instance, if there is one. Then State is not called, and the
+	// messages that the other instance has not acknowledged are received. It needs an Instance, because the
+	// scheduler could not distinguish two instances without a name.
 	Attach bool
 
-	// State returns all that the RM knows. What the program sends before State is called is in it, and
-	// is not sent again; so the program has to change what it knows first and to call Nodes, Allocate
-	// and the like then. What it sends while State runs comes after the state. An error of State, or no
-	// state and no error, ends Run with ErrState.
+	// State returns the full state of the RM. Items sent before the call of State must be in it and are not
+	// sent again, so the program has to change its own state before it calls Nodes, Allocate and the like.
+	// Items sent while State runs are queued behind the state. An error, or neither state nor error, ends Run
+	// with ErrState.
 	State func(context.Context) (*State, error)
-	// Remember lets the client report, in place of State, what it has: what the program has sent by it
-	// and what came of it. The first session begins with what was sent before Run, usually nothing. It
-	// is for programs that send what changes and cannot list all they have; it takes the memory of a
-	// copy of each item, and ids have to be unique over the partitions of the RM.
+	// Remember makes the client keep the state, in place of State: all items sent through it and their
+	// outcomes. The first session begins with the items sent before Run, usually none. It is for programs that
+	// send changes and cannot list their state. It needs the memory of a copy of each item, and ids have to be
+	// unique over the partitions of the RM.
 	Remember bool
 	// Handler receives the answers.
 	Handler Handler
-	// Callbacks answers the scheduler's questions; without it every node with room will do.
+	// Callbacks answers the scheduler's questions. Without it, every node with enough capacity is accepted.
 	Callbacks *Callbacks
 
-	// Registered is called after each registration, before anything else of the session: at the start,
-	// after a restart of the scheduler, and whenever a session was lost. The state is queued by then. It
-	// has to return before the session goes on.
+	// Registered is called after each registration, before anything else of the session: at the start, after a
+	// restart of the scheduler, and whenever a session was lost. The state is queued by then. The session
+	// continues when it returns.
 	Registered func(Registration)
-	// Broken is called with the reason when the streams have ended or could not be opened, and the
-	// client is going to try again.
+	// Broken receives the reason when the streams have ended or could not be opened and the client is going to
+	// retry.
 	Broken func(error)
 
-	// Waiting is how many items may wait to be sent before a call has to wait; 100,000 if zero.
+	// Waiting is the number of items that may be queued before a call blocks; 100,000 if zero.
 	Waiting int
-	// MaxMessage is how many bytes a request may have: no more than grpc.max_recv_message_bytes of the
-	// scheduler. 67,108,864 if zero, which is the default there; 1,024 at least. An item that is larger
-	// is not sent (ItemError). Requests of several items have one mebibyte at most.
+	// MaxMessage is the largest request in bytes, at most grpc.max_recv_message_bytes of the scheduler and at
+	// least 1,024. The default, used if zero, is 67,108,864 like there. A larger item is not sent (ItemError).
+	// Requests of several items have one mebibyte at most.
 	MaxMessage int
-	// Pause is how long to wait after the first break, and MaxPause after many: each time 1.6 times
-	// as long, a fifth more or less. One second and thirty if zero.
+	// Pause is the pause after the first break, MaxPause the longest: each pause is 1.6 times the one before,
+	// a fifth more or less. One second and thirty if zero.
 	Pause, MaxPause time.Duration
 }
 
-// Registration is a session that begins, or that goes on with this instance.
+// Registration is a new session, or one that continues with this instance.
 type Registration struct {
 	// Session is the number of the session.
 	Session string
-	// Scheduler names the run of the scheduler: another value means that it was restarted.
+	// Scheduler identifies the run of the scheduler: another value means that it was restarted.
 	Scheduler string
 	// Outcome is `new`, `replaced` (an earlier session of the RM has ended) or `attached` (Config.Attach:
 	// the session of another instance goes on).
 	Outcome string
 }
 
-// Client is the connection of one RM. Its methods can be called at the same time, and before Run.
+// Client is the connection of one RM. Its methods can be called concurrently, and before Run.
 type Client struct {
 	config        Config
 	conn          *grpc.ClientConn
@@ -104,19 +104,18 @@ type Client struct {
 	life          *life
 	invalidations *invalidations
 	session       string
-	// name and attempt tell the scheduler what is left of a connection that broke: it may come late,
-	// and changes nothing then.
+	// name and attempt identify the connection, so that late calls of a broken one have no effect.
 	name    uint64
 	attempt uint64
-	// attaches is set until a session was lost.
+	// attaches is true until a session was lost.
 	attaches bool
-	// lastEvent is the number of the last event of the session that was handled.
+	// lastEvent is the number of the last handled event of the session.
 	lastEvent atomic.Uint64
-	// away is how long the scheduler asked to stay away, when it ended the stream of callbacks.
+	// away is the pause, in nanoseconds, that the scheduler requested when it ended the callback stream.
 	away atomic.Int64
 }
 
-// New makes a client, which connects in Run. The error names the field of config that is wrong.
+// New makes a client, which connects in Run. The error names the invalid field of config.
 func New(config Config) (*Client, error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -209,7 +208,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// isPrintable says whether a text can be the value of metadata.
+// isPrintable reports whether a text can be a metadata value.
 func isPrintable(text string) bool {
 	for at := 0; at < len(text); at++ {
 		if text[at] < ' ' || text[at] > '~' {
@@ -219,39 +218,39 @@ func isPrintable(text string) bool {
 	return true
 }
 
-// Conn is the connection, for calls of other services, also before Run. It is closed when Run returns.
+// Conn returns the connection, for calls of other services, also before Run. It is closed when Run returns.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
-// Nodes reports nodes that come, change or go. Like the other methods that send something it returns
-// once the items are queued, in the order of the calls, and waits only while too much is queued. The
-// items then belong to the client. An item that is nil is an error, and nothing of the call is sent;
-// an item that is too large or cannot be written is an ItemError, and all others are sent.
+// Nodes reports new, changed or removed nodes. Like the other methods that send items, it returns once the
+// items are queued, in the order of the calls, and blocks only while the queue is full. The items then
+// belong to the client. A nil item is an error, and no item of the call is sent. An item that is too large
+// or cannot be written is an ItemError, and all others are sent.
 func (c *Client) Nodes(ctx context.Context, nodes ...*si.NodeInfo) error {
-	return say(ctx, c, "Nodes", nodes, nodeItem)
+	return queue(ctx, c, "Nodes", nodes, nodeItem)
 }
 
 // AddApplications submits applications.
 func (c *Client) AddApplications(ctx context.Context, added ...*si.AddApplicationRequest) error {
-	return say(ctx, c, "AddApplications", added, applicationItem)
+	return queue(ctx, c, "AddApplications", added, applicationItem)
 }
 
 // RemoveApplications ends applications.
 func (c *Client) RemoveApplications(ctx context.Context, removed ...*si.RemoveApplicationRequest) error {
-	return say(ctx, c, "RemoveApplications", removed, removalItem)
+	return queue(ctx, c, "RemoveApplications", removed, removalItem)
 }
 
-// Allocate asks for allocations (without a node), changes their size, or reports what runs.
+// Allocate asks for allocations (without a node), changes their size, or reports running ones.
 func (c *Client) Allocate(ctx context.Context, allocations ...*si.Allocation) error {
-	return say(ctx, c, "Allocate", allocations, allocationItem)
+	return queue(ctx, c, "Allocate", allocations, allocationItem)
 }
 
-// Release ends allocations and withdraws requests.
+// Release ends allocations and withdraws asks.
 func (c *Client) Release(ctx context.Context, releases ...*si.AllocationRelease) error {
-	return say(ctx, c, "Release", releases, releaseItem)
+	return queue(ctx, c, "Release", releases, releaseItem)
 }
 
-// say queues items.
-func say[T interface {
+// queue queues items.
+func queue[T interface {
 	comparable
 	proto.Message
 }](ctx context.Context, c *Client, call string, said []T, as func(T) item) error {
@@ -281,17 +280,16 @@ func say[T interface {
 	return errors.Join(refused...)
 }
 
-// Flush waits until the scheduler has taken everything that was sent before: it has a place in the
-// order of the scheduler then, and is not decided yet. Where a session begins again meanwhile, State
-// has reported it.
+// Flush waits until the scheduler has acknowledged every item sent before: the items are then ordered, but
+// not yet decided. If a new session begins meanwhile, State has reported them.
 func (c *Client) Flush(ctx context.Context) error { return c.outbox.flushed(ctx) }
 
-// Run registers and keeps the RM connected until ctx ends, Deregister or Close is called, or trying
-// again by itself would not help. It is called once; a second call returns ErrRunning at once.
+// Run registers and keeps the RM connected until ctx ends, Deregister or Close is called, or a retry cannot
+// help. It is called once; a second call returns ErrRunning at once.
 //
-// It returns nil after Deregister and Close. When ctx has ended it returns the error of ctx, together
-// with the last reason why it could not connect if it was not connected. Else the error is an *Error
-// with the reason, or ErrState. Calls that send something return ErrEnded from then on.
+// It returns nil after Deregister and Close. When ctx has ended it returns the error of ctx, together with
+// the last reason why it could not connect if it was not connected. Else the error is an *Error with the
+// reason, or ErrState. Calls that send items return ErrEnded from then on.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -305,14 +303,14 @@ func (c *Client) Run(ctx context.Context) error {
 		c.inbox.run(ctx)
 	}()
 	err := c.stayConnected(ctx)
-	// In this order: a handler may wait for room.
+	// In this order, because a handler may be waiting for the outbox.
 	c.outbox.end(c.life.end(err))
 	cancel()
 	<-handled
 	return err
 }
 
-// stayConnected comes back after each break, for as long as that makes sense.
+// stayConnected reconnects after each break, as long as a retry can help.
 func (c *Client) stayConnected(ctx context.Context) error {
 	pause := c.config.Pause
 	for {
@@ -354,7 +352,7 @@ func (c *Client) stayConnected(ctx context.Context) error {
 	}
 }
 
-// connect registers unless there is a session, and keeps its streams until one of them ends.
+// connect registers unless there is a session, and serves its streams until one of them ends.
 func (c *Client) connect(ctx context.Context) error {
 	c.attempt++
 	if c.session == "" {

@@ -19,7 +19,7 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-// valid is a configuration that New takes.
+// valid returns a configuration that New accepts.
 func valid() Config {
 	return Config{Target: "127.0.0.1:1", RM: "rm", State: nothing, Handler: &listener{}}
 }
@@ -83,7 +83,7 @@ func TestNewNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestRunSaysAtOnceThatItWasCalledBefore(t *testing.T) {
+func TestASecondRunFailsAtOnce(t *testing.T) {
 	service := &fake{breaks: func() bool { return false }}
 	client := running(t, Config{Target: service.start(t), Handler: &listener{}, State: nothing})
 	if err := client.WaitRegistered(during(t)); err != nil {
@@ -94,7 +94,7 @@ func TestRunSaysAtOnceThatItWasCalledBefore(t *testing.T) {
 	}
 }
 
-func TestAClientThatWasClosedSaysSo(t *testing.T) {
+func TestCallsAfterCloseReturnErrEnded(t *testing.T) {
 	client := made(t, valid())
 	if err := client.Close(); err != nil {
 		t.Error(err)
@@ -173,7 +173,7 @@ func TestWithoutASchedulerTheReasonIsNamed(t *testing.T) {
 	}
 }
 
-func TestACallThatIsCutShortIsAnErrorOfItsContext(t *testing.T) {
+func TestACancelledCallReturnsTheErrorOfItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	end := endOf(ctx, "register", status.Error(codes.Canceled, "text"), nil)
@@ -210,12 +210,12 @@ func TestAStateThatCannotBeSentEndsRun(t *testing.T) {
 	}
 }
 
-func TestAnItemThatCannotBeSentHoldsUpNoOther(t *testing.T) {
+func TestAnUnsendableItemDoesNotBlockOthers(t *testing.T) {
 	service := &fake{breaks: func() bool { return false }}
-	heard := &listener{}
+	handler := &listener{}
 	large := strings.Repeat("x", 10_000)
 	client := running(t, Config{
-		Target: service.start(t), Handler: heard, MaxMessage: 5000,
+		Target: service.start(t), Handler: handler, MaxMessage: 5000,
 		State: func(context.Context) (*State, error) {
 			return &State{
 				Nodes: []*si.NodeInfo{
@@ -228,7 +228,7 @@ func TestAnItemThatCannotBeSentHoldsUpNoOther(t *testing.T) {
 			}, nil
 		},
 	})
-	// What is sent before the state is asked for would be in it.
+	// Items sent before the call of State would be part of it.
 	if err := client.WaitRegistered(during(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestAnItemThatCannotBeSentHoldsUpNoOther(t *testing.T) {
 	}
 	for _, one := range []string{"no node n2: ", "no application y: ", "no allocation b: "} {
 		eventually(t, one, func() bool {
-			for _, line := range heard.all() {
+			for _, line := range handler.all() {
 				if strings.HasPrefix(line, one) {
 					return strings.HasSuffix(line, "[C_TOO_LARGE]") != strings.HasSuffix(line, "[C_UNWRITABLE]")
 				}
@@ -290,7 +290,7 @@ func TestEachRegistrationIsReported(t *testing.T) {
 	}
 }
 
-func TestADeregistrationThatIsRefusedEndsNothing(t *testing.T) {
+func TestARefusedDeregistrationEndsNothing(t *testing.T) {
 	service := &fake{breaks: func() bool { return false }}
 	client := running(t, Config{Target: service.start(t), Handler: &listener{}, State: nothing})
 	err := client.Deregister(during(t), "")
@@ -308,7 +308,7 @@ func TestADeregistrationThatIsRefusedEndsNothing(t *testing.T) {
 	}
 }
 
-// agreeable is an administrator's service that agrees to a deregistration, and ends no stream.
+// agreeable is an administrator's service that accepts a deregistration, and ends no stream.
 type agreeable struct {
 	mono.UnimplementedAdminServiceServer
 	asked chan *mono.DeregisterResourceManagerRequest
@@ -346,7 +346,7 @@ func TestADeregistrationEndsRunAlsoIfNoStreamEnds(t *testing.T) {
 	}
 }
 
-func TestTheLastReasonIsNotThatOfTheContext(t *testing.T) {
+func TestRunJoinsTheLastConnectionError(t *testing.T) {
 	l := newLife()
 	refused, cut := errors.New("connection refused"), errors.New("cut short")
 	ctx, cancel := context.WithCancel(context.Background())

@@ -16,37 +16,36 @@ import (
 )
 
 var (
-	// ErrRunning is returned by a call of Run that is not the first. A client runs once; New makes
-	// another one.
+	// ErrRunning is returned by a second call of Run. A client runs once; New makes another one.
 	ErrRunning = errors.New("monoceros: Run was called before")
-	// ErrNotRunning is returned by calls that need Run to have been called.
+	// ErrNotRunning is returned by calls that need Run to be called first.
 	ErrNotRunning = errors.New("monoceros: Run was not called yet")
 	// ErrEnded is returned by calls after Run has returned, together with the error of Run if there
 	// was one, and by calls after Close.
 	ErrEnded = errors.New("monoceros: the client has ended")
-	// ErrNil says that an item is a nil pointer.
+	// ErrNil means that an item is a nil pointer.
 	ErrNil = errors.New("it is nil")
-	// ErrTooLarge says that an item is larger than a message may be (Config.MaxMessage).
+	// ErrTooLarge means that an item is larger than a message may be (Config.MaxMessage).
 	ErrTooLarge = errors.New("it is too large")
-	// ErrUnwritable says that an item cannot be written, because a text in it is not UTF-8.
+	// ErrUnwritable means that an item cannot be written, because a text in it is not UTF-8.
 	ErrUnwritable = errors.New("it cannot be written")
-	// ErrState says that Config.State has failed, or returned something that cannot be sent.
+	// ErrState means that Config.State has failed, or returned a state that cannot be sent.
 	ErrState = errors.New("monoceros: Config.State")
 )
 
 // reasonTrailer is the trailer with the machine-readable reason of a status.
 const reasonTrailer = "x-si-reason"
 
-// Error is the end of a call or stream. errors.Is finds the error of a context that ended the call,
-// errors.As and status.FromError the status.
+// Error is the end of a call or stream. errors.Is finds the error of a context that ended the call;
+// errors.As and status.FromError find the status.
 type Error struct {
 	// Op is the call or stream, such as `register` or `node stream`.
 	Op string
-	// Status is that of gRPC.
+	// Status is the gRPC status.
 	Status *status.Status
-	// Reason is a word for programs, such as SESSION_STALE; empty if the scheduler gave none.
+	// Reason is machine-readable, such as SESSION_STALE; empty if the scheduler gave none.
 	Reason string
-	// Err is the error of gRPC, with that of the context if that had ended; nil where a stream ended
+	// Err is the gRPC error, joined with the error of the context if that had ended; nil if a stream ended
 	// with OK.
 	Err error
 }
@@ -62,7 +61,7 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// GRPCStatus makes status.Code and the like work.
+// GRPCStatus returns Status, so that status.Code and the like work.
 func (e *Error) GRPCStatus() *status.Status { return e.Status }
 
 // endOf makes the Error of a call or stream that has returned err.
@@ -80,7 +79,7 @@ func endOf(ctx context.Context, op string, err error, trailer metadata.MD) *Erro
 	return end
 }
 
-// ItemError is an item that was not sent. The other items of the call, or of the state, were.
+// ItemError is an item that was not sent. The other items of the call, or of the state, were sent.
 type ItemError struct {
 	// Item names the item, such as "allocation `a` of application `x`".
 	Item string
@@ -110,7 +109,7 @@ func nameOf(item proto.Message) string {
 	return "an item"
 }
 
-// short cuts a name, which may be what is too large.
+// short cuts a name, which may be the part of the item that is too large.
 func short(name string) string {
 	const most = 128
 	if len(name) > most {
@@ -119,24 +118,24 @@ func short(name string) string {
 	return validText(name)
 }
 
-// validText makes a text one that a message can have: a string that is not UTF-8 would end the stream.
+// validText replaces invalid UTF-8 in a text, because a string that is not UTF-8 would end the stream.
 func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// errVoid ends a session that the client itself finds to be void.
+// errVoid ends a session that the client itself finds to be inconsistent.
 var errVoid = errors.New("monoceros: the scheduler and the client do not know of the same requests")
 
 // errNumbers ends a client whose scheduler is too old.
 var errNumbers = errors.New("monoceros: the scheduler does not number requests; it is older than this client")
 
-// verdict is what to do when a stream or the registration has ended.
+// verdict is how to continue when a stream or the registration has ended.
 type verdict int
 
 const (
-	// again: open the streams again.
+	// again: open the streams of the session again.
 	again verdict = iota
-	// anew: register, and report everything.
+	// anew: register again and report the full state.
 	anew
-	// stop: it will not get better by itself, or another instance speaks for the RM.
+	// stop: a retry cannot help, or another instance has taken over the RM.
 	stop
 )
 
@@ -149,8 +148,7 @@ func judge(err error) verdict {
 		return stop
 	}
 	if end.Status.Code() == codes.OutOfRange {
-		// A message is larger than the scheduler takes (grpc.max_recv_message_bytes), and would be so
-		// the next time.
+		// A message is larger than the scheduler accepts (grpc.max_recv_message_bytes), and would be again.
 		return stop
 	}
 	switch end.Reason {

@@ -20,11 +20,11 @@ import (
 	scheduler "monoceros.io/clients/go/si/v1/scheduler"
 )
 
-// fake is a scheduler that takes requests in the order of their numbers, answers each item, and ends
-// all streams whenever the test likes.
+// fake is a scheduler that acknowledges requests in the order of their numbers, answers each item, and ends
+// all streams on demand.
 type fake struct {
 	scheduler.UnimplementedSchedulerServer
-	// breaks says whether to break before this request, at what was heard.
+	// breaks reports whether to break before the present request.
 	breaks func() bool
 
 	mu      sync.Mutex
@@ -69,7 +69,7 @@ func number(md metadata.MD, key string) uint64 {
 	return n
 }
 
-// refused is a status with a reason.
+// refused returns a status with a reason.
 func refused(stream grpc.ServerStream, code codes.Code, reason string) error {
 	stream.SetTrailer(metadata.Pairs(reasonTrailer, reason))
 	return status.Error(code, reason)
@@ -151,7 +151,7 @@ func setTaken(reply proto.Message, taken uint64) {
 	}
 }
 
-// arrive takes a request when those before it were, unless the streams break now.
+// arrive acknowledges a request after those before it, unless the streams break now.
 func (f *fake) arrive(k kind, request proto.Message, broken chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +166,7 @@ func (f *fake) arrive(k kind, request proto.Message, broken chan struct{}) {
 	if f.breaks() {
 		f.broken = make(chan struct{})
 		close(broken)
-		// What came too early is lost with the connection.
+		// Requests out of order are lost with the connection.
 		clear(f.held)
 		return
 	}
@@ -231,22 +231,22 @@ func (f *fake) start(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// listener writes down what it hears.
+// listener records the messages it receives.
 type listener struct {
 	mu    sync.Mutex
-	heard []string
+	lines []string
 }
 
 func (l *listener) note(lines ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard = append(l.heard, lines...)
+	l.lines = append(l.lines, lines...)
 }
 
 func (l *listener) all() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]string{}, l.heard...)
+	return append([]string{}, l.lines...)
 }
 
 func (l *listener) Nodes(m *si.NodeResponse) {
@@ -279,7 +279,7 @@ func (l *listener) Allocations(m *si.AllocationResponse) {
 	}
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for began := time.Now(); !so(); time.Sleep(5 * time.Millisecond) {
@@ -312,7 +312,7 @@ func running(t *testing.T, config Config) *Client {
 	return client
 }
 
-func TestEverythingTakesEffectOnceAndInOrderHoweverOftenStreamsBreak(t *testing.T) {
+func TestRequestsTakeEffectOnceAndInOrderOverBreaks(t *testing.T) {
 	dice, breaks := rand.New(rand.NewSource(12)), rand.New(rand.NewSource(34))
 	service, broken := &fake{}, 0
 	service.breaks = func() bool {
@@ -322,9 +322,9 @@ func TestEverythingTakesEffectOnceAndInOrderHoweverOftenStreamsBreak(t *testing.
 		}
 		return false
 	}
-	heard, began := &listener{}, make(chan struct{})
+	handler, began := &listener{}, make(chan struct{})
 	client := running(t, Config{
-		Target: service.start(t), Handler: heard,
+		Target: service.start(t), Handler: handler,
 		State: func(context.Context) (*State, error) {
 			close(began)
 			return &State{}, nil
@@ -360,14 +360,14 @@ func TestEverythingTakesEffectOnceAndInOrderHoweverOftenStreamsBreak(t *testing.
 	if fmt.Sprint(effects) != fmt.Sprint(said) {
 		t.Fatalf("%d effects of %d, or in another order", len(effects), len(said))
 	}
-	eventually(t, "all is heard", func() bool { return len(heard.all()) >= len(said) })
+	eventually(t, "all is received", func() bool { return len(handler.all()) >= len(said) })
 	seen := map[string]int{}
-	for _, one := range heard.all() {
+	for _, one := range handler.all() {
 		seen[one]++
 	}
 	for _, one := range said {
 		if seen[one] != 1 {
-			t.Fatalf("%s was heard %d times", one, seen[one])
+			t.Fatalf("%s was received %d times", one, seen[one])
 		}
 	}
 	eventually(t, "everything is acknowledged", func() bool {
@@ -387,25 +387,25 @@ func TestEverythingTakesEffectOnceAndInOrderHoweverOftenStreamsBreak(t *testing.
 	}
 }
 
-func TestASessionThatIsLostIsTakenUpFromTheState(t *testing.T) {
+func TestALostSessionIsRestoredFromTheState(t *testing.T) {
 	service := &fake{breaks: func() bool { return false }}
-	heard, sessions := &listener{}, 0
+	handler, sessions := &listener{}, 0
 	client := running(t, Config{
-		Target: service.start(t), Handler: heard,
+		Target: service.start(t), Handler: handler,
 		State: func(context.Context) (*State, error) {
 			sessions++
 			node := &si.NodeInfo{NodeID: fmt.Sprint("n", sessions), Action: si.NodeInfo_CREATE}
 			return &State{Nodes: []*si.NodeInfo{node}}, nil
 		},
 	})
-	eventually(t, "the first session", func() bool { return len(heard.all()) == 2 })
+	eventually(t, "the first session", func() bool { return len(handler.all()) == 2 })
 	service.mu.Lock()
 	service.session += 10
 	broken := service.broken
 	service.broken = make(chan struct{})
 	close(broken)
 	service.mu.Unlock()
-	eventually(t, "the second session", func() bool { return len(heard.all()) == 4 })
+	eventually(t, "the second session", func() bool { return len(handler.all()) == 4 })
 	if err := client.Nodes(during(t), &si.NodeInfo{NodeID: "later"}); err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +419,7 @@ func TestASessionThatIsLostIsTakenUpFromTheState(t *testing.T) {
 	}
 }
 
-func TestAnOlderSchedulerIsNamed(t *testing.T) {
+func TestAnOlderSchedulerIsReported(t *testing.T) {
 	service := &unnumbered{}
 	listening, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -475,7 +475,7 @@ func during(t *testing.T) context.Context {
 	return ctx
 }
 
-// received is what a channel has within 30 seconds.
+// received returns the next value of a channel, which must arrive within 30 seconds.
 func received[T any](t *testing.T, what string, from <-chan T) T {
 	t.Helper()
 	select {

@@ -9,22 +9,22 @@ import (
 	si "monoceros.io/clients/go/si/v1"
 )
 
-// inbox hands what was heard to the program, one message at a time, in the order of each stream.
+// inbox passes received messages to the program, one at a time, in the order of each stream.
 //
-// A message counts as received when it is in the queue, which outlives streams, and is acknowledged
-// when the program has dealt with it.
+// A message counts as received when it is in the queue, which outlives streams. It is acknowledged when the
+// program has handled it.
 type inbox struct {
 	handler Handler
-	queue   chan heard
+	queue   chan delivery
 
 	mu       sync.Mutex
 	received [kinds]uint64
 	handled  [kinds]uint64
 }
 
-// heard is a message, or a mark that is closed when everything before it was dealt with. A message of
+// delivery is a message, or a mark that is closed when everything before it was handled. A message made by
 // the client itself has no number.
-type heard struct {
+type delivery struct {
 	kind    kind
 	seq     uint64
 	message proto.Message
@@ -32,10 +32,10 @@ type heard struct {
 }
 
 func newInbox(handler Handler) *inbox {
-	return &inbox{handler: handler, queue: make(chan heard, 256)}
+	return &inbox{handler: handler, queue: make(chan delivery, 256)}
 }
 
-// run hands on what comes until ctx ends.
+// run passes messages to the handler until ctx ends.
 func (i *inbox) run(ctx context.Context) {
 	for {
 		select {
@@ -47,7 +47,7 @@ func (i *inbox) run(ctx context.Context) {
 	}
 }
 
-func (i *inbox) handle(h heard) {
+func (i *inbox) handle(h delivery) {
 	switch m := h.message.(type) {
 	case *si.NodeResponse:
 		i.handler.Nodes(m)
@@ -68,7 +68,7 @@ func (i *inbox) handle(h heard) {
 }
 
 // put queues a message, unless it was received before.
-func (i *inbox) put(ctx context.Context, h heard) error {
+func (i *inbox) put(ctx context.Context, h delivery) error {
 	if h.seq != 0 && h.seq <= i.resume(h.kind) {
 		return nil
 	}
@@ -86,25 +86,25 @@ func (i *inbox) put(ctx context.Context, h heard) error {
 	return nil
 }
 
-// resume is the number behind which a stream goes on.
+// resume returns the number of the last received message, after which a stream continues.
 func (i *inbox) resume(k kind) uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.received[k]
 }
 
-// acknowledged is the number up to which messages were dealt with.
+// acknowledged returns the number up to which messages were handled.
 func (i *inbox) acknowledged(k kind) uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.handled[k]
 }
 
-// begin waits until everything of the session before was dealt with, and counts anew.
+// begin waits until all messages of the earlier session were handled, and restarts the numbers.
 func (i *inbox) begin(ctx context.Context) error {
 	mark := make(chan struct{})
 	select {
-	case i.queue <- heard{mark: mark}:
+	case i.queue <- delivery{mark: mark}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

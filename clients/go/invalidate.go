@@ -9,21 +9,20 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-// Invalidation names what earlier refusals may be wrong about by now.
+// Invalidation names requests and nodes whose earlier refusals may be outdated.
 type Invalidation struct {
-	// Nodes on which requests may fit now.
+	// Nodes are nodes on which requests may fit now.
 	Nodes []string
 	// Allocations are keys of requests that may fit now.
 	Allocations []string
-	// All is every request on every node.
+	// All means every request on every node.
 	All bool
 }
 
-// Invalidate makes the scheduler ask again about requests that Predicate or Judge has refused. It
-// returns at once: what is named is sent when a stream is open, joined with what was named before and
-// is not sent yet. More than a mebibyte of names counts as All. After a break of the connection
-// everything is asked again if something was invalidated on the stream that broke, since nothing says
-// whether it has arrived.
+// Invalidate makes the scheduler retry requests that Predicate or Judge has refused. It returns at once:
+// the invalidation is sent when a stream is open, joined with earlier ones that are not sent yet. More than
+// a mebibyte of names counts as All. If the connection breaks after an invalidation was sent, the next
+// stream invalidates everything, because the client cannot know whether it arrived.
 func (c *Client) Invalidate(what Invalidation) error {
 	if c.config.Callbacks == nil || !c.config.Callbacks.judges() {
 		return errors.New("monoceros: Invalidate has no effect without Callbacks.Predicate or Callbacks.Judge")
@@ -38,13 +37,13 @@ func (c *Client) Invalidate(what Invalidation) error {
 	return nil
 }
 
-// invalidations are those that are not sent yet, in one message.
+// invalidations are the unsent invalidations, joined in one message.
 type invalidations struct {
 	mu      sync.Mutex
 	pending *mono.Invalidate
-	// sent is set when the stream that is open has carried some.
+	// sent is set when the present stream has carried an invalidation.
 	sent bool
-	// ready has something when there may be something to send.
+	// ready holds a token while there may be a message to send.
 	ready chan struct{}
 }
 
@@ -72,7 +71,7 @@ func (i *invalidations) add(what Invalidation) {
 	i.wake()
 }
 
-// wake lets the sender look; i.mu is held.
+// wake wakes the sender; i.mu is held.
 func (i *invalidations) wake() {
 	select {
 	case i.ready <- struct{}{}:
@@ -80,7 +79,7 @@ func (i *invalidations) wake() {
 	}
 }
 
-// opened notes that a stream begins, of the same session as the one before or of a new one.
+// opened records that a stream begins, of the present session or of a new one.
 func (i *invalidations) opened() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -92,7 +91,7 @@ func (i *invalidations) opened() {
 	}
 }
 
-// take returns what there is to send; nothing if there is none.
+// take returns the message to send, or nil if there is none.
 func (i *invalidations) take() *mono.Invalidate {
 	i.mu.Lock()
 	defer i.mu.Unlock()

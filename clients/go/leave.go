@@ -11,23 +11,22 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-// WaitRegistered returns once the client is registered, which it is from the registration until the
-// session is lost. While a scheduler that was restarted has not registered the client again, it waits.
-// The error is that of ctx, with the last reason why the client could not register, or ErrEnded.
+// WaitRegistered blocks until the client is registered. A client is registered until its session is lost;
+// after a restart of the scheduler the call blocks until the next registration. The error is that of ctx,
+// joined with the last reason why the client could not register, or ErrEnded.
 func (c *Client) WaitRegistered(ctx context.Context) error {
 	_, err := c.life.wait(ctx)
 	return err
 }
 
-// Deregister ends the session of this client: the scheduler forgets the nodes, applications and
-// allocations of the RM, without a message about each. Run then returns nil. Where something was sent
-// that is to take effect before, call Flush first. The reason, which may be empty, is for operators,
-// and for another instance of the RM that comes later.
+// Deregister ends the session of this client: the scheduler forgets the nodes, applications and allocations
+// of the RM, without a message about each. Run then returns nil. If items sent before must take effect,
+// call Flush first. The reason, which may be empty, is for operators, and for another instance of the RM
+// that comes later.
 //
-// It waits until the client is registered. If the scheduler refuses (PermissionDenied, by its rules for
-// who may do what), the client goes on. If the connection breaks meanwhile, the session may be over or
-// not: the error says so, and the client does not register again if it is. To call it once more is
-// harmless then.
+// Deregister blocks until the client is registered. If the scheduler refuses (PermissionDenied, by its
+// access rules), the client continues. If the connection breaks meanwhile, the session may be over or not:
+// the error says so, and the client does not register again if it is over. A second call is harmless then.
 func (c *Client) Deregister(ctx context.Context, reason string) error {
 	session, err := c.life.wait(ctx)
 	if err != nil {
@@ -56,8 +55,8 @@ func (c *Client) Deregister(ctx context.Context, reason string) error {
 	return nil
 }
 
-// Close ends the client and leaves the session: the scheduler keeps it until session.pause_timeout has
-// passed, and what runs goes on. Run then returns nil. A client that is never run needs Close, too.
+// Close ends the client without ending the session: the scheduler keeps it until session.pause_timeout has
+// passed, and allocations keep running. Run then returns nil. A client that is never run needs Close, too.
 func (c *Client) Close() error {
 	if c.life.stop() {
 		return nil
@@ -66,7 +65,7 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// sessionNumber is the number of a session, where a message wants it as one.
+// sessionNumber parses the number of a session, for messages that carry it as an integer.
 func sessionNumber(session string) (uint64, error) {
 	number, err := strconv.ParseUint(session, 10, 64)
 	if err != nil {

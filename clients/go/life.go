@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// life is how far a client has come. Run writes it; WaitRegistered, Deregister and Close read it, and
-// may end Run.
+// life is the phase of a client. Run writes it; WaitRegistered, Deregister and Close read it, and may end
+// Run.
 type life struct {
 	mu sync.Mutex
-	// changed is closed when waiters look again.
+	// changed is closed to wake waiters.
 	changed chan struct{}
-	// cancel ends Run; nil before Run was called.
+	// cancel ends Run; nil before Run is called.
 	cancel context.CancelFunc
-	// ended says that the client is over: ErrEnded, with the error of Run if there was one.
+	// ended is set once the client has ended: ErrEnded, joined with the error of Run if there was one.
 	ended error
 	// session is the number of the session, empty while there is none.
 	session string
-	// open is set while the streams are open.
+	// open is true while the streams are open.
 	open bool
-	// last is why the last attempt to connect failed; nil once streams were open after it.
+	// last is the reason why the last attempt to connect failed; nil once streams were open after it.
 	last error
-	// leaving is set from a call of Deregister on, unless the scheduler has refused it.
+	// leaving is true from a call of Deregister on, unless the scheduler has refused it.
 	leaving bool
 	// left is set when the session was found to be over while leaving.
 	left bool
@@ -32,13 +32,13 @@ type life struct {
 
 func newLife() *life { return &life{changed: make(chan struct{})} }
 
-// broadcast lets waiters look again; l.mu is held.
+// broadcast wakes waiters; l.mu is held.
 func (l *life) broadcast() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// start notes that Run was called, with what ends it.
+// start records the call of Run, with the function that ends it.
 func (l *life) start(cancel context.CancelFunc) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *life) start(cancel context.CancelFunc) error {
 	return nil
 }
 
-// end notes that the client is over, and returns what calls return from now on.
+// end records the end of the client, and returns the error of all later calls.
 func (l *life) end(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,14 +66,15 @@ func (l *life) end(err error) error {
 	return l.ended
 }
 
-// hasEnded returns what calls return once the client is over.
+// hasEnded returns the error of calls after the end of the client; nil before.
 func (l *life) hasEnded() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ended
 }
 
-// stop ends Run, which returns nil then. It is false if nothing was run and nothing has ended.
+// stop ends Run, which returns nil then. It returns false if Run was never called and the client has not
+// ended.
 func (l *life) stop() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +85,7 @@ func (l *life) stop() bool {
 	return l.cancel != nil || l.ended != nil
 }
 
-// registered notes a session; an empty one is none.
+// registered records a session; the empty text means none.
 func (l *life) registered(session string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,23 +93,23 @@ func (l *life) registered(session string) {
 	l.broadcast()
 }
 
-// connected notes that the streams are open.
+// connected records that the streams are open.
 func (l *life) connected() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open, l.last = true, nil
 }
 
-// broke notes why the streams ended, or could not be opened.
+// broke records why the streams ended, or could not be opened.
 func (l *life) broke(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open, l.last = false, err
 }
 
-// over is what Run returns once its context has ended: nothing if Close or Deregister did that, and
-// else the error of the context, with the last reason why there was no connection if there was none.
-// The last attempt has returned err.
+// over returns the result of Run once its context has ended: nil if Close or Deregister ended it, and else
+// the error of the context, joined with the last connection error unless connected. err is the result of
+// the last attempt.
 func (l *life) over(ctx context.Context, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,8 +124,8 @@ func (l *life) over(ctx context.Context, err error) error {
 	return fmt.Errorf("monoceros: %w before it was connected: %w", ctx.Err(), err)
 }
 
-// gone notes that the session is over. It says whether that is what Deregister wants, and no reason to
-// register again.
+// gone records that the session is over. It returns true if Deregister wanted that, so that the client does
+// not register again.
 func (l *life) gone() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,21 +135,21 @@ func (l *life) gone() bool {
 	return l.left
 }
 
-// hasLeft says whether Run has ended because the session was deregistered.
+// hasLeft reports whether Run has ended because the session was deregistered.
 func (l *life) hasLeft() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.left
 }
 
-// leave notes whether the client is about to deregister.
+// leave records whether the client is about to deregister.
 func (l *life) leave(leaving bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leaving = leaving
 }
 
-// wait returns the session, as soon as there is one.
+// wait returns the session as soon as there is one.
 func (l *life) wait(ctx context.Context) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,47 +24,47 @@ const (
 func (k kind) String() string { return [kinds]string{"node", "application", "allocation"}[k] }
 
 const (
-	// batchItems is how many items one request may have, the allocations of its nodes included, and
-	// batchBytes how many bytes. A single item may have more.
+	// batchItems is the most items in one request, including the allocations of its nodes, and batchBytes the
+	// most bytes. A single item may have more.
 	batchItems = 1000
 	batchBytes = 1 << 20
-	// batchWait is how long an item waits for others.
+	// batchWait is how long an item waits for others to be joined with.
 	batchWait = time.Millisecond
-	// aheadItems is how many items are sent and not known to be taken: less than the scheduler holds
-	// while an earlier request is missing (one item per 4 KiB of session.ingress_bytes).
+	// aheadItems is the most items sent and not acknowledged: fewer than the scheduler holds while an earlier
+	// request is missing (one item per 4 KiB of session.ingress_bytes).
 	aheadItems = 16384
-	// aheadBytes bounds the same in bytes: less than session.ingress_bytes.
+	// aheadBytes is the same in bytes: less than session.ingress_bytes.
 	aheadBytes = 64 << 20
-	// itemOverhead is what an item takes in a request beside its own bytes, and requestOverhead what the
-	// request itself takes, at most.
+	// itemOverhead bounds the bytes of an item in a request beyond its own, and requestOverhead those of the
+	// request itself.
 	itemOverhead    = 24
 	requestOverhead = 64
 )
 
-// item is one thing to say. Those of one request take effect in the order of their stages, and
-// those of one application together; so an item never joins a request that has one of a later stage,
-// and what is there is never in one request with what is wanted, which might get its room.
+// item is one unit to send. The scheduler applies the items of one request by stage, and those of one
+// application together. So an item never joins a request that has one of a later stage. Existing
+// allocations and asks are never in one request, because an ask could get the capacity of the former.
 type item struct {
 	kind  kind
 	stage int
-	// message is the item itself, of which bytes is the size in a request.
+	// message is the item itself; bytes is its size in a request.
 	message proto.Message
 	bytes   int
-	// broken says why the item cannot be written.
+	// broken is the error why the item cannot be written.
 	broken error
-	// items is one, and one more for each allocation of a node, since the scheduler counts these, too.
+	// items is one, plus one for each allocation of a node, since the scheduler counts those, too.
 	items int
 	add   func(proto.Message)
 }
 
-// buffers are those in which items are written to see how large they are and that they can be.
+// buffers are reused to encode items, which finds their size and whether they can be written.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 func newItem(k kind, stage int, message proto.Message, add func(proto.Message)) item {
 	buffer := buffers.Get().(*[]byte)
 	bytes, err := proto.MarshalOptions{}.MarshalAppend((*buffer)[:0], message)
 	size := len(bytes) + itemOverhead
-	// A large one is not kept for the small ones that follow.
+	// A large buffer is not kept for the small items that follow.
 	if cap(bytes) <= batchBytes {
 		*buffer = bytes
 		buffers.Put(buffer)
@@ -72,7 +72,7 @@ func newItem(k kind, stage int, message proto.Message, add func(proto.Message)) 
 	return item{kind: k, stage: stage, message: message, bytes: size, broken: err, items: 1, add: add}
 }
 
-// check returns an ItemError if the item cannot be sent in a message of so many bytes.
+// check returns an ItemError if the item is too large for a message of most bytes, or cannot be written.
 func (it item) check(most int) error {
 	if it.broken != nil {
 		return &ItemError{nameOf(it.message), fmt.Errorf("%w: %w", ErrUnwritable, it.broken)}
@@ -143,9 +143,9 @@ type request struct {
 	items   int
 	bytes   int
 	stage   int
-	// due is when it leaves, full or not.
+	// due is when the request is sent, full or not.
 	due time.Time
-	// over is set when it was taken or forgotten.
+	// over is set when the request was acknowledged or dropped.
 	over bool
 }
 
@@ -188,27 +188,27 @@ func (r *request) setNumber(number uint64) {
 	}
 }
 
-// outbox holds what the program has said until the scheduler has taken it.
+// outbox holds the program's requests until the scheduler acknowledges them.
 //
-// Requests have one order over all streams. The number of a request is given when it is sent first,
-// and never changes; after a break everything behind the last one that was taken is sent again.
-// Requests are in sent (numbered taken+1 and on, without a gap), then in pending; the last pending
-// one takes further items while it is not due.
+// Requests have one order over all streams. A request gets its number when it is first sent, and the number
+// never changes. After a break, all requests after the last acknowledged one are sent again. Requests are
+// in sent (numbered taken+1 and on, without a gap), then in pending; the last pending one takes further
+// items while it is not due.
 type outbox struct {
 	mu    sync.Mutex
 	limit int
-	// batch is how many bytes a request of several items may have.
+	// batch is the most bytes of a request with several items.
 	batch   int
 	taken   uint64
 	sent    []*request
 	pending []*request
-	// waiting counts the items in pending, ahead those in sent, and aheadSize their bytes.
+	// waiting is the number of items in pending, ahead the number in sent, aheadSize the bytes of those.
 	waiting, ahead, aheadSize int
-	// open is set while everything is told anew: then nobody waits for room.
+	// open is set while the full state is being queued: then no call blocks.
 	open bool
-	// ended says why nothing is sent any more.
+	// ended is set once nothing is sent any more, and is the reason.
 	ended error
-	// ready has something when there may be more to send; changed is closed when waiters look again.
+	// ready holds a token while there may be a request to send; changed is closed to wake waiters.
 	ready   chan struct{}
 	changed chan struct{}
 }
@@ -224,13 +224,13 @@ func (o *outbox) wake() {
 	}
 }
 
-// broadcast lets waiters look again; o.mu is held.
+// broadcast wakes waiters; o.mu is held.
 func (o *outbox) broadcast() {
 	close(o.changed)
 	o.changed = make(chan struct{})
 }
 
-// wait returns once done, which is called with o.mu held, is true.
+// wait blocks until done, which is called with o.mu held, returns true.
 func (o *outbox) wait(ctx context.Context, done func() bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -253,7 +253,7 @@ func (o *outbox) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
-// end lets everybody know that nothing is sent any more.
+// end stops the outbox and wakes all waiters, which return err.
 func (o *outbox) end(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -261,7 +261,7 @@ func (o *outbox) end(err error) {
 	o.broadcast()
 }
 
-// add queues an item; it waits while too many are waiting to be sent.
+// add queues an item. It blocks while too many are queued.
 func (o *outbox) add(ctx context.Context, it item) error {
 	err := o.wait(ctx, func() bool {
 		if o.waiting >= o.limit && !o.open {
@@ -286,8 +286,8 @@ func (o *outbox) append(it item, now time.Time) {
 	o.pending = append(o.pending, r)
 }
 
-// next returns the request behind the one numbered after, as soon as there is one and it is due;
-// nothing if there is none by a time.
+// next returns the request after number after, as soon as it exists and is due; nil if there is none by
+// until.
 func (o *outbox) next(ctx context.Context, after uint64, until time.Time) (*request, error) {
 	for {
 		now := time.Now()
@@ -310,12 +310,11 @@ func (o *outbox) next(ctx context.Context, after uint64, until time.Time) (*requ
 	}
 }
 
-// poll returns the request behind the one numbered after, or in how long there will be one; zero
-// if nobody knows.
+// poll returns the request after number after, or the time until there may be one; zero if that is unknown.
 func (o *outbox) poll(after uint64, now time.Time) (*request, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	// What was taken meanwhile need not be sent.
+	// Requests acknowledged meanwhile need not be sent.
 	after = max(after, o.taken)
 	if at := after - o.taken; at < uint64(len(o.sent)) {
 		return o.sent[at], 0
@@ -345,17 +344,18 @@ func (o *outbox) poll(after uint64, now time.Time) (*request, time.Duration) {
 	return r, 0
 }
 
-// last is the newest number that was given.
+// last returns the number of the newest request.
 func (o *outbox) last() uint64 { return o.taken + uint64(len(o.sent)) }
 
-// known is the newest number that is known to be taken.
+// known returns the number of the last acknowledged request.
 func (o *outbox) known() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.taken
 }
 
-// took notes that everything up to a number was taken. It is false for a number that nobody gave.
+// took records that requests up to number are acknowledged. It returns false for a number that was never
+// used.
 func (o *outbox) took(number uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -377,7 +377,7 @@ func (o *outbox) took(number uint64) bool {
 	return true
 }
 
-// flushed waits until everything that was added so far was taken, or the session was begun anew.
+// flushed waits until all items added before are acknowledged, or a new session begins.
 func (o *outbox) flushed(ctx context.Context) error {
 	var last *request
 	o.mu.Lock()
@@ -393,7 +393,7 @@ func (o *outbox) flushed(ctx context.Context) error {
 	return o.wait(ctx, func() bool { return last.over })
 }
 
-// forget lets go of requests that are not to be sent again.
+// forget drops requests that are not to be sent again.
 func forget(requests []*request) {
 	for at, r := range requests {
 		r.over = true
@@ -401,7 +401,7 @@ func forget(requests []*request) {
 	}
 }
 
-// begin forgets everything. Nobody waits for room until proceed.
+// begin drops all requests. Calls do not block until proceed.
 func (o *outbox) begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -412,14 +412,14 @@ func (o *outbox) begin() {
 	o.broadcast()
 }
 
-// attach goes on with the numbers of another instance, in place of begin. Nothing was sent before.
+// attach continues the numbers of another instance, in place of begin. No request was sent before.
 func (o *outbox) attach(taken uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.taken = taken
 }
 
-// proceed puts these items before whatever was added since begin.
+// proceed puts these items before those added since begin.
 func (o *outbox) proceed(first []item) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,7 +30,7 @@ func mustAdd(t *testing.T, o *outbox, items ...item) {
 
 func later() time.Time { return time.Now().Add(time.Hour) }
 
-func TestItemsAreJoinedWhereTheirOrderAllowsIt(t *testing.T) {
+func TestItemsJoinIfTheirOrderAllowsIt(t *testing.T) {
 	o := newOutbox(1<<20, batchBytes)
 	mustAdd(t, o, allocationItem(ask("a")), allocationItem(ask("b")), releaseItem(gone("a")),
 		// Asks of a request take effect before its releases.
@@ -59,7 +59,7 @@ func TestItemsAreJoinedWhereTheirOrderAllowsIt(t *testing.T) {
 	}
 }
 
-func TestARequestLeavesWhenItIsFullOrDue(t *testing.T) {
+func TestARequestIsSentWhenFullOrDue(t *testing.T) {
 	o := newOutbox(1<<20, batchBytes)
 	for n := 0; n <= batchItems; n++ {
 		mustAdd(t, o, allocationItem(ask("a")))
@@ -76,7 +76,7 @@ func TestARequestLeavesWhenItIsFullOrDue(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotTakenIsSentAgainWithItsNumber(t *testing.T) {
+func TestUnacknowledgedRequestsAreResentWithTheirNumber(t *testing.T) {
 	o := newOutbox(1<<20, batchBytes)
 	for k := 0; k < 4; k++ {
 		mustAdd(t, o, allocationItem(ask(fmt.Sprint(k))), nodeItem(&si.NodeInfo{}))
@@ -102,7 +102,7 @@ func TestWhatWasNotTakenIsSentAgainWithItsNumber(t *testing.T) {
 	}
 }
 
-func TestWhoSaysTooMuchWaitsAndOneWhoGivesUpIsTold(t *testing.T) {
+func TestCallsBlockWhileTheOutboxIsFull(t *testing.T) {
 	o := newOutbox(2, batchBytes)
 	mustAdd(t, o, allocationItem(ask("a")), allocationItem(ask("b")))
 	given, cancel := context.WithCancel(during(t))
@@ -133,7 +133,7 @@ func TestWhoSaysTooMuchWaitsAndOneWhoGivesUpIsTold(t *testing.T) {
 	}
 }
 
-func TestNobodyWaitsForAClientThatHasEnded(t *testing.T) {
+func TestNoCallBlocksAfterTheEnd(t *testing.T) {
 	o := newOutbox(1, batchBytes)
 	mustAdd(t, o, allocationItem(ask("a")))
 	ends := make(chan error)
@@ -147,7 +147,7 @@ func TestNobodyWaitsForAClientThatHasEnded(t *testing.T) {
 	}
 }
 
-func TestANewSessionTellsTheStateBeforeWhatIsSaidMeanwhile(t *testing.T) {
+func TestANewSessionReportsTheStateFirst(t *testing.T) {
 	o := newOutbox(1, batchBytes)
 	mustAdd(t, o, allocationItem(ask("before")))
 	o.poll(0, later())
@@ -225,7 +225,7 @@ func TestEachEndHasItsVerdict(t *testing.T) {
 	}
 }
 
-// polled is what leaves an outbox from now on: the items of each request.
+// polled returns the number of items of each request that the outbox would send now.
 func polled(o *outbox) []int {
 	var items []int
 	for at := uint64(0); ; at++ {
@@ -242,7 +242,7 @@ func TestARequestHasNoMoreBytesThanABatch(t *testing.T) {
 	for n := 0; n < 4; n++ {
 		mustAdd(t, o, allocationItem(&si.Allocation{AllocationKey: strings.Repeat("k", 400)}))
 	}
-	// One that is larger than a batch has a request of its own.
+	// An item larger than a batch has a request of its own.
 	mustAdd(t, o, allocationItem(ask("a")), allocationItem(&si.Allocation{AllocationKey: strings.Repeat("k", 2000)}),
 		allocationItem(ask("b")))
 	for at, r := range o.pending {
@@ -253,7 +253,7 @@ func TestARequestHasNoMoreBytesThanABatch(t *testing.T) {
 	if seen := fmt.Sprint(polled(o)); seen != "[2 3 1 1]" {
 		t.Error(seen)
 	}
-	// One that is full by its bytes does not wait to be due.
+	// A request that is full by bytes is sent before it is due.
 	o = newOutbox(1<<20, 1000)
 	mustAdd(t, o, allocationItem(&si.Allocation{AllocationKey: strings.Repeat("k", 2000)}))
 	if r, wait := o.poll(0, o.pending[0].due.Add(-batchWait)); r == nil {
@@ -275,7 +275,7 @@ func TestAllocationsOfANodeAreItems(t *testing.T) {
 	}
 }
 
-func TestBytesOnTheirWayAreBounded(t *testing.T) {
+func TestBytesInFlightAreBounded(t *testing.T) {
 	o := newOutbox(1<<20, batchBytes)
 	large := strings.Repeat("k", aheadBytes/4)
 	for n := 0; n < 5; n++ {

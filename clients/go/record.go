@@ -11,8 +11,8 @@ import (
 	si "monoceros.io/clients/go/si/v1"
 )
 
-// record is what an RM has, as far as its messages and those of the scheduler show it (Config.Remember).
-// An item is noted before it is queued, so that it is sent, or in the state, or both.
+// record is the state of an RM as derived from the messages in both directions (Config.Remember). An item
+// is recorded before it is queued, so that it is sent, or in the state, or both.
 //
 // Ids are taken to be unique over the partitions of the RM.
 type record struct {
@@ -20,17 +20,18 @@ type record struct {
 	nodes        map[string]*noted[*si.NodeInfo]
 	applications map[string]*noted[*si.AddApplicationRequest]
 	allocations  map[allocationID]*noted[*si.Allocation]
-	// last numbers what is noted, so that a state has the order in which things came.
+	// last numbers the recorded items, so that a state lists them in the order of their arrival.
 	last uint64
 }
 
 type allocationID struct{ application, key string }
 
-// noted is an item of one's own, which is replaced and never changed, since a state may have it.
+// noted is a recorded item. The record owns it, and replaces it in place of changing it, since a state may
+// refer to it.
 type noted[T proto.Message] struct {
 	item   T
 	number uint64
-	// taken is set of an allocation that the program has received by Callbacks.Take, for its node.
+	// taken is set if the program has received the allocation through Callbacks.Take, for its node.
 	taken bool
 }
 
@@ -42,7 +43,7 @@ func newRecord() *record {
 	}
 }
 
-// put notes an item. One that was there keeps its place in the order.
+// put records an item. An item that replaces another keeps its place in the order.
 func put[K comparable, T proto.Message](r *record, in map[K]*noted[T], key K, item T) {
 	if known := in[key]; known != nil {
 		known.item = item
@@ -52,7 +53,7 @@ func put[K comparable, T proto.Message](r *record, in map[K]*noted[T], key K, it
 	in[key] = &noted[T]{item: item, number: r.last}
 }
 
-// inOrder lists items as they came.
+// inOrder lists items in the order of their arrival.
 func inOrder[K comparable, T proto.Message](in map[K]*noted[T]) []T {
 	all := make([]*noted[T], 0, len(in))
 	for _, one := range in {
@@ -66,7 +67,7 @@ func inOrder[K comparable, T proto.Message](in map[K]*noted[T]) []T {
 	return items
 }
 
-// state is a Config.State.
+// state implements Config.State.
 func (r *record) state(context.Context) (*State, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +76,7 @@ func (r *record) state(context.Context) (*State, error) {
 	}, nil
 }
 
-// sent notes an item that the program sends.
+// sent records an item that the program sends.
 func (r *record) sent(item proto.Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +130,7 @@ func (r *record) node(sent *si.NodeInfo) {
 	known.item = node
 }
 
-// updateNode does what the scheduler does with an update (docs/nodes.md).
+// updateNode applies an update as the scheduler does (docs/nodes.md).
 func updateNode(node, update *si.NodeInfo) {
 	const removed, ready = "monoceros.io/removed-attributes", "ready"
 	if update.SchedulableResource != nil {
@@ -153,7 +154,8 @@ func updateNode(node, update *si.NodeInfo) {
 	}
 }
 
-// allocation notes a request, or what runs. A change of something that runs need not say where it does.
+// allocation records an ask, or a running allocation. An update of a running allocation may leave out the
+// node.
 func (r *record) allocation(sent *si.Allocation) {
 	one := cloned(sent)
 	key := allocationID{one.GetApplicationID(), one.GetAllocationKey()}
@@ -166,7 +168,7 @@ func (r *record) allocation(sent *si.Allocation) {
 	put(r, r.allocations, key, one)
 }
 
-// release notes a release by the program. One without a key is of all of the application.
+// release records a release by the program. Without a key it covers the whole application.
 func (r *record) release(sent *si.AllocationRelease) {
 	key := allocationID{sent.GetApplicationID(), sent.GetAllocationKey()}
 	for _, key := range r.keys(key) {
@@ -184,8 +186,8 @@ func (r *record) release(sent *si.AllocationRelease) {
 	}
 }
 
-// confirms says whether a release is of the kind that the scheduler begins and the program confirms. It
-// withdraws no request.
+// confirms reports whether the release confirms one that the scheduler began. Such a release withdraws no
+// ask.
 func confirms(release *si.AllocationRelease) bool {
 	switch release.GetTerminationType() {
 	case si.TerminationType_TIMEOUT, si.TerminationType_PREEMPTED_BY_SCHEDULER,
@@ -195,7 +197,7 @@ func confirms(release *si.AllocationRelease) bool {
 	return false
 }
 
-// keys are those that are known: the one, or all of the application if it has no key.
+// keys returns the recorded ids: the named one, or all of the application if named has no key.
 func (r *record) keys(named allocationID) []allocationID {
 	if named.key != "" {
 		if r.allocations[named] == nil {
@@ -221,8 +223,8 @@ func (r *record) dropApplication(id string, drops func(*si.Allocation) bool) {
 	}
 }
 
-// take hands a placement to the program, unless the program has it already or the request is not known
-// (any more). An error says that the program does not take it.
+// take passes a placement to the program, unless the program has it already or the ask is not recorded (any
+// more). An error means that the program does not accept it.
 func (r *record) take(p Placement, take func(*si.Allocation) error) error {
 	key := allocationID{p.Application, p.Allocation}
 	r.mu.Lock()
@@ -247,7 +249,7 @@ func (r *record) take(p Placement, take func(*si.Allocation) error) error {
 	return err
 }
 
-// recording is a handler that notes what the scheduler says before the program gets it.
+// recording is a handler that records the scheduler's messages before the program receives them.
 type recording struct {
 	record  *record
 	handler Handler
@@ -264,8 +266,8 @@ func (h recording) Nodes(m *si.NodeResponse) {
 	h.handler.Nodes(m)
 }
 
-// isThere says whether an item was rejected because the scheduler has it already, which is so where it
-// was in the state and was sent, too.
+// isThere reports whether an item was rejected because it exists. That happens if it was in the state and
+// was also sent.
 func isThere(reason string) bool {
 	return strings.Contains(reason, "[R_NODE_EXISTS]") || strings.Contains(reason, "[R_APP_EXISTS]")
 }

@@ -12,7 +12,7 @@ import (
 	si "monoceros.io/clients/go/si/v1"
 )
 
-// shown is a state in short.
+// shown formats a state in short.
 func (r *record) shown() string {
 	state, _ := r.state(context.Background())
 	var lines []string
@@ -30,7 +30,7 @@ func (r *record) shown() string {
 
 func TestARecordFollowsWhatIsSentAndReceived(t *testing.T) {
 	r := newRecord()
-	heard := recording{r, &listener{}}
+	records := recording{r, &listener{}}
 	in := func(key, node string) *si.Allocation {
 		return &si.Allocation{ApplicationID: "app", AllocationKey: key, NodeID: node}
 	}
@@ -62,11 +62,11 @@ func TestARecordFollowsWhatIsSentAndReceived(t *testing.T) {
 		{in("b", ""), "app, app/b"},
 		{in("a", ""), "app, app/b, app/a"},
 		{&si.AllocationResponse{New: []*si.Allocation{in("b", "n1")}}, "app, app/b n1, app/a"},
-		// A change of its size does not move it.
+		// A change of size does not move it.
 		{in("b", ""), "app, app/b n1, app/a"},
 		{out("b", si.TerminationType_SCHEDULING_FAILED_ON_RM), "app, app/b, app/a"},
 		{&si.AllocationResponse{New: []*si.Allocation{in("b", "n2")}}, "app, app/b n2, app/a"},
-		// It runs until that is confirmed; a request is over at once.
+		// It runs until the end is confirmed; an ask ends at once.
 		{&si.AllocationResponse{Released: []*si.AllocationRelease{
 			out("b", si.TerminationType_PREEMPTED_BY_SCHEDULER), out("a", si.TerminationType_TIMEOUT)}}, "app, app/b n2"},
 		{out("b", si.TerminationType_PREEMPTED_BY_SCHEDULER), "app"},
@@ -93,11 +93,11 @@ func TestARecordFollowsWhatIsSentAndReceived(t *testing.T) {
 		}
 		switch m := one.does.(type) {
 		case *si.NodeResponse:
-			heard.Nodes(m)
+			records.Nodes(m)
 		case *si.ApplicationResponse:
-			heard.Applications(m)
+			records.Applications(m)
 		case *si.AllocationResponse:
-			heard.Allocations(m)
+			records.Allocations(m)
 		case proto.Message:
 			r.sent(m)
 		}
@@ -137,10 +137,10 @@ func TestAClientThatRemembersReportsAllAfterARestart(t *testing.T) {
 	}
 }
 
-func TestWhatWasTakenIsNotReportedAgain(t *testing.T) {
+func TestTakenAllocationsAreNotReportedAgain(t *testing.T) {
 	r := newRecord()
-	heard := &listener{}
-	handler := recording{r, heard}
+	inner := &listener{}
+	handler := recording{r, inner}
 	r.sent(&si.Allocation{ApplicationID: "app", AllocationKey: "a", Priority: 7})
 	said := &si.Allocation{ApplicationID: "app", AllocationKey: "a", NodeID: "n1"}
 	var taken []*si.Allocation
@@ -163,18 +163,18 @@ func TestWhatWasTakenIsNotReportedAgain(t *testing.T) {
 	if len(taken) != 2 || taken[1].Priority != 7 || taken[1].NodeID != "n1" {
 		t.Errorf("%v", taken)
 	}
-	if seen := heard.all(); len(seen) != 0 {
+	if seen := inner.all(); len(seen) != 0 {
 		t.Errorf("%v", seen)
 	}
 	if err := r.take(Placement{"app", "unknown", "n1"}, take); err != nil || len(taken) != 2 {
 		t.Error(err)
 	}
-	// On another node it is something new, which the program has from its handler, as often as it comes.
+	// On another node it is a new placement, which the handler delivers each time.
 	said.NodeID = "n2"
 	for n := 0; n < 2; n++ {
 		handler.Allocations(&si.AllocationResponse{New: []*si.Allocation{cloned(said)}})
 	}
-	if seen := heard.all(); len(seen) != 2 || r.shown() != "app/a n2" {
+	if seen := inner.all(); len(seen) != 2 || r.shown() != "app/a n2" {
 		t.Errorf("%v, %s", seen, r.shown())
 	}
 }

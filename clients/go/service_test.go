@@ -32,14 +32,14 @@ partitions:
           - name: jobs
 `
 
-// service is the scheduler, running.
+// service is a running scheduler.
 type service struct {
 	command *exec.Cmd
 	address string
 }
 
-// startService starts the built scheduler, with settings in its environment. MONOCEROS says where it
-// is; else it is where cargo builds it.
+// startService starts the built scheduler, with settings in its environment. MONOCEROS is the path of the
+// program; the default is the build directory.
 func startService(t *testing.T, address string, settings ...string) *service {
 	t.Helper()
 	binary := os.Getenv("MONOCEROS")
@@ -76,7 +76,7 @@ func startService(t *testing.T, address string, settings ...string) *service {
 	return s
 }
 
-// kill ends it at once, with all that it knows.
+// kill ends the process at once; its state is lost.
 func (s *service) kill() {
 	s.command.Process.Kill()
 	s.command.Wait()
@@ -106,13 +106,13 @@ func stopped(key string) *si.AllocationRelease {
 	}
 }
 
-// cluster is a program that knows what it has, and hears where things run.
+// cluster is a program that knows its state and records where allocations run.
 type cluster struct {
 	listener
 	mu    sync.Mutex
 	nodes []*si.NodeInfo
 	tasks map[string]*si.Allocation
-	// started are tasks that began to run, each as often as it did.
+	// started counts how often each task was started.
 	started map[string]int
 }
 
@@ -130,7 +130,7 @@ func (c *cluster) state(context.Context) (*State, error) {
 	return state, nil
 }
 
-// run adds a task, first to what it knows.
+// run adds a task to the state and then sends it.
 func (c *cluster) run(t *testing.T, client *Client, key string) {
 	t.Helper()
 	c.mu.Lock()
@@ -178,7 +178,7 @@ func (c *cluster) running() []string {
 	return running
 }
 
-func TestARestartOfTheSchedulerIsNotSeen(t *testing.T) {
+func TestARestartOfTheSchedulerIsInvisible(t *testing.T) {
 	first := startService(t, "127.0.0.1:0")
 	cluster := newCluster(node("n1", 2), node("n2", 2))
 	registrations := make(chan Registration, 8)
@@ -193,7 +193,7 @@ func TestARestartOfTheSchedulerIsNotSeen(t *testing.T) {
 	before := cluster.running()
 	first.kill()
 	startService(t, first.address)
-	// It has room for no more, and takes over what runs; then there is room.
+	// The second scheduler has no free capacity until one of the reported tasks stops.
 	cluster.stop(t, client, strings.Fields(before[0])[0])
 	eventually(t, "the fifth runs", func() bool {
 		now := cluster.running()
@@ -215,7 +215,7 @@ func TestARestartOfTheSchedulerIsNotSeen(t *testing.T) {
 	}
 }
 
-// cutter is a proxy that cuts connections after some bytes of either direction.
+// cutter is a proxy that cuts connections after some bytes in either direction.
 func cutter(t *testing.T, target string, dice *rand.Rand) (string, func() int) {
 	t.Helper()
 	listening, err := net.Listen("tcp", "127.0.0.1:0")
@@ -245,7 +245,7 @@ func cutter(t *testing.T, target string, dice *rand.Rand) (string, func() int) {
 				mu.Unlock()
 			}
 			mu.Lock()
-			// Answers that wait are joined: the largest has to get through now and then.
+			// Queued answers are joined: the largest has to get through now and then.
 			up, down := 1000+dice.Int63n(20_000), 1000+dice.Int63n(300_000)
 			mu.Unlock()
 			go pipe(ours, theirs, up)
@@ -259,7 +259,7 @@ func cutter(t *testing.T, target string, dice *rand.Rand) (string, func() int) {
 	}
 }
 
-func TestConnectionsThatAreCutAnywhereLoseAndDoubleNothing(t *testing.T) {
+func TestCutConnectionsNeitherLoseNorRepeatRequests(t *testing.T) {
 	service := startService(t, "127.0.0.1:0")
 	address, cuts := cutter(t, service.address, rand.New(rand.NewSource(34)))
 	cluster := newCluster(node("n1", 1_000_000))
@@ -275,7 +275,7 @@ func TestConnectionsThatAreCutAnywhereLoseAndDoubleNothing(t *testing.T) {
 	for at := 0; at < tasks; at++ {
 		cluster.run(t, client, fmt.Sprint("t", at))
 		if at%10 == 0 {
-			// In small messages, and on all streams.
+			// Small messages, on all streams.
 			if err := client.Nodes(during(t), node(fmt.Sprint("n", at+2), 1)); err != nil {
 				t.Fatal(err)
 			}
@@ -318,7 +318,7 @@ func TestConnectionsThatAreCutAnywhereLoseAndDoubleNothing(t *testing.T) {
 	t.Logf("%d cuts", cuts())
 }
 
-// view counts what runs on a node: by application and allocation, where it is.
+// view counts the allocations on a node: the node by application and allocation.
 type view struct {
 	mu    sync.Mutex
 	nodes map[[2]string]string
@@ -345,7 +345,7 @@ func (v *view) Reset(all []Placement) {
 	}
 }
 
-// alone says that nothing may run beside another.
+// alone accepts a node only if no allocation is on it.
 func (v *view) alone(q Question) (bool, string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -357,7 +357,7 @@ func (v *view) alone(q Question) (bool, string) {
 	return true, ""
 }
 
-func TestPredicatesSeeWhatTheyHaveAssumed(t *testing.T) {
+func TestPredicatesSeeAssumedAllocations(t *testing.T) {
 	service := startService(t, "127.0.0.1:0")
 	cluster := newCluster(node("n1", 9), node("n2", 9), node("n3", 9))
 	seen := &view{nodes: map[[2]string]string{}}
@@ -380,7 +380,7 @@ func TestPredicatesSeeWhatTheyHaveAssumed(t *testing.T) {
 	eventually(t, "the fourth runs", func() bool { return len(cluster.running()) == 3 })
 }
 
-func TestASecondInstanceTakesOverAndGoesOnWithTheNumbers(t *testing.T) {
+func TestASecondInstanceContinuesTheNumbers(t *testing.T) {
 	service := startService(t, "127.0.0.1:0")
 	cluster := newCluster(node("n1", 9))
 	old, err := New(Config{
@@ -398,10 +398,10 @@ func TestASecondInstanceTakesOverAndGoesOnWithTheNumbers(t *testing.T) {
 	client := running(t, Config{
 		Target: service.address, Instance: "new", Queues: queues, Attach: true, Handler: cluster,
 		State: func(context.Context) (*State, error) {
-			return nil, errors.New("nobody is to ask for the state")
+			return nil, errors.New("the state must not be requested")
 		},
 	})
-	// Said before it is there.
+	// The item is queued before the client has a session.
 	cluster.run(t, client, "b")
 	eventually(t, "both run", func() bool { return len(cluster.running()) == 2 })
 	var end *Error
@@ -412,7 +412,7 @@ func TestASecondInstanceTakesOverAndGoesOnWithTheNumbers(t *testing.T) {
 	eventually(t, "the answer", func() bool { return slices.Contains(cluster.all(), "release a") })
 }
 
-// sessions are the ids of the RMs that are registered.
+// sessions returns the ids of the registered RMs.
 func (s *service) sessions(t *testing.T, client *Client) []string {
 	t.Helper()
 	answer, err := mono.NewAdminServiceClient(client.Conn()).ListSessions(during(t), &mono.ListSessionsRequest{})
@@ -467,14 +467,14 @@ func TestADeregistrationByAnOperatorIsAnError(t *testing.T) {
 	if err := client.WaitRegistered(during(t)); err != nil {
 		t.Fatal(err)
 	}
-	// Once the streams are open: before that the end of the session is a reason to register.
+	// The streams must be open: before that, the client would register again when the session ends.
 	if err := client.Nodes(during(t), node("n1", 1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Flush(during(t)); err != nil {
 		t.Fatal(err)
 	}
-	// By another connection: this client's is closed as soon as the streams have ended.
+	// On another connection, because this client's is closed as soon as the streams have ended.
 	operator := made(t, Config{Target: service.address, RM: "operator", State: nothing, Handler: &listener{}})
 	if _, err := mono.NewAdminServiceClient(operator.Conn()).DeregisterResourceManager(during(t),
 		&mono.DeregisterResourceManagerRequest{RmId: "rm"}); err != nil {
@@ -486,7 +486,7 @@ func TestADeregistrationByAnOperatorIsAnError(t *testing.T) {
 	}
 }
 
-func TestASchedulerThatTakesSmallerMessagesIsNotTriedForEver(t *testing.T) {
+func TestASmallerMessageLimitEndsRun(t *testing.T) {
 	service := startService(t, "127.0.0.1:0", "MONOCEROS__GRPC__MAX_RECV_MESSAGE_BYTES=65536")
 	large := node("n1", 2)
 	large.Attributes = map[string]string{"rack": strings.Repeat("x", 100_000)}

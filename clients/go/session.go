@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// registerWait is how long a registration may take.
+	// registerWait is the time limit of a registration.
 	registerWait = time.Minute
 	// ackEvery is the interval between acknowledgements of messages that were handled.
 	ackEvery = 100 * time.Millisecond
 )
 
-// register opens a session, in which everything is reported again, or goes on with one.
+// register opens a session, to which the full state is reported, or takes over one.
 func (c *Client) register(ctx context.Context) error {
 	call, cancel := context.WithTimeout(c.outgoing(ctx), registerWait)
 	defer cancel()
@@ -59,14 +59,14 @@ func (c *Client) register(ctx context.Context) error {
 	return nil
 }
 
-// report queues the state of the RM, in place of everything that was sent before.
+// report queues the state of the RM, in place of all requests made before.
 func (c *Client) report(ctx context.Context) error {
-	// In this order: who waits for room in the outbox, as a handler may, is let go first.
+	// In this order: begin first releases callers that are blocked by the outbox, which a handler may be.
 	c.outbox.begin()
 	if err := c.inbox.begin(ctx); err != nil {
 		return err
 	}
-	// What was sent up to here is in the state.
+	// Items sent up to here are in the state.
 	c.outbox.begin()
 	state, err := c.config.State(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Client) report(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	for _, reply := range refused {
-		if err := c.inbox.put(ctx, heard{message: reply}); err != nil {
+		if err := c.inbox.put(ctx, delivery{message: reply}); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-// outgoing adds the instance and the number of the attempt to a call.
+// outgoing adds the instance and the number of the attempt to the metadata of a call.
 func (c *Client) outgoing(ctx context.Context) context.Context {
 	ctx = metadata.AppendToOutgoingContext(ctx, "x-si-attempt", fmt.Sprintf("%016x.%d", c.name, c.attempt))
 	if c.config.Instance == "" {
@@ -101,13 +101,13 @@ func (c *Client) outgoing(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "x-si-instance", c.config.Instance)
 }
 
-// serve opens the streams of the session, and returns why one of them has ended once all have.
+// serve opens the streams of the session. It returns when all have ended, with the reason of the first end.
 func (c *Client) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel()
-	// The first end is the reason of the others.
+	// The first end is the cause of the others.
 	ends := make(chan error, 1)
 	task := func(run func(context.Context) error) {
 		tasks.Add(1)
@@ -156,14 +156,14 @@ func (c *Client) serve(ctx context.Context) error {
 	c.life.connected()
 	for k := range streams {
 		k := kind(k)
-		task(func(ctx context.Context) error { return c.hear(ctx, k, streams[k]) })
+		task(func(ctx context.Context) error { return c.receive(ctx, k, streams[k]) })
 	}
 	task(func(ctx context.Context) error { return c.send(ctx, streams) })
-	// Whatever ends one stream ends the others, and each says why.
+	// The end of one stream ends the others, and each has a reason.
 	return <-ends
 }
 
-// opened reads the headers of a stream, which say up to where requests were taken.
+// opened reads the headers of a stream, which have the number of the last acknowledged request.
 func (c *Client) opened(ctx context.Context, k kind, stream grpc.ClientStream) error {
 	header, err := stream.Header()
 	if err == nil && header == nil {
@@ -173,7 +173,7 @@ func (c *Client) opened(ctx context.Context, k kind, stream grpc.ClientStream) e
 	if err != nil {
 		end := endOf(ctx, k.String()+" stream", err, stream.Trailer())
 		if end.Reason == "SEQUENCE_GAP" {
-			// The scheduler knows of fewer requests than it has acknowledged.
+			// The scheduler has lost requests that it had acknowledged.
 			return fmt.Errorf("%w: %w", errVoid, end)
 		}
 		return end
@@ -192,8 +192,8 @@ func (c *Client) taken(number uint64) error {
 	return nil
 }
 
-// hear reads one stream, and queues what comes for the handler.
-func (c *Client) hear(ctx context.Context, k kind, stream grpc.ClientStream) error {
+// receive reads one stream, and queues its messages for the handler.
+func (c *Client) receive(ctx context.Context, k kind, stream grpc.ClientStream) error {
 	for {
 		var reply interface {
 			proto.Message
@@ -214,17 +214,17 @@ func (c *Client) hear(ctx context.Context, k kind, stream grpc.ClientStream) err
 		if err := c.taken(reply.GetTakenSeq()); err != nil {
 			return err
 		}
-		// A message without a number has nothing but what was taken.
+		// A message without a number carries an acknowledgement only.
 		if seq := reply.GetSeq(); seq != 0 {
-			if err := c.inbox.put(ctx, heard{kind: k, seq: seq, message: reply}); err != nil {
+			if err := c.inbox.put(ctx, delivery{kind: k, seq: seq, message: reply}); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// send writes the outbox in order, starting with the first request that was not taken, and between the
-// requests acknowledgements of messages that were handled.
+// send writes the outbox in order, starting with the first request that was not acknowledged, and
+// interleaves acknowledgements of received messages.
 func (c *Client) send(ctx context.Context, streams [kinds]grpc.ClientStream) error {
 	var acked [kinds]uint64
 	next := time.Now().Add(ackEvery)
@@ -254,7 +254,7 @@ func (c *Client) send(ctx context.Context, streams [kinds]grpc.ClientStream) err
 	}
 }
 
-// unsent waits for the reader of the stream that does not send any more, which knows why.
+// unsent waits for the reader of a stream that cannot send any more; the reader returns the reason.
 func (c *Client) unsent(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -9,22 +9,21 @@ import (
 	si "monoceros.io/clients/go/si/v1"
 )
 
-// State is everything that an RM knows. The scheduler keeps nothing on disk, so all of it is reported
-// whenever a session begins: at the start, and after a restart of the scheduler.
+// State is the full state of an RM. The scheduler keeps nothing on disk, so all of it is reported whenever
+// a session begins: at the start, and after a restart of the scheduler.
 type State struct {
-	// Nodes that there are. Those with the action CREATE_DRAIN or DRAIN_NODE stay closed.
+	// Nodes are the nodes of the RM. Those with the action CREATE_DRAIN or DRAIN_NODE stay closed.
 	Nodes []*si.NodeInfo
-	// Applications that have not ended.
+	// Applications are the applications that have not ended.
 	Applications []*si.AddApplicationRequest
-	// Allocations with a node run there, with a node and the tag `foreign` take room on it, without
-	// a node are asked for.
+	// Allocations with a node are running; those that also have the tag `foreign` occupy capacity of the node;
+	// those without a node are asks.
 	Allocations []*si.Allocation
 }
 
-// items returns what has to be sent, in this order: nodes, which are closed at first, so that nobody
-// gets the room of what runs there; applications; what runs; nodes once more, open; what is asked for.
-// Items that cannot be sent in a message of so many bytes are left out; the messages that it returns
-// reject them, for the handler.
+// items returns the items to send, in this order: nodes, closed at first, so that no ask gets the capacity
+// of running allocations; applications; running allocations; the nodes again, open; asks. Items that do not
+// fit in a message of most bytes are left out; the returned messages reject them, for the handler.
 func (s *State) items(most int) ([]item, []proto.Message, error) {
 	if s == nil {
 		return nil, nil, errors.New("there is neither a state nor an error")
@@ -47,7 +46,7 @@ func (s *State) items(most int) ([]item, []proto.Message, error) {
 		case si.NodeInfo_CREATE_DRAIN, si.NodeInfo_DRAIN_NODE:
 		default:
 			open := &si.NodeInfo{NodeID: node.GetNodeID(), Action: si.NodeInfo_DRAIN_TO_SCHEDULABLE}
-			// Says which partition the node is of.
+			// The attributes name the partition of the node.
 			open.Attributes = node.GetAttributes()
 			opening = append(opening, nodeItem(open))
 		}
@@ -81,14 +80,14 @@ func (s *State) items(most int) ([]item, []proto.Message, error) {
 	return append(append(items, opening...), asked...), refused.messages(), nil
 }
 
-// rejections are items of a state that are not sent, in the form in which the scheduler rejects items.
+// rejections are the unsent items of a state, in the form in which the scheduler rejects items.
 type rejections struct {
 	nodes        []*si.RejectedNode
 	applications []*si.RejectedApplication
 	allocations  []*si.RejectedAllocation
 }
 
-// reasonOf says why an item is rejected, with a code like those of the scheduler, which begin with R.
+// reasonOf returns the reason of a rejection, with a code like those of the scheduler, which begin with R.
 func reasonOf(err error) string {
 	if errors.Is(err, ErrTooLarge) {
 		return err.Error() + " [C_TOO_LARGE]"

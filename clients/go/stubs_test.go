@@ -17,7 +17,7 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-// plain is a file without what compilers write differently.
+// plain removes from a file the parts that compilers write differently.
 func plain(file *descriptorpb.FileDescriptorProto) *descriptorpb.FileDescriptorProto {
 	file = proto.Clone(file).(*descriptorpb.FileDescriptorProto)
 	file.SourceCodeInfo = nil
@@ -34,8 +34,8 @@ func plain(file *descriptorpb.FileDescriptorProto) *descriptorpb.FileDescriptorP
 	return file
 }
 
-// The test of the repository says where the build has left what it read in proto/.
-func TestStubsAreThoseOfTheTexts(t *testing.T) {
+// The test of the repository sets the path of the descriptors built from proto/.
+func TestStubsMatchTheProtoFiles(t *testing.T) {
 	path := os.Getenv("MONOCEROS_DESCRIPTORS")
 	if path == "" {
 		t.Skip("skipped: MONOCEROS_DESCRIPTORS does not name a file with the compiled texts")
@@ -57,7 +57,7 @@ func TestStubsAreThoseOfTheTexts(t *testing.T) {
 		stubs[file.Path()] = file
 	}
 	for _, text := range texts.File {
-		// Others are not texts: services under their other names.
+		// Other files have no source text: services under their other names.
 		if text.GetOptions().GetGoPackage() == "" {
 			continue
 		}

@@ -1,5 +1,5 @@
-// A resource manager of two machines that wants to run three tasks: `monoceros serve` in one window,
-// `go run ./example` in another. The scheduler may be restarted: what runs goes on.
+// A resource manager of two nodes that runs three tasks: `monoceros serve` in one window, `go run
+// ./example` in another. Tasks keep running over a restart of the scheduler.
 package main
 
 import (
@@ -13,13 +13,13 @@ import (
 	si "monoceros.io/clients/go/si/v1"
 )
 
-// shim knows where its tasks run; one that waits is nowhere.
+// shim records the node of each task; a waiting task has none.
 type shim struct {
 	mu    sync.Mutex
 	nodes map[string]string
 }
 
-// State is what it has and wants. A real one asks its cluster.
+// State returns the nodes and tasks. A real program reads them from its cluster.
 func (s *shim) State(context.Context) (*monoceros.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *shim) State(context.Context) (*monoceros.State, error) {
 func (s *shim) Nodes(m *si.NodeResponse)               { log.Println("nodes:", m) }
 func (s *shim) Applications(m *si.ApplicationResponse) { log.Println("applications:", m) }
 
-// Allocations starts what was not started yet.
+// Allocations starts tasks that were not started before.
 func (s *shim) Allocations(m *si.AllocationResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

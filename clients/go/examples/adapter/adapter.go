@@ -1,5 +1,5 @@
-// Package adapter is the recipe for a program that has the published types in Go: an api.SchedulerAPI
-// over gRPC. A message has the same bytes in both packages: it is written in one, and read in the other.
+// Package adapter serves programs that use the published Go types: an api.SchedulerAPI over gRPC. A message
+// has the same bytes in both packages, so it is encoded with one and decoded with the other.
 package adapter
 
 import (
@@ -17,7 +17,7 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-// Scheduler is the scheduler at Target, for one RM. All of its fields but DialOptions have to be set.
+// Scheduler is the scheduler at Target, for one RM. All fields except DialOptions have to be set.
 type Scheduler struct {
 	Target      string
 	DialOptions []grpc.DialOption
@@ -87,7 +87,7 @@ func (s *Scheduler) UpdateConfiguration(r *si.UpdateConfigurationRequest) error 
 	return errors.New(answer.Reason)
 }
 
-// Stop leaves the session to whoever registers next; what runs goes on.
+// Stop leaves the session for the next registration; allocations keep running.
 func (s *Scheduler) Stop() {
 	if s.client != nil {
 		s.client.Close()
@@ -121,7 +121,8 @@ func (s *Scheduler) predicate(q monoceros.Question) (bool, string) {
 	return true, ""
 }
 
-// take passes an allocation on before the next question; what the callback cannot take is undone.
+// take passes an allocation to the callback before the next question. An allocation that the callback
+// cannot take is withdrawn.
 func (s *Scheduler) take(one *ours.Allocation) error {
 	placed, err := convert(one, &si.Allocation{})
 	return errors.Join(err, s.callback.UpdateAllocation(&si.AllocationResponse{New: []*si.Allocation{placed}}))

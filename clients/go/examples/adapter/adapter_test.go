@@ -31,7 +31,7 @@ partitions:
           - name: jobs
 `
 
-// service starts the built scheduler, and returns where it is and what ends it.
+// service starts the built scheduler, and returns its address and a function that ends it.
 func service(t *testing.T, address string) (string, func()) {
 	t.Helper()
 	binary := os.Getenv("MONOCEROS")
@@ -69,13 +69,13 @@ func service(t *testing.T, address string) (string, func()) {
 	return "", nil
 }
 
-// shim is a program of the published interface. It counts what runs as it receives that, and lets
-// nothing run beside another.
+// shim is a program of the published interface. It counts allocations as it receives them, and lets none
+// share a node.
 type shim struct {
 	mu    sync.Mutex
 	lines []string
 	runs  map[string]*si.Allocation
-	// cannot is a node on which nothing can be started.
+	// cannot is a node on which no allocation can be started.
 	cannot string
 	asked  int
 }
@@ -240,8 +240,8 @@ func TestAProgramOfThePublishedInterfaceRunsOnThisScheduler(t *testing.T) {
 	for _, line := range []string{"node n1", "node n3", "application app", "event of app"} {
 		shim.has(t, line)
 	}
-	// Each is alone on its node, since the callback knows of the others before it is asked; and what
-	// cannot be started on n3 is undone.
+	// Each runs alone on its node, because the callback receives the others before the question; a placement
+	// on n3, which cannot start it, is withdrawn.
 	eventually(t, "two run", func() bool { return len(shim.running()) == 2 })
 	eventually(t, "the third was tried on n3", func() bool {
 		return shim.count("cannot start a")+shim.count("cannot start b")+shim.count("cannot start c") > 0
@@ -282,7 +282,7 @@ func TestAProgramOfThePublishedInterfaceRunsOnThisScheduler(t *testing.T) {
 	}
 }
 
-func TestARegistrationThatIsRefusedIsAnError(t *testing.T) {
+func TestARefusedRegistrationIsAnError(t *testing.T) {
 	address, _ := service(t, "127.0.0.1:0")
 	scheduler := &Scheduler{Target: address, Patience: 30 * time.Second, Failed: func(error) {}}
 	_, err := scheduler.RegisterResourceManager(&si.RegisterResourceManagerRequest{RmID: "rm", Config: "partitions: nothing"}, &shim{})
