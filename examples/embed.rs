@@ -1,9 +1,9 @@
-//! The scheduler inside a program of your own: `cargo run --example embed`.
+//! The scheduler embedded in another program: `cargo run --example embed`.
 //!
-//! The program below is its own resource manager. It needs `monoceros-actors`, the messages of
-//! `monoceros-proto` and a runtime; no gRPC and no HTTP come along. It owns three machines, one of
-//! them with a GPU, and answers the scheduler's predicates itself: tasks that need a GPU run only
-//! there.
+//! The program is its own resource manager. It needs `monoceros-actors`, the messages of
+//! `monoceros-proto` and a runtime, but neither gRPC nor HTTP. It owns three nodes, one of them
+//! with a GPU, and evaluates the scheduler's predicates itself: tasks that need a GPU run only on
+//! that node.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -13,44 +13,45 @@ use std::sync::{Arc, mpsc};
 use monoceros_actors::{ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1 as si;
 
-/// Names the resource manager to the scheduler, which can serve several.
+/// The id of this resource manager; a scheduler can serve several.
 const RM: &str = "workshop";
 const APPLICATION: &str = "training";
 
-/// What the scheduler calls. It must not block, so it only passes on what it hears. A real one
-/// also looks at the rejections of all three responses.
+/// Callbacks of the scheduler. They must not block, so they only queue messages. A real program
+/// also handles the rejections of all three responses.
 struct Shim {
     gpu_nodes: BTreeSet<&'static str>,
     gpu_tasks: BTreeSet<&'static str>,
-    heard: mpsc::Sender<String>,
+    lines: mpsc::Sender<String>,
 }
 
 impl Shim {
-    fn tell(&self, line: String) {
-        // Fails only when nobody listens any more.
-        let _ = self.heard.send(line);
+    fn queue(&self, line: String) {
+        // Fails only if the receiver is closed.
+        let _ = self.lines.send(line);
     }
 }
 
 impl ResourceManagerCallback for Shim {
     fn update_allocation(&self, response: si::AllocationResponse) {
         for new in response.new {
-            self.tell(format!("{} runs on {}", new.allocation_key, new.node_id));
+            self.queue(format!("{} runs on {}", new.allocation_key, new.node_id));
         }
         for gone in response.released {
-            self.tell(format!("{} ends: {}", gone.allocation_key, gone.message));
+            self.queue(format!("{} ends: {}", gone.allocation_key, gone.message));
         }
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
         for updated in response.updated {
-            self.tell(format!("{} is {}", updated.application_id, updated.state));
+            self.queue(format!("{} is {}", updated.application_id, updated.state));
         }
     }
 
     fn update_node(&self, _response: si::NodeResponse) {}
 
-    /// Asked for a task and a node with room for it; `Err` makes the scheduler try the next node.
+    /// Evaluates a task on a node with enough capacity. `Err` makes the scheduler try the next
+    /// node.
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         let needs_gpu = self.gpu_tasks.contains(args.allocation_key.as_str());
         if needs_gpu && !self.gpu_nodes.contains(args.node_id.as_str()) {
@@ -65,12 +66,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     runtime.block_on(run(&mut io::stdout()))
 }
 
-/// The whole story; what is heard goes to `out`.
+/// Runs the whole example and writes the messages of the scheduler to `out`.
 pub(crate) async fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
-    let (heard, hearing) = mpsc::channel();
-    let shim = Shim { gpu_nodes: ["n3"].into(), gpu_tasks: ["fit-1", "fit-2"].into(), heard };
+    let (lines, received) = mpsc::channel();
+    let shim = Shim { gpu_nodes: ["n3"].into(), gpu_tasks: ["fit-1", "fit-2"].into(), lines };
 
-    // One queue that takes anybody; `Scheduler::builder` takes other queues.
+    // One queue that accepts everybody; `Scheduler::builder` takes a queue configuration.
     let scheduler = Scheduler::simple().start()?;
     let registration = si::RegisterResourceManagerRequest::new(RM);
     scheduler.register_resource_manager(registration, Arc::new(shim)).await?;
@@ -83,20 +84,20 @@ pub(crate) async fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     scheduler.update_allocation(si::AllocationRequest::ask(RM, asks)).await?;
 
     scheduler.settle().await;
-    tell(&hearing, out)?;
+    write_lines(&received, out)?;
 
     writeln!(out, "fit-1 is done, which makes room for fit-2:")?;
     let done = si::AllocationRelease::new(APPLICATION, "fit-1");
     scheduler.update_allocation(si::AllocationRequest::release(RM, [done])).await?;
     scheduler.settle().await;
-    tell(&hearing, out)?;
+    write_lines(&received, out)?;
 
     scheduler.shutdown().await;
     Ok(())
 }
 
-fn tell(hearing: &mpsc::Receiver<String>, out: &mut dyn Write) -> io::Result<()> {
-    hearing.try_iter().try_for_each(|line| writeln!(out, "{line}"))
+fn write_lines(received: &mpsc::Receiver<String>, out: &mut dyn Write) -> io::Result<()> {
+    received.try_iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 fn cores(n: i64) -> si::Resource {

@@ -1,14 +1,14 @@
 //! A resource manager over gRPC: `monoceros serve` in one window, `cargo run --example shim` in
 //! another. Type the name of a task to end it; Ctrl-C ends the shim.
 //!
-//! It owns two machines, one of them with a GPU, and wants to run five tasks. Through the client
-//! library it registers, reports its machines, submits an application, asks for one container per
-//! task, and answers the scheduler's predicates: the task that trains runs only where the GPU is.
+//! It owns two nodes, one of them with a GPU, and runs five tasks. Through the client library it
+//! registers, reports its nodes, submits an application, asks for one container per task, and
+//! evaluates the scheduler's predicates: the task `train` runs only on the node with the GPU.
 //!
-//! # Who remembers
-//! The scheduler keeps nothing on disk, so the shim is the memory of both: which machines there are,
-//! what it wants, and what runs where. Whenever a session begins, the library reports that from
-//! [`report`], in its order: what runs is on the books before anything new is asked for.
+//! # Where state is kept
+//! The scheduler keeps nothing on disk, so the shim keeps the state of both: nodes, asks, and the
+//! node of each running task. Whenever a session begins, the library reports that state from
+//! [`report`]: running tasks are registered before new asks are sent.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -34,22 +34,22 @@ partitions:
           - name: jobs
 "#;
 const APPLICATION: &str = "job";
-/// Machines of four cores; the last one has a GPU.
+/// Nodes of four cores; the last one has a GPU.
 const NODES: [&str; 2] = ["n1", "n2"];
 const GPU_NODE: &str = "n2";
-/// Tasks of two cores, so that one of them has to wait.
+/// Tasks of two cores, one more than fit.
 const TASKS: [&str; 5] = ["train", "web-1", "web-2", "web-3", "web-4"];
 const GPU_TASK: &str = "train";
 
-/// What the owner of the shim wants of it.
+/// A command to the shim.
 pub(crate) enum Order {
     /// End this task.
     End(String),
-    /// Leave the scheduler, in order.
+    /// Deregister from the scheduler and stop.
     Leave,
 }
 
-/// Tasks, and the node on which each runs, if it does.
+/// The node of each task; `None` while it waits.
 type Tasks = BTreeMap<String, Option<String>>;
 
 /// The shim.
@@ -59,7 +59,7 @@ pub(crate) struct Shim {
     tell: Box<dyn FnMut(String) + Send>,
 }
 
-/// Where the GPU is.
+/// Accepts GPU tasks only on the node with the GPU.
 struct Predicates;
 
 impl Callbacks for Predicates {
@@ -72,12 +72,12 @@ impl Callbacks for Predicates {
     }
 
     fn scope(&self, _query: &callback::PredicateQuery) -> callback::Scope {
-        // Where the GPU is does not change.
+        // The position of the GPU does not change.
         callback::Scope::Static
     }
 }
 
-/// Everything that the scheduler has to know.
+/// The full state, for a scheduler that has none.
 fn report(tasks: &Tasks) -> Report {
     let node = |id: &str| si::NodeInfo::new(id, cores(4));
     let task = |key: &str, node: Option<&String>| {
@@ -96,7 +96,7 @@ fn report(tasks: &Tasks) -> Report {
 }
 
 impl Shim {
-    /// A shim of the scheduler that `options` name; what happens is told in sentences.
+    /// Creates a shim of the scheduler in `options`. `tell` receives a sentence for each event.
     pub(crate) fn new(options: Options, tell: impl FnMut(String) + Send + 'static) -> Self {
         let tasks = TASKS.iter().map(|&task| (task.to_owned(), None)).collect();
         let tasks = Arc::new(Mutex::new(tasks));
@@ -109,7 +109,7 @@ impl Shim {
         Ok(Options::new(endpoint, RM_ID).queues(QUEUES).callbacks(Predicates))
     }
 
-    /// Serves until it is told to leave, or until trying again cannot help.
+    /// Serves until it is stopped, or until a retry cannot help.
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Order>) -> Result<(), Status> {
         let remembered = Arc::clone(&self.tasks);
         let state = move || report(&remembered.lock().expect("no holder panics"));
@@ -119,7 +119,7 @@ impl Shim {
                 event = events.next() => match event {
                     Some(Event::Ended(status)) => return Err(status),
                     Some(event) => {
-                        // Ended: the event that says why is still to come.
+                        // The client has ended: the event with the reason follows.
                         let _ = self.deal_with(event, &client).await;
                     }
                     None => return Ok(()),
@@ -173,14 +173,14 @@ impl Shim {
         Ok(())
     }
 
-    /// A task has a place; or one that runs is known to the scheduler again.
+    /// Handles a placement, or a running task that the scheduler has registered again.
     fn start(&mut self, new: &si::Allocation) {
         let (key, place) = (&new.allocation_key, Some(new.node_id.clone()));
         let known = {
             let mut tasks = self.tasks.lock().expect("no holder panics");
             let Some(task) = tasks.get_mut(key) else { return };
             let known = *task == place;
-            // A real one starts the container here.
+            // A real program starts the container here.
             *task = place;
             known
         };
@@ -188,7 +188,7 @@ impl Shim {
         self.say(format!("{key} {verb} {}", new.node_id));
     }
 
-    /// A task is over, because we said so or because the scheduler wants it to be.
+    /// Handles the end of a task, requested by the shim or by the scheduler.
     async fn end(&mut self, gone: si::AllocationRelease, client: &Client) -> Result<(), Ended> {
         if !self.forget(&gone.allocation_key) {
             return Ok(());
@@ -197,8 +197,8 @@ impl Shim {
         self.say(format!("{} is over", gone.allocation_key));
         match why {
             TerminationType::StoppedByRm | TerminationType::UnknownTerminationType => Ok(()),
-            // It was the scheduler's wish. A real one stops the container first: the room is free
-            // from this message on.
+            // The scheduler requested it. A real program stops the container first, because this
+            // message frees the capacity.
             _ => client.release(vec![release(&gone.allocation_key, why)]).await,
         }
     }
@@ -225,7 +225,7 @@ fn cores(n: i64) -> si::Resource {
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or("http://127.0.0.1:50051".to_owned());
     let shim = Shim::new(Shim::options(address)?, |line| {
-        // Nobody reads what we say: no reason to stop.
+        // A closed output is no reason to stop.
         let _ = writeln!(io::stdout(), "{line}");
     });
     let (orders, received) = mpsc::channel(16);

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""A resource manager over gRPC, of one file: see README.md beside it.
+"""A resource manager over gRPC in one file; see README.md beside it.
 
-The scheduler keeps nothing on disk, so the shim is the memory of both: which machines there are,
-what it wants, and what runs where. Whenever a session is lost it registers again after a pause, and
-reports all of that in the order of `Shim.session`. What it hears may come twice, so hearing something
-twice changes nothing.
+The scheduler keeps nothing on disk, so the shim keeps the state of both: nodes, asks, and the node of
+each running task. When a session is lost, the shim registers again after a pause and reports its state
+in the order of `Shim.session`. Messages may arrive twice, so handling one twice changes nothing.
 
-Threads read the streams and put what comes into one inbox; everything else happens in the main thread.
+Threads read the streams and put messages into one inbox; everything else happens in the main thread.
 """
 
 import argparse
@@ -36,13 +35,13 @@ partitions:
 APPLICATION = "job"
 NODES = ["n1", "n2", "n3"]
 TAINTED = "n3"
-# What ran already when this shim was started, as a real one would find out from its machines.
+# Tasks that ran before this shim was started. A real program asks its nodes for them.
 FOUND_RUNNING = {"found": "n1"}
-# One more than there is room for beside what runs and what is tainted.
+# One more than the free capacity of untainted nodes.
 TASKS = ["task-1", "task-2", "task-3", "task-4", "task-5", "task-6"]
 
-# After these a new registration cannot help: we are wrong, not allowed or not wanted any more, or
-# somebody else is us by now.
+# A new registration cannot help after these: the shim is invalid, not permitted or no longer
+# wanted, or another process has taken over.
 FINAL_CODES = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.UNAUTHENTICATED,
@@ -53,7 +52,7 @@ FINAL_REASONS = {"SESSION_SUPERSEDED", "STREAM_DISPLACED", "DEREGISTERED"}
 
 
 def make_stubs(build):
-    """Makes the stubs in `build`, unless they are newer than the .proto files, and finds them there."""
+    """Generates the stubs in `build`, unless they are newer than the .proto files, and imports them."""
     protos = sorted(PROTO.rglob("*.proto"))
     stamp = build / "made"
     newest = max(proto.stat().st_mtime for proto in protos)
@@ -84,7 +83,7 @@ class Lost(Exception):
 
 
 class Leave(Exception):
-    """The shim was told to leave, by a signal, whatever it was about to do."""
+    """A signal asked the shim to leave. Raised at any point of the main thread."""
 
 
 def leave(*_):
@@ -92,15 +91,15 @@ def leave(*_):
 
 
 class Session:
-    """One session: a stream for each kind of request; what comes back goes to `inbox`."""
+    """One session: a stream for each kind of request. Responses go to `inbox`."""
 
     def __init__(self, arguments, inbox):
         self.inbox = inbox
         self.requests = {}
         self.calls = []
         self.nodes_by_index = {}
-        # The node of each request that the scheduler has placed, by application and key, and how far
-        # that is up to date. A rule about neighbours would look here.
+        # The node of each placed request, by application and key, and the number of the last
+        # change. A predicate about neighbours would read this.
         self.view = {}
         self.cache_seq = 0
         self.channel = channel_to(arguments)
@@ -116,7 +115,7 @@ class Session:
         except grpc.RpcError as error:
             self.channel.close()
             raise Lost.by(error) from error
-        # A scheduler that has been restarted refuses streams that name a session of before.
+        # A restarted scheduler refuses streams that name an earlier session.
         self.id = dict(call.initial_metadata()).get("x-si-session", "0")
         bound = (("x-si-rm-id", rm_id), ("x-si-session", self.id), *arguments.identity)
         hello = callback.Hello(
@@ -169,7 +168,7 @@ class Shim:
         self.stood_since = None
 
     def run(self):
-        """Serves until trying again cannot help."""
+        """Serves until a retry cannot help."""
         pause = self.arguments.pause
         while True:
             self.unanswered.clear()
@@ -177,24 +176,25 @@ class Shim:
             try:
                 self.session()
             except Lost as lost:
-                say("lost", code=lost.code.name, reason=lost.reason)
+                emit("lost", code=lost.code.name, reason=lost.reason)
                 if lost.code in FINAL_CODES or lost.reason in FINAL_REASONS:
                     return 1
             if self.stood_since and time.monotonic() - self.stood_since > 60:
                 pause = self.arguments.pause
-            # A thousand shims that come back at one moment would keep a scheduler from starting.
+            # Random, because a thousand shims that reconnect at the same moment would keep a
+            # scheduler from starting.
             time.sleep(pause * random.uniform(0.8, 1.2))
             pause = min(pause * 1.6, 30)
 
     def session(self):
-        """One session. Whatever the scheduler may have known before, this tells it all."""
+        """Runs one session. Reports the full state, whatever the scheduler knew before."""
         session = Session(self.arguments, self.inbox)
         try:
-            say("registered", session=session.id)
+            emit("registered", session=session.id)
             self.report(session)
             self.stood_since = time.monotonic()
             while True:
-                self.hear(session)
+                self.handle_next(session)
         except Leave:
             self.leave(session)
             raise
@@ -202,13 +202,13 @@ class Shim:
             session.close()
 
     def report(self, session):
-        """Brings a scheduler that knows nothing up to date."""
-        # Once the scheduler knows whom to ask, it asks before it decides.
+        """Reports the full state to the scheduler."""
+        # The callback stream is ready before the scheduler decides anything.
         self.unanswered.add("callback")
-        self.hear_answers(session)
+        self.await_answers(session)
 
-        # Machines first, and closed: what runs on them already is to be on the books before anything
-        # new comes. Every one is answered.
+        # Nodes first, and closed: the allocations on them must be registered before new asks
+        # arrive. Every node is answered.
         actions = si.NodeInfo.ActionFromRM
         nodes = [
             si.NodeInfo(nodeID=node, action=actions.CREATE_DRAIN, schedulableResource=cores(4))
@@ -216,7 +216,7 @@ class Shim:
         ]
         self.unanswered.update(NODES)
         session.send("node", si.NodeRequest(nodes=nodes))
-        self.hear_answers(session)
+        self.await_answers(session)
 
         application = si.AddApplicationRequest(
             applicationID=APPLICATION,
@@ -226,9 +226,9 @@ class Shim:
         )
         self.unanswered.add(APPLICATION)
         session.send("application", si.ApplicationRequest(new=[application]))
-        self.hear_answers(session)
+        self.await_answers(session)
 
-        # What belongs to nobody here (an agent on each machine) takes room, and is not answered.
+        # Foreign allocations (an agent on each node) occupy capacity, and are not answered.
         agents = [
             si.Allocation(
                 allocationKey=f"agent-{node}",
@@ -242,22 +242,22 @@ class Shim:
         running = [task for task, node in self.tasks.items() if node]
         self.unanswered.update(running)
         self.allocations(session, tasks=running)
-        self.hear_answers(session)
+        self.await_answers(session)
 
         opened = [si.NodeInfo(nodeID=node, action=actions.DRAIN_TO_SCHEDULABLE) for node in NODES]
         session.send("node", si.NodeRequest(nodes=opened))
         self.allocations(session, tasks=[task for task, node in self.tasks.items() if not node])
 
-    def hear_answers(self, session):
-        """Goes on until everything that was sent is answered."""
+    def await_answers(self, session):
+        """Handles messages until every item sent before is answered."""
         orders = []
         while self.unanswered:
-            self.hear(session, orders)
+            self.handle_next(session, orders)
         for order in orders:
             self.inbox.put(order)
 
-    def hear(self, session, orders=None):
-        """Waits for one thing and deals with it; with `orders`, puts those aside."""
+    def handle_next(self, session, orders=None):
+        """Waits for one item of the inbox and handles it. With `orders`, puts orders aside there."""
         item = source, kind, message = self.inbox.get()
         if source is None and orders is not None:
             orders.append(item)
@@ -269,76 +269,76 @@ class Shim:
             raise message
         elif kind == "alone":
             self.unanswered.discard("callback")
-            say("alone")  # a scheduler that asks no predicates: every node will do
+            emit("alone")  # a scheduler that asks no predicates: every node will do
         elif kind == "node":
-            self.hear_nodes(message)
+            self.handle_nodes(message)
         elif kind == "application":
-            self.hear_applications(message)
+            self.handle_applications(message)
         elif kind == "allocation":
-            self.hear_allocations(session, message)
+            self.handle_allocations(session, message)
         elif kind == "callback":
-            self.hear_question(session, message)
+            self.handle_question(session, message)
 
     def obey(self, session, order, task):
         if order == "end":
             stopped = si.TerminationType.STOPPED_BY_RM
             self.allocations(session, releases=[self.release(task, stopped)])
             if task in self.tasks and not self.tasks[task]:
-                # The release of what still waits is not answered. If it was placed just now, the
-                # release ends that, too.
+                # The release of a waiting ask is not answered. If it was placed in the meantime,
+                # the release ends the allocation, too.
                 del self.tasks[task]
-                say("end", task=task, message="it was still waiting")
+                emit("end", task=task, message="it was still waiting")
         elif task not in self.tasks:
             self.tasks[task] = None
             self.allocations(session, tasks=[task])
 
-    def hear_nodes(self, response):
+    def handle_nodes(self, response):
         for node in response.accepted:
             self.unanswered.discard(node.nodeID)
-            say("node", node=node.nodeID, accepted=True)
+            emit("node", node=node.nodeID, accepted=True)
         for node in response.rejected:
             self.unanswered.discard(node.nodeID)
-            say("node", node=node.nodeID, accepted=False, reason=node.reason)
+            emit("node", node=node.nodeID, accepted=False, reason=node.reason)
 
-    def hear_applications(self, response):
+    def handle_applications(self, response):
         for application in response.accepted:
             self.unanswered.discard(application.applicationID)
-            say("application", application=application.applicationID, accepted=True)
+            emit("application", application=application.applicationID, accepted=True)
         for application in response.rejected:
             self.unanswered.discard(application.applicationID)
-            say("application", accepted=False, reason=application.reason)
+            emit("application", accepted=False, reason=application.reason)
         for application in response.updated:
-            say("state", application=application.applicationID, state=application.state)
+            emit("state", application=application.applicationID, state=application.state)
 
-    def hear_allocations(self, session, response):
+    def handle_allocations(self, session, response):
         for new in response.new:
             task, node = new.allocationKey, new.nodeID
             known = task in self.unanswered
             self.unanswered.discard(task)
             if task not in self.tasks or (self.tasks[task] == node and not known):
                 continue  # ended meanwhile, or heard before
-            # A real one starts the container here, unless it runs already.
+            # A real program starts the container here, unless it is running already.
             self.tasks[task] = node
-            say("recovered" if known else "allocation", task=task, node=node)
+            emit("recovered" if known else "allocation", task=task, node=node)
         for refused in response.rejectedAllocations:
             self.unanswered.discard(refused.allocationKey)
             self.tasks.pop(refused.allocationKey, None)
-            say("refusal", task=refused.allocationKey, reason=refused.reason)
+            emit("refusal", task=refused.allocationKey, reason=refused.reason)
         for gone in response.released:
             if self.tasks.pop(gone.allocationKey, None) is None:
                 continue
-            say("end", task=gone.allocationKey, message=gone.message)
+            emit("end", task=gone.allocationKey, message=gone.message)
             if gone.terminationType != si.TerminationType.STOPPED_BY_RM:
-                # The scheduler's wish. A real one stops the container first: the room is free from
-                # this message on.
+                # The scheduler requested it. A real program stops the container first, because this
+                # message frees the capacity.
                 confirmed = self.release(gone.allocationKey, gone.terminationType)
                 self.allocations(session, releases=[confirmed])
 
-    def hear_question(self, session, message):
+    def handle_question(self, session, message):
         body = message.WhichOneof("body")
         if body == "welcome":
             self.unanswered.discard("callback")
-            say("attached")
+            emit("attached")
         elif body == "node_dictionary":
             change = message.node_dictionary
             if change.reset:
@@ -356,7 +356,7 @@ class Shim:
             )
             session.send("callback", callback.ShimMessage(predicate_results=results))
         elif body == "cache_sync":
-            # The first ones of a stream list everything, and our view of it begins empty.
+            # The first syncs of a stream list everything, so the view starts empty.
             sync = message.cache_sync
             for placed in sync.args.assumedAllocations:
                 session.view[placed.applicationID, placed.allocationKey] = placed.nodeID
@@ -370,7 +370,7 @@ class Shim:
             session.send("callback", callback.ShimMessage(heartbeat=echo))
 
     def allocations(self, session, tasks=(), releases=()):
-        """Requests tasks that wait, reports those that run, and releases."""
+        """Sends asks of waiting tasks, allocations of running ones, and releases."""
         allocations = [
             si.Allocation(
                 allocationKey=task,
@@ -394,7 +394,7 @@ class Shim:
         )
 
     def leave(self, session):
-        """Ends the session in order; the scheduler forgets what it knew of us."""
+        """Ends the session in order; the scheduler forgets this resource manager."""
         admin = admin_service.AdminServiceStub(session.channel)
         goodbye = admin_messages.DeregisterResourceManagerRequest(
             rm_id=self.arguments.rm_id, reason="done"
@@ -408,7 +408,7 @@ class Shim:
 
 
 def channel_to(arguments):
-    # A connection that says nothing for long is asked whether it is still there.
+    # The channel pings an idle connection to see whether it is alive.
     options = [("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 20_000)]
     if arguments.ca is None:
         return grpc.insecure_channel(arguments.address, options)
@@ -418,7 +418,7 @@ def channel_to(arguments):
 
 
 def evaluate(session, query):
-    """On which of these nodes may this task run? Bit i of the answer is the node at position i."""
+    """Evaluates a task on the nodes of a query. Bit i of the answer is the node at position i."""
     nodes = [session.nodes_by_index.get(index) for index in query.node_index] + list(query.node_ids)
     first_fit = query.mode == callback.EvalMode.FIRST_FIT
     wanted = max(query.want, 1) if first_fit else len(nodes)
@@ -431,12 +431,12 @@ def evaluate(session, query):
         evaluated += 1
         if node is None or node == TAINTED:
             refused[position // 8] |= 1 << (position % 8)
-            say("predicate", task=query.allocation_key, node=node, passes=False)
+            emit("predicate", task=query.allocation_key, node=node, passes=False)
         else:
             bitmap[position // 8] |= 1 << (position % 8)
             passed += 1
             if query.assume:
-                # The questions after this one are to see it there.
+                # The next questions must see the task on this node.
                 session.view[query.application_id, query.allocation_key] = node
     failures = []
     if evaluated > passed:
@@ -461,8 +461,8 @@ def cores(count):
     return si.Resource(resources={"vcore": si.Quantity(value=count * 1000)})
 
 
-def say(saw, **what):
-    """One line for each thing that is seen."""
+def emit(saw, **what):
+    """Prints one line for each observation."""
     print(json.dumps({"saw": saw, **what}), flush=True)
 
 
@@ -505,7 +505,7 @@ def main():
     try:
         return shim.run()
     except Leave:
-        say("left")
+        emit("left")
         return 0
 
 
