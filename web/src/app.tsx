@@ -1,4 +1,4 @@
-// The frame of all views: what is shown of which partition, how reading fares, and who asks.
+// Frame of all views: navigation, partition, state of reading, and the dialog for a token.
 import { useLocation } from "preact-iso";
 import { useEffect, useRef } from "preact/hooks";
 import { Keys } from "./parts/keys";
@@ -15,7 +15,7 @@ import { UNKNOWN, VIEWS, type View } from "./views";
 export function App() {
   const { path } = useLocation();
   const [query] = useQuery();
-  // Before anything below is drawn: links and paths are made of it.
+  // Set before the views are rendered, because links and paths depend on it.
   wantedPartition.value = query.partition ?? "";
   const read = usePolled<Partition[]>("/ws/v1/partitions", 2);
   useEffect(() => {
@@ -103,7 +103,8 @@ function Main({ view }: { view: View }) {
     document.title = view.path === "/" ? "Monoceros" : `${subject ?? view.title} · Monoceros`;
   }, [view, subject]);
   useEffect(() => {
-    // Who follows a link goes on reading at the beginning of the view, with eyes and with ears.
+    // After a link is followed, reading continues at the beginning of the view: scroll position and focus move
+    // there.
     if (shown.current === view.path) return;
     shown.current = view.path;
     scrollTo(0, 0);

@@ -5,7 +5,7 @@ import "./style/base.css";
 import "./style/parts.css";
 import "./style/views.css";
 
-// Links to anything that is not a view (documents of REST, say) are left to the browser.
+// Links to anything else than a view (REST documents, for example) are left to the browser.
 const VIEWS = /^\/(ui\/[a-z]+)?(\?|#|$)/;
 
 const place = document.getElementById("app");

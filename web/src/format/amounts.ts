@@ -1,10 +1,9 @@
-// Amounts as people read them. Memory and huge pages come in bytes, vcore in thousandths of a core,
-// anything else as it is.
+// Formats amounts. Memory and huge pages are in bytes, vcore in thousandths of a core, others as they are.
 import type { Resources } from "../rest/types";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/** A number with at most so many digits as tell something. */
+/** Formats a number with at most as many significant digits as are useful. */
 export function short(number: number): string {
   const size = Math.abs(number);
   if (size >= 1e9) return `${trimmed(number / 1e9)}G`;
@@ -20,7 +19,7 @@ function trimmed(number: number): string {
 const isBytes = (name: string) =>
   name === "memory" || name === "ephemeral-storage" || name.startsWith("hugepages");
 
-/** An amount of a resource, with its unit where it has one. */
+/** An amount of a resource, with its unit if it has one. */
 export function amount(name: string, quantity: number): string {
   if (name === "vcore") return short(quantity / 1000);
   if (!isBytes(name)) return short(quantity);
@@ -32,10 +31,10 @@ export function amount(name: string, quantity: number): string {
   return `${short(quantity)} ${UNITS[unit]}`;
 }
 
-/** What a resource is called. */
+/** Display name of a resource type. */
 export const title = (name: string) => (name === "vcore" ? "cores" : name);
 
-/** The order of resources: cores, memory, then by name. */
+/** Order of resource types: cores, memory, then by name. */
 export function byWeight(a: string, b: string): number {
   return rank(a) - rank(b) || (a < b ? -1 : a > b ? 1 : 0);
 }
@@ -45,10 +44,10 @@ const rank = (name: string) => {
   return at < 0 ? 2 : at;
 };
 
-/** The names of some amounts, in order. */
+/** Names of the resource types in order. */
 export const names = (resources: Resources | undefined) => Object.keys(resources ?? {}).sort(byWeight);
 
-/** Some amounts in one line: `4 cores, 16 GiB`. */
+/** Several amounts in one line: `4 cores, 16 GiB`. */
 export function amounts(resources: Resources | undefined): string {
   const shown = names(resources).filter((name) => resources?.[name]);
   return shown.map((name) => one(name, resources?.[name] ?? 0)).join(", ");
@@ -66,7 +65,7 @@ export function share(part: number, whole: number): number {
   return part > 0 ? 100 : 0;
 }
 
-/** The least of some limits and those of queues above, by name. */
+/** The lowest of a queue's limits and those above it, by name. */
 export function narrowed(above: Resources, own: Resources | undefined): Resources {
   const least = { ...above };
   for (const [name, most] of Object.entries(own ?? {})) least[name] = Math.min(most, least[name] ?? most);

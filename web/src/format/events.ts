@@ -1,5 +1,5 @@
-// The numbers of events as words: the message `EventRecord` of the interface. Details that only say what the
-// type and the change say already are shown as their last word.
+// Names for the numbers of events: the message `EventRecord` of the interface. If a detail repeats the words of
+// the type and the change, only its last word is shown.
 import type { EventRecord } from "../rest/types";
 
 const TYPES = ["", "request", "application", "node", "queue", "user or group"];
@@ -53,23 +53,23 @@ const DETAILS: Record<number, string> = {
   700: "takes turns in preemption",
 };
 
-/** The names of what an event is about, and of what it refers to: its pod is the one or the other. */
+/** Names of the object and of the reference of an event; its pod is one of them. */
 export function namesOfEvent({ type, objectID: object = "", referenceID: reference = "", pod }: EventRecord) {
   return type === 1 ? { object: pod ?? object, reference } : { object, reference: pod ?? reference };
 }
 
-/** What kind of object an event is of. */
+/** Type of the object of an event. */
 export const kindOf = (type: number | undefined) => TYPES[type ?? 0] || "other";
 
-/** All kinds, with their numbers. */
+/** All types with their numbers. */
 export const KINDS = TYPES.map((name, number) => ({ name, number })).filter(({ name }) => name);
 
-/** What happened, in two words. */
+/** Type and change of an event, in two words. */
 export function whatHappened(change: number | undefined, detail: number | undefined): string {
   const known = DETAILS[detail ?? 0];
   const changed = CHANGES[change ?? 0] ?? "";
   if (!detail) return changed || "told";
-  // A state that is entered, or an end that says so itself, needs no second word.
+  // The details name the state entered or the end, so the change needs no word of its own.
   const says = known ?? `detail ${detail}`;
   return change === 1 || (detail >= 500 && detail < 600) || (detail >= 100 && detail < 200)
     ? says

@@ -1,7 +1,7 @@
-// Times as people read them. REST has nanoseconds since the epoch.
+// Formats times. REST has nanoseconds since the epoch.
 import { signal } from "@preact/signals";
 
-/** The time, in milliseconds since the epoch; it moves once a second while the page is seen. */
+/** The time, in milliseconds since the epoch. It advances once a second while the page is visible. */
 export const now = signal(Date.now());
 
 setInterval(() => {
@@ -10,7 +10,7 @@ setInterval(() => {
 
 export const millis = (nanos: number) => nanos / 1e6;
 
-/** So many milliseconds in the two largest units that count: `1 h 4 min`. */
+/** A duration in milliseconds, formatted in its two largest units: `1 h 4 min`. */
 export function span(ms: number): string {
   const s = Math.max(0, ms) / 1000;
   if (s < 1) return s < 0.001 ? "0 s" : `${Math.max(1, Math.round(s * 1000))} ms`;
@@ -27,7 +27,7 @@ function two(s: number, large: number, largeName: string, small: number, smallNa
 
 const pad = (number: number, digits = 2) => String(number).padStart(digits, "0");
 
-/** The time of day, with milliseconds. */
+/** Time of day, with milliseconds. */
 export function clock(nanos: number): string {
   const at = new Date(millis(nanos));
   const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map((part) => pad(part)).join(":");

@@ -1,4 +1,4 @@
-// Amounts, counts and times, each with the exact value beside what people read.
+// Amounts, counts and times, each with its exact value beside the formatted one.
 import { amount, byWeight, share, short, title } from "../format/amounts";
 import { moment, millis, now, span } from "../format/times";
 import type { Resources } from "../rest/types";
@@ -32,7 +32,7 @@ export function Amounts({ of }: { of: Resources | undefined }) {
   );
 }
 
-/** How long ago something was, or is to come, with the moment as a title. */
+/** Time since or until a moment, with the moment as a title. */
 export function Ago({ at }: { at: number | undefined }) {
   if (!at) return <span class="quiet">–</span>;
   const since = now.value - millis(at);
@@ -51,7 +51,7 @@ interface Levels {
   limit?: number;
 }
 
-/** What is used of a limit, what waits, and what is guaranteed. */
+/** Usage against a limit, with pending and guaranteed amounts. */
 export function Bar({ label, used = 0, wait = 0, promise = 0, limit = 0 }: { label: string } & Levels) {
   const filled = share(used, limit);
   const waiting = Math.min(share(wait, limit || wait), 100 - filled);
@@ -72,7 +72,7 @@ export function Bar({ label, used = 0, wait = 0, promise = 0, limit = 0 }: { lab
   );
 }
 
-/** A bar with its figures below it. Without a limit the bar is full at `whole`. */
+/** A bar with its figures below. Without a limit, the bar is full at `whole`. */
 export function Level(props: { who: string; name: string; whole?: number } & Levels) {
   const { who, name, used = 0, wait = 0, promise = 0, limit, whole = 0 } = props;
   const say = (quantity: number) => amount(name, quantity);

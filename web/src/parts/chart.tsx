@@ -1,4 +1,4 @@
-// Lines over time, drawn by uPlot in the colours of the page.
+// Line charts over time, drawn by uPlot in the colours of the page.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -6,16 +6,16 @@ import { short } from "../format/amounts";
 import { dark } from "./theme";
 
 interface Props {
-  /** What is drawn, for who does not see it. */
+  /** Text alternative of the chart. */
   label: string;
-  /** Seconds since the epoch. */
+  /** Times in seconds since the epoch. */
   times: number[];
   values: (number | null)[];
   name: string;
 }
 
 const HEIGHT = 132;
-/** The shortest time that is shown, in seconds. */
+/** Shortest time range of a chart, in seconds. */
 const LEAST_SPAN = 900;
 
 export function Chart({ label, times, values, name }: Props) {
@@ -33,7 +33,7 @@ export function Chart({ label, times, values, name }: Props) {
       height: HEIGHT,
       legend: { show: false },
       cursor: { y: false, points: { size: 7 } },
-      // A few minutes do not fill the whole width.
+      // A few minutes of data do not fill the whole width.
       scales: { x: { range: (_, least, most) => [Math.min(least, most - LEAST_SPAN), most] }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
       axes: [
         { ...axis, size: 28, values: (_, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)) },
@@ -58,14 +58,14 @@ export function Chart({ label, times, values, name }: Props) {
   return <div class="chart" ref={place} role="img" aria-label={label} />;
 }
 
-/** Says what is under the pointer. */
+/** Shows the values under the pointer. */
 function tell(plot: uPlot, element: HTMLElement): void {
   const at = plot.cursor.idx;
   const [time, value] = [plot.data[0][at ?? -1], plot.data[1]?.[at ?? -1]];
   element.title = time === undefined || value == null ? "" : `${new Date(time * 1000).toTimeString().slice(0, 5)}: ${short(value)}`;
 }
 
-/** The last minute of something, without axes. */
+/** The last minute of a value, without axes. */
 export function Spark({ label, values, window }: { label: string; values: number[]; window: number }) {
   const top = Math.max(...values, 1);
   const from = window - values.length;

@@ -1,8 +1,8 @@
-// Fields that narrow what is shown. What they say is in the address, so a link shows the same.
+// Filter fields. Their values are in the address, so a link shows the same rows.
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 
-/** How long typing has to rest before it counts, in milliseconds. */
+/** Pause in typing after which the text is applied, in milliseconds. */
 const REST = 250;
 
 export function Filters({ label, children }: { label: string; children: ComponentChildren }) {
@@ -22,7 +22,7 @@ interface FieldProps {
   onChange: (value: string | undefined) => void;
 }
 
-/** A text, which counts when typing rests or the field is left. */
+/** A text field, applied when typing pauses or the field loses focus. */
 export function Field({ name, label, value, hint, list, onChange, type = "text" }: FieldProps & { type?: "text" | "search" | "number" }) {
   const [typed, setTyped] = useState(value ?? "");
   useEffect(() => setTyped(value ?? ""), [value]);
@@ -48,10 +48,10 @@ export function Field({ name, label, value, hint, list, onChange, type = "text" 
   );
 }
 
-/** The field that the key `/` goes to. */
+/** The field focused by the key `/`. */
 export const Search = (props: FieldProps) => <Field {...props} type="search" hint={props.hint ?? "press /"} />;
 
-/** One of some values. The first one is what is meant without a word. */
+/** A choice among values. The first value is the default. */
 export function Choice({ name, label, value, of, onChange }: Omit<FieldProps, "hint" | "list"> & { of: [string, string][] }) {
   const first = of[0]?.[0] ?? "";
   return (

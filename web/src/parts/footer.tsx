@@ -1,7 +1,7 @@
 import { hasToken, request } from "../rest/client";
 import { base } from "../rest/partitions";
 
-/** The documents that the page is made of, for who wants to read them. */
+/** Links to the REST documents of the page. */
 export function Footer() {
   const of = base.value ?? "/ws/v1/partition/default";
   const documents: [string, string][] = [
@@ -33,7 +33,7 @@ export function Footer() {
   );
 }
 
-/** A link alone cannot say who follows it. */
+/** Opens the link with the token, which a plain link does not send. */
 async function openWithToken(event: MouseEvent): Promise<void> {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (!link || !hasToken()) return;

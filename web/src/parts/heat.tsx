@@ -1,4 +1,5 @@
-// One square per node; the fuller it is in its scarcest resource, the stronger its colour.
+// Heat map with one square per node. The colour is stronger the higher the utilization of the node's scarcest
+// resource.
 import { useLocation } from "preact-iso";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { byWeight, short, title } from "../format/amounts";
@@ -6,10 +7,10 @@ import type { Node } from "../rest/types";
 import { toNode } from "../routes";
 import { dark } from "./theme";
 
-/** How full a node is in its scarcest resource, in percent. */
+/** Utilization of a node's scarcest resource, in percent. */
 export const fullest = (node: Node) => Math.max(0, ...Object.values(node.utilized ?? {}));
 
-// Squared, because on a busy cluster it is the difference between full and nearly full that matters.
+// Squared, because on a busy cluster the difference between full and nearly full matters.
 const heatOf = (percent: number) => (percent > 0 ? 0.2 + 0.8 * (Math.min(percent, 100) / 100) ** 2 : 0.05);
 
 interface Layout {

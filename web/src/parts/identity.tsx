@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { giveToken } from "../rest/client";
 
-/** Asks who reads. */
+/** Dialog for the reader's token. */
 export function Identity({ why }: { why: string }) {
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);

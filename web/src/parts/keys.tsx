@@ -1,4 +1,4 @@
-// The keys of the page. A key that is typed into a field is text.
+// Keyboard shortcuts of the page. A key typed into a field is text.
 import { useLocation } from "preact-iso";
 import { useEffect, useRef } from "preact/hooks";
 import { to } from "../routes";

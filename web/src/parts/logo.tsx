@@ -1,4 +1,4 @@
-/** The constellation. */
+/** The logo: the constellation. */
 export function Logo() {
   return (
     <svg viewBox="0 0 46 46" aria-hidden="true" class="logo">

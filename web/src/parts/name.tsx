@@ -1,12 +1,12 @@
 import { type Keyed, type Names, nameOf } from "../format/names";
 
-/** The name of something that has a key; the key is its title where it is not the name. */
+/** Display name of an object with a key. The key is the title if it differs. */
 export function Called({ name, of: key }: { name: string; of: string }) {
   return name === key ? <>{key}</> : <span title={key}>{name}</span>;
 }
 
-/** The name of a row. */
+/** Display name of a row. */
 export const Name = ({ of: row }: { of: Keyed }) => <Called name={nameOf(row)} of={row.allocationKey} />;
 
-/** The name of a key, where it is known. */
+/** Display name of a key, if it is known. */
 export const NameOfKey = ({ of: key, among: names }: { of: string; among: Names }) => <Called name={names.get(key) ?? key} of={key} />;

@@ -1,9 +1,9 @@
-// Rows that are there, a hundred at a time; and where the list goes on behind what was read.
+// Pagination: a hundred rows at a time, and a link to the part of the list that was not read yet.
 import { to, useQuery } from "../routes";
 
 export const ROWS = 100;
 
-/** The part of some rows that the address asks for, and the way to the others. */
+/** The page of rows selected by the address, and links to the other pages. */
 export function useRows<T>(rows: T[]): { shown: T[]; pager: preact.JSX.Element | null } {
   const [query, change] = useQuery();
   const pages = Math.max(1, Math.ceil(rows.length / ROWS));
@@ -27,7 +27,7 @@ export function useRows<T>(rows: T[]): { shown: T[]; pager: preact.JSX.Element |
   return { shown, pager };
 }
 
-/** The way on in a list that was not read to its end, and back to its beginning. */
+/** Link to the next part of a list that was not read to its end, and back to its beginning. */
 export function Further({ view, next, count }: { view: string; next: string | null; count: number }) {
   const [query] = useQuery();
   if (next === null && !query.after) return null;

@@ -1,8 +1,8 @@
-// What stands in the place of something: that it is being read, that there is nothing, or why it is not shown.
+// Placeholders for content: loading, empty, or the reason why it cannot be shown.
 import type { ComponentChildren } from "preact";
 import type { Polled } from "../rest/poll";
 
-/** The name of a state, coloured by what it means. */
+/** Name of a state, in the colour of its meaning. */
 export function Tag({ of, title }: { of: string | undefined; title?: string }) {
   if (!of) return null;
   return (
@@ -12,7 +12,7 @@ export function Tag({ of, title }: { of: string | undefined; title?: string }) {
   );
 }
 
-/** A section with a heading and one line that says what it is. Where a view has one section, the heading of the view is that of the section. */
+/** A section with a heading and a line of description. The only section of a view has the heading of the view. */
 export function Section(props: {
   title?: ComponentChildren;
   label?: string;
@@ -37,7 +37,7 @@ export function Section(props: {
   );
 }
 
-/** Why a document is not shown, in words. */
+/** Explains why a document is not shown. */
 export function Trouble({ of, missing }: { of: Polled<unknown>; missing?: string | undefined }) {
   const { error, data } = of;
   if (!error) return data === undefined ? <p class="none reading">Reading …</p> : null;
@@ -57,7 +57,7 @@ export function Trouble({ of, missing }: { of: Polled<unknown>; missing?: string
   );
 }
 
-/** Pairs of a name and what it is. */
+/** Pairs of name and value. */
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
   return (
     <dl class="facts">

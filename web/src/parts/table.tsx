@@ -1,14 +1,14 @@
-// Tables: with a caption for who does not see them, sorted by their heads, and walked through with the arrow
-// keys. The first link of a row is where the keys go.
+// Tables with a caption for screen readers, sorted by their heads, and navigated with the arrow keys. The keys
+// focus the first link of a row.
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 
 export interface Column<T> {
-  /** Names the column in the address, and its head. */
+  /** Name of the column in the address, and its head. */
   id: string;
   head: ComponentChildren;
   cell: (row: T) => ComponentChildren;
-  /** What rows are sorted by; without it the column cannot be sorted by. */
+  /** Sort key of rows; a column without one cannot be sorted by. */
   by?: (row: T) => number | string;
   number?: boolean;
   class?: string;
@@ -19,10 +19,10 @@ interface Props<T> {
   columns: Column<T>[];
   rows: T[];
   keyOf: (row: T) => string;
-  /** Which column, with `-` before it for descending. */
+  /** Name of the sort column, with `-` before it for descending. */
   sort?: string | undefined;
   onSort?: (sort: string) => void;
-  /** A class of a row. */
+  /** CSS class of a row. */
   rowClass?: (row: T) => string;
 }
 
@@ -65,7 +65,7 @@ function Head<T>({ column, sort, onSort }: { column: Column<T>; sort?: string | 
       </th>
     );
   }
-  // Numbers are of interest from the largest on, names from the first on.
+  // The first click sorts numbers from the largest, names from the first.
   const first = column.number ? `-${id}` : id;
   const other = column.number ? id : `-${id}`;
   return (
@@ -82,7 +82,7 @@ function classes<T>(column: Column<T>): string {
   return [column.number ? "number" : "", column.class ?? ""].join(" ").trim();
 }
 
-/** Rows by a column: a copy, in an order that names decide where the column does not. */
+/** A sorted copy of rows. Names decide between rows that are equal in the column. */
 export function sorted<T>(rows: T[], columns: Column<T>[], sort: string | undefined, keyOf: (row: T) => string): T[] {
   const down = sort?.startsWith("-") ?? false;
   const by = columns.find((column) => column.id === sort?.replace("-", ""))?.by;

@@ -1,4 +1,4 @@
-// Whether the system wants the page dark: what is drawn on a canvas has to be drawn again.
+// Whether the system prefers a dark page. Canvas content has to be redrawn on a change.
 import { signal } from "@preact/signals";
 
 const wanted = matchMedia("(prefers-color-scheme: dark)");

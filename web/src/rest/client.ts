@@ -1,8 +1,8 @@
-// Reading over REST. The token of a caller is in the memory of this tab alone: nothing that is stored
-// could be read by somebody else later.
+// Reads documents over REST. The caller's token is in the memory of this tab only: a stored one could be read
+// by somebody else later.
 import { signal } from "@preact/signals";
 
-/** Why something was not read. `status` 0: there was no answer. */
+/** Why a read failed. `status` is 0 if there was no response. */
 export class ReadError extends Error {
   constructor(
     readonly status: number,
@@ -12,46 +12,46 @@ export class ReadError extends Error {
   }
 }
 
-/** A document, and where the next page of its list is. */
+/** A document, with the position of the next page of its list. */
 export interface Read<T> {
   data: T;
-  /** The place behind the last row, for `after`; none where there is nothing more. */
+  /** Position after the last row, for `after`; `null` at the end of the list. */
   next: string | null;
 }
 
 export type Connection = "connecting" | "live" | "lost" | "token";
 
-/** How reading fares. */
+/** State of reading. */
 export const connection = signal<Connection>("connecting");
-/** Why a token is asked for, while it is. */
+/** Why a token is requested; `null` while none is. */
 export const tokenWanted = signal<string | null>(null);
 
 const token = signal<string | null>(null);
 
-/** Whether a token is sent. */
+/** Whether requests carry a token. */
 export const hasToken = () => token.value !== null;
 
-/** Takes the token that the caller has given. */
+/** Stores the token given by the caller. */
 export function giveToken(given: string): void {
   token.value = given;
   tokenWanted.value = null;
   connection.value = "connecting";
 }
 
-/** Asks for a token, and reads nothing until there is one. */
+/** Requests a token and suspends reading until there is one. */
 export function askForToken(why: string): void {
   token.value = null;
   tokenWanted.value = why;
   connection.value = "token";
 }
 
-/** A response that is a success. Anything else is thrown as a `ReadError`. */
+/** Returns a successful response. Throws a `ReadError` for any other. */
 export async function request(path: string, signal?: AbortSignal): Promise<Response> {
   const given = token.peek();
   const headers: Record<string, string> = given ? { Authorization: `Bearer ${given}` } : {};
   let response: Response;
   try {
-    // With its tag the browser asks whether what it has is still the same.
+    // The browser sends the tag of its copy and reads the body only if the document has changed.
     response = await fetch(path, { headers, cache: "no-cache", ...(signal && { signal }) });
   } catch (error) {
     if (signal?.aborted) throw error;
@@ -59,7 +59,7 @@ export async function request(path: string, signal?: AbortSignal): Promise<Respo
     throw new ReadError(0, "no answer");
   }
   if (response.status === 401) {
-    // Of several reads that were under way with one token, the first one asks for another.
+    // Of several concurrent reads with one token, the first failure requests another token.
     if (token.peek() === given && tokenWanted.peek() === null) {
       askForToken(given ? "This token is not known here." : "Reading needs a token here.");
     }
@@ -70,21 +70,21 @@ export async function request(path: string, signal?: AbortSignal): Promise<Respo
   return response;
 }
 
-/** A document as JSON. */
+/** Reads a document as JSON. */
 export async function read<T>(path: string, signal?: AbortSignal): Promise<Read<T>> {
   const response = await request(path, signal);
   const data = (await response.json()) as T;
   return { data, next: nextPlace(response.headers.get("Link")) };
 }
 
-/** The place where the next page begins, as the header `Link` tells it. */
+/** Position of the next page, from the header `Link`. */
 export function nextPlace(link: string | null): string | null {
   const target = link?.match(/<([^>]*)>\s*;\s*rel="?next"?/)?.[1];
   if (target === undefined) return null;
   return new URL(target, "http://page").searchParams.get("after");
 }
 
-/** A path with what is asked for; what is empty is left out. */
+/** A path with its query; empty parameters are left out. */
 export function path(base: string, query: Record<string, string | number | boolean | undefined>): string {
   const asked = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {

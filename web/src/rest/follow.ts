@@ -1,8 +1,8 @@
-// Following events: a stream of lines that is opened again when it ends, and what of it was missed.
+// Follows events: a stream of lines that is reopened when it ends, with the lines missed in between.
 import { ReadError, request, tokenWanted } from "./client";
 import type { EventRecord } from "./types";
 
-/** An event, or a remark about the stream between two of them. */
+/** An event, or a remark about the stream between two events. */
 export interface Line {
   /** Rises with each line of this tab. */
   number: number;
@@ -12,18 +12,18 @@ export interface Line {
 
 export type Following = "opening" | "live" | "lost" | "off";
 
-/** Past events that are asked for at the beginning, and to find the thread again. */
+/** Number of past events that are requested at the start and after a reconnect. */
 const PAST = 200;
 const PAST_AGAIN = 1000;
-/** How many of the last lines say where the thread is. */
+/** Number of last lines that are compared to find the position after a reconnect. */
 const THREAD = 3;
-/** How long to wait before opening it again, in milliseconds, and at most. */
+/** First and longest pause before the stream is opened again, in milliseconds. */
 const PAUSE = 500;
 const MOST_PAUSE = 10_000;
 
 /**
- * Where new lines begin among past ones that were sent again: behind the last lines of before. `-1`: these
- * are not among them, so what came in between is lost.
+ * Index of the first new line among past lines that were received again: the one after the last known
+ * lines. `-1` if those are not among them, so lines in between are lost.
  */
 export function thread(before: string[], again: string[]): number {
   if (!before.length) return 0;
@@ -33,7 +33,7 @@ export function thread(before: string[], again: string[]): number {
   return -1;
 }
 
-/** Follows events until `over`; each is told once, and gaps and reconnects are remarks. */
+/** Follows events until `over`. Delivers each event once; gaps and reconnects are remarks. */
 export async function follow(
   take: (lines: Omit<Line, "number">[]) => void,
   say: (state: Following, why?: string) => void,
@@ -46,7 +46,7 @@ export async function follow(
     say(run === undefined ? "opening" : "lost");
     try {
       const response = await request(`/ws/v1/events/stream?count=${run === undefined ? PAST : PAST_AGAIN}`, over);
-      // Past lines that were asked for again, until the thread is found in them.
+      // Past lines received again, until the position of the last known lines is found in them.
       let again: string[] | undefined = run === undefined ? undefined : [];
       let first = true;
       for await (const lines of linesOf(response, over)) {
@@ -71,7 +71,7 @@ export async function follow(
         say("live");
         let told = fresh;
         if (again !== undefined) {
-          // Where so many have come without the thread, it is lost.
+          // If so many lines do not contain the position, it is lost.
           again.push(...fresh);
           const at = thread(last, again);
           if (at < 0 && again.length < PAST_AGAIN) continue;
@@ -96,7 +96,7 @@ export async function follow(
   }
 }
 
-/** The whole lines of a response, as many at a time as have come. */
+/** Complete lines of a response, as many at a time as were received. */
 async function* linesOf(response: Response, over: AbortSignal): AsyncGenerator<string[]> {
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) return;

@@ -1,29 +1,29 @@
-// The partitions that the caller may read, and the one that is shown.
+// The partitions that the caller may read, and the one on display.
 import { computed, signal } from "@preact/signals";
 import type { Partition } from "./types";
 
-/** A partition as paths name it. */
+/** A partition with the name used in paths. */
 export interface Named extends Partition {
-  /** The plain name means the first of that name; the others are named with their RM. */
+  /** The plain name means the first partition of that name; the others have the name with their RM. */
   path: string;
 }
 
-/** All of them, once they were read. */
+/** All partitions, once they were read. */
 export const partitions = signal<Named[] | undefined>(undefined);
-/** The one that the address of the page names. */
+/** The partition named by the address of the page. */
 export const wantedPartition = signal<string>("");
 
-/** The one that is shown: the first, unless another one is wanted. */
+/** The partition on display: the one in the address, or the first. */
 export const partition = computed<Named | undefined>(
   () => partitions.value?.find((known) => known.path === wantedPartition.value) ?? partitions.value?.[0],
 );
 
-/** The path of everything that is of the partition; `null` before it is known. */
+/** Path prefix of the partition's documents; `null` until it is known. */
 export const base = computed<string | null>(() =>
   partition.value ? `/ws/v1/partition/${encodeURIComponent(partition.value.path)}` : null,
 );
 
-/** Names partitions as paths do. */
+/** Assigns the names used in paths. */
 export function named(found: Partition[]): Named[] {
   const seen = new Set<string>();
   return found.map((one) => {

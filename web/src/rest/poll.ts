@@ -1,24 +1,24 @@
-// Documents that are shown, read again and again for as long as somebody sees them: a tab that is
-// hidden reads nothing, and the longer a document takes, the less often it is read.
+// Polls the documents on display while the tab is visible. A document that takes longer to read is read less
+// often.
 import { useEffect, useState } from "preact/hooks";
 import { ReadError, type Read, read, tokenWanted } from "./client";
 
-/** What is known of a document. What was read last stays while it is read again. */
+/** State of a document. The last result stays while it is read again. */
 export interface Polled<T> {
   data: T | undefined;
   next: string | null;
   error: ReadError | undefined;
 }
 
-/** A document is read at most for a tenth of the time. */
+/** Reading a document takes at most a tenth of the time. */
 const SHARE = 10;
 
-/** Reads a document at once and then about every so many seconds; `null`: none is wanted. */
+/** Reads a document at once and then about every `seconds`; `null` reads nothing. */
 export function usePolled<T>(path: string | null, seconds: number): Polled<T> {
   return useReading<T>(path, seconds, read<T>);
 }
 
-/** Reads all pages of a list of rows, up to so many; `next` says that there are more. */
+/** Reads the pages of a list, up to a maximum of rows; `next` is set if there are more. */
 export function useAllPages<T>(path: string | null, seconds: number, pages: number): Polled<T[]> {
   return useReading<T[]>(path, seconds, async (first, signal) => {
     let page = await read<T[]>(first, signal);
@@ -45,7 +45,7 @@ function useReading<T>(
     if (path === null || wanted !== null) return;
     const over = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    // Whether a reading was due while nobody saw the page.
+    // Whether a read was due while the tab was hidden.
     let missed = false;
     const look = async () => {
       if (document.hidden) {
@@ -77,6 +77,6 @@ function useReading<T>(
       document.removeEventListener("visibilitychange", seen);
     };
   }, [path, seconds, wanted]);
-  // What is known of another path is not shown for this one.
+  // The state of another path is not shown for this one.
   return known.path === path ? known : NOTHING;
 }

@@ -1,5 +1,5 @@
-// What REST answers, as docs/rest.md tells it: the fields that the page reads. What is empty, zero or
-// false is left out there, so most fields are optional here.
+// REST documents as described in docs/rest.md: the fields that the page reads. Empty, zero or false values are
+// left out there, so most fields are optional here.
 
 /** Amounts by name: thousandths of cores, bytes, or pieces. */
 export type Resources = Record<string, number>;
@@ -19,7 +19,7 @@ export interface Partition {
   totalContainers?: number;
   state?: string;
   lastStateTransitionTime?: Nanos;
-  /** How many decisions are kept at most; left out by a service that knows of none. */
+  /** Most decisions that are kept; missing if the service keeps none. */
   decisionsKept?: number;
 }
 
@@ -124,11 +124,11 @@ export interface Application {
     placeholderResource?: Record<string, Resources>;
   };
   backoffDeadline?: string;
-  /** Of a brief row. */
+  /** Only in brief rows. */
   allocationCount?: number;
-  /** Of a brief row: how many allocations its requests still want. */
+  /** Only in brief rows: number of allocations that its requests still want. */
   pendingCount?: number;
-  /** Of a brief row: what the request that was tried last ran into. */
+  /** Only in brief rows: the obstacle of the request tried last. */
   waitsFor?: string;
 }
 
@@ -155,9 +155,9 @@ export interface Node {
   schedulable: boolean;
   isReserved: boolean;
   reservations?: string[];
-  /** Namespace and name of those that are pods, by key. */
+  /** Namespace and name of pods, by key. */
   reservingPods?: Record<string, string>;
-  /** Of a brief row. */
+  /** Only in brief rows. */
   allocationCount?: number;
 }
 
@@ -216,7 +216,7 @@ export interface EventRecord {
   eventChangeType?: number;
   eventChangeDetail?: number;
   referenceID?: string;
-  /** Namespace and name of the pod that it is about. */
+  /** Namespace and name of the pod of the event. */
   pod?: string;
   resource?: { resources?: Record<string, { value?: number }> };
 }
@@ -231,7 +231,7 @@ export interface EventBatch {
 export interface HealthCheck {
   Name: string;
   Succeeded: boolean;
-  /** What was found came from outside: messages that were refused, nodes that shrank. */
+  /** The finding has an outside cause: rejected messages, nodes that shrank. */
   FromOutside?: boolean;
   Description: string;
   DiagnosisMessage: string;
@@ -245,15 +245,15 @@ export interface Health {
 
 export interface Decision {
   id: number;
-  /** When it was told. */
+  /** Time of the notification. */
   time: Nanos;
-  /** When it was made, where something was waited for in between. */
+  /** Time of the decision, if it was made earlier than the notification. */
   decidedTime?: Nanos;
   kind: "allocation" | "reservation" | "eviction";
   ruled: string;
   applicationId: string;
   allocationKey: string;
-  /** Namespace and name of its pod. */
+  /** Namespace and name of the pod. */
   pod?: string;
   queueName: string;
   nodeId: string;
@@ -264,7 +264,7 @@ export interface Decision {
 
 export interface Session {
   rmId: string;
-  /** A number that is too large for a number here. */
+  /** A number larger than a JavaScript number can hold. */
   sessionId: string;
   state: string;
   version?: string;

@@ -1,4 +1,4 @@
-// One application: what it has, what it waits for, and how it came here.
+// View of one application: usage, pending requests, and history.
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { nameOf, namesOf } from "../format/names";
@@ -15,10 +15,10 @@ import { to, toNode, toQueue, useQuery } from "../routes";
 import { MOST } from "./overview";
 import { Why } from "./why";
 
-/** Pages of applications with an id like the wanted one, as many as are kept unless more were wanted. */
+/** Most pages that are searched for an application; the service keeps as many by default. */
 const PAGES = 10;
 
-/** Rows of a long list that are shown. */
+/** Most rows of a long list. */
 const MOST_ROWS = 200;
 
 export function ApplicationView() {
@@ -43,7 +43,7 @@ export function ApplicationView() {
   );
 }
 
-/** An application that is not there any more is looked for among those that ended or were rejected. */
+/** Searches an application that no longer exists among those that ended or were rejected. */
 function Over({ id }: { id: string }) {
   const of = base.value;
   const wanted = { search: id, order: "newest", limit: MOST };
@@ -98,7 +98,7 @@ function Summary({ of: it }: { of: Application }) {
   );
 }
 
-/** What was used on all kinds of machines together, in amounts times seconds. */
+/** Usage on all instance types together, amounts times seconds. */
 function summed(by: Record<string, Resources> | undefined): Resources | undefined {
   if (!by) return undefined;
   const sum: Resources = {};
@@ -106,17 +106,17 @@ function summed(by: Record<string, Resources> | undefined): Resources | undefine
   return sum;
 }
 
-/** Amounts times seconds, as amounts times hours. */
+/** Formats amounts times seconds as amounts times hours. */
 function Hours({ of }: { of: Resources }) {
   const hours = Object.fromEntries(Object.entries(of).map(([name, used]) => [name, used / 3600]));
   return <><Amounts of={hours} /> for an hour</>;
 }
 
-/** Requests that nothing tells apart but their keys. Of such only one is tried. */
+/** Requests that differ only in their keys; the scheduler tries one of them. */
 interface Alike {
   asks: Ask[];
   first: Ask;
-  /** How many allocations they want together. */
+  /** Number of allocations that they want together. */
   wants: number;
 }
 
@@ -136,7 +136,7 @@ function alike(asks: Ask[]): Alike[] {
   return [...kinds.values()];
 }
 
-/** Requests of an application, alike ones in one row. */
+/** Requests of an application; equal ones share a row. */
 function Requests({ of: it }: { of: Application }) {
   const rows = alike(it.requests ?? []);
   if (!rows.length) return null;
@@ -200,7 +200,7 @@ function Log({ of: ask }: { of: Ask }) {
   );
 }
 
-/** The members of its task groups: those that run, those for whom places are kept, and those that lack. */
+/** Members of the task groups: running ones, held places, and missing ones. */
 function Gang({ of: it }: { of: Application }) {
   const groups = it.placeholderData ?? [];
   const byName = new Map<string, Allocation[]>();
@@ -235,7 +235,7 @@ function Gang({ of: it }: { of: Application }) {
   );
 }
 
-/** The columns of allocations; the one of where they are is up to who shows them. */
+/** Columns of allocations; the caller adds the column of the place. */
 export function allocationColumns(where: Column<Allocation>): Column<Allocation>[] {
   return [
     { id: "key", head: "Key", by: nameOf, cell: (row) => <><Name of={row} /> <AllocationMarks of={row} /></> },

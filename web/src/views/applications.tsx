@@ -1,4 +1,4 @@
-// Applications: those that live, those that ended, and those that were never admitted.
+// View of applications: active ones, ended ones, and rejected ones.
 import { Ago, Amounts, Count } from "../parts/amount";
 import { Choice, Field, Filters, Search } from "../parts/filters";
 import { Further, useRows } from "../parts/pager";
@@ -101,7 +101,7 @@ export function Applications() {
   const list = LISTS.some(([name]) => name === query.list) ? (query.list ?? "active") : "active";
   const isLive = list === "active";
   const { search = "", status, queue: below, user: of, after } = query;
-  // There may be very many, so the server narrows them; of those that are over the last ones are wanted.
+  // There may be very many, so the server filters them. Of ended applications the last ones are requested.
   const asked = isLive ? { brief: "1", status } : { order: "newest" };
   const address = base.value && path(`${base.value}/applications/${list}`, { ...asked, limit: MOST, after, search, queue: below, user: of });
   const read = usePolled<Application[]>(address, isLive ? 2 : 5);

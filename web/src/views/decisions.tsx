@@ -1,4 +1,4 @@
-// Who was placed, kept a place for, or had to leave, and which rule decided.
+// View of decisions: placements, holds and evictions, each with the deciding rule.
 import { useMemo } from "preact/hooks";
 import { type Keyed, type Names, keyOf, namesOf } from "../format/names";
 import { clock, moment } from "../format/times";
@@ -30,9 +30,9 @@ export function Decisions() {
   const of = base.value;
   const { names, areRead } = useNames(application, node);
   const asked = { application, queue, node, key: key && keyOf(names, key), kind, limit: LIMIT, after };
-  // Which key a name stands for is known when the names are.
+  // The filter by name waits until the names are known.
   const address = of && (!key || areRead) ? path(`${of}/decisions`, asked) : null;
-  // A page that was turned to stays as it is; the first one has the latest.
+  // The first page shows the latest decisions; later pages hardly change and are polled rarely.
   const read = usePolled<Decision[]>(address, after ? 60 : 2);
   const narrow = (changed: Record<string, string | undefined>) => change({ after: undefined, ...changed });
   const decisions = read.data ?? [];
@@ -61,13 +61,13 @@ export function Decisions() {
   );
 }
 
-/** What has keys and tags in the document of an application or of a node. */
+/** Objects with keys and tags in the document of an application or a node. */
 interface Rows {
   requests?: Keyed[];
   allocations?: Keyed[];
 }
 
-/** Names of what the application has that decisions are narrowed to, or else of what is on that node: a decision names its own pod alone. */
+/** Names of the selected application's objects, or of those on the selected node. A decision only names its own pod. */
 function useNames(application: string | undefined, node: string | undefined): { names: Names; areRead: boolean } {
   const rows = application ? `application/${encodeURIComponent(application)}` : node ? `node/${encodeURIComponent(node)}` : null;
   const { data, error } = usePolled<Rows>(base.value && rows && `${base.value}/${rows}`, 3);
@@ -85,7 +85,7 @@ function Nothing({ isNarrowed }: { isNarrowed: boolean }) {
   return <p class="none">{why}</p>;
 }
 
-/** More was decided than is kept: they are numbered from 1 on. */
+/** Whether decisions were dropped: they are numbered from 1 on. */
 function Older({ last }: { last: Decision | undefined }) {
   const gone = last ? last.id - 1 : 0;
   return gone > 0 ? <p class="gap"><Count of={gone} /> older decisions are not kept any more</p> : null;
@@ -93,9 +93,9 @@ function Older({ last }: { last: Decision | undefined }) {
 
 function One({ of: it, names: known }: { of: Decision; names: Names }) {
   const { nodes } = it;
-  // A decision knows its pod, also when that is gone.
+  // A decision keeps the name of its pod, even if the pod no longer exists.
   const names = it.pod ? new Map([...known, [it.allocationKey, it.pod]]) : known;
-  // Of an eviction those who could leave are compared, else queues and applications.
+  // An eviction lists the compared victims, other decisions list queues and applications.
   const first = (name: string) => (it.kind === "eviction" ? <NameOfKey of={name} among={names} /> : name);
   return (
     <details class="decision" data-id={it.id}>

@@ -1,4 +1,4 @@
-// Events as they come, or a range of them by number.
+// View of events: the live stream, or a range of them by number.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { short } from "../format/amounts";
 import { KINDS, kindOf, namesOfEvent, whatHappened } from "../format/events";
@@ -13,11 +13,11 @@ import { usePolled } from "../rest/poll";
 import type { EventBatch, EventRecord, Resources } from "../rest/types";
 import { toApplication, toNode, toQueue, useQuery } from "../routes";
 
-/** Lines that are kept. */
+/** Most lines that are kept. */
 const KEPT = 2000;
-/** Lines that are shown. */
+/** Most lines that are shown. */
 const SHOWN = 300;
-/** Events of one range. */
+/** Most events of one range. */
 const RANGE = 200;
 
 export function Events() {
@@ -36,7 +36,7 @@ export function Events() {
   return isLive ? <Live mode={mode} /> : <Range mode={mode} />;
 }
 
-/** Which events are wanted. */
+/** The selected events. */
 function useWanted() {
   const [{ search, type }, change] = useQuery();
   const wanted = search?.toLowerCase() ?? "";
@@ -75,7 +75,7 @@ function Live({ mode }: { mode: preact.JSX.Element }) {
     void follow(take, (following, why) => setState([following, why]), over.signal);
     return () => over.abort();
   }, [wanted]);
-  // What is held is shown as it was, while what comes is kept for later.
+  // A paused list does not change; new events are kept for later.
   const held = useRef<Line[]>([]);
   if (!isHeld) held.current = lines;
   const shown = held.current.filter((line) => line.remark !== undefined || (line.record && isWanted(line.record)));

@@ -1,4 +1,4 @@
-// All views: where each is, what it is called, and the line that says what it shows.
+// All views: address, title, and description.
 import type { ComponentType } from "preact";
 import { ApplicationView } from "./application";
 import { Applications } from "./applications";
@@ -14,16 +14,16 @@ import { Sessions } from "./sessions";
 export interface View {
   id: string;
   path: string;
-  /** What it is called where views are listed; others are reached from a row. */
+  /** Label in the list of views; views without one are reached from a row. */
   name?: string;
   title: string;
   says: string;
-  /** Pressed after `g`. */
+  /** Key pressed after `g`. */
   key?: string;
-  /** The view under which one of its rows is shown. */
+  /** The view whose rows lead here. */
   nav?: string;
   needsPartition: boolean;
-  /** The name of the one thing that is shown. */
+  /** Name of the object on display. */
   subject?: (query: Record<string, string>) => string | undefined;
   show: ComponentType;
 }
@@ -116,7 +116,7 @@ export const VIEWS: View[] = [
   },
 ];
 
-/** What is shown where there is no view. */
+/** Title and text of an unknown address. */
 export const UNKNOWN: View = {
   id: "",
   path: "",

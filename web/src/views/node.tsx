@@ -1,4 +1,4 @@
-// One node: what runs on it, for whom it is kept, and whom it was no place for.
+// View of one node: its allocations and reservations, and decisions that could not use it.
 import { Fragment } from "preact";
 import { names, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
@@ -12,7 +12,7 @@ import { to, toApplication, useQuery } from "../routes";
 import { allocationColumns } from "./application";
 
 const MOST_ROWS = 500;
-/** Decisions that are looked through for who was passed over. */
+/** Most decisions that are searched for requests that skipped this node. */
 const LOOKED = 500;
 
 export function NodeView() {
@@ -67,7 +67,7 @@ function Summary({ of: node }: { of: Node }) {
   );
 }
 
-/** Who has the node reserved. */
+/** Reservations of the node. */
 function Reservers({ of: { reservations = [], reservingPods: pods } }: { of: Node }) {
   if (!reservations.length) return <>nobody</>;
   return <>{reservations.map((key, at) => <Fragment key={key}>{at > 0 && ", "}<Called name={pods?.[key] ?? key} of={key} /></Fragment>)}</>;
@@ -94,7 +94,7 @@ function Allocations({ of: node, sort, onSort }: { of: Node; sort: string | unde
   );
 }
 
-/** What uses the node and is of no application. */
+/** Foreign allocations on the node. */
 function Foreign({ of: node }: { of: Node }) {
   const rows = node.foreignAllocations ?? [];
   if (!rows.length) return null;
@@ -111,7 +111,7 @@ function Foreign({ of: node }: { of: Node }) {
   );
 }
 
-/** Decisions for which this node was looked at and would not do. */
+/** Decisions that considered this node and could not use it. */
 function Refused({ id }: { id: string }) {
   const of = base.value;
   const read = usePolled<Decision[]>(of && `${of}/decisions?limit=${LOOKED}`, 5);

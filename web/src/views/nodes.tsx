@@ -1,4 +1,4 @@
-// All nodes, and how much of each is taken.
+// View of all nodes and their utilization.
 import { short, title } from "../format/amounts";
 import { Amounts, Bar, Count } from "../parts/amount";
 import { Choice, Filters, Search } from "../parts/filters";

@@ -1,4 +1,4 @@
-// Everything at a glance.
+// View of the whole partition.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Ago, Count, Level } from "../parts/amount";
 import { Chart, Spark } from "../parts/chart";
@@ -13,7 +13,7 @@ import type { Application, Cluster, Explanation, Health, Node, Queue } from "../
 import { to, toApplication, toQueue } from "../routes";
 import { Tree } from "./tree";
 
-/** Rows of a list that are read for a view of the whole. */
+/** Most rows of a list that are read for the overview. */
 export const MOST = 1000;
 const NODE_PAGES = 10;
 const LONGEST = 6;
@@ -95,7 +95,7 @@ function Totals() {
 const WINDOW = 60;
 const SECONDS = 2;
 
-/** Allocations per second, from a counter among the metrics. */
+/** Allocations per second, from a counter of the metrics. */
 function Rate() {
   const [rates, setRates] = useState<number[]>([]);
   const counted = useRef<{ at: number; total: number } | null>(null);
@@ -104,7 +104,7 @@ function Rate() {
     const over = new AbortController();
     const look = async () => {
       if (document.hidden || tokenWanted.peek() !== null) {
-        // What is counted over a pause is no rate.
+        // A count over a pause of the page gives no rate.
         counted.current = null;
         return;
       }
@@ -114,13 +114,13 @@ function Rate() {
         const latest = { at: performance.now(), total: Number(found?.[1] ?? 0) };
         const before = counted.current;
         counted.current = latest;
-        // A total that fell is that of a scheduler that was started anew.
+        // A lower total means that the scheduler was restarted.
         if (!before || latest.total < before.total) return;
         const rate = ((latest.total - before.total) * 1000) / (latest.at - before.at);
         setRates((known) => [...known, rate].slice(-WINDOW));
       } catch (error) {
         counted.current = null;
-        // Metrics are of all resource managers: who may read of one only does without the rate.
+        // Metrics cover all resource managers, so a caller with access to one only gets no rate.
         if (error instanceof ReadError && error.status === 403) setShown(false);
       }
     };
@@ -161,13 +161,13 @@ function Loads() {
   );
 }
 
-/** The applications that have waited longest, and what for. */
+/** The applications that have waited longest, with their obstacle. */
 function Waiting() {
   const of = base.value;
   const read = usePolled<Application[]>(of && `${of}/applications/active?brief&limit=${MOST}`, 2);
   const all = (read.data ?? []).filter((application) => application.pendingCount);
   all.sort((a, b) => (a.submissionTime ?? 0) - (b.submissionTime ?? 0));
-  // Those of one user in one queue wait for the same, as a rule.
+  // Applications of one user in one queue usually wait for the same reason.
   const oldest = new Map(all.toReversed().map((application) => [`${application.queueName} ${application.user}`, application]));
   const waiting = all.filter((application) => oldest.get(`${application.queueName} ${application.user}`) === application).slice(0, LONGEST);
   const rest = all.length - waiting.length;
@@ -201,7 +201,7 @@ function Waiting() {
   );
 }
 
-/** What stands in the way of the first request of an application. */
+/** The obstacle of the first request of an application. */
 function Because({ of: row }: { of: Application }) {
   const of = base.value;
   const read = usePolled<Explanation[]>(of && `${of}/application/${encodeURIComponent(row.applicationID)}/explain`, 4);

@@ -1,4 +1,4 @@
-// One queue: what it may use, what it uses, who uses it, and its rules.
+// View of one queue: limits, usage, users, and settings.
 import type { ComponentChildren } from "preact";
 import { names, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
@@ -14,10 +14,10 @@ import { usageColumns, useUsage } from "./queues";
 
 type Fact = [string, ComponentChildren];
 
-/** Applications that are shown here; the view of applications has all of them. */
+/** Most applications shown here; the view of applications has all of them. */
 const SHOWN = 50;
 
-/** What nothing waits for has no priority. */
+/** Priority of a queue without pending requests. */
 const NO_PRIORITY = -2147483648;
 
 export function QueueView() {

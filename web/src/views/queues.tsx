@@ -1,4 +1,4 @@
-// The tree of queues, and the users and groups with what they may use of it.
+// View of the tree of queues, and of users and groups with their limits.
 import { names, title } from "../format/amounts";
 import { Count, Level } from "../parts/amount";
 import { Filters, Search } from "../parts/filters";
@@ -31,21 +31,21 @@ export function Queues() {
   );
 }
 
-/** A user or group and one queue that it uses, or may use so much of. */
+/** A user or group with its usage and limit on one queue. */
 export interface Place {
   kind: "user" | "group";
   name: string;
   usage: Usage;
 }
 
-/** Where a limit of somebody is, or all that is used where there is none. */
+/** The rows of the queues with a limit; without any limit, the row of the total usage. */
 export function places(usage: Usage): Usage[] {
   const isLimited = (place: Usage) => Boolean(place.maxResources ?? place.maxApplications);
   const below = (usage.children ?? []).flatMap(places).filter(isLimited);
   return isLimited(usage) || !below.length ? [usage, ...below] : below;
 }
 
-/** What users and groups use and may use. */
+/** Usage and limits of users and groups. */
 export function useUsage(seconds: number, of: (usage: Usage) => Usage[]) {
   const at = base.value;
   const users = usePolled<User[]>(at && `${at}/usage/users?limit=${MOST}`, seconds);
@@ -57,7 +57,7 @@ export function useUsage(seconds: number, of: (usage: Usage) => Usage[]) {
   return { users, groups, rows };
 }
 
-/** Columns of what users and groups use; without a limit the bar is full at all that there is. */
+/** Columns of usage and limits. Without a limit, the bar is full at the capacity of the partition. */
 export function usageColumns(whole: Resources): Column<Place>[] {
   return [
     {

@@ -1,4 +1,4 @@
-// The resource managers that speak to this service.
+// View of the resource managers with a session.
 import { Ago, Count } from "../parts/amount";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table } from "../parts/table";

@@ -1,4 +1,4 @@
-// The tree of queues with what each uses and waits for.
+// The tree of queues with usage and pending amounts.
 import { useState } from "preact/hooks";
 import { names, narrowed, title } from "../format/amounts";
 import { Count, Level } from "../parts/amount";
@@ -7,9 +7,9 @@ import { type Column, Table } from "../parts/table";
 import type { Queue, Resources } from "../rest/types";
 import { toQueue } from "../routes";
 
-/** From so many queues on those below the first level are folded. */
+/** Number of queues from which those below the first level are folded. */
 const FOLDED_FROM = 60;
-/** Rows that are shown at most. */
+/** Most rows that are shown. */
 const MOST_ROWS = 500;
 
 interface Row {
@@ -19,10 +19,10 @@ interface Row {
   isOpen: boolean;
 }
 
-/** A queue and all below it. */
+/** Number of queues in a subtree, the top included. */
 export const all = (queue: Queue): Queue[] => [queue, ...(queue.children ?? []).flatMap(all)];
 
-/** The rows that are open, each with the most that it may use by its own maximum and those above. */
+/** The unfolded rows, each with its effective maximum. */
 export function openRows(queue: Queue, isFolded: (queue: Queue, depth: number) => boolean, depth = 0, above: Resources = {}): Row[] {
   const limits = narrowed(above, queue.maxResource);
   const isOpen = !isFolded(queue, depth);
@@ -89,7 +89,7 @@ function Name({ row: { queue, depth, isOpen }, fold, whole }: { row: Row; fold: 
   );
 }
 
-/** How many applications run, and how many may. */
+/** Number of running applications and their maximum. */
 export function Running({ queue }: { queue: Queue }) {
   return (
     <>

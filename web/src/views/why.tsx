@@ -1,4 +1,4 @@
-// Why the requests of an application wait, and what would let them run.
+// Explains why requests of an application are pending, and what would let them run.
 import { Fragment } from "preact";
 import { title } from "../format/amounts";
 import type { Names } from "../format/names";
@@ -10,12 +10,12 @@ import { usePolled } from "../rest/poll";
 import type { Explanation } from "../rest/types";
 import { useQuery } from "../routes";
 
-/** Entries of an answer. */
+/** Most entries of a reply. */
 const ENTRIES = 20;
-/** Keys that are named. */
+/** Most keys that are listed. */
 const KEYS = 3;
 
-/** Answers have keys alone; `names` are those of the application's requests. */
+/** The reply contains keys only; `names` maps them to display names. */
 export function Why({ application, names }: { application: string; names: Names }) {
   const [query, change] = useQuery();
   const offset = Math.max(0, Number(query.offset) || 0);
@@ -82,7 +82,7 @@ function Keys({ of: entry, names }: { of: Explanation; names: Names }) {
   );
 }
 
-/** Its turn, from root down. */
+/** The order of queues from root down. */
 function Order({ of: { order }, names }: { of: Explanation; names: Names }) {
   if (!order.length) return null;
   return (
@@ -96,7 +96,7 @@ function Order({ of: { order }, names }: { of: Explanation; names: Names }) {
   );
 }
 
-/** What keeps it off how many nodes. */
+/** The obstacles, each with the number of nodes. */
 function Nodes({ of: { nodes } }: { of: Explanation }) {
   const counts: [string, number][] = [
     ["closed", nodes.closed],
