@@ -1,4 +1,4 @@
-//! Generates the gRPC clients of the services that a resource manager calls; the messages are those
+//! Generates the gRPC clients of the services that a resource manager calls. The messages are those
 //! of `monoceros-proto`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

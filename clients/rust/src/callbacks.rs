@@ -1,128 +1,130 @@
-//! The stream on which the scheduler asks for predicates and tells what it has decided.
+//! The callback stream, on which the scheduler evaluates predicates and reports its decisions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use monoceros_proto::v1 as cb;
-use monoceros_proto::v1::core_message::Body as Asked;
-use monoceros_proto::v1::shim_message::Body as Said;
+use monoceros_proto::v1::core_message::Body as Message;
+use monoceros_proto::v1::shim_message::Body as Reply;
 use tokio::sync::Notify;
 
-/// What a shim does when it is asked or told something. Called one at a time, in order, on a task of
-/// its own.
+/// Callbacks of a shim. The client calls them one at a time, in order, on a task of its own.
 pub trait Callbacks: Send + Sync + 'static {
-    /// What the stream is for; [`cb::Capability::Predicates`] unless said otherwise.
+    /// Capabilities of the stream. Defaults to [`cb::Capability::Predicates`].
     fn capabilities(&self) -> Vec<cb::Capability> {
         vec![cb::Capability::Predicates]
     }
 
-    /// Anything else that Hello may say. The ids are filled in after this.
+    /// Further fields of Hello. The client fills in the ids and the capabilities afterwards.
     fn hello(&self) -> cb::Hello {
         cb::Hello::default()
     }
 
-    /// Whether the request of `query` may run on `node`.
+    /// Evaluates the predicates of `query`'s request on `node`.
     fn fits(&self, query: &cb::PredicateQuery, node: &str) -> Fit;
 
-    /// What an answer to `query` depends on: what runs anywhere, unless said otherwise. The narrower,
-    /// the more can be decided at once.
+    /// What an answer to `query` depends on. Defaults to allocations on any node. A narrower scope
+    /// lets the scheduler decide more requests at once.
     fn scope(&self, query: &cb::PredicateQuery) -> cb::Scope {
         let _ = query;
         cb::Scope::Topology
     }
 
-    /// With [`cb::Scope::Topology`] and the capability [`cb::Capability::CacheSync`]: which topics, in
-    /// numbers of your own choice, the answer to `query` depends on beside its own node, and which
-    /// the request affects on others. Nothing said is everything.
+    /// Returns the topics, numbers of your own choice, that the answer to `query` depends on
+    /// besides its own node, and those that the request affects on other nodes. Used with
+    /// [`cb::Scope::Topology`] and the capability [`cb::Capability::CacheSync`]. `None` means all
+    /// topics.
     fn elsewhere(&self, query: &cb::PredicateQuery) -> Option<cb::Elsewhere> {
         let _ = query;
         None
     }
 
-    /// What was placed, before it is told elsewhere, and what has gone (capability
-    /// [`cb::Capability::CacheSync`]). What cannot be assumed is returned.
+    /// Applies placements, before they are reported elsewhere, and removals to the shim's cache
+    /// (capability [`cb::Capability::CacheSync`]). Returns the placements that cannot be assumed.
     fn assume(&self, sync: &cb::CacheSync) -> Vec<cb::CacheSyncFailure> {
         let _ = sync;
         Vec::new()
     }
 
-    /// The request of `query` has passed on `node`, and the scheduler takes that for its placement: it
-    /// counts from now on, and no [`Self::assume`] follows. If it comes to nothing, a sync says so.
+    /// Notes that the request of `query` has passed on `node` and the scheduler takes this node as
+    /// its placement. It counts from now on, and no [`Self::assume`] follows. If the placement is
+    /// withdrawn, a sync reports that.
     fn assumed(&self, query: &cb::PredicateQuery, node: &str) {
         let _ = (query, node);
     }
 
-    /// Members of a declared gang that are asked about together: the places that the others have so
-    /// far, each with the name of its node, where that is known.
+    /// Receives the members of a declared gang that are decided together: the places found so far
+    /// for the other members, each with the name of its node if that is known.
     fn members(&self, bundle: &cb::BundlePlaces, nodes: &[Option<&str>]) {
         let _ = (bundle, nodes);
     }
 
-    /// Events (capability [`cb::Capability::Events`]).
+    /// Receives events (capability [`cb::Capability::Events`]).
     fn events(&self, batch: cb::EventBatch) {
         let _ = batch;
     }
 
-    /// Anything else that may be asked or told, with the answer, if there is one.
+    /// Handles any other message; returns the answer, if there is one.
     fn other(&self, message: cb::core_message::Body) -> Option<cb::shim_message::Body> {
         let _ = message;
         None
     }
 }
 
-/// Whether a request may run on a node.
+/// The result of a predicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// It may.
+    /// The request may run on the node.
     Yes,
-    /// It may not, and why.
+    /// The request may not run on the node; the text is the reason.
     No(String),
 }
 
-/// That earlier answers may be wrong by now, on its way to the scheduler. Said once more on each new
-/// stream: an old one may have taken it along.
+/// A pending invalidation: earlier answers may be wrong, and the scheduler has to be told. It is
+/// repeated on each new stream, because an old stream may have lost it.
 #[derive(Debug, Default)]
 pub(crate) struct Invalid {
-    is_said: AtomicBool,
-    news: Notify,
+    was_requested: AtomicBool,
+    wake: Notify,
 }
 
 impl Invalid {
-    /// They may be.
-    pub(crate) fn say(&self) {
-        self.is_said.store(true, Ordering::Relaxed);
-        self.news.notify_one();
+    /// Requests an invalidation.
+    pub(crate) fn request(&self) {
+        self.was_requested.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
     }
 
-    /// A stream begins.
+    /// Repeats an earlier invalidation on a new stream.
     pub(crate) fn begin_stream(&self) {
-        if self.is_said.load(Ordering::Relaxed) {
-            self.news.notify_one();
+        if self.was_requested.load(Ordering::Relaxed) {
+            self.wake.notify_one();
         }
     }
 
-    /// Waits until it is to be said, however often it was meanwhile.
-    pub(crate) async fn news(&self) -> cb::ShimMessage {
-        self.news.notified().await;
+    /// Waits for an invalidation and returns its message. Several requests in the meantime give one
+    /// message.
+    pub(crate) async fn requested(&self) -> cb::ShimMessage {
+        self.wake.notified().await;
         let invalidate = cb::Invalidate { all: true, ..Default::default() };
-        cb::ShimMessage { body: Some(Said::Invalidate(invalidate)) }
+        cb::ShimMessage { body: Some(Reply::Invalidate(invalidate)) }
     }
 }
 
-/// What a shim knows of one stream of callbacks.
+/// State of one callback stream.
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
-    /// The scheduler's numbers for nodes.
+    /// Names of the nodes by the scheduler's numbers.
     dictionary: HashMap<u32, String>,
-    /// It waits for an acknowledgement of each sync.
+    /// Whether the scheduler waits for an acknowledgement of each sync.
     confirms: bool,
 }
 
-/// Events that may be on their way.
+/// Events that the scheduler may send before it receives more credit.
 const EVENT_CREDIT: u32 = 1_000;
 
 impl Listener {
-    /// The first message of a stream.
+    /// Builds the first message of a stream.
     pub(crate) fn hello(
         &mut self,
         callbacks: &dyn Callbacks,
@@ -140,17 +142,17 @@ impl Listener {
             hello.initial_event_credit = EVENT_CREDIT;
         }
         self.confirms = hello.confirm_assume;
-        cb::ShimMessage { body: Some(Said::Hello(hello)) }
+        cb::ShimMessage { body: Some(Reply::Hello(hello)) }
     }
 
-    /// Does what a message wants. Returns the answer, if it has one.
-    pub(crate) fn hear(
+    /// Handles a message. Returns the answer, if there is one.
+    pub(crate) fn answer(
         &mut self,
         callbacks: &dyn Callbacks,
         message: cb::CoreMessage,
     ) -> Option<cb::ShimMessage> {
-        let said = match message.body? {
-            Asked::NodeDictionary(change) => {
+        let reply = match message.body? {
+            Message::NodeDictionary(change) => {
                 if change.reset {
                     self.dictionary.clear();
                 }
@@ -161,44 +163,47 @@ impl Listener {
                 self.dictionary.extend(added);
                 return None;
             }
-            Asked::PredicateBatch(batch) => Said::PredicateResults(cb::PredicateResults {
+            Message::PredicateBatch(batch) => Reply::PredicateResults(cb::PredicateResults {
                 batch_id: batch.batch_id,
                 cache_seq: batch.cache_seq,
                 last: true,
                 results: batch.queries.iter().map(|query| self.judge(callbacks, query)).collect(),
             }),
-            Asked::CacheSync(sync) => {
+            Message::CacheSync(sync) => {
                 let failures = callbacks.assume(&sync);
                 if !self.confirms && failures.is_empty() {
                     return None;
                 }
-                Said::CacheSyncAck(cb::CacheSyncAck { cache_seq: sync.cache_seq, failures })
+                Reply::CacheSyncAck(cb::CacheSyncAck { cache_seq: sync.cache_seq, failures })
             }
-            Asked::EventBatch(batch) => {
+            Message::EventBatch(batch) => {
                 let (last, n) = (batch.last_seq, batch.events.len());
                 callbacks.events(batch);
                 let add = u32::try_from(n).unwrap_or(u32::MAX);
-                Said::EventCredit(cb::EventCredit { add, ack_seq: last })
+                Reply::EventCredit(cb::EventCredit { add, ack_seq: last })
             }
-            Asked::BundlePlaces(bundle) => {
+            Message::BundlePlaces(bundle) => {
                 let node = |index| self.dictionary.get(&index).map(String::as_str);
                 let nodes: Vec<_> =
                     bundle.places.iter().map(|place| node(place.node_index)).collect();
                 callbacks.members(&bundle, &nodes);
                 return None;
             }
-            Asked::Heartbeat(beat) if beat.reply => {
-                Said::Heartbeat(cb::Heartbeat { reply: false, ..beat })
+            Message::Heartbeat(beat) if beat.reply => {
+                Reply::Heartbeat(cb::Heartbeat { reply: false, ..beat })
             }
-            Asked::Heartbeat(_) | Asked::Welcome(_) | Asked::Goodbye(_) | Asked::Cancel(_) => {
+            Message::Heartbeat(_)
+            | Message::Welcome(_)
+            | Message::Goodbye(_)
+            | Message::Cancel(_) => {
                 return None;
             }
             other => callbacks.other(other)?,
         };
-        Some(cb::ShimMessage { body: Some(said) })
+        Some(cb::ShimMessage { body: Some(reply) })
     }
 
-    /// On which of the nodes that a query names may its request run?
+    /// Evaluates a query on its nodes, in order.
     fn judge(&self, callbacks: &dyn Callbacks, query: &cb::PredicateQuery) -> cb::PredicateResult {
         let by_index = query.node_index.iter().map(|index| self.dictionary.get(index));
         let nodes: Vec<Option<&String>> = by_index.chain(query.node_ids.iter().map(Some)).collect();
@@ -259,7 +264,7 @@ impl Listener {
 mod tests {
     use super::*;
 
-    /// Nodes with an even number will do.
+    /// Accepts nodes with an even number.
     struct Even;
 
     impl Callbacks for Even {
@@ -275,8 +280,8 @@ mod tests {
             .map(|index| cb::NodeDictEntry { index, node_id: format!("n{index}") })
             .collect();
         let dictionary = cb::NodeDictionary { add, ..Default::default() };
-        let body = Some(Asked::NodeDictionary(dictionary));
-        assert!(listener.hear(&Even, cb::CoreMessage { body }).is_none());
+        let body = Some(Message::NodeDictionary(dictionary));
+        assert!(listener.answer(&Even, cb::CoreMessage { body }).is_none());
         listener
     }
 
@@ -306,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_it_has_to_do_with_other_nodes_if_the_shim_does() {
+    fn an_answer_carries_the_topics_of_other_nodes() {
         struct Apart;
         impl Callbacks for Apart {
             fn fits(&self, _: &cb::PredicateQuery, _: &str) -> Fit {
@@ -322,12 +327,12 @@ mod tests {
             allocation_key: "long".to_owned(),
             ..query(cb::EvalMode::FirstFit)
         };
-        let said = listener().judge(&Apart, &query).elsewhere;
-        assert_eq!(said, Some(cb::Elsewhere { depends_on: vec![4], affects: vec![1] }));
+        let topics = listener().judge(&Apart, &query).elsewhere;
+        assert_eq!(topics, Some(cb::Elsewhere { depends_on: vec![4], affects: vec![1] }));
         assert_eq!(listener().judge(&Even, &query).elsewhere, None);
     }
 
-    /// Says yes, and remembers what it has assumed.
+    /// Accepts every query and records what it has assumed.
     #[derive(Default)]
     struct Assuming(std::sync::Mutex<Vec<String>>);
 
@@ -343,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shim_sees_what_it_has_assumed_before_the_next_question() {
+    fn assumed_pods_are_visible_to_the_next_query() {
         let (listener, shim) = (listener(), Assuming::default());
         let query = cb::PredicateQuery { want: 1, assume: true, ..query(cb::EvalMode::FirstFit) };
         for bit in [0b1, 0b10, 0b100] {

@@ -1,4 +1,5 @@
-//! One connection: a registration where one is due, the streams, and everything that comes by them.
+//! One connection: the registration if one is needed, the streams, and the messages received on
+//! them.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
@@ -21,42 +22,43 @@ use crate::stubs::si::scheduler_client::SchedulerClient;
 use crate::stubs::v1::admin_service_client::AdminServiceClient;
 use crate::stubs::v1::callback_service_client::CallbackServiceClient;
 
-/// The largest message that is read: more than the scheduler joins, in case one item is larger.
+/// Largest message that is accepted. The scheduler joins less into one message, but a single item
+/// may be larger.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
-/// Messages that wait for the transport, per stream.
+/// Queued messages per stream that wait for the transport.
 const AHEAD: usize = 16;
 
-/// What came by one of the streams.
+/// A message received on one of the streams.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Nodes(si::NodeResponse),
     Applications(si::ApplicationResponse),
     Allocations(si::AllocationResponse),
-    /// A stream has ended.
+    /// The end of a stream.
     Ended(Status),
 }
 
-/// How a registration went.
+/// The result of a registration.
 pub(crate) struct Registered {
-    /// The number of the session.
+    /// Number of the session.
     pub(crate) session: u64,
-    /// The number of the last request that was taken, if an earlier session goes on.
+    /// Number of the last acknowledged request. `None` unless an earlier session continues.
     pub(crate) taken: Option<u64>,
 }
 
-/// The streams of a session, open.
+/// The open streams of a session.
 pub(crate) struct Streams {
     nodes: mpsc::Sender<si::NodeRequest>,
     applications: mpsc::Sender<si::ApplicationRequest>,
     allocations: mpsc::Sender<si::AllocationRequest>,
-    /// The number of the last request that was taken.
+    /// Number of the last acknowledged request.
     pub(crate) taken: u64,
 }
 
-/// What comes by the streams of a session.
+/// Receiver of the messages of a session's streams.
 pub(crate) struct Incoming {
-    heard: mpsc::UnboundedReceiver<Heard>,
-    /// Who reads them; ends with this.
+    received: mpsc::UnboundedReceiver<Received>,
+    /// Tasks that read the streams; they end when this is dropped.
     _readers: JoinSet<()>,
 }
 
@@ -68,8 +70,8 @@ pub(crate) struct Connection<'o> {
     attempt: Attempt,
 }
 
-/// Which client tries to connect, and for which time: what is left of an earlier connection, and comes
-/// late, does not displace what a later one has opened.
+/// Identifies the client and counts its connection attempts. With it the scheduler ignores late
+/// calls of an earlier connection, which must not displace a later one.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     client: u64,
@@ -77,12 +79,12 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Of a client that has made none, which has a name that no other has.
+    /// Of a client without attempts. The client gets a unique name.
     pub(crate) fn none() -> Self {
         Self { client: RandomState::new().build_hasher().finish(), number: 0 }
     }
 
-    /// The next one of the same client.
+    /// The next attempt of the same client.
     pub(crate) fn next(&mut self) -> Self {
         self.number += 1;
         self.clone()
@@ -112,62 +114,62 @@ impl<'o> Connection<'o> {
         Ok(Registered { session, taken })
     }
 
-    /// Opens all streams of a session. The client knows that everything up to `known` was taken, and
-    /// has seen the messages up to `seen` of each kind.
+    /// Opens all streams of a session. `acknowledged` is the number of the last acknowledged request,
+    /// `seen` that of the last received message of each kind.
     pub(crate) async fn streams(
         &self,
         session: u64,
-        known: u64,
+        acknowledged: u64,
         seen: [u64; 3],
         invalid: &Arc<Invalid>,
     ) -> Result<(Streams, Incoming), Status> {
-        let (hear, heard) = mpsc::unbounded_channel();
+        let (sender, received) = mpsc::unbounded_channel();
         let mut readers = JoinSet::new();
         if let Some(callbacks) = self.options.callbacks.clone() {
             let mut listener = Listener::default();
             let rm_id = &self.options.registration.rm_id;
-            let (say, said) = mpsc::channel(AHEAD);
-            let _ = say.try_send(listener.hello(&*callbacks, rm_id, session));
+            let (answers, queued) = mpsc::channel(AHEAD);
+            let _ = answers.try_send(listener.hello(&*callbacks, rm_id, session));
             let mut service = CallbackServiceClient::new(self.channel.clone())
                 .max_decoding_message_size(MAX_MESSAGE_BYTES);
-            let messages = service.attach(self.request(ReceiverStream::new(said))).await?;
+            let messages = service.attach(self.request(ReceiverStream::new(queued))).await?;
             let mut messages = messages.into_inner();
-            // Once the scheduler knows whom to ask, it asks before it decides.
+            // The callback stream is ready before the scheduler decides anything.
             let welcome = messages.message().await?;
             if !matches!(welcome, Some(CoreMessage { body: Some(Body::Welcome(_)) })) {
                 return Err(ended(&mut messages).await);
             }
-            let (hear, invalid) = (hear.clone(), Arc::clone(invalid));
+            let (sender, invalid) = (sender.clone(), Arc::clone(invalid));
             invalid.begin_stream();
             readers.spawn(async move {
                 let end = loop {
-                    // In turn with the answers: what is wrong by now was given before.
+                    // An invalidation is sent behind the answers given before it.
                     let message = tokio::select! {
                         message = messages.message() => message,
-                        invalidate = invalid.news() => {
-                            let _ = say.send(invalidate).await;
+                        invalidate = invalid.requested() => {
+                            let _ = answers.send(invalidate).await;
                             continue;
                         }
                     };
                     match message {
                         Ok(Some(message)) => {
-                            let Some(answer) = listener.hear(&*callbacks, message) else {
+                            let Some(answer) = listener.answer(&*callbacks, message) else {
                                 continue;
                             };
-                            // When nobody takes it, the end of the stream says why.
-                            let _ = say.send(answer).await;
+                            // If the receiver is closed, the end of the stream says why.
+                            let _ = answers.send(answer).await;
                         }
                         Ok(None) => break ended(&mut messages).await,
                         Err(status) => break status,
                     }
                 };
-                let _ = hear.send(Heard::Ended(end));
+                let _ = sender.send(Received::Ended(end));
             });
         }
         let (nodes, node_requests) = mpsc::channel(AHEAD);
         let (applications, application_requests) = mpsc::channel(AHEAD);
         let (allocations, allocation_requests) = mpsc::channel(AHEAD);
-        let bound = |kind: Kind| (session, known, seen[kind.index()]);
+        let bound = |kind: Kind| (session, acknowledged, seen[kind.index()]);
         let (mut of_nodes, mut of_applications, mut of_allocations) =
             (self.scheduler(), self.scheduler(), self.scheduler());
         let (node_replies, application_replies, allocation_replies) = try_join3(
@@ -183,14 +185,14 @@ impl<'o> Connection<'o> {
             .max(taken(application_replies.metadata()))
             .max(taken(allocation_replies.metadata()))
             .ok_or_else(|| Status::unimplemented("the scheduler does not number requests"))?;
-        readers.spawn(read(node_replies, hear.clone(), Heard::Nodes));
-        readers.spawn(read(application_replies, hear.clone(), Heard::Applications));
-        readers.spawn(read(allocation_replies, hear, Heard::Allocations));
+        readers.spawn(read(node_replies, sender.clone(), Received::Nodes));
+        readers.spawn(read(application_replies, sender.clone(), Received::Applications));
+        readers.spawn(read(allocation_replies, sender, Received::Allocations));
         let streams = Streams { nodes, applications, allocations, taken };
-        Ok((streams, Incoming { heard, _readers: readers }))
+        Ok((streams, Incoming { received, _readers: readers }))
     }
 
-    /// Ends the session; the scheduler forgets what it knew of the resource manager.
+    /// Ends the session; the scheduler forgets the resource manager.
     pub(crate) async fn deregister(&self, reason: String) -> Result<(), Status> {
         let request = monoceros_proto::v1::DeregisterResourceManagerRequest {
             rm_id: self.options.registration.rm_id.clone(),
@@ -223,46 +225,47 @@ impl<'o> Connection<'o> {
         request
     }
 
-    /// Requests of a stream that says whose it is, and from where on to go on in both directions.
+    /// Builds the requests of a stream, with the session and the numbers at which both directions
+    /// continue.
     fn bound<T>(
         &self,
         requests: mpsc::Receiver<T>,
-        (session, known, seen): (u64, u64, u64),
+        (session, acknowledged, seen): (u64, u64, u64),
     ) -> Request<ReceiverStream<T>> {
         let mut request = self.request(ReceiverStream::new(requests));
         let metadata = request.metadata_mut();
-        // An id that no header can have is no id; the registration has failed before.
+        // An id that no header can carry is invalid; the registration failed before.
         if let Ok(rm_id) = self.options.registration.rm_id.parse::<MetadataValue<Ascii>>() {
             metadata.insert("x-si-rm-id", rm_id);
         }
         metadata.insert("x-si-session", session.into());
-        metadata.insert("x-si-client-seq", known.into());
+        metadata.insert("x-si-client-seq", acknowledged.into());
         metadata.insert("x-si-resume", seen.into());
         request
     }
 }
 
 impl Incoming {
-    /// The next thing that comes by any of them.
-    pub(crate) async fn next(&mut self) -> Heard {
-        let none = || Heard::Ended(Status::unavailable("the streams have ended"));
-        self.heard.recv().await.unwrap_or_else(none)
+    /// Returns the next message of any stream.
+    pub(crate) async fn next(&mut self) -> Received {
+        let none = || Received::Ended(Status::unavailable("the streams have ended"));
+        self.received.recv().await.unwrap_or_else(none)
     }
 }
 
 impl Streams {
-    /// Waits until a request of that kind can be given to the transport. `Err`: the stream has
-    /// ended, and why will be heard.
-    pub(crate) async fn room(&self, kind: Kind) -> Result<Room<'_>, ()> {
-        let room = match kind {
-            Kind::Nodes => self.nodes.reserve().await.map(Room::Nodes),
-            Kind::Applications => self.applications.reserve().await.map(Room::Applications),
-            Kind::Allocations => self.allocations.reserve().await.map(Room::Allocations),
+    /// Waits until the transport accepts a request of that kind. `Err` if the stream has ended; the
+    /// reason is received as a message.
+    pub(crate) async fn reserve(&self, kind: Kind) -> Result<Permit<'_>, ()> {
+        let permit = match kind {
+            Kind::Nodes => self.nodes.reserve().await.map(Permit::Nodes),
+            Kind::Applications => self.applications.reserve().await.map(Permit::Applications),
+            Kind::Allocations => self.allocations.reserve().await.map(Permit::Allocations),
         };
-        room.map_err(drop)
+        permit.map_err(drop)
     }
 
-    /// Acknowledges what was seen, if there is room to say that.
+    /// Acknowledges received messages, if the transport has permit.
     pub(crate) fn acknowledge(&self, kind: Kind, ack_seq: u64) -> bool {
         match kind {
             Kind::Nodes => {
@@ -280,35 +283,35 @@ impl Streams {
     }
 }
 
-/// Room for one request.
-pub(crate) enum Room<'s> {
+/// Reserved space for one request in the transport.
+pub(crate) enum Permit<'s> {
     Nodes(mpsc::Permit<'s, si::NodeRequest>),
     Applications(mpsc::Permit<'s, si::ApplicationRequest>),
     Allocations(mpsc::Permit<'s, si::AllocationRequest>),
 }
 
-impl Room<'_> {
-    /// Sends a request, which is of the kind that the room is for.
+impl Permit<'_> {
+    /// Sends a request, which must be of the kind that the space was reserved for.
     pub(crate) fn send(self, request: AnyRequest) {
         match (self, request) {
-            (Self::Nodes(room), AnyRequest::Nodes(request)) => room.send(request),
-            (Self::Applications(room), AnyRequest::Applications(request)) => room.send(request),
-            (Self::Allocations(room), AnyRequest::Allocations(request)) => room.send(request),
-            _ => unreachable!("room was asked for the kind of this very request"),
+            (Self::Nodes(permit), AnyRequest::Nodes(request)) => permit.send(request),
+            (Self::Applications(permit), AnyRequest::Applications(request)) => permit.send(request),
+            (Self::Allocations(permit), AnyRequest::Allocations(request)) => permit.send(request),
+            _ => unreachable!("the permit was reserved for the kind of this request"),
         }
     }
 }
 
 async fn read<R>(
     replies: Response<Streaming<R>>,
-    hear: mpsc::UnboundedSender<Heard>,
-    heard: fn(R) -> Heard,
+    sender: mpsc::UnboundedSender<Received>,
+    wrap: fn(R) -> Received,
 ) {
     let mut replies = replies.into_inner();
     let end = loop {
         match replies.message().await {
             Ok(Some(reply)) => {
-                if hear.send(heard(reply)).is_err() {
+                if sender.send(wrap(reply)).is_err() {
                     return;
                 }
             }
@@ -316,10 +319,11 @@ async fn read<R>(
             Err(status) => break status,
         }
     };
-    let _ = hear.send(Heard::Ended(end));
+    let _ = sender.send(Received::Ended(end));
 }
 
-/// A stream that ended in order. Why, is in what comes after its last message.
+/// Returns the status of a stream that ended with OK. The reason is in the trailers, after the last
+/// message.
 async fn ended<R>(replies: &mut Streaming<R>) -> Status {
     let trailers = replies.trailers().await.ok().flatten().unwrap_or_default();
     Status::with_metadata(Code::Unavailable, "the stream ended", trailers)

@@ -1,5 +1,5 @@
-//! The one task behind a client: it connects, says what is to be said, hears what comes, and does so
-//! again whenever something breaks.
+//! The task behind a client: connects, sends requests, receives messages, and reconnects after each
+//! break.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,54 +13,54 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tonic::Status;
 
 use crate::callbacks::Invalid;
-use crate::connection::{Attempt, Connection, Heard, Incoming, Registered, Streams};
+use crate::connection::{Attempt, Connection, Incoming, Received, Registered, Streams};
 use crate::ending::{self, Next};
-use crate::events::{Dealt, Told};
+use crate::events::{Processed, QueuedEvent};
 use crate::options::Options;
 use crate::outgoing::{BATCH_ITEMS, Outgoing};
 use crate::request::{AnyRequest, Kind};
 use crate::{Event, Report, State};
 
-/// How often what was seen is acknowledged, where no request does it.
+/// Interval between acknowledgements while no request carries one.
 const ACKNOWLEDGE: Duration = Duration::from_millis(200);
-/// After so long in one piece, pauses begin anew.
+/// A connection that lasted at least so long resets the pauses.
 const HEALTHY: Duration = Duration::from_secs(60);
-/// Messages that wait for the program before nothing more is read.
+/// Messages queued for the program before reading stops.
 const EVENTS: usize = 1_000;
-/// How long nothing more of the program may find room before its state is reported though it has not dealt
-/// with all that it was told: what it waits for may be that room.
+/// How long the request queue may be full before the state is reported although the program has not
+/// processed all messages. The program may be waiting for room in that queue.
 const FULL_FOR: Duration = Duration::from_secs(5);
-/// How many commands are taken at once.
+/// Commands taken from the queue at once.
 const COMMANDS: usize = 256;
 
-/// What a client is asked to do.
+/// A command to the client's task.
 pub(crate) enum Command {
     Send(AnyRequest),
     Leave(Leave),
 }
 
-/// The task.
+/// The state of the client's task.
 pub(crate) struct Driver {
     options: Options,
     state: Arc<dyn State>,
     commands: mpsc::Receiver<Command>,
-    events: mpsc::UnboundedSender<Told>,
-    /// What the program has dealt with.
-    dealt: Arc<Dealt>,
+    events: mpsc::UnboundedSender<QueuedEvent>,
+    /// Progress of the program in processing messages.
+    processed: Arc<Processed>,
     outgoing: Outgoing,
     session: Option<u64>,
     attempt: Attempt,
-    /// It has had a session.
+    /// Whether the client had a session before.
     has_registered: bool,
-    /// Earlier answers of the callbacks may be wrong by now.
+    /// Pending invalidation of earlier answers of the callbacks.
     invalid: Arc<Invalid>,
-    /// The number of the last message that was seen, by kind.
-    seen: [u64; 3],
-    /// It is to leave, and could not say so yet.
-    leaves: Option<Leave>,
+    /// Number of the last received message of each kind.
+    last_received: [u64; 3],
+    /// A deregistration that was requested and not sent yet.
+    leave_requested: Option<Leave>,
 }
 
-/// That the session is to end, and who waits for it.
+/// A request to end the session, and the channel for its result.
 pub(crate) struct Leave {
     pub(crate) reason: String,
     pub(crate) left: oneshot::Sender<Result<(), Status>>,
@@ -71,8 +71,8 @@ impl Driver {
         options: Options,
         state: Arc<dyn State>,
         commands: mpsc::Receiver<Command>,
-        events: mpsc::UnboundedSender<Told>,
-        dealt: Arc<Dealt>,
+        events: mpsc::UnboundedSender<QueuedEvent>,
+        processed: Arc<Processed>,
         invalid: Arc<Invalid>,
     ) -> Self {
         Self {
@@ -81,17 +81,17 @@ impl Driver {
             state,
             commands,
             events,
-            dealt,
+            processed,
             session: None,
             attempt: Attempt::none(),
             has_registered: false,
             invalid,
-            seen: [0; 3],
-            leaves: None,
+            last_received: [0; 3],
+            leave_requested: None,
         }
     }
 
-    /// Until there is nothing more to say, or trying again cannot help.
+    /// Runs until nothing is left to send or a retry cannot help.
     pub(crate) async fn run(mut self) {
         let options = self.options.clone();
         let mut pauses = options.pauses.build();
@@ -99,26 +99,26 @@ impl Driver {
             let begun = Instant::now();
             let Err(status) = self.connected(&options).await else { return };
             match ending::next(&status) {
-                Next::GiveUp => return self.tell(Event::Ended(status)),
+                Next::GiveUp => return self.emit(Event::Ended(status)),
                 Next::Register => self.session = None,
                 Next::Resume => {}
             }
             if options.once && self.has_registered && self.session.is_none() {
-                return self.tell(Event::Ended(status));
+                return self.emit(Event::Ended(status));
             }
-            self.tell(Event::Disconnected(status.clone()));
+            self.emit(Event::Disconnected(status.clone()));
             if begun.elapsed() >= HEALTHY {
                 pauses = options.pauses.build();
             }
             if !self.pause(&mut pauses).await {
-                return self.tell(Event::Ended(status));
+                return self.emit(Event::Ended(status));
             }
         }
     }
 
-    fn tell(&self, event: Event) {
-        // Nobody may listen any more.
-        let _ = self.events.send(Told { event, number: None });
+    fn emit(&self, event: Event) {
+        // The program may have dropped the receiver.
+        let _ = self.events.send(QueuedEvent { event, number: None });
     }
 
     /// Waits before the next attempt. Returns whether there is to be one.
@@ -131,9 +131,10 @@ impl Driver {
                 () = &mut pause => return true,
                 command = self.commands.recv(), if has_room => match command {
                     Some(Command::Send(request)) => self.outgoing.push(request),
-                    // It goes with the next connection, or with the session, which nobody renews.
+                    // The deregistration is sent on the next connection. Without one, the session
+                    // expires.
                     Some(Command::Leave(leave)) => {
-                        self.leaves = Some(leave);
+                        self.leave_requested = Some(leave);
                         return true;
                     }
                     None if self.outgoing.items() == 0 => return false,
@@ -146,25 +147,25 @@ impl Driver {
         }
     }
 
-    /// Waits until the program has dealt with all that it was told in the session that is over: what it
-    /// believes is about to be reported, and is to be what it was told. Only a program that waits for room
-    /// is not waited for, since none comes before the report.
-    async fn until_all_is_dealt_with(&mut self) {
-        let dealt = Arc::clone(&self.dealt);
+    /// Waits until the program has processed all messages of the session that ended, because the
+    /// state it is about to report must include them. Does not wait for a program that is blocked
+    /// by a full request queue, since that empties only after the report.
+    async fn wait_until_processed(&mut self) {
+        let processed = Arc::clone(&self.processed);
         let mut full_since = None;
-        while !dealt.is_all_dealt_with() && !self.events.is_closed() {
+        while !processed.is_all_processed() && !self.events.is_closed() {
             let has_room = self.outgoing.items() < self.options.most_items;
             if has_room {
                 full_since = None;
             }
             let full_since = *full_since.get_or_insert_with(Instant::now);
             tokio::select! {
-                () = dealt.news() => {}
+                () = processed.changed() => {}
                 () = sleep_until(full_since + FULL_FOR), if !has_room => return,
                 command = self.commands.recv(), if has_room => match command {
                     Some(Command::Send(request)) => self.outgoing.push(request),
                     Some(Command::Leave(leave)) => {
-                        self.leaves = Some(leave);
+                        self.leave_requested = Some(leave);
                         return;
                     }
                     None => return,
@@ -173,27 +174,28 @@ impl Driver {
         }
     }
 
-    /// One connection. `Ok`: there is nothing more to say.
+    /// Runs one connection. `Ok` if nothing is left to send.
     async fn connected(&mut self, options: &Options) -> Result<(), Status> {
         if self.session.is_none() {
-            // The program may take long, and a connection that says nothing meanwhile does not last.
-            self.until_all_is_dealt_with().await;
+            // The program may take long, and an idle connection would be closed meanwhile.
+            self.wait_until_processed().await;
         }
         let connection = Connection::open(options, self.attempt.next()).await?;
-        if let Some(leave) = self.leaves.take() {
+        if let Some(leave) = self.leave_requested.take() {
             return self.leave(&connection, leave).await;
         }
         let session = match self.session {
             Some(session) => session,
             None => self.register(&connection).await?,
         };
-        if let Some(leave) = self.leaves.take() {
+        if let Some(leave) = self.leave_requested.take() {
             return self.leave(&connection, leave).await;
         }
-        let known = self.outgoing.known();
-        let streams = connection.streams(session, known, self.seen, &self.invalid).await;
+        let acknowledged = self.outgoing.acknowledged();
+        let streams =
+            connection.streams(session, acknowledged, self.last_received, &self.invalid).await;
         if streams.as_ref().is_err_and(|status| ending::reason(status) == Some("SEQUENCE_GAP")) {
-            // It knows nothing of what it has taken: the numbers are of no use.
+            // The scheduler has lost its numbers, so the session cannot continue.
             self.session = None;
         }
         let (streams, incoming) = streams?;
@@ -201,37 +203,37 @@ impl Driver {
         self.converse(&connection, &streams, incoming).await
     }
 
-    /// Ends the session. `Err`: it is to be tried again, by another connection.
+    /// Ends the session. `Err` if another connection has to try again.
     async fn leave(&mut self, connection: &Connection<'_>, leave: Leave) -> Result<(), Status> {
         let done = connection.deregister(leave.reason.clone()).await;
         if let Err(status) = &done
             && ending::next(status) == Next::Resume
         {
-            self.leaves = Some(leave);
+            self.leave_requested = Some(leave);
             return Err(status.clone());
         }
-        // Whoever asked may have gone.
+        // The caller may have stopped waiting.
         let _ = leave.left.send(done);
         Ok(())
     }
 
-    /// Registers, and says again whatever the scheduler does not know.
+    /// Registers, and reports the state unless the session continues.
     async fn register(&mut self, connection: &Connection<'_>) -> Result<u64, Status> {
         let Registered { session, taken } = connection.register().await?;
         self.session = Some(session);
         self.has_registered = true;
-        self.seen = [0; 3];
-        self.dealt.begin();
-        self.tell(Event::Registered { session, goes_on: taken.is_some() });
+        self.last_received = [0; 3];
+        self.processed.begin();
+        self.emit(Event::Registered { session, goes_on: taken.is_some() });
         if let Some(taken) = taken {
-            self.outgoing.follow(taken);
+            self.outgoing.continue_from(taken);
             return Ok(session);
         }
         self.outgoing.restart();
-        // What was said until now is in the state by now.
+        // The state already contains the requests queued until now.
         while let Ok(command) = self.commands.try_recv() {
             if let Command::Leave(leave) = command {
-                self.leaves = Some(leave);
+                self.leave_requested = Some(leave);
             }
         }
         for request in in_order(self.state.report()) {
@@ -246,12 +248,12 @@ impl Driver {
         streams: &Streams,
         mut incoming: Incoming,
     ) -> Result<(), Status> {
-        let mut acknowledged = self.dealt.numbers();
+        let mut acknowledged = self.processed.numbers();
         let mut acknowledging = interval(ACKNOWLEDGE);
         acknowledging.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut commands = Vec::with_capacity(COMMANDS);
         let mut has_commands = true;
-        // What is left of an earlier connection has waited long enough.
+        // Requests left from an earlier connection are sent without delay.
         let mut flush = Some(Instant::now());
         loop {
             if !has_commands && self.outgoing.items() == 0 {
@@ -261,22 +263,22 @@ impl Driver {
             let is_due =
                 self.outgoing.is_full() || flush.is_none_or(|flush| flush <= Instant::now());
             let has_room = self.outgoing.items() < self.options.most_items;
-            let is_behind = acknowledged != self.seen;
-            let reads = self.dealt.waiting() < EVENTS || self.events.is_closed();
+            let is_behind = acknowledged != self.last_received;
+            let reads = self.processed.waiting() < EVENTS || self.events.is_closed();
             tokio::select! {
-                heard = incoming.next(), if reads => self.hear(heard)?,
-                () = self.dealt.news(), if !reads => {}
-                room = streams.room(next.unwrap_or(Kind::Nodes)), if next.is_some() && is_due => {
-                    let Ok(room) = room else {
-                        // Why it has ended is about to be heard.
-                        self.hear(incoming.next().await)?;
+                received = incoming.next(), if reads => self.receive(received)?,
+                () = self.processed.changed(), if !reads => {}
+                permit = streams.reserve(next.unwrap_or(Kind::Nodes)), if next.is_some() && is_due => {
+                    let Ok(permit) = permit else {
+                        // The reason of the end is the next message.
+                        self.receive(incoming.next().await)?;
                         continue;
                     };
                     let Some(mut request) = self.outgoing.send() else { continue };
                     let kind = request.kind().index();
-                    acknowledged[kind] = self.dealt.numbers()[kind];
+                    acknowledged[kind] = self.processed.numbers()[kind];
                     request.set_acknowledged(acknowledged[kind]);
-                    room.send(request);
+                    permit.send(request);
                     if self.outgoing.next_kind().is_none() {
                         flush = None;
                     }
@@ -297,11 +299,11 @@ impl Driver {
                 }
                 () = sleep_until(flush.unwrap_or_else(Instant::now)), if next.is_some() && !is_due => {}
                 _ = acknowledging.tick(), if is_behind => {
-                    let dealt = self.dealt.numbers();
+                    let processed = self.processed.numbers();
                     for kind in Kind::ALL {
-                        let dealt = dealt[kind.index()];
-                        if acknowledged[kind.index()] != dealt && streams.acknowledge(kind, dealt) {
-                            acknowledged[kind.index()] = dealt;
+                        let processed = processed[kind.index()];
+                        if acknowledged[kind.index()] != processed && streams.acknowledge(kind, processed) {
+                            acknowledged[kind.index()] = processed;
                         }
                     }
                 }
@@ -309,33 +311,33 @@ impl Driver {
         }
     }
 
-    fn hear(&mut self, heard: Heard) -> Result<(), Status> {
-        let (kind, taken, seq, event) = match heard {
-            Heard::Nodes(mut reply) => {
+    fn receive(&mut self, received: Received) -> Result<(), Status> {
+        let (kind, taken, seq, event) = match received {
+            Received::Nodes(mut reply) => {
                 let (taken, seq) = (take(&mut reply.taken_seq), take(&mut reply.seq));
                 let is_empty = reply == si::NodeResponse::default();
                 (Kind::Nodes, taken, seq, (!is_empty).then_some(Event::Nodes(reply)))
             }
-            Heard::Applications(mut reply) => {
+            Received::Applications(mut reply) => {
                 let (taken, seq) = (take(&mut reply.taken_seq), take(&mut reply.seq));
                 let is_empty = reply == si::ApplicationResponse::default();
                 (Kind::Applications, taken, seq, (!is_empty).then_some(Event::Applications(reply)))
             }
-            Heard::Allocations(mut reply) => {
+            Received::Allocations(mut reply) => {
                 let (taken, seq) = (take(&mut reply.taken_seq), take(&mut reply.seq));
                 let is_empty = reply == si::AllocationResponse::default();
                 (Kind::Allocations, taken, seq, (!is_empty).then_some(Event::Allocations(reply)))
             }
-            Heard::Ended(status) => return Err(status),
+            Received::Ended(status) => return Err(status),
         };
-        self.outgoing.taken(taken);
-        let seen = &mut self.seen[kind.index()];
-        let is_repeat = seq != 0 && seq <= *seen;
-        *seen = (*seen).max(seq);
+        self.outgoing.acknowledge(taken);
+        let last_received = &mut self.last_received[kind.index()];
+        let is_repeat = seq != 0 && seq <= *last_received;
+        *last_received = (*last_received).max(seq);
         if let Some(event) = event.filter(|_| !is_repeat) {
-            let number = self.dealt.is_told(kind, seq);
-            if self.events.send(Told { event, number: Some(number) }).is_err() {
-                self.dealt.is_dealt_with(number);
+            let number = self.processed.enqueue(kind, seq);
+            if self.events.send(QueuedEvent { event, number: Some(number) }).is_err() {
+                self.processed.complete(number);
             }
         }
         Ok(())
@@ -346,8 +348,8 @@ fn take(number: &mut u64) -> u64 {
     std::mem::take(number)
 }
 
-/// A report as requests, in an order in which no room is given away that is taken: nodes are closed
-/// until everything that runs is on the books.
+/// Turns a report into requests. Nodes are reported closed and opened after their allocations, so
+/// that no occupied capacity is given away.
 fn in_order(report: Report) -> Vec<AnyRequest> {
     let Report { nodes, applications, allocations } = report;
     let (there, wanted): (Vec<_>, Vec<_>) =
@@ -382,7 +384,8 @@ fn in_order(report: Report) -> Vec<AnyRequest> {
     requests
 }
 
-/// Lists of at most as many items as a message should have, unless one alone has more.
+/// Splits a list into parts of at most so many items as a message should have. A single larger item
+/// is a part of its own.
 fn in_chunks<T>(items: Vec<T>, weight: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut chunks: Vec<Vec<T>> = Vec::new();
     let mut total = BATCH_ITEMS;
@@ -404,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_closed_until_what_runs_there_is_reported() {
+    fn nodes_stay_closed_until_their_allocations_are_reported() {
         let node = |id: &str| si::NodeInfo {
             node_id: id.to_owned(),
             action: ActionFromRm::Create.into(),

@@ -1,31 +1,31 @@
-//! What a client does when a call or a stream ends.
+//! Decides how the client continues after a call or stream has ended.
 
 use tonic::{Code, Status};
 
-/// What follows from the end of a call or stream.
+/// How the client continues after the end of a call or stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Open the streams again, and go on.
+    /// Open the streams of the session again.
     Resume,
-    /// Register again, and report everything.
+    /// Register again and report everything.
     Register,
-    /// Trying again cannot help: the client is wrong, not allowed or not wanted any more, or somebody
-    /// else speaks for the resource manager by now.
+    /// Stop: a retry cannot help. The client is invalid, not permitted or no longer wanted, or
+    /// another client has taken over the resource manager.
     GiveUp,
 }
 
-/// The reason for programs, if the scheduler gave one.
+/// Returns the machine-readable reason, if the scheduler gave one.
 pub fn reason(status: &Status) -> Option<&str> {
     status.metadata().get("x-si-reason").and_then(|reason| reason.to_str().ok())
 }
 
-/// Whether the session is lost, and another one would help: such a status ends a client that was to have
-/// [one only](crate::Options::once).
+/// Whether the session is lost and a new one would help. Such a status ends a client that is
+/// limited to [one session](crate::Options::once).
 pub fn is_lost(status: &Status) -> bool {
     next(status) == Next::Register || reason(status) == Some("SEQUENCE_GAP")
 }
 
-/// What follows from `status`.
+/// Decides how to continue after `status`.
 pub(crate) fn next(status: &Status) -> Next {
     match reason(status) {
         Some(

@@ -1,7 +1,7 @@
-//! What comes back, on its way to the program, and how much of it the program has dealt with.
+//! The queue of events to the program, and the program's progress in processing them.
 //!
-//! A message is acknowledged when the program asks for the one behind it: whoever takes over from a
-//! program that has died hears again what it may not have dealt with.
+//! A message is acknowledged when the program asks for the next one. If the program dies, its
+//! successor receives again all messages that may not have been processed.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -10,65 +10,68 @@ use tokio::sync::{Notify, mpsc};
 use crate::Event;
 use crate::request::Kind;
 
-/// What comes back, in order. Read it, in a task of its own if need be: while a thousand messages
-/// wait, nothing more is heard, also not that requests were taken.
+/// Events in order. Read them, if need be in a task of their own: while a thousand messages wait,
+/// the client reads nothing more, not even acknowledgements of requests.
 #[derive(Debug)]
 pub struct Events {
-    told: mpsc::UnboundedReceiver<Told>,
-    dealt: Arc<Dealt>,
-    /// The message that the program deals with.
+    queue: mpsc::UnboundedReceiver<QueuedEvent>,
+    processed: Arc<Processed>,
+    /// The message that the program is processing.
     last: Option<Number>,
 }
 
-/// The number of a message.
+/// Number of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
-    /// Of which session, counted from the first of this client.
+    /// Number of the session, counted from the first of this client.
     session: u64,
     kind: Kind,
     seq: u64,
 }
 
-/// An event, and the number of a message.
+/// An event with the number of its message. `None` for events of the client itself.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct QueuedEvent {
     pub(crate) event: Event,
     pub(crate) number: Option<Number>,
 }
 
-/// How far the program has got.
+/// Progress of the program, and a signal when it changes.
 #[derive(Debug, Default)]
-pub(crate) struct Dealt {
+pub(crate) struct Processed {
     progress: Mutex<Progress>,
-    news: Notify,
+    change: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Progress {
     session: u64,
-    /// The number of the last message that it has dealt with, by kind.
+    /// Number of the last processed message of each kind.
     numbers: [u64; 3],
-    /// Messages that it has not asked for yet.
+    /// Messages that the program has not asked for yet.
     waiting: usize,
-    /// Messages that it has not dealt with yet.
-    undealt: usize,
+    /// Messages that the program has not processed yet.
+    unprocessed: usize,
 }
 
 impl Events {
-    pub(crate) fn new(told: mpsc::UnboundedReceiver<Told>, dealt: Arc<Dealt>) -> Self {
-        Self { told, dealt, last: None }
+    pub(crate) fn new(
+        queue: mpsc::UnboundedReceiver<QueuedEvent>,
+        processed: Arc<Processed>,
+    ) -> Self {
+        Self { queue, processed, last: None }
     }
 
-    /// The next one; none when the client has ended. Asking for it says that the one before it has
-    /// been dealt with.
+    /// Returns the next event, or `None` when the client has ended. The call marks the event before
+    /// as processed.
     pub async fn next(&mut self) -> Option<Event> {
         if let Some(number) = self.last.take() {
-            self.dealt.is_dealt_with(number);
+            self.processed.complete(number);
         }
-        let Told { event, number } = self.told.recv().await?;
+        let QueuedEvent { event, number } = self.queue.recv().await?;
         if number.is_some() {
             self.last = number;
-            self.dealt.is_asked_for();
+            self.processed.dequeue();
         }
         Some(event)
     }
@@ -76,63 +79,63 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        // Nobody waits for what is still on its way.
-        self.told.close();
-        self.dealt.news.notify_one();
+        // Nobody will read the messages still in the queue.
+        self.queue.close();
+        self.processed.change.notify_one();
     }
 }
 
-impl Dealt {
-    /// Up to which number messages were dealt with, by kind.
+impl Processed {
+    /// Numbers of the last processed messages, by kind.
     pub(crate) fn numbers(&self) -> [u64; 3] {
         self.progress().numbers
     }
 
-    /// A session begins, and with it the numbers.
+    /// Starts a session, whose messages are numbered from one.
     pub(crate) fn begin(&self) {
         let mut progress = self.progress();
         progress.session += 1;
         progress.numbers = [0; 3];
     }
 
-    /// A message is on its way to the program.
-    pub(crate) fn is_told(&self, kind: Kind, seq: u64) -> Number {
+    /// Counts a message as queued for the program and returns its number.
+    pub(crate) fn enqueue(&self, kind: Kind, seq: u64) -> Number {
         let mut progress = self.progress();
         progress.waiting += 1;
-        progress.undealt += 1;
+        progress.unprocessed += 1;
         Number { session: progress.session, kind, seq }
     }
 
-    /// The program has dealt with a message, or is not there any more.
-    pub(crate) fn is_dealt_with(&self, number: Number) {
+    /// Counts a message as processed, or as dropped together with the receiver.
+    pub(crate) fn complete(&self, number: Number) {
         let mut progress = self.progress();
-        progress.undealt -= 1;
+        progress.unprocessed -= 1;
         if progress.session == number.session {
-            let dealt = &mut progress.numbers[number.kind.index()];
-            *dealt = (*dealt).max(number.seq);
+            let processed = &mut progress.numbers[number.kind.index()];
+            *processed = (*processed).max(number.seq);
         }
-        self.news.notify_one();
+        self.change.notify_one();
     }
 
-    /// Whether the program has dealt with all that it was told.
-    pub(crate) fn is_all_dealt_with(&self) -> bool {
-        self.progress().undealt == 0
+    /// Whether the program has processed all messages.
+    pub(crate) fn is_all_processed(&self) -> bool {
+        self.progress().unprocessed == 0
     }
 
-    /// How many messages wait for the program.
+    /// Number of messages that wait for the program.
     pub(crate) fn waiting(&self) -> usize {
         self.progress().waiting
     }
 
-    /// Waits until the program asks for one more, has dealt with one, or has gone.
-    pub(crate) async fn news(&self) {
-        self.news.notified().await;
+    /// Waits until the program asks for a message, has processed one, or drops the receiver.
+    pub(crate) async fn changed(&self) {
+        self.change.notified().await;
     }
 
-    fn is_asked_for(&self) {
+    fn dequeue(&self) {
         let mut progress = self.progress();
         progress.waiting -= 1;
-        self.news.notify_one();
+        self.change.notify_one();
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -147,25 +150,25 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_message_is_dealt_with_when_the_next_one_is_asked_for_and_only_in_its_session() {
-        let (tell, told) = mpsc::unbounded_channel();
-        let dealt = Arc::new(Dealt::default());
-        let mut events = Events::new(told, Arc::clone(&dealt));
-        let say = |seq| {
-            let number = Some(dealt.is_told(Kind::Nodes, seq));
+    async fn asking_for_the_next_message_completes_the_last() {
+        let (queue, received) = mpsc::unbounded_channel();
+        let processed = Arc::new(Processed::default());
+        let mut events = Events::new(received, Arc::clone(&processed));
+        let deliver = |seq| {
+            let number = Some(processed.enqueue(Kind::Nodes, seq));
             let event = Event::Nodes(si::NodeResponse::default());
-            tell.send(Told { event, number }).unwrap();
+            queue.send(QueuedEvent { event, number }).unwrap();
         };
-        say(1);
-        say(2);
+        deliver(1);
+        deliver(2);
         events.next().await.unwrap();
-        assert_eq!((dealt.numbers(), dealt.waiting()), ([0; 3], 1));
+        assert_eq!((processed.numbers(), processed.waiting()), ([0; 3], 1));
         events.next().await.unwrap();
-        assert_eq!((dealt.numbers(), dealt.waiting()), ([1, 0, 0], 0));
-        assert!(!dealt.is_all_dealt_with(), "the second is in hand");
-        dealt.begin();
-        say(1);
+        assert_eq!((processed.numbers(), processed.waiting()), ([1, 0, 0], 0));
+        assert!(!processed.is_all_processed(), "the second is being processed");
+        processed.begin();
+        deliver(1);
         events.next().await.unwrap();
-        assert_eq!(dealt.numbers(), [0; 3], "the second was of the session before");
+        assert_eq!(processed.numbers(), [0; 3], "the second was of the session before");
     }
 }

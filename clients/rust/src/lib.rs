@@ -1,17 +1,17 @@
-//! A client of Monoceros for resource managers: whoever owns machines, and wants to run things on
-//! them.
+//! A client of Monoceros for resource managers, which own nodes and run applications on them.
 //!
-//! It registers, opens the streams, and keeps them open. What is sent is numbered and kept until the
-//! scheduler has taken it, so a connection that breaks loses and doubles nothing; small requests go
-//! together; what comes is acknowledged, and comes once. When the scheduler was restarted, or has lost
-//! the session, the client registers again and reports the [`State`] that its user supplies.
+//! The client registers, opens the streams, and reopens them after a break. Requests are numbered
+//! and kept until the scheduler acknowledges them, so a broken connection neither loses nor repeats
+//! any. Small requests are joined. Received messages are acknowledged and delivered once. After a
+//! restart of the scheduler or the loss of the session, the client registers again and reports the
+//! [`State`] supplied by its user.
 //!
 //! ```no_run
 //! # use monoceros_client::{Client, Event, Options, Report, si};
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let endpoint = "http://127.0.0.1:50051".parse::<tonic::transport::Uri>()?.into();
 //! let node = si::NodeInfo::new("n1", si::Resource::default().cores(8).gibibytes(32));
-//! // Everything that the scheduler has to know whenever it knows nothing.
+//! // The full state, for a scheduler that has none.
 //! let state = move || Report {
 //!     nodes: vec![node.clone()],
 //!     applications: vec![si::AddApplicationRequest::new("job", "ada").in_queue("root.default")],
@@ -23,7 +23,7 @@
 //!         for placed in decided.new {
 //!             println!("start {} on {}", placed.allocation_key, placed.node_id);
 //!         }
-//!         // A real one remembers that: `state` has to say it.
+//!         // A real program records this, because `state` has to report it.
 //!         client.ask(vec![si::Allocation::ask("job", "task-2", [("vcore", 500)])]).await?;
 //!     }
 //! }
@@ -32,13 +32,14 @@
 //! ```
 //!
 //! # Invariants
-//! * Requests take effect in the order in which they were made, over all kinds; of small ones that go
-//!   in one message, those of one application together.
-//! * What was made before a new session is not said in it: the reported state has to have it. So the
-//!   state is changed first, and then the scheduler is told. What is both in the state and said while
-//!   a session begins may be rejected with `R_NODE_EXISTS` or `R_APP_EXISTS`: it is there.
+//! * Requests take effect in the order in which they were made, over all kinds. Within one message
+//!   of joined requests, those of one application take effect together.
+//! * A new session does not repeat earlier requests: the reported state has to contain them. So the
+//!   program first changes its state and then sends the request. An item that is in the state and
+//!   is also sent while a session begins may be rejected with `R_NODE_EXISTS` or `R_APP_EXISTS`; it
+//!   exists then.
 
-// The code of the manual for shims is compiled with the tests.
+// The code in the manual for shims is compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/shims.md")]
 struct Manual;
@@ -71,18 +72,18 @@ use crate::callbacks::Invalid;
 use crate::driver::{Command, Driver, Leave};
 use crate::request::AnyRequest;
 
-/// Requests that wait for the client's task.
+/// Queued requests for the client's task.
 const COMMANDS_AHEAD: usize = 1_024;
 
-/// What a client is for: says things to the scheduler. Clones speak for the same resource manager. When
-/// the last one is dropped, what was said is still delivered, and then the streams end.
+/// Sends requests to the scheduler. Clones share one resource manager. When the last clone is
+/// dropped, the requests made before are still delivered, and then the streams end.
 #[derive(Clone, Debug)]
 pub struct Client {
     commands: mpsc::Sender<Command>,
     invalid: Arc<Invalid>,
 }
 
-/// Something that came back, or happened to the connection.
+/// A message from the scheduler, or a change of the connection.
 #[derive(Debug)]
 pub enum Event {
     /// Answers about nodes.
@@ -91,38 +92,38 @@ pub enum Event {
     Applications(si::ApplicationResponse),
     /// Allocations, releases and rejections.
     Allocations(si::AllocationResponse),
-    /// A session begins, and the [`State`] is about to be reported; or, if it goes on, the session of
-    /// an earlier instance was taken up, and nothing is.
+    /// A session begins and the [`State`] is about to be reported. If the session of an earlier
+    /// instance was taken over, nothing is reported.
     Registered {
-        /// Its number.
+        /// Number of the session.
         session: u64,
-        /// It was there already.
+        /// Whether the session of an earlier instance continues.
         goes_on: bool,
     },
-    /// The connection or a stream has ended; the client comes back by itself.
+    /// The connection or a stream has ended; the client reconnects.
     Disconnected(Status),
-    /// The client gives up, or was to have [one session only](Options::once) and [`is_lost`]: see
-    /// [`reason`]. Nothing comes after that.
+    /// The client has ended: a retry cannot help, or it was limited to [one session](Options::once)
+    /// and the session [is lost](is_lost). See [`reason`]. No event follows.
     Ended(Status),
 }
 
-/// Everything that the scheduler has to know when it knows nothing.
+/// The full state of a resource manager, for a scheduler that has none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// All nodes, as they come (`CREATE`).
+    /// All nodes, in the form in which they are created (`CREATE`).
     pub nodes: Vec<si::NodeInfo>,
     /// All applications.
     pub applications: Vec<si::AddApplicationRequest>,
-    /// What runs (with its node), what belongs to nobody here (tag `foreign`), and what is wanted
-    /// (without a node). Nodes are kept closed until the former are on the books.
+    /// Running allocations (with a node), foreign allocations (tag `foreign`), and asks (without a
+    /// node). Nodes stay closed until the former are registered.
     pub allocations: Vec<si::Allocation>,
 }
 
-/// What a resource manager remembers; the scheduler keeps nothing on disk.
+/// The state kept by a resource manager; the scheduler keeps nothing on disk.
 pub trait State: Send + Sync + 'static {
-    /// Everything, as it is now. Called whenever a session begins; must not wait for the client.
-    /// What was told in the session before has been dealt with by then, unless the program waits for room
-    /// to say something while it deals with it.
+    /// Returns the full present state. Called whenever a session begins; must not wait for the
+    /// client. All messages of the earlier session are processed by then, unless the program is
+    /// blocked by the full request queue while processing one.
     fn report(&self) -> Report;
 }
 
@@ -132,46 +133,46 @@ impl<F: Fn() -> Report + Send + Sync + 'static> State for F {
     }
 }
 
-/// The client has ended; its last event says why.
+/// The client has ended; its last event holds the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the client has ended")]
 pub struct Ended;
 
 impl Client {
-    /// Starts a client, which connects in the background for as long as it takes. Must be called
-    /// within a tokio runtime.
+    /// Starts a client, which connects in the background and retries as long as needed. Must be
+    /// called within a tokio runtime.
     pub fn start(options: Options, state: impl State) -> (Self, Events) {
         let (commands, received) = mpsc::channel(COMMANDS_AHEAD);
-        let (tell, events) = mpsc::unbounded_channel();
-        let (dealt, invalid) = (Arc::default(), Arc::default());
-        let events = Events::new(events, Arc::clone(&dealt));
+        let (queue, events) = mpsc::unbounded_channel();
+        let (processed, invalid) = (Arc::default(), Arc::default());
+        let events = Events::new(events, Arc::clone(&processed));
         let driver =
-            Driver::new(options, Arc::new(state), received, tell, dealt, Arc::clone(&invalid));
+            Driver::new(options, Arc::new(state), received, queue, processed, Arc::clone(&invalid));
         tokio::spawn(driver.run());
         (Self { commands, invalid }, events)
     }
 
-    /// Nodes that come, change or go.
+    /// Reports new, changed or removed nodes.
     pub async fn report(&self, nodes: Vec<si::NodeInfo>) -> Result<(), Ended> {
         self.send(si::NodeRequest { nodes, ..Default::default() }).await
     }
 
-    /// Applications that come.
+    /// Submits applications.
     pub async fn submit(&self, new: Vec<si::AddApplicationRequest>) -> Result<(), Ended> {
         self.send(si::ApplicationRequest { new, ..Default::default() }).await
     }
 
-    /// Applications that go.
+    /// Removes applications.
     pub async fn remove(&self, remove: Vec<si::RemoveApplicationRequest>) -> Result<(), Ended> {
         self.send(si::ApplicationRequest { remove, ..Default::default() }).await
     }
 
-    /// What is wanted (without a node) or there (with one).
+    /// Sends asks (without a node) or existing allocations (with a node).
     pub async fn ask(&self, allocations: Vec<si::Allocation>) -> Result<(), Ended> {
         self.send(si::AllocationRequest { allocations, ..Default::default() }).await
     }
 
-    /// What has ended, or is no longer wanted.
+    /// Releases allocations or withdraws asks.
     pub async fn release(&self, releases: Vec<si::AllocationRelease>) -> Result<(), Ended> {
         let releases = si::AllocationReleasesRequest {
             allocations_to_release: releases,
@@ -181,20 +182,22 @@ impl Client {
         self.send(si::AllocationRequest { releases, ..Default::default() }).await
     }
 
-    /// Any request. Waits while [as many items](Options::most_items) as may be are on their way.
+    /// Sends any request. Waits while [the maximum of items](Options::most_items) is
+    /// unacknowledged.
     pub async fn send(&self, request: impl Into<Request>) -> Result<(), Ended> {
         let Request(request) = request.into();
         self.commands.send(Command::Send(request)).await.map_err(|_| Ended)
     }
 
-    /// Has everything tried again that [`Callbacks`] have refused: answers may be others by now. Said
-    /// behind the answers that were given before, and once for all calls that come meanwhile.
+    /// Makes the scheduler retry all requests that [`Callbacks`] have refused, because answers may
+    /// have changed. The message follows the answers given before; several calls in the meantime
+    /// give one message.
     pub fn invalidate(&self) {
-        self.invalid.say();
+        self.invalid.request();
     }
 
-    /// Ends the session: the scheduler forgets everything of the resource manager. Waits until that
-    /// is done. What was sent and not taken by then is lost.
+    /// Ends the session: the scheduler forgets the resource manager. Waits until that is done.
+    /// Unacknowledged requests are lost.
     pub async fn leave(&self, reason: &str) -> Result<(), Status> {
         let ended = || Status::unavailable(Ended.to_string());
         let (left, done) = oneshot::channel();

@@ -1,4 +1,4 @@
-//! What a client is told before it starts.
+//! Options of a client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tonic::transport::Endpoint;
 use crate::callbacks::Callbacks;
 use crate::outgoing::BATCH_ITEMS;
 
-/// Unless set otherwise: as many items may be on their way.
+/// Default maximum of unacknowledged items.
 const MOST_ITEMS: usize = 100_000;
-/// A dead connection is found after both of these together.
+/// Both together bound the time to detect a dead connection.
 const KEEPALIVE: Duration = Duration::from_secs(20);
-/// Small requests wait so long for others to go with.
+/// How long a small request waits for others to be joined with.
 const BATCH_DELAY: Duration = Duration::from_millis(1);
 
-/// Whom to speak to, as whom, and how.
+/// Address, identity and behaviour of a client.
 #[derive(Clone)]
 pub struct Options {
     pub(crate) endpoint: Endpoint,
@@ -35,8 +35,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// To register as `rm_id` with the scheduler at `endpoint`, which may have TLS. The endpoint is
-    /// given a keep-alive of 20 s, so that a connection that has died is noticed.
+    /// Registers as `rm_id` with the scheduler at `endpoint`, which may have TLS. The endpoint gets
+    /// a keep-alive of 20 s, so that a dead connection is detected.
     pub fn new(endpoint: Endpoint, rm_id: impl Into<String>) -> Self {
         let endpoint = endpoint
             .http2_keep_alive_interval(KEEPALIVE)
@@ -65,21 +65,21 @@ impl Options {
         }
     }
 
-    /// With this queue configuration.
+    /// Sets the queue configuration.
     #[must_use]
     pub fn queues(mut self, config: impl Into<String>) -> Self {
         self.registration.config = config.into();
         self
     }
 
-    /// In this policy group.
+    /// Sets the policy group.
     #[must_use]
     pub fn policy_group(mut self, group: impl Into<String>) -> Self {
         self.registration.policy_group = group.into();
         self
     }
 
-    /// With anything else that a registration may say; the id of the resource manager stays.
+    /// Sets all other fields of the registration; the id of the resource manager stays.
     #[must_use]
     pub fn registration(mut self, registration: si::RegisterResourceManagerRequest) -> Self {
         let rm_id = std::mem::take(&mut self.registration.rm_id);
@@ -87,30 +87,30 @@ impl Options {
         self
     }
 
-    /// As one of several processes that may speak for the resource manager: which one.
+    /// Names this process among several that may register as the resource manager.
     #[must_use]
     pub fn instance(mut self, name: MetadataValue<Ascii>) -> Self {
         self.instance = Some(name);
         self
     }
 
-    /// Goes on with the session of an earlier instance if there is one, without reporting anything
-    /// again; otherwise that session ends.
+    /// Takes over the session of an earlier instance if there is one, without reporting the state.
+    /// Without this option that session ends.
     #[must_use]
     pub fn go_on(mut self) -> Self {
         self.goes_on = true;
         self
     }
 
-    /// Ends when the session [is lost](crate::is_lost), instead of opening another: for a program that begins
-    /// anew by itself. The [`State`](crate::State) is then asked for once.
+    /// Ends the client when the session [is lost](crate::is_lost), instead of opening another. For
+    /// programs that restart themselves. [`State`](crate::State) is then called once.
     #[must_use]
     pub fn once(mut self) -> Self {
         self.once = true;
         self
     }
 
-    /// Shows this bearer token. Fails if the token has characters that no header can have.
+    /// Sends this bearer token. Fails if the token has characters that no header can carry.
     pub fn bearer_token(
         self,
         token: &str,
@@ -118,45 +118,45 @@ impl Options {
         Ok(self.authorization(format!("Bearer {token}").parse()?))
     }
 
-    /// Shows this as `authorization`.
+    /// Sends this value as `authorization`.
     #[must_use]
     pub fn authorization(mut self, value: MetadataValue<Ascii>) -> Self {
         self.authorization = Some(value);
         self
     }
 
-    /// Opens a stream for what the scheduler asks and tells beside its decisions.
+    /// Opens a callback stream.
     #[must_use]
     pub fn callbacks(mut self, callbacks: impl Callbacks) -> Self {
         self.callbacks = Some(Arc::new(callbacks));
         self
     }
 
-    /// How long to wait before each attempt to come back: from one second to thirty, unless set.
-    /// They begin anew after a minute of health. They should not end: then the client gives up.
+    /// Sets the pauses before attempts to reconnect. Defaults to one second, growing to thirty. The
+    /// sequence restarts after a connection of a minute. It should be infinite: the client gives up
+    /// at its end.
     #[must_use]
     pub fn pauses(mut self, pauses: ExponentialBuilder) -> Self {
         self.pauses = pauses;
         self
     }
 
-    /// How long a small request may wait for others to go with in one message: 1 ms unless set.
+    /// Sets how long a small request may wait for others to be joined with. Defaults to 1 ms.
     #[must_use]
     pub fn batch_delay(mut self, delay: Duration) -> Self {
         self.batch_delay = delay;
         self
     }
 
-    /// How many items of small requests are joined in one message at most: 1,000 unless set, one joins
-    /// none.
+    /// Sets the most items of small requests in one message. Defaults to 1,000; one joins none.
     #[must_use]
     pub fn batch_items(mut self, items: usize) -> Self {
         self.batch_items = items.max(1);
         self
     }
 
-    /// How many items may be sent or waiting without being known to be taken; 100,000 unless set.
-    /// Beyond, requests wait.
+    /// Sets the most unacknowledged items, sent or waiting. Defaults to 100,000. Further requests
+    /// wait.
     #[must_use]
     pub fn most_items(mut self, items: usize) -> Self {
         self.most_items = items.max(1);

@@ -1,45 +1,45 @@
-//! What was not taken yet: numbered, batched, and kept until the scheduler says that it has it.
+//! Unacknowledged requests: numbered, batched, and kept until the scheduler acknowledges them.
 //!
-//! # Why kept
-//! A stream that breaks takes with it what was on its way. So a request stays here until its number
-//! was taken, and goes out again, under the same number, when streams have been opened anew.
+//! # Why they are kept
+//! A broken stream loses the requests in flight. So a request stays here until its number is
+//! acknowledged, and is sent again under the same number on the next streams.
 //!
 //! # Invariants
 //! * Numbers rise by one, in the order in which requests were made.
-//! * A request that was sent once is never changed; small ones are joined before that.
+//! * A request that was sent once is never changed; small requests are joined before that.
 
 use std::collections::VecDeque;
 
 use crate::request::{AnyRequest, Kind};
 
-/// Most items that are joined in one message, unless set otherwise.
+/// Default maximum of items joined in one message.
 pub(crate) const BATCH_ITEMS: usize = 1_000;
 
-/// Most bytes that are joined in one message. An item that is larger goes by itself.
+/// Most bytes that are joined in one message. A larger item is a message of its own.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Most items that are sent and not known to be taken: less than the scheduler holds while an earlier
-/// request is missing (one item per 4 KiB of `session.ingress_bytes`).
+/// Most items sent and not acknowledged: fewer than the scheduler holds while an earlier request is
+/// missing (one item per 4 KiB of `session.ingress_bytes`).
 const AHEAD_ITEMS: usize = 16_384;
 
-/// Most bytes of the same, likewise (`session.ingress_bytes`).
+/// Most bytes sent and not acknowledged: fewer than `session.ingress_bytes`.
 const AHEAD_BYTES: usize = 64 << 20;
 
-/// The requests that are not known to be taken.
+/// The queue of unacknowledged requests.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    /// Most items that are joined in one message.
+    /// Most items joined in one message.
     batch_items: usize,
     kept: VecDeque<Kept>,
-    /// How many of them the present streams have got.
+    /// Number of requests sent on the present streams.
     sent: usize,
-    /// How many items these have.
+    /// Number of items in these requests.
     sent_items: usize,
-    /// How many bytes.
+    /// Number of bytes in these requests.
     sent_bytes: usize,
-    /// The highest number that any stream has got: what it stands for is never changed.
+    /// The highest number sent on any stream; requests up to it are never changed.
     sealed: u64,
-    /// The number of the last one.
+    /// The number of the last request.
     last: u64,
     items: usize,
 }
@@ -53,7 +53,7 @@ struct Kept {
 }
 
 impl Outgoing {
-    /// Nothing was said yet.
+    /// Creates an empty queue.
     pub(crate) fn new(batch_items: usize) -> Self {
         Self {
             batch_items,
@@ -67,7 +67,7 @@ impl Outgoing {
         }
     }
 
-    /// Another request. One without items vanishes, and one with too many bytes becomes several.
+    /// Queues a request. One without items is dropped, and one with too many bytes is split.
     pub(crate) fn push(&mut self, request: AnyRequest) {
         if request.bytes() <= BATCH_BYTES {
             return self.put(request);
@@ -101,7 +101,7 @@ impl Outgoing {
         self.kept.push_back(Kept { number: self.last, items, bytes, request });
     }
 
-    /// The kind of the next one to send, if there is any, and not too much is on its way.
+    /// The kind of the next request to send. `None` if there is none or too much is in flight.
     pub(crate) fn next_kind(&self) -> Option<Kind> {
         let next = self.kept.get(self.sent)?;
         let fits = self.sent_items + next.items <= AHEAD_ITEMS
@@ -109,14 +109,14 @@ impl Outgoing {
         (self.sent == 0 || fits).then(|| next.request.kind())
     }
 
-    /// Whether the next one to send can hardly grow any more.
+    /// Whether the next request has hardly room for further items.
     pub(crate) fn is_full(&self) -> bool {
         let waiting = self.kept.len() - self.sent;
         let is_large = |last: &Kept| last.items >= self.batch_items || last.bytes >= BATCH_BYTES;
         waiting > 1 || self.kept.back().is_some_and(is_large)
     }
 
-    /// The next one, to be sent now.
+    /// Takes the next request to be sent now.
     pub(crate) fn send(&mut self) -> Option<AnyRequest> {
         let next = self.kept.get(self.sent)?;
         let request = next.request.clone();
@@ -127,8 +127,8 @@ impl Outgoing {
         Some(request)
     }
 
-    /// The scheduler has taken everything up to `number`.
-    pub(crate) fn taken(&mut self, number: u64) {
+    /// Removes the requests up to `number`, which the scheduler has acknowledged.
+    pub(crate) fn acknowledge(&mut self, number: u64) {
         while self.kept.front().is_some_and(|kept| kept.number <= number) {
             let Some(kept) = self.kept.pop_front() else { break };
             self.items -= kept.items;
@@ -140,17 +140,18 @@ impl Outgoing {
         }
     }
 
-    /// The streams are new, and the scheduler has taken everything up to `number`: all that comes
-    /// after it is to be sent again.
+    /// Prepares for new streams: requests up to `number` are acknowledged, and all later ones are
+    /// to be sent again.
     pub(crate) fn resume(&mut self, number: u64) {
-        self.taken(number);
+        self.acknowledge(number);
         (self.sent, self.sent_items, self.sent_bytes) = (0, 0, 0);
         self.last = self.last.max(number);
     }
 
-    /// The session of another instance goes on, of which everything up to `number` was taken: what was
-    /// never sent comes behind that. What was, belongs to a session that is gone.
-    pub(crate) fn follow(&mut self, number: u64) {
+    /// Takes over the session of another instance, whose last acknowledged request is `number`.
+    /// Requests that were never sent are numbered from there. Sent ones belonged to a lost session
+    /// and are dropped.
+    pub(crate) fn continue_from(&mut self, number: u64) {
         let sealed = self.sealed;
         let never_sent = std::mem::take(&mut self.kept).into_iter().filter(|it| it.number > sealed);
         let requests: Vec<AnyRequest> = never_sent.map(|kept| kept.request).collect();
@@ -161,17 +162,17 @@ impl Outgoing {
         }
     }
 
-    /// The session is new: what was to be said to the one before it is dropped.
+    /// Starts a new session: requests of the one before are dropped.
     pub(crate) fn restart(&mut self) {
         *self = Self::new(self.batch_items);
     }
 
-    /// The number of the last request that is known to be taken.
-    pub(crate) fn known(&self) -> u64 {
+    /// The number of the last acknowledged request.
+    pub(crate) fn acknowledged(&self) -> u64 {
         self.kept.front().map_or(self.last, |kept| kept.number - 1)
     }
 
-    /// How many items are not known to be taken.
+    /// The number of unacknowledged items.
     pub(crate) fn items(&self) -> usize {
         self.items
     }
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_a_kind_are_joined_until_they_are_sent_or_many() {
+    fn adjacent_requests_of_a_kind_are_joined() {
         let mut outgoing = Outgoing::new(BATCH_ITEMS);
         outgoing.push(asks(1));
         outgoing.push(asks(1));
@@ -219,30 +220,30 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_taken_is_sent_again_under_its_number() {
+    fn unacknowledged_requests_are_resent_under_their_number() {
         let mut outgoing = Outgoing::new(BATCH_ITEMS);
         for _ in 0..3 {
             outgoing.push(nodes(1));
             outgoing.send().unwrap();
         }
-        outgoing.taken(1);
+        outgoing.acknowledge(1);
         outgoing.push(asks(1));
-        assert_eq!((outgoing.known(), outgoing.items()), (1, 3));
+        assert_eq!((outgoing.acknowledged(), outgoing.items()), (1, 3));
         outgoing.resume(2);
-        assert_eq!(outgoing.known(), 2);
+        assert_eq!(outgoing.acknowledged(), 2);
         let again: Vec<_> = std::iter::from_fn(|| outgoing.send()).collect();
         assert_eq!(again.iter().map(number).collect::<Vec<_>>(), [3, 4]);
-        outgoing.taken(4);
-        assert_eq!((outgoing.known(), outgoing.items()), (4, 0));
+        outgoing.acknowledge(4);
+        assert_eq!((outgoing.acknowledged(), outgoing.items()), (4, 0));
     }
 
     #[test]
-    fn who_goes_on_with_the_session_of_another_counts_on() {
+    fn numbers_continue_those_of_another_instance() {
         let mut outgoing = Outgoing::new(BATCH_ITEMS);
         outgoing.push(nodes(1));
         outgoing.send().unwrap();
         outgoing.push(asks(1));
-        outgoing.follow(41);
+        outgoing.continue_from(41);
         outgoing.push(nodes(1));
         let sent: Vec<_> = std::iter::from_fn(|| outgoing.send()).collect();
         assert_eq!(sent.iter().map(number).collect::<Vec<_>>(), [42, 43]);
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_once_never_grows_also_when_it_is_sent_again() {
+    fn a_sent_request_never_grows() {
         let mut outgoing = Outgoing::new(BATCH_ITEMS);
         outgoing.push(asks(1));
         outgoing.send().unwrap();
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_bounded_in_bytes_and_what_is_too_much_for_one_becomes_several() {
+    fn large_requests_are_split_by_bytes() {
         let mut outgoing = Outgoing::new(BATCH_ITEMS);
         let keys = ["a", "b", "c", "d", "e"];
         let allocations: Vec<_> = keys.iter().map(|key| large_ask(key, BATCH_BYTES / 3)).collect();
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_bytes_are_on_their_way_than_a_scheduler_holds() {
+    fn bytes_in_flight_are_bounded() {
         let mut outgoing = Outgoing::new(BATCH_ITEMS);
         for _ in 0..100 {
             let allocations = vec![large_ask("k", BATCH_BYTES)];
@@ -310,14 +311,14 @@ mod tests {
             outgoing.send().unwrap();
         }
         assert_eq!(outgoing.sent, 63);
-        outgoing.taken(1);
+        outgoing.acknowledge(1);
         assert_eq!(outgoing.next_kind(), Some(Kind::Allocations));
         outgoing.resume(1);
         assert_eq!(outgoing.sent_bytes, 0);
     }
 
     #[test]
-    fn no_more_is_on_its_way_than_a_scheduler_holds() {
+    fn items_in_flight_are_bounded() {
         let mut outgoing = Outgoing::new(BATCH_ITEMS);
         for _ in 0..20 {
             outgoing.push(asks(BATCH_ITEMS));
@@ -326,7 +327,7 @@ mod tests {
             outgoing.send().unwrap();
         }
         assert_eq!(outgoing.sent, 16);
-        outgoing.taken(1);
+        outgoing.acknowledge(1);
         assert_eq!(outgoing.next_kind(), Some(Kind::Allocations));
     }
 
@@ -336,7 +337,8 @@ mod tests {
             let mut outgoing = Outgoing::new(BATCH_ITEMS);
             let (mut made, mut got, mut taken) = (0, 0, 0);
             let mut on_the_way = VecDeque::new();
-            // What has arrived and was not due: it counts, whatever comes under its number later.
+            // Requests that arrived out of order. The first copy counts, whatever arrives later
+            // under its number.
             let mut held = std::collections::BTreeMap::new();
             for step in steps.into_iter().chain([3, 1, 1, 1, 2]) {
                 match step {
@@ -352,7 +354,7 @@ mod tests {
                             got += items;
                         }
                     }
-                    // The streams break, and every other one of what was on its way has arrived.
+                    // The streams break after every second request in flight has arrived.
                     _ => {
                         for request in on_the_way.drain(..).skip(1).step_by(2) {
                             held.entry(number(&request)).or_insert(request.items());
@@ -362,7 +364,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(made, got);
-            outgoing.taken(taken);
+            outgoing.acknowledge(taken);
             prop_assert_eq!(outgoing.items(), 0);
         }
     }

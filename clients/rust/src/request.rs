@@ -1,10 +1,10 @@
-//! Requests of all kinds, which are numbered together: how large they are, and which of them may go
-//! in one message.
+//! Requests of all kinds, numbered in one sequence: their size, and which of them may be joined in
+//! one message.
 
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
 
-/// Kinds of stream, in the order of their numbers.
+/// Kind of stream, in the order of the indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Nodes,
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Allocations,
 }
 
-/// A request of one of the kinds.
+/// A request of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AnyRequest {
     Nodes(si::NodeRequest),
@@ -37,7 +37,7 @@ impl AnyRequest {
         }
     }
 
-    /// How many items each list holds, in the order in which the scheduler deals with the lists.
+    /// Number of items in each list, in the order in which the scheduler processes the lists.
     fn lengths(&self) -> [usize; 4] {
         match self {
             Self::Nodes(request) => [request.nodes.len(), 0, 0, 0],
@@ -56,13 +56,13 @@ impl AnyRequest {
         }
     }
 
-    /// Whether it reports allocations that are there.
-    fn says_what_is_there(&self) -> bool {
+    /// Whether the request reports existing allocations.
+    fn reports_existing(&self) -> bool {
         let Self::Allocations(request) = self else { return false };
         request.allocations.iter().any(|allocation| !allocation.node_id.is_empty())
     }
 
-    /// How many items it holds, the existing allocations of nodes included.
+    /// Number of items, including the existing allocations of nodes.
     pub(crate) fn items(&self) -> usize {
         let existing = match self {
             Self::Nodes(request) => {
@@ -73,7 +73,7 @@ impl AnyRequest {
         self.lengths().iter().sum::<usize>() + existing
     }
 
-    /// How many bytes it has as a message.
+    /// Size of the encoded message in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Nodes(request) => request.encoded_len(),
@@ -82,7 +82,7 @@ impl AnyRequest {
         }
     }
 
-    /// Its items as requests of their own, in the order in which the scheduler deals with them.
+    /// Splits the request into one per item, in the order in which the scheduler processes them.
     pub(crate) fn into_single(self) -> Vec<Self> {
         match self {
             Self::Nodes(si::NodeRequest { nodes, .. }) => {
@@ -127,18 +127,19 @@ impl AnyRequest {
         }
     }
 
-    /// Adds `later`, if the scheduler deals with the items of both in the same order when they come
-    /// in one message. Gives it back if not.
+    /// Appends `later` if one message keeps the order in which the scheduler processes the items.
+    /// Returns it otherwise.
     #[must_use]
     pub(crate) fn join(&mut self, later: Self) -> Option<Self> {
         let last = self.lengths().iter().rposition(|&length| length > 0);
         let first = later.lengths().iter().position(|&length| length > 0);
         let in_order = match self {
-            // Those that come and those that go are never mixed.
+            // A message never contains both added and removed applications.
             Self::Applications(_) => last == first,
-            // What is there is never in one message with what is wanted, which might get its room.
+            // A message never contains both existing allocations and asks, because the asks could
+            // get the capacity of the former.
             Self::Allocations(_) => {
-                last <= first && self.says_what_is_there() == later.says_what_is_there()
+                last <= first && self.reports_existing() == later.reports_existing()
             }
             Self::Nodes(_) => true,
         };
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_joined_only_where_that_changes_no_order() {
+    fn requests_join_only_if_order_is_kept() {
         let mut all = ask();
         assert_eq!(all.join(ask()), None);
         assert_eq!(all.join(release()), None);
@@ -237,7 +238,7 @@ mod tests {
         let there = si::AllocationRequest { allocations: vec![there], ..Default::default() };
         let mut report = AnyRequest::from(there.clone());
         assert_eq!(report.join(there.into()), None);
-        assert_eq!(report.join(ask()), Some(ask()), "it might get their room");
+        assert_eq!(report.join(ask()), Some(ask()), "it might get their capacity");
         let mut applications = application(1, 0);
         assert_eq!(applications.join(application(2, 0)), None);
         assert!(applications.join(application(0, 1)).is_some());

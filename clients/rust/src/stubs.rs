@@ -1,4 +1,4 @@
-//! The clients as generated from `proto/`.
+//! The gRPC clients generated from `proto/`.
 
 #![allow(
     missing_docs,
