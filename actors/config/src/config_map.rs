@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_keys_are_named() {
         for (file, part) in [
             ("kind: ConfigMap\n", "no `data`"),
             ("kind: ConfigMap\ndata: {}\n", "it has nothing"),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_alone_knows_what_there_is_everywhere() {
+    fn a_file_is_compared_with_universal_types() {
         for (written, expected) in [
             ("vcore", "-"),
             ("memory", "-"),

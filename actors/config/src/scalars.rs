@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_from_other_texts() {
+    fn numbers_are_distinguished_from_texts() {
         for text in ["-1", "-0x10", "0", "017"] {
             assert!(is_integer(text) && is_number(text), "{text}");
         }

@@ -1,10 +1,11 @@
-//! What tests of several binaries need.
+//! Helpers shared by several test binaries.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of this")]
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_proto::si::v1 as si;
 
-/// Runs it on one thread, by a clock that jumps to the next event where nothing else is to be done.
+/// Runs the future on one thread in virtual time: the clock jumps to the next timer when no task is
+/// ready.
 pub fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -14,12 +15,12 @@ pub fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
-/// So many thousandths of a core.
+/// An amount of cores in thousandths.
 pub fn vcore(value: i64) -> si::Resource {
     si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
 }
 
-/// An ask of the application `app`, for so many allocations of one unit of `vcore`.
+/// An ask of the application `app`, for up to `max_allocations` of one unit of `vcore`.
 pub fn ask_for(key: &str, max_allocations: i32) -> si::AllocationAsk {
     si::AllocationAsk {
         allocation_key: key.to_owned(),
@@ -37,8 +38,8 @@ pub async fn send_ask(scheduler: &SchedulerHandle, rm: &str, ask: si::Allocation
     scheduler.update_allocation(request).await.unwrap();
 }
 
-/// Asserts that `main` has a `mod` for each file and folder beside it: one that has none is a file of tests that nobody
-/// runs.
+/// Asserts that `main` has a `mod` for each file and folder beside it. A test file without one
+/// would never run.
 pub fn assert_all_named(folder: &str, main: &str) {
     for file in
         std::fs::read_dir(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap()

@@ -1,4 +1,4 @@
-//! What a scheduler takes from its RMs, as its builder was told.
+//! Limits of messages from RMs, set by the builder.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ const QUEUES: &str =
 struct Shim {
     placed: AtomicUsize,
     n_rejected: AtomicUsize,
-    /// Why asks, applications and nodes were rejected.
+    /// Reasons of rejected asks, applications and nodes.
     reasons: Mutex<Vec<String>>,
     released: AtomicUsize,
 }
@@ -140,7 +140,7 @@ fn ids_are_as_long_as_is_allowed() {
 }
 
 #[test]
-fn allocations_run_for_ever_where_their_time_is_not_enforced() {
+fn allocations_run_for_ever_without_enforced_run_times() {
     for (enforced, released) in [(true, 1), (false, 0)] {
         let builder = Scheduler::builder().enforce_execution_timeout(enforced);
         with(builder, |scheduler, shim| async move {
@@ -154,7 +154,7 @@ fn allocations_run_for_ever_where_their_time_is_not_enforced() {
 }
 
 #[test]
-fn changes_of_nodes_that_are_not_there_are_rejected_where_that_is_wanted() {
+fn changes_of_missing_nodes_are_rejected_on_request() {
     let changes = [
         (ActionFromRm::Update, "", "[R_NODE_UNKNOWN]"),
         (ActionFromRm::DrainNode, "", "[R_NODE_UNKNOWN]"),
@@ -177,7 +177,7 @@ fn changes_of_nodes_that_are_not_there_are_rejected_where_that_is_wanted() {
 }
 
 #[test]
-fn a_sender_waits_while_more_items_wait_than_are_allowed() {
+fn a_sender_waits_while_the_queue_is_full() {
     let rejected_when_taken = |builder: SchedulerBuilder| {
         let rejected = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&rejected);
@@ -195,7 +195,7 @@ fn a_sender_waits_while_more_items_wait_than_are_allowed() {
 }
 
 #[test]
-fn a_report_may_follow_the_three_thousand_nodes_that_it_is_about_at_once() {
+fn a_report_may_follow_three_thousand_nodes_at_once() {
     for threads in [Threads::PerPartition, Threads::One] {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

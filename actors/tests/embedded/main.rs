@@ -1,4 +1,4 @@
-//! The scheduler as somebody has it who embeds it: through its handle and a callback, in virtual time.
+//! The scheduler as embedded in a program: through its handle and a callback, in virtual time.
 //! Scripts in words, judged by a full search, are in `scenarios`.
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Quotas of one resource manager, in all its partitions and from one session to the next.
+//! Quotas of one resource manager, over all its partitions and from one session to the next.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,12 +11,12 @@ const QUEUES: &str = "partitions: [
     {name: one, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]},
     {name: two, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
 
-/// Writes down the codes of what is rejected.
+/// Records the codes of rejections.
 #[derive(Default)]
-struct Ear(Mutex<Vec<String>>);
+struct RecordingCallback(Mutex<Vec<String>>);
 
-impl Ear {
-    fn heard(&self) -> Vec<String> {
+impl RecordingCallback {
+    fn received(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
@@ -26,7 +26,7 @@ impl Ear {
     }
 }
 
-impl ResourceManagerCallback for Ear {
+impl ResourceManagerCallback for RecordingCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
         for rejected in response.rejected {
             self.rejected(&rejected.allocation_key, &rejected.reason);
@@ -47,10 +47,10 @@ impl ResourceManagerCallback for Ear {
     }
 }
 
-async fn register(scheduler: &SchedulerHandle, ear: &Arc<Ear>) {
+async fn register(scheduler: &SchedulerHandle, recorder: &Arc<RecordingCallback>) {
     let (rm_id, config) = ("rm".to_owned(), QUEUES.to_owned());
     let request = si::RegisterResourceManagerRequest { rm_id, config, ..Default::default() };
-    let callback = Arc::clone(ear) as Arc<dyn ResourceManagerCallback>;
+    let callback = Arc::clone(recorder) as Arc<dyn ResourceManagerCallback>;
     scheduler.register_resource_manager(request, callback).await.unwrap();
 }
 
@@ -98,33 +98,34 @@ async fn allocation(scheduler: &SchedulerHandle, partition: &str, key: &str, nod
 
 fn play<F: Future<Output = ()>>(
     quotas: Quotas,
-    story: impl FnOnce(SchedulerHandle, Arc<Ear>) -> F,
+    story: impl FnOnce(SchedulerHandle, Arc<RecordingCallback>) -> F,
 ) {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().quotas(quotas).start_local().unwrap();
-        let ear = Arc::new(Ear::default());
-        register(&scheduler, &ear).await;
-        story(scheduler, ear).await;
+        let recorder = Arc::new(RecordingCallback::default());
+        register(&scheduler, &recorder).await;
+        story(scheduler, recorder).await;
     });
 }
 
 #[test]
-fn the_partitions_of_one_rm_have_its_quota_together() {
-    play(Quotas { nodes: 3, ..Quotas::default() }, |scheduler, ear| async move {
+fn partitions_of_one_rm_share_its_quota() {
+    play(Quotas { nodes: 3, ..Quotas::default() }, |scheduler, recorder| async move {
         for (partition, id) in [("one", "n1"), ("two", "n2"), ("one", "n3"), ("two", "n4")] {
             node(&scheduler, partition, id).await;
             scheduler.settle().await;
         }
         node(&scheduler, "one", "n5").await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["n4 R_QUOTA_NODES", "n5 R_QUOTA_NODES"]);
+        assert_eq!(recorder.received(), ["n4 R_QUOTA_NODES", "n5 R_QUOTA_NODES"]);
     });
 }
 
+/// The next session reports them again.
 #[test]
-fn what_runs_is_taken_above_the_quota_and_again_by_the_next_session() {
+fn reported_allocations_may_exceed_the_quota() {
     let quotas = Quotas { bytes: 60_000, ..Quotas::default() };
-    play(quotas, |scheduler, ear| async move {
+    play(quotas, |scheduler, recorder| async move {
         let bring_back = async |n: usize| {
             node(&scheduler, "one", "n1").await;
             application(&scheduler, "one").await;
@@ -134,25 +135,25 @@ fn what_runs_is_taken_above_the_quota_and_again_by_the_next_session() {
             scheduler.settle().await;
         };
         bring_back(40).await;
-        assert!(ear.heard().is_empty(), "what runs is taken");
+        assert!(recorder.received().is_empty(), "what runs is taken");
         allocation(&scheduler, "one", "new", "").await;
         node(&scheduler, "one", "n2").await;
         application(&scheduler, "two").await;
         scheduler.settle().await;
         let refused = ["new R_QUOTA_BYTES", "n2 R_QUOTA_BYTES"];
-        assert_eq!(ear.heard()[..2], refused.map(str::to_owned));
+        assert_eq!(recorder.received()[..2], refused.map(str::to_owned));
 
-        register(&scheduler, &ear).await;
+        register(&scheduler, &recorder).await;
         bring_back(40).await;
-        assert!(ear.heard().is_empty(), "the session before had as much");
+        assert!(recorder.received().is_empty(), "the session before had as much");
     });
 }
 
-/// One request may be for more allocations than there is memory for.
+/// One request may be for more allocations than memory can hold.
 #[test]
-fn a_request_without_end_is_placed_up_to_the_quota_of_bytes_and_goes_on_when_something_ends() {
+fn a_huge_request_is_placed_up_to_the_byte_quota() {
     let quotas = Quotas { bytes: 200_000, ..Quotas::default() };
-    play(quotas, |scheduler, ear| async move {
+    play(quotas, |scheduler, recorder| async move {
         node(&scheduler, "one", "n1").await;
         application(&scheduler, "one").await;
         let ask = si::AllocationAsk { partition_name: "one".to_owned(), ..ask_for("many", 10_000) };
@@ -162,7 +163,7 @@ fn a_request_without_end_is_placed_up_to_the_quota_of_bytes_and_goes_on_when_som
             let found = scheduler.application("[rm]one", "app").await.unwrap().unwrap();
             found.allocations.into_iter().map(|it| it.uuid).collect::<Vec<_>>()
         };
-        assert_eq!(ear.heard(), [""; 0]);
+        assert_eq!(recorder.received(), [""; 0]);
         let before = running().await;
         assert!((150..350).contains(&before.len()), "{}", before.len());
         let explained = scheduler.explain("[rm]one", "app", 0).await.unwrap();
@@ -189,6 +190,6 @@ fn a_request_without_end_is_placed_up_to_the_quota_of_bytes_and_goes_on_when_som
         let after = running().await;
         assert!(after.len().abs_diff(before.len()) <= 64, "{} {}", before.len(), after.len());
         assert!(after.iter().any(|uuid| !before.contains(uuid)), "others are placed instead");
-        assert!(ear.heard().is_empty());
+        assert!(recorder.received().is_empty());
     });
 }

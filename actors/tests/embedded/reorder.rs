@@ -1,4 +1,4 @@
-//! Asks that overtake their application wait for it for as long as the reorder window.
+//! Asks that arrive before their application wait for it as long as the reorder window.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,39 +9,41 @@ use prometheus::TextEncoder;
 
 use crate::common::{ask_for, in_virtual_time, send_ask, vcore};
 
-/// Writes down what it hears.
+/// Records the notifications.
 #[derive(Default)]
-struct Ear(Mutex<Vec<String>>);
+struct RecordingCallback(Mutex<Vec<String>>);
 
-impl Ear {
-    fn heard(&self) -> Vec<String> {
+impl RecordingCallback {
+    fn received(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
 
-impl ResourceManagerCallback for Ear {
+impl ResourceManagerCallback for RecordingCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
-        let mut heard = self.0.lock().unwrap();
-        heard.extend(response.new.into_iter().map(|new| format!("{} placed", new.allocation_key)));
-        heard.extend(response.rejected.into_iter().map(|rejected| rejected.reason));
-        heard.extend(response.rejected_allocations.into_iter().map(|rejected| rejected.reason));
-        heard.extend(response.released.into_iter().map(|released| {
+        let mut received = self.0.lock().unwrap();
+        received
+            .extend(response.new.into_iter().map(|new| format!("{} placed", new.allocation_key)));
+        received.extend(response.rejected.into_iter().map(|rejected| rejected.reason));
+        received.extend(response.rejected_allocations.into_iter().map(|rejected| rejected.reason));
+        received.extend(response.released.into_iter().map(|released| {
             let how = released.termination_type().as_str_name();
             format!("{} ({}) released: {how}", released.allocation_key, released.uuid)
         }));
     }
     fn update_application(&self, response: si::ApplicationResponse) {
-        let mut heard = self.0.lock().unwrap();
-        heard.extend(response.accepted.into_iter().map(|app| format!("{} in", app.application_id)));
-        heard
+        let mut received = self.0.lock().unwrap();
+        received
+            .extend(response.accepted.into_iter().map(|app| format!("{} in", app.application_id)));
+        received
             .extend(response.rejected.into_iter().map(|app| format!("{} out", app.application_id)));
     }
     fn update_node(&self, response: si::NodeResponse) {
-        let mut heard = self.0.lock().unwrap();
+        let mut received = self.0.lock().unwrap();
         let later = |id: &str| id != "n1";
         let accepted = response.accepted.into_iter().filter(|node| later(&node.node_id));
-        heard.extend(accepted.map(|node| format!("{} in", node.node_id)));
-        heard.extend(response.rejected.into_iter().map(|node| format!("{} out", node.node_id)));
+        received.extend(accepted.map(|node| format!("{} in", node.node_id)));
+        received.extend(response.rejected.into_iter().map(|node| format!("{} out", node.node_id)));
     }
 }
 
@@ -89,7 +91,7 @@ fn running(key: &str, node: &str) -> si::Allocation {
     }
 }
 
-/// An allocation that runs there already.
+/// An allocation that runs already.
 async fn recovered(scheduler: &SchedulerHandle, key: &str, node: &str) {
     let allocations = vec![running(key, node)];
     let request =
@@ -127,14 +129,14 @@ async fn remove(scheduler: &SchedulerHandle) {
 const NO_APPLICATION: &str = "failed to find application `app` [R_APP_UNKNOWN]";
 
 /// A scheduler with a window of a second and one node, `n1`, in virtual time.
-fn play<F: Future<Output = ()>>(story: impl FnOnce(SchedulerHandle, Arc<Ear>) -> F) {
+fn play<F: Future<Output = ()>>(story: impl FnOnce(SchedulerHandle, Arc<RecordingCallback>) -> F) {
     in_virtual_time(async {
         let builder = Scheduler::builder().reorder_window(Duration::from_secs(1));
         let scheduler = builder.start_local().unwrap();
-        let ear = Arc::new(Ear::default());
+        let recorder = Arc::new(RecordingCallback::default());
         let register =
             si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
-        let callback = Arc::clone(&ear);
+        let callback = Arc::clone(&recorder);
         scheduler.register_resource_manager(register, callback).await.unwrap();
         let node = si::NodeInfo {
             node_id: "n1".to_owned(),
@@ -145,68 +147,69 @@ fn play<F: Future<Output = ()>>(story: impl FnOnce(SchedulerHandle, Arc<Ear>) ->
         let request =
             si::NodeRequest { rm_id: "rm".to_owned(), nodes: vec![node], ..Default::default() };
         scheduler.update_node(request).await.unwrap();
-        story(scheduler, ear).await;
+        story(scheduler, recorder).await;
     });
 }
 
 #[test]
-fn an_ask_joins_the_application_that_comes_after_it() {
-    play(|scheduler, ear| async move {
+fn an_early_ask_joins_its_application() {
+    play(|scheduler, recorder| async move {
         ask(&scheduler, "early").await;
         tokio::time::sleep(Duration::from_millis(900)).await;
-        assert!(ear.heard().is_empty());
+        assert!(recorder.received().is_empty());
         application(&scheduler, "ada").await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["app in", "early placed"]);
+        assert_eq!(recorder.received(), ["app in", "early placed"]);
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert!(ear.heard().is_empty(), "it is not rejected afterwards");
+        assert!(recorder.received().is_empty(), "it is not rejected afterwards");
     });
 }
 
 #[test]
-fn an_ask_whose_application_does_not_come_is_rejected_after_the_window() {
-    play(|scheduler, ear| async move {
+fn an_ask_without_application_is_rejected_after_the_window() {
+    play(|scheduler, recorder| async move {
         ask(&scheduler, "early").await;
         tokio::time::sleep(Duration::from_millis(1_100)).await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["failed to find application `app` [R_APP_UNKNOWN]"]);
+        assert_eq!(recorder.received(), ["failed to find application `app` [R_APP_UNKNOWN]"]);
     });
 }
 
 #[test]
 fn settling_waits_for_the_window() {
-    play(|scheduler, ear| async move {
+    play(|scheduler, recorder| async move {
         ask(&scheduler, "early").await;
         let before = tokio::time::Instant::now();
         scheduler.settle().await;
         assert_eq!(before.elapsed().as_secs(), 1);
-        assert_eq!(ear.heard().len(), 1);
+        assert_eq!(recorder.received().len(), 1);
     });
 }
 
+/// It is rejected if the node does not arrive in time.
 #[test]
-fn an_allocation_waits_for_its_node_and_is_rejected_if_that_does_not_come() {
+fn an_allocation_waits_for_its_node() {
     use si::node_info::ActionFromRm::Create;
-    play(|scheduler, ear| async move {
+    play(|scheduler, recorder| async move {
         application(&scheduler, "ada").await;
         recovered(&scheduler, "early", "n2").await;
         recovered(&scheduler, "lost", "n3").await;
         tokio::time::sleep(Duration::from_millis(900)).await;
-        assert_eq!(ear.heard(), ["app in"]);
+        assert_eq!(recorder.received(), ["app in"]);
         node(&scheduler, "n2", Create, Vec::new()).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert_eq!(ear.heard(), ["n2 in", "early placed"]);
+        assert_eq!(recorder.received(), ["n2 in", "early placed"]);
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert_eq!(ear.heard(), ["failed to find node `n3` [R_NODE_UNKNOWN]"]);
+        assert_eq!(recorder.received(), ["failed to find node `n3` [R_NODE_UNKNOWN]"]);
     });
 }
 
-/// When the node has come one application is visited, another, and the first once more, which takes back a
-/// part of what it added: queues learn of it in that order.
+/// When the node is added, one application is visited, then another, and then the first again,
+/// which removes a part of what it added: queues learn of it in that order.
 #[test]
-fn what_is_reported_anew_while_it_waits_counts_as_reported_last() {
+fn a_repeated_waiting_report_counts_from_the_repetition() {
     use si::node_info::ActionFromRm::Create;
-    play(|scheduler, ear| async move {
+    play(|scheduler, recorder| async move {
         application(&scheduler, "ada").await;
         let other = si::AddApplicationRequest {
             application_id: "other".to_owned(),
@@ -235,18 +238,19 @@ fn what_is_reported_anew_while_it_waits_counts_as_reported_last() {
         }
         node(&scheduler, "n2", Create, Vec::new()).await;
         scheduler.settle().await;
-        let heard = ["app in", "other in", "n2 in", "app placed", "other placed"];
-        assert_eq!(ear.heard(), heard);
+        let received = ["app in", "other in", "n2 in", "app placed", "other placed"];
+        assert_eq!(recorder.received(), received);
         let root = scheduler.queues("[rm]default").await.unwrap();
         let used = [&root, &root.children[0]].map(|queue| queue.allocated_resource.sorted());
         assert!(used.iter().all(|used| used.first().is_some_and(|(_, vcore)| *vcore == 2)));
     });
 }
 
+/// An item without application and node waits for one after the other.
 #[test]
-fn who_lacks_both_waits_for_one_after_the_other_and_no_longer_than_the_window_in_all() {
+fn the_window_bounds_all_waits_of_an_item() {
     use si::node_info::ActionFromRm::Create;
-    play(|scheduler, ear| async move {
+    play(|scheduler, recorder| async move {
         recovered(&scheduler, "in-time", "n2").await;
         recovered(&scheduler, "late", "n3").await;
         tokio::time::sleep(Duration::from_millis(600)).await;
@@ -254,162 +258,167 @@ fn who_lacks_both_waits_for_one_after_the_other_and_no_longer_than_the_window_in
         tokio::time::sleep(Duration::from_millis(300)).await;
         node(&scheduler, "n2", Create, Vec::new()).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert_eq!(ear.heard(), ["app in", "n2 in", "in-time placed"]);
+        assert_eq!(recorder.received(), ["app in", "n2 in", "in-time placed"]);
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert_eq!(ear.heard(), ["failed to find node `n3` [R_NODE_UNKNOWN]"]);
+        assert_eq!(recorder.received(), ["failed to find node `n3` [R_NODE_UNKNOWN]"]);
     });
 }
 
+/// Later changes of the node wait, too.
 #[test]
-fn a_node_waits_for_the_application_of_what_runs_on_it_and_so_do_changes_of_the_node() {
+fn a_node_waits_for_the_applications_of_its_allocations() {
     use si::node_info::ActionFromRm::{Create, Decomission, DrainNode};
-    play(|scheduler, ear| async move {
+    play(|scheduler, recorder| async move {
         node(&scheduler, "n2", Create, vec![running("a", "n2")]).await;
         node(&scheduler, "n2", DrainNode, Vec::new()).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
-        assert!(ear.heard().is_empty());
+        assert!(recorder.received().is_empty());
         application(&scheduler, "ada").await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["app in", "n2 in"]);
+        assert_eq!(recorder.received(), ["app in", "n2 in"]);
         let nodes = scheduler.nodes("default").await.unwrap();
         assert!(!nodes.iter().find(|node| node.node_id == "n2").unwrap().schedulable);
 
         let other = si::Allocation { application_id: "no".to_owned(), ..running("a", "n3") };
         node(&scheduler, "n3", Create, vec![other.clone()]).await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["n3 out"]);
+        assert_eq!(recorder.received(), ["n3 out"]);
         node(&scheduler, "n4", Create, vec![other]).await;
         node(&scheduler, "n4", Decomission, Vec::new()).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(ear.heard(), ["n4 out"], "at once");
+        assert_eq!(recorder.received(), ["n4 out"], "at once");
     });
 }
 
 #[test]
-fn a_node_that_waits_does_not_rise_after_another_of_its_name_has_left() {
+fn a_waiting_node_ends_with_a_later_removal() {
     use si::node_info::ActionFromRm::{Create, Decomission};
-    play(|scheduler, ear| async move {
+    play(|scheduler, recorder| async move {
         node(&scheduler, "n2", Create, vec![running("a", "n2")]).await;
         node(&scheduler, "n2", Create, Vec::new()).await;
         node(&scheduler, "n2", Decomission, Vec::new()).await;
         application(&scheduler, "ada").await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["n2 in", "n2 out", "app in"]);
+        assert_eq!(recorder.received(), ["n2 in", "n2 out", "app in"]);
         let nodes = scheduler.nodes("default").await.unwrap();
         assert_eq!(nodes.iter().map(|node| &*node.node_id).collect::<Vec<_>>(), ["n1"]);
     });
 }
 
 #[test]
-fn nothing_waits_for_an_application_that_was_refused_or_removed() {
-    play(|scheduler, ear| async move {
+fn nothing_waits_for_a_rejected_or_removed_application() {
+    play(|scheduler, recorder| async move {
         application(&scheduler, "").await;
         ask(&scheduler, "a").await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        let heard = ear.heard();
-        assert_eq!(heard.last().map(String::as_str), Some(NO_APPLICATION), "{heard:?}");
+        let received = recorder.received();
+        assert_eq!(received.last().map(String::as_str), Some(NO_APPLICATION), "{received:?}");
 
         application(&scheduler, "ada").await;
         remove(&scheduler).await;
         ask(&scheduler, "b").await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(ear.heard(), ["app in", NO_APPLICATION]);
+        assert_eq!(recorder.received(), ["app in", NO_APPLICATION]);
 
         application(&scheduler, "ada").await;
         ask(&scheduler, "c").await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["app in", "c placed"]);
+        assert_eq!(recorder.received(), ["app in", "c placed"]);
     });
 }
 
 #[test]
-fn what_is_withdrawn_while_it_waits_is_not_done_afterwards() {
-    play(|scheduler, ear| async move {
+fn withdrawn_waiting_items_are_dropped() {
+    play(|scheduler, recorder| async move {
         ask(&scheduler, "kept").await;
         ask(&scheduler, "withdrawn").await;
         withdraw(&scheduler, "withdrawn").await;
         application(&scheduler, "ada").await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["app in", "kept placed"]);
+        assert_eq!(recorder.received(), ["app in", "kept placed"]);
     });
 }
 
 #[test]
-fn an_rm_may_set_its_own_window_and_how_much_may_wait() {
-    play(|scheduler, ear| async move {
+fn an_rm_may_set_its_window_and_bound() {
+    play(|scheduler, recorder| async move {
         let control = scheduler.control("rm").await.unwrap();
         control.set_reorder_items(1);
         ask(&scheduler, "a").await;
         ask(&scheduler, "b").await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(ear.heard(), [NO_APPLICATION], "only one may wait");
+        assert_eq!(recorder.received(), [NO_APPLICATION], "only one may wait");
         control.set_reorder_window(Duration::ZERO);
         control.set_reorder_items(9);
         ask(&scheduler, "c").await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(ear.heard(), [NO_APPLICATION], "and no more from now on");
+        assert_eq!(recorder.received(), [NO_APPLICATION], "and no more from now on");
     });
 }
 
 #[test]
-fn a_node_that_waits_is_rejected_when_there_is_no_room_for_its_changes() {
+fn a_waiting_node_with_too_many_changes_is_rejected() {
     use si::node_info::ActionFromRm::{Create, DrainNode};
-    play(|scheduler, ear| async move {
+    play(|scheduler, recorder| async move {
         scheduler.control("rm").await.unwrap().set_reorder_items(2);
         node(&scheduler, "n2", Create, vec![running("a", "n2")]).await;
         node(&scheduler, "n2", DrainNode, Vec::new()).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert!(ear.heard().is_empty(), "both wait");
+        assert!(recorder.received().is_empty(), "both wait");
         node(&scheduler, "n2", DrainNode, Vec::new()).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(ear.heard(), ["n2 out"]);
+        assert_eq!(recorder.received(), ["n2 out"]);
     });
 }
 
 #[test]
-fn a_control_of_an_earlier_session_does_nothing_to_the_present_one() {
-    play(|scheduler, ear| async move {
+fn a_control_of_an_earlier_session_has_no_effect() {
+    play(|scheduler, recorder| async move {
         let earlier = scheduler.control("rm").await.unwrap();
         let request =
             si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
-        let callback = Arc::clone(&ear) as Arc<dyn ResourceManagerCallback>;
+        let callback = Arc::clone(&recorder) as Arc<dyn ResourceManagerCallback>;
         scheduler.register_resource_manager(request, callback).await.unwrap();
         earlier.set_reorder_window(Duration::ZERO);
         ask(&scheduler, "a").await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert!(ear.heard().is_empty(), "the ask waits, as in every session");
+        assert!(recorder.received().is_empty(), "the ask waits, as in every session");
         scheduler.control("rm").await.unwrap().set_reorder_window(Duration::ZERO);
         ask(&scheduler, "b").await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(ear.heard(), [NO_APPLICATION], "the present one may still say otherwise");
+        assert_eq!(
+            recorder.received(),
+            [NO_APPLICATION],
+            "the present one may still say otherwise"
+        );
     });
 }
 
 #[test]
-fn nothing_waits_for_an_application_that_has_completed_until_it_comes_again() {
-    play(|scheduler, ear| async move {
+fn nothing_waits_for_a_completed_application_until_it_returns() {
+    play(|scheduler, recorder| async move {
         application(&scheduler, "ada").await;
         ask(&scheduler, "a").await;
         withdraw(&scheduler, "a").await;
         release_all(&scheduler).await;
         tokio::time::sleep(Duration::from_secs(31)).await;
         scheduler.settle().await;
-        ear.heard();
+        recorder.received();
         ask(&scheduler, "b").await;
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(ear.heard(), [NO_APPLICATION], "it has completed");
+        assert_eq!(recorder.received(), [NO_APPLICATION], "it has completed");
 
         application(&scheduler, "ada").await;
         ask(&scheduler, "c").await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["app in", "c placed"]);
+        assert_eq!(recorder.received(), ["app in", "c placed"]);
     });
 }
 
 #[test]
-fn nothing_waits_for_a_node_that_was_refused_or_has_left_until_it_comes_again() {
+fn nothing_waits_for_a_removed_node_until_it_returns() {
     use si::node_info::ActionFromRm::{Create, Decomission};
-    play(|scheduler, ear| async move {
+    play(|scheduler, recorder| async move {
         application(&scheduler, "ada").await;
         let unknown = si::Allocation { resource_per_alloc: None, ..running("x", "n2") };
         node(&scheduler, "n2", Create, vec![unknown]).await;
@@ -419,30 +428,33 @@ fn nothing_waits_for_a_node_that_was_refused_or_has_left_until_it_comes_again() 
         recovered(&scheduler, "new", "n3").await;
         tokio::time::sleep(Duration::from_millis(10)).await;
         let gone = |id: &str| format!("failed to find node `{id}` [R_NODE_UNKNOWN]");
-        assert_eq!(ear.heard(), ["app in".to_owned(), "n2 out".to_owned(), gone("n1"), gone("n2")]);
+        assert_eq!(
+            recorder.received(),
+            ["app in".to_owned(), "n2 out".to_owned(), gone("n1"), gone("n2")]
+        );
 
         node(&scheduler, "n2", Create, Vec::new()).await;
         recovered(&scheduler, "c", "n2").await;
         node(&scheduler, "n3", Create, Vec::new()).await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["n2 in", "c placed", "n3 in", "new placed"]);
+        assert_eq!(recorder.received(), ["n2 in", "c placed", "n3 in", "new placed"]);
     });
 }
 
 #[test]
-fn without_a_window_nobody_waits_whatever_came_before() {
-    play(|scheduler, ear| async move {
+fn without_a_window_items_do_not_wait() {
+    play(|scheduler, recorder| async move {
         scheduler.control("rm").await.unwrap().set_reorder_window(Duration::ZERO);
         ask(&scheduler, "a").await;
         tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(ear.heard(), [NO_APPLICATION]);
+        assert_eq!(recorder.received(), [NO_APPLICATION]);
         application(&scheduler, "ada").await;
         recovered(&scheduler, "b", "n2").await;
         let other = si::Allocation { application_id: "no".to_owned(), ..running("c", "n3") };
         node(&scheduler, "n3", si::node_info::ActionFromRm::Create, vec![other]).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
         let no_node = "failed to find node `n2` [R_NODE_UNKNOWN]";
-        assert_eq!(ear.heard(), ["app in", no_node, "n3 out"]);
+        assert_eq!(recorder.received(), ["app in", no_node, "n3 out"]);
     });
 }
 
@@ -469,17 +481,17 @@ async fn report(scheduler: &SchedulerHandle, allocation: si::Allocation) {
 }
 
 #[test]
-fn what_runs_and_waits_for_its_application_is_answered_when_it_is_released() {
+fn releasing_an_allocation_without_its_application_is_answered() {
     for way in ways_to_release() {
-        play(|scheduler, ear| async move {
+        play(|scheduler, recorder| async move {
             report(&scheduler, named()).await;
             release(&scheduler, way).await;
             tokio::time::sleep(Duration::from_millis(10)).await;
-            assert_eq!(ear.heard(), [RELEASED]);
+            assert_eq!(recorder.received(), [RELEASED]);
             application(&scheduler, "ada").await;
             node(&scheduler, "n2", si::node_info::ActionFromRm::Create, Vec::new()).await;
             scheduler.settle().await;
-            assert_eq!(ear.heard(), ["app in", "n2 in"], "it has ended");
+            assert_eq!(recorder.received(), ["app in", "n2 in"], "it has ended");
             assert!(
                 scheduler
                     .nodes("default")
@@ -493,16 +505,16 @@ fn what_runs_and_waits_for_its_application_is_answered_when_it_is_released() {
 }
 
 #[test]
-fn what_runs_and_waits_for_its_node_is_answered_when_it_is_released() {
+fn releasing_an_allocation_without_its_node_is_answered() {
     for way in ways_to_release() {
-        play(|scheduler, ear| async move {
+        play(|scheduler, recorder| async move {
             application(&scheduler, "ada").await;
             report(&scheduler, named()).await;
             release(&scheduler, way).await;
             tokio::time::sleep(Duration::from_millis(10)).await;
-            assert_eq!(ear.heard(), ["app in", RELEASED]);
+            assert_eq!(recorder.received(), ["app in", RELEASED]);
             tokio::time::sleep(Duration::from_secs(2)).await;
-            assert!(ear.heard().is_empty(), "one answer");
+            assert!(recorder.received().is_empty(), "one answer");
             let metrics = scheduler.metrics().gather();
             let counted = TextEncoder::new().encode_to_string(&metrics).unwrap();
             assert!(!counted.contains("G_RELEASE_UNKNOWN"), "it was not in vain");
@@ -511,27 +523,27 @@ fn what_runs_and_waits_for_its_node_is_answered_when_it_is_released() {
 }
 
 #[test]
-fn what_runs_and_was_reported_in_todays_form_is_answered_by_its_key() {
-    play(|scheduler, ear| async move {
+fn releasing_a_waiting_report_is_answered_by_key() {
+    play(|scheduler, recorder| async move {
         recovered(&scheduler, "k", "n2").await;
         recovered(&scheduler, "k", "n2").await;
         let [by_key, ..] = ways_to_release();
         release(&scheduler, by_key).await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["k () released: STOPPED_BY_RM"], "once");
+        assert_eq!(recorder.received(), ["k () released: STOPPED_BY_RM"], "once");
     });
 }
 
 #[test]
-fn what_runs_on_a_node_that_waits_is_answered_and_the_node_waits_for_it_no_longer() {
+fn releasing_an_allocation_of_a_waiting_node_is_answered() {
     use si::node_info::ActionFromRm::{Create, DrainNode};
     for way in ways_to_release() {
-        play(|scheduler, ear| async move {
+        play(|scheduler, recorder| async move {
             node(&scheduler, "n2", Create, vec![named()]).await;
             node(&scheduler, "n2", DrainNode, Vec::new()).await;
             release(&scheduler, way).await;
             tokio::time::sleep(Duration::from_millis(10)).await;
-            assert_eq!(ear.heard(), [RELEASED, "n2 in"]);
+            assert_eq!(recorder.received(), [RELEASED, "n2 in"]);
             let nodes = scheduler.nodes("default").await.unwrap();
             let n2 = nodes.iter().find(|node| node.node_id == "n2").unwrap();
             assert!(!n2.schedulable && n2.allocations.is_empty());
@@ -540,8 +552,8 @@ fn what_runs_on_a_node_that_waits_is_answered_and_the_node_waits_for_it_no_longe
 }
 
 #[test]
-fn a_confirmation_ends_what_waits_without_a_word() {
-    play(|scheduler, ear| async move {
+fn a_confirmation_silently_ends_a_waiting_item() {
+    play(|scheduler, recorder| async move {
         report(&scheduler, named()).await;
         ask(&scheduler, "k").await;
         let [by_key, ..] = ways_to_release();
@@ -549,7 +561,7 @@ fn a_confirmation_ends_what_waits_without_a_word() {
         release(&scheduler, si::AllocationRelease { termination_type, ..by_key }).await;
         application(&scheduler, "ada").await;
         scheduler.settle().await;
-        assert_eq!(ear.heard(), ["app in", "k placed"], "what is pending stays");
+        assert_eq!(recorder.received(), ["app in", "k placed"], "what is pending stays");
     });
 }
 

@@ -1,5 +1,5 @@
-//! Resource types are counted for each resource manager, and what it does not use any more is given
-//! back: nobody can name so many that another could not name its own.
+//! Resource types are counted for each resource manager, and unused ones are released: no resource
+//! manager can name so many that another could not name its own.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,24 +11,25 @@ use crate::common::in_virtual_time;
 
 const QUEUES: &str = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [
     {name: a, resources: {max: {test.org/card: 3}}}]}]}]";
-/// How many types an RM may have in use here.
+/// Most types that an RM may use here.
 const LIMIT: usize = 16;
 
-/// Writes down what is placed and what is rejected.
+/// Records placements and rejections.
 #[derive(Default)]
-struct Ear(Mutex<Vec<String>>);
+struct RecordingCallback(Mutex<Vec<String>>);
 
-impl Ear {
-    fn heard(&self) -> Vec<String> {
+impl RecordingCallback {
+    fn received(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
 
-impl ResourceManagerCallback for Ear {
+impl ResourceManagerCallback for RecordingCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
-        let mut heard = self.0.lock().unwrap();
-        heard.extend(response.new.into_iter().map(|new| format!("{} placed", new.allocation_key)));
-        heard.extend(response.rejected_allocations.into_iter().map(|rejected| rejected.reason));
+        let mut received = self.0.lock().unwrap();
+        received
+            .extend(response.new.into_iter().map(|new| format!("{} placed", new.allocation_key)));
+        received.extend(response.rejected_allocations.into_iter().map(|rejected| rejected.reason));
     }
     fn update_application(&self, _: si::ApplicationResponse) {}
     fn update_node(&self, response: si::NodeResponse) {
@@ -49,20 +50,20 @@ fn card() -> Vec<String> {
 struct Rm<'a> {
     scheduler: &'a SchedulerHandle,
     id: &'static str,
-    ear: Arc<Ear>,
+    recorder: Arc<RecordingCallback>,
 }
 
 impl<'a> Rm<'a> {
     /// An RM with a node that has 9 cards and an application in a queue that may use 3.
     async fn register(scheduler: &'a SchedulerHandle, id: &'static str) -> Self {
-        let ear = Arc::new(Ear::default());
-        let rm = Self { scheduler, id, ear };
+        let recorder = Arc::new(RecordingCallback::default());
+        let rm = Self { scheduler, id, recorder };
         let request = si::RegisterResourceManagerRequest {
             rm_id: id.to_owned(),
             config: QUEUES.to_owned(),
             ..Default::default()
         };
-        let callback = Arc::clone(&rm.ear) as Arc<dyn ResourceManagerCallback>;
+        let callback = Arc::clone(&rm.recorder) as Arc<dyn ResourceManagerCallback>;
         scheduler.register_resource_manager(request, callback).await.unwrap();
         rm.node("n1", &card(), 9).await;
         rm.application("app", "root.a").await;
@@ -128,25 +129,26 @@ fn play<F: Future<Output = ()>>(story: impl FnOnce(SchedulerHandle) -> F) {
     });
 }
 
-/// Types that nobody else names, `n` of them.
+/// `n` types that no other RM names.
 fn types(of: &str, n: usize) -> Vec<String> {
     (0..n).map(|number| format!("{of}.test.org/{number}")).collect()
 }
 
+/// Another RM is not affected.
 #[test]
-fn the_refusal_names_the_type_and_the_limit_and_another_rm_never_notices() {
+fn a_rejection_names_type_and_limit() {
     play(|scheduler| async move {
         let greedy = Rm::register(&scheduler, "greedy").await;
         for name in types("greedy", LIMIT + 5) {
             greedy.ask(&name, std::slice::from_ref(&name)).await;
         }
         scheduler.settle().await;
-        let heard = greedy.ear.heard();
-        // The queue's configuration names one more.
-        assert_eq!(heard.len(), 6, "{heard:?}");
+        let received = greedy.recorder.received();
+        // The configuration of the queue names one more.
+        assert_eq!(received.len(), 6, "{received:?}");
         let expected = "`greedy.test.org/15`: resource name `greedy.test.org/15` cannot be added: \
                         16 names are in use, the limit of one RM [R_OVERFLOW]";
-        assert_eq!(heard[0], expected);
+        assert_eq!(received[0], expected);
 
         let other = Rm::register(&scheduler, "other").await;
         for name in types("other", LIMIT - 1) {
@@ -154,13 +156,13 @@ fn the_refusal_names_the_type_and_the_limit_and_another_rm_never_notices() {
         }
         other.ask("card", &card()).await;
         scheduler.settle().await;
-        assert_eq!(other.ear.heard(), ["card placed"]);
+        assert_eq!(other.recorder.received(), ["card placed"]);
     });
 }
 
-/// What stays is never taken for something else, however many names come and go.
+/// A remaining name is never confused with another, however many names are added and released.
 #[test]
-fn names_that_are_not_used_any_more_make_room_for_others() {
+fn unused_names_free_the_limit_for_others() {
     play(|scheduler| async move {
         let rm = Rm::register(&scheduler, "rm").await;
         rm.ask("stays", &card()).await;
@@ -174,13 +176,13 @@ fn names_that_are_not_used_any_more_make_room_for_others() {
             }
             tokio::time::sleep(Duration::from_millis(1_100)).await;
         }
-        assert_eq!(rm.ear.heard(), ["stays placed"], "nothing was refused");
+        assert_eq!(rm.recorder.received(), ["stays placed"], "nothing was refused");
         rm.ask("second", &card()).await;
         rm.ask("third", &card()).await;
         rm.ask("beyond-its-queue", &card()).await;
         rm.ask("on-n2", &kept).await;
         scheduler.settle().await;
-        assert_eq!(rm.ear.heard(), ["second placed", "third placed", "on-n2 placed"]);
+        assert_eq!(rm.recorder.received(), ["second placed", "third placed", "on-n2 placed"]);
         let used = scheduler.nodes("default").await.unwrap();
         assert_eq!(used[0].allocated.to_string(), "map[test.org/card:3]");
         let faults = scheduler.check_books("default").await.unwrap();
@@ -189,7 +191,7 @@ fn names_that_are_not_used_any_more_make_room_for_others() {
 }
 
 #[test]
-fn what_one_rm_gives_back_another_keeps() {
+fn names_released_by_one_rm_stay_with_another() {
     play(|scheduler| async move {
         let shared = types("shared", 2);
         let other = Rm::register(&scheduler, "other").await;
@@ -206,12 +208,12 @@ fn what_one_rm_gives_back_another_keeps() {
         scheduler.deregister("rm").await.unwrap();
         other.ask("k", &shared).await;
         scheduler.settle().await;
-        assert_eq!(other.ear.heard(), ["k placed"]);
+        assert_eq!(other.recorder.received(), ["k placed"]);
     });
 }
 
 #[test]
-fn a_configuration_that_is_refused_uses_no_names_up() {
+fn a_rejected_configuration_uses_no_names() {
     play(|scheduler| async move {
         for attempt in 0..300 {
             let max = types(&format!("refused-{attempt}"), 5)
@@ -227,7 +229,7 @@ fn a_configuration_that_is_refused_uses_no_names_up() {
                 config,
                 ..Default::default()
             };
-            let callback = Arc::new(Ear::default());
+            let callback = Arc::new(RecordingCallback::default());
             scheduler.register_resource_manager(request, callback).await.unwrap_err();
         }
         let name = monoceros_rules::values::resources::Name::known("refused-0.test.org/0");

@@ -16,9 +16,9 @@ use crate::common::in_virtual_time;
 
 type Answers = Box<dyn Fn(&si::PredicatesArgs) -> Result<(), String> + Send + Sync>;
 
-/// A resource manager's side: notes what it hears and what it is asked.
+/// The RM's side: records notifications and questions.
 struct Shim {
-    heard: Mutex<Vec<String>>,
+    received: Mutex<Vec<String>>,
     placed: Mutex<Vec<si::Allocation>>,
     asked: Mutex<Vec<String>>,
     answers: Answers,
@@ -33,50 +33,50 @@ impl Shim {
         answers: impl Fn(&si::PredicatesArgs) -> Result<(), String> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
-            heard: Mutex::default(),
+            received: Mutex::default(),
             placed: Mutex::default(),
             asked: Mutex::default(),
             answers: Box::new(answers),
         })
     }
 
-    /// What was heard since the last time.
+    /// Notifications since the last call.
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.heard.lock().unwrap())
+        std::mem::take(&mut *self.received.lock().unwrap())
     }
 
-    fn hear(&self, words: impl IntoIterator<Item = String>) {
-        self.heard.lock().unwrap().extend(words);
+    fn record(&self, words: impl IntoIterator<Item = String>) {
+        self.received.lock().unwrap().extend(words);
     }
 }
 
 impl ResourceManagerCallback for Shim {
     fn update_allocation(&self, response: si::AllocationResponse) {
-        self.hear(response.new.iter().map(|new| {
+        self.record(response.new.iter().map(|new| {
             format!("{}/{} placed on {}", new.application_id, new.allocation_key, new.node_id)
         }));
         self.placed.lock().unwrap().extend(response.new);
         let released = response.released.iter();
-        self.hear(released.map(|gone| format!("{}/{} released", gone.application_id, gone.uuid)));
+        self.record(released.map(|gone| format!("{}/{} released", gone.application_id, gone.uuid)));
         let rejected = response.rejected.iter();
-        self.hear(rejected.map(|ask| format!("{} rejected", ask.allocation_key)));
+        self.record(rejected.map(|ask| format!("{} rejected", ask.allocation_key)));
         let rejected = response.rejected_allocations.iter();
-        self.hear(rejected.map(|ask| format!("{} rejected", ask.allocation_key)));
+        self.record(rejected.map(|ask| format!("{} rejected", ask.allocation_key)));
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
         let accepted = response.accepted.iter();
-        self.hear(accepted.map(|app| format!("{} accepted", app.application_id)));
+        self.record(accepted.map(|app| format!("{} accepted", app.application_id)));
         let rejected = response.rejected.iter();
-        self.hear(rejected.map(|app| format!("{} rejected: {}", app.application_id, app.reason)));
+        self.record(rejected.map(|app| format!("{} rejected: {}", app.application_id, app.reason)));
         let updated = response.updated.iter();
-        self.hear(updated.map(|app| format!("{} is {}", app.application_id, app.state)));
+        self.record(updated.map(|app| format!("{} is {}", app.application_id, app.state)));
     }
 
     fn update_node(&self, response: si::NodeResponse) {
-        self.hear(response.accepted.iter().map(|node| format!("{} accepted", node.node_id)));
+        self.record(response.accepted.iter().map(|node| format!("{} accepted", node.node_id)));
         let rejected = response.rejected.iter();
-        self.hear(rejected.map(|node| format!("{} rejected: {}", node.node_id, node.reason)));
+        self.record(rejected.map(|node| format!("{} rejected: {}", node.node_id, node.reason)));
     }
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
@@ -86,11 +86,11 @@ impl ResourceManagerCallback for Shim {
     }
 
     fn resync_required(&self, cause: &str) {
-        self.hear([format!("resync required: {cause}")]);
+        self.record([format!("resync required: {cause}")]);
     }
 }
 
-/// What one resource manager says to a scheduler.
+/// Calls of one resource manager to a scheduler.
 struct Voice<'a> {
     scheduler: &'a SchedulerHandle,
     rm: &'a str,
@@ -132,7 +132,7 @@ impl Voice<'_> {
     }
 
     /// A node with four cores, an application, and an ask for one core.
-    async fn says_what_is_usual(&self) {
+    async fn sends_usual_items(&self) {
         self.nodes(vec![node("n1", 4)]).await.unwrap();
         self.apps(&["a1"]).await.unwrap();
         self.asks(vec![ask("a1", "k1", 1)]).await.unwrap();
@@ -192,7 +192,7 @@ fn on_this_thread<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn an_update_of_an_unknown_resource_manager_is_refused_with_its_id() {
+fn an_update_of_an_unknown_rm_is_rejected() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let stranger = Voice { scheduler: &scheduler, rm: "stranger" };
@@ -206,7 +206,7 @@ fn an_update_of_an_unknown_resource_manager_is_refused_with_its_id() {
 
         let shim = Shim::new();
         stranger.register(&shim, QUEUES).await.unwrap();
-        stranger.says_what_is_usual().await;
+        stranger.sends_usual_items().await;
         assert_eq!(shim.take(), USUAL);
         scheduler.stop_resource_manager("stranger").await.unwrap();
         assert!(stranger.apps(&["a2"]).await.is_err(), "it has left");
@@ -214,15 +214,15 @@ fn an_update_of_an_unknown_resource_manager_is_refused_with_its_id() {
     });
 }
 
-/// What is still on its way when the RM registers again is heard by nobody.
+/// Messages in flight when the RM registers again are delivered to no callback.
 #[test]
-fn registering_again_empties_everything_and_the_old_callback_hears_nothing_more() {
+fn registering_again_clears_everything_and_silences_the_old_callback() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
         let (old, new) = (Shim::new(), Shim::new());
         rm.register(&old, QUEUES).await.unwrap();
-        rm.says_what_is_usual().await;
+        rm.sends_usual_items().await;
         rm.nodes(vec![node("n2", 4)]).await.unwrap();
         scheduler.settle().await;
         assert_eq!(old.take().len(), USUAL.len() + 1);
@@ -230,7 +230,7 @@ fn registering_again_empties_everything_and_the_old_callback_hears_nothing_more(
         let asks = (0..1_000).map(|at| ask("a1", &format!("on-its-way-{at}"), 1)).collect();
         rm.asks(asks).await.unwrap();
         rm.register(&new, QUEUES).await.unwrap();
-        // What it was told before the registration returned is no concern of this test.
+        // Notifications before the registration returned do not matter here.
         old.take();
         scheduler.settle().await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -242,7 +242,7 @@ fn registering_again_empties_everything_and_the_old_callback_hears_nothing_more(
         let apps = scheduler.applications("[rm]default", "root.default").await.unwrap();
         assert!(apps.is_empty());
 
-        rm.says_what_is_usual().await;
+        rm.sends_usual_items().await;
         assert_eq!(new.take(), USUAL);
         assert_eq!(old.take(), Vec::<String>::new());
         rm.has_its_books_in_order().await;
@@ -251,13 +251,13 @@ fn registering_again_empties_everything_and_the_old_callback_hears_nothing_more(
 }
 
 #[test]
-fn registering_again_with_a_bad_configuration_leaves_the_earlier_session_scheduling() {
+fn a_failed_registration_keeps_the_earlier_session() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
         let (old, new) = (Shim::new(), Shim::new());
         rm.register(&old, QUEUES).await.unwrap();
-        rm.says_what_is_usual().await;
+        rm.sends_usual_items().await;
         for bad in ["partitions: [", "partitions: []", "partitions: [{name: default, queues: 7}]"] {
             let error = rm.register(&new, bad).await.unwrap_err();
             assert!(matches!(error, RegisterError::Config(_)), "{bad}: {error}");
@@ -272,7 +272,7 @@ fn registering_again_with_a_bad_configuration_leaves_the_earlier_session_schedul
 }
 
 #[test]
-fn two_resource_managers_with_equal_names_do_not_meet() {
+fn two_rms_with_equal_names_stay_separate() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let (a, b) = (Shim::new(), Shim::new());
@@ -280,9 +280,9 @@ fn two_resource_managers_with_equal_names_do_not_meet() {
         let two = Voice { scheduler: &scheduler, rm: "two" };
         one.register(&a, QUEUES).await.unwrap();
         two.register(&b, QUEUES).await.unwrap();
-        one.says_what_is_usual().await;
+        one.sends_usual_items().await;
         assert_eq!(b.take(), Vec::<String>::new());
-        two.says_what_is_usual().await;
+        two.sends_usual_items().await;
         assert_eq!(
             (a.take(), b.take()),
             (USUAL.map(str::to_owned).to_vec(), USUAL.map(str::to_owned).to_vec())
@@ -317,7 +317,7 @@ fn two_resource_managers_with_equal_names_do_not_meet() {
 }
 
 #[test]
-fn predicates_are_asked_of_their_own_resource_manager_only() {
+fn predicates_of_other_rms_are_never_asked() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let (a, b) = (Shim::answering(|_| Err("never".to_owned())), Shim::new());
@@ -339,9 +339,9 @@ fn predicates_are_asked_of_their_own_resource_manager_only() {
     });
 }
 
-/// What the RM was told is all it needs to bring everything back.
+/// The notifications contain all that the RM needs to recover.
 #[test]
-fn after_a_full_recovery_all_totals_are_those_of_before() {
+fn a_full_recovery_restores_all_totals() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
@@ -373,14 +373,14 @@ fn after_a_full_recovery_all_totals_are_those_of_before() {
     });
 }
 
-/// What every queue uses, waits for and runs.
+/// Usage, pending amount and running applications of every queue.
 fn totals(queue: &QueueSnapshot) -> Vec<String> {
     let (used, pending) = (queue.allocated_resource.sorted(), queue.pending_resource.sorted());
     let own = format!("{} {used:?} {pending:?} {}", queue.queue_name, queue.running_apps);
     std::iter::once(own).chain(queue.children.iter().flat_map(totals)).collect()
 }
 
-/// What every node holds, by UUID.
+/// Allocations of every node, by UUID.
 fn holdings(nodes: &[NodeSnapshot]) -> BTreeMap<String, Vec<String>> {
     let held = |node: &NodeSnapshot| {
         let mut ids: Vec<_> = node.allocations.iter().map(|held| held.uuid.clone()).collect();
@@ -391,7 +391,7 @@ fn holdings(nodes: &[NodeSnapshot]) -> BTreeMap<String, Vec<String>> {
     nodes.iter().map(|node| (node.node_id.clone(), held(node))).collect()
 }
 
-/// A panic in a predicate is its RM's affair.
+/// A panic in a predicate only affects its RM.
 #[test]
 fn a_predicate_that_panics_counts_as_a_refusal() {
     in_virtual_time(async {
@@ -415,7 +415,7 @@ fn a_predicate_that_panics_counts_as_a_refusal() {
     });
 }
 
-/// Says yes and no in turn: what a full search foresees does not come true.
+/// Alternates between acceptance and refusal, so that predictions of a full search are wrong.
 fn fickle() -> Arc<Shim> {
     let says_yes = Mutex::new(false);
     Shim::answering(move |_| {
@@ -431,22 +431,22 @@ async fn loses_one_partition(scheduler: &SchedulerHandle) {
     let two = Voice { scheduler, rm: "two" };
     one.register(&a, QUEUES).await.unwrap();
     two.register(&b, QUEUES).await.unwrap();
-    one.says_what_is_usual().await;
-    let heard = a.take();
-    assert_eq!(heard.last().unwrap(), "resync required: partition `[one]default` was lost");
+    one.sends_usual_items().await;
+    let received = a.take();
+    assert_eq!(received.last().unwrap(), "resync required: partition `[one]default` was lost");
     assert!(a.placed.lock().unwrap().is_empty());
     let lost = scheduler.queues("[one]default").await;
     assert_eq!(lost, Err(ReadError::PartitionNotFound("[one]default".to_owned())));
 
-    // The lost one takes no harm from what is still sent, and says nothing more.
+    // Later calls do the lost one no harm, and it sends nothing more.
     let _ = one.asks(vec![ask("a1", "k2", 1)]).await;
-    two.says_what_is_usual().await;
+    two.sends_usual_items().await;
     assert_eq!(b.take(), USUAL);
     assert_eq!(a.take(), Vec::<String>::new());
 
     let again = Shim::new();
     one.register(&again, QUEUES).await.unwrap();
-    one.says_what_is_usual().await;
+    one.sends_usual_items().await;
     assert_eq!(again.take(), USUAL);
     assert_eq!((a.take(), b.take()), (Vec::new(), Vec::new()));
     one.has_its_books_in_order().await;
@@ -455,7 +455,7 @@ async fn loses_one_partition(scheduler: &SchedulerHandle) {
 }
 
 #[test]
-fn a_lost_partition_asks_its_resource_manager_to_resync_and_another_goes_on() {
+fn a_lost_partition_asks_its_rm_to_resync() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().compare_with_full_search().start_local().unwrap();
         loses_one_partition(&scheduler).await;
@@ -463,28 +463,28 @@ fn a_lost_partition_asks_its_resource_manager_to_resync_and_another_goes_on() {
 }
 
 #[test]
-fn a_partition_lost_on_its_thread_leaves_the_other_thread_alone() {
+fn a_partition_lost_on_its_thread_affects_no_other() {
     on_this_thread(async {
         let scheduler = Scheduler::builder().compare_with_full_search().start().unwrap();
         loses_one_partition(&scheduler).await;
     });
 }
 
-/// Nothing is handled by any actor while a million instances wait for room.
+/// No actor handles any message while a million instances wait for capacity.
 #[test]
-fn a_cluster_where_nothing_changes_does_nothing() {
+fn an_idle_cluster_sends_no_messages() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
         let shim = Shim::new();
         rm.register(&shim, QUEUES).await.unwrap();
-        rm.says_what_is_usual().await;
+        rm.sends_usual_items().await;
         let many = |at: &str| si::AllocationAsk { max_allocations: 1_000, ..ask("a1", at, 4) };
         let asks = (0..1_000).map(|at| many(&format!("many-{at}"))).collect();
         rm.asks(asks).await.unwrap();
         scheduler.settle().await;
-        // What waits is tried again when it is old enough to reserve, after two seconds, and what came of
-        // that is told a second or two later: then all is quiet.
+        // Pending asks are tried again when they are old enough to reserve, after two seconds, and
+        // the result is sent a second or two later: then all is quiet.
         tokio::time::sleep(Duration::from_secs(5)).await;
         shim.take();
         let counted =
@@ -500,7 +500,7 @@ fn a_cluster_where_nothing_changes_does_nothing() {
 
 /// Threads as in production: two partitions decide while two threads send.
 #[test]
-fn two_resource_managers_place_ten_thousand_asks_each_at_the_same_time() {
+fn two_rms_place_ten_thousand_asks_concurrently() {
     const ASKS: usize = 10_000;
     let scheduler = Scheduler::builder().start().unwrap();
     let shims = ["one", "two"].map(|rm| (rm, Shim::new()));
@@ -545,9 +545,9 @@ fn two_resource_managers_place_ten_thousand_asks_each_at_the_same_time() {
     });
 }
 
-/// On threads: the session that ends is in the middle of saying something.
+/// On threads: the ending session is in the middle of a notification.
 #[test]
-fn once_registering_again_has_returned_the_old_callback_is_silent() {
+fn the_old_callback_is_silent_after_registering_again() {
     on_this_thread(async {
         let scheduler = Scheduler::builder().start().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };

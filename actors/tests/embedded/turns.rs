@@ -1,4 +1,4 @@
-//! Resource managers share a thread, and take turns there.
+//! Resource managers on a shared thread take turns.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::common::{ask_for, in_virtual_time, send_ask, vcore};
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
 
-/// Whose allocations were placed or released, in the order in which it was told.
-type Heard = Arc<Mutex<Vec<&'static str>>>;
+/// RMs of the placed or released allocations, in the order of the notifications.
+type Received = Arc<Mutex<Vec<&'static str>>>;
 
-struct Ear(&'static str, Heard);
+struct RecordingCallback(&'static str, Received);
 
-impl ResourceManagerCallback for Ear {
+impl ResourceManagerCallback for RecordingCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
         let n = response.new.len() + response.released.len();
         self.1.lock().unwrap().extend(std::iter::repeat_n(self.0, n));
@@ -25,14 +25,14 @@ impl ResourceManagerCallback for Ear {
     fn update_node(&self, _: si::NodeResponse) {}
 }
 
-/// With a node and an application.
-async fn register(scheduler: &SchedulerHandle, rm: &'static str, heard: &Heard) {
+/// Registers an RM with a node and an application.
+async fn register(scheduler: &SchedulerHandle, rm: &'static str, received: &Received) {
     let request = si::RegisterResourceManagerRequest {
         rm_id: rm.to_owned(),
         config: QUEUES.to_owned(),
         ..Default::default()
     };
-    let callback = Arc::new(Ear(rm, Arc::clone(heard)));
+    let callback = Arc::new(RecordingCallback(rm, Arc::clone(received)));
     scheduler.register_resource_manager(request, callback).await.unwrap();
     let node = si::NodeInfo {
         node_id: "n1".to_owned(),
@@ -57,16 +57,16 @@ async fn ask(scheduler: &SchedulerHandle, rm: &str, count: i32) {
 }
 
 #[test]
-fn a_large_end_of_one_lets_another_have_its_answer_in_between() {
+fn a_large_end_lets_another_rm_have_its_turn() {
     const MANY: usize = 10_000;
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        let heard = Heard::default();
-        register(&scheduler, "large", &heard).await;
-        register(&scheduler, "small", &heard).await;
+        let received = Received::default();
+        register(&scheduler, "large", &received).await;
+        register(&scheduler, "small", &received).await;
         ask(&scheduler, "large", i32::try_from(MANY).unwrap()).await;
         scheduler.settle().await;
-        assert_eq!(std::mem::take(&mut *heard.lock().unwrap()).len(), MANY);
+        assert_eq!(std::mem::take(&mut *received.lock().unwrap()).len(), MANY);
 
         let remove =
             si::RemoveApplicationRequest { application_id: "app".to_owned(), ..Default::default() };
@@ -76,32 +76,33 @@ fn a_large_end_of_one_lets_another_have_its_answer_in_between() {
             ..Default::default()
         };
         scheduler.update_application(request).await.unwrap();
-        // As soon as it hears of the first ends, another one asks.
-        while heard.lock().unwrap().is_empty() {
+        // When it is notified of the first end, another one asks.
+        while received.lock().unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
-        assert!(heard.lock().unwrap().len() < 1_000, "they come in parts");
+        assert!(received.lock().unwrap().len() < 1_000, "they come in parts");
         ask(&scheduler, "small", 1).await;
         scheduler.settle().await;
-        let heard = heard.lock().unwrap();
-        assert_eq!(heard.len(), MANY + 1);
-        let at = heard.iter().position(|rm| *rm == "small").unwrap();
+        let received = received.lock().unwrap();
+        assert_eq!(received.len(), MANY + 1);
+        let at = received.iter().position(|rm| *rm == "small").unwrap();
         assert!(at < MANY / 2, "placed behind {at} of {MANY} ends");
     });
 }
 
-/// Threads of their own that look out for more, each ask alone and after they have gone to sleep, too.
+/// Threads of their own that spin for more work, with asks one by one and after they have gone to
+/// sleep, too.
 #[tokio::test]
-async fn threads_that_spin_place_what_comes_while_they_do_and_when_they_sleep_again() {
+async fn spinning_threads_place_asks_before_and_after_sleeping() {
     const LASTS: Duration = Duration::from_millis(2);
     for threads in [Threads::PerPartition, Threads::One] {
         let scheduler = Scheduler::builder().threads(threads).spin(LASTS).start().unwrap();
-        let heard = Heard::default();
-        register(&scheduler, "rm", &heard).await;
+        let received = Received::default();
+        register(&scheduler, "rm", &received).await;
         for number in 1..=20 {
             send_ask(&scheduler, "rm", ask_for(&format!("k{number}"), 1)).await;
             scheduler.settle().await;
-            assert_eq!(heard.lock().unwrap().len(), number);
+            assert_eq!(received.lock().unwrap().len(), number);
             if number % 5 == 0 {
                 tokio::time::sleep(2 * LASTS).await;
             }

@@ -1,13 +1,13 @@
-//! Allocations that the resource manager brings, changes or gives a time to run, and those of
-//! others. What exists already is booked whatever room there is: the scheduler cannot undo what
-//! runs.
+//! Existing allocations that the resource manager reports, changes or gives a run time, and foreign
+//! allocations. An existing allocation is booked whatever capacity is free, because the scheduler
+//! cannot undo it.
 
 use expect_test::expect;
 
 use crate::world::check;
 
 #[test]
-fn an_existing_allocation_is_booked_whatever_room_there_is() {
+fn an_existing_allocation_is_booked_without_free_capacity() {
     check(
         "
         queue root.a max vcore=2
@@ -38,7 +38,7 @@ fn an_existing_allocation_is_booked_whatever_room_there_is() {
 }
 
 #[test]
-fn only_the_form_without_uuid_is_echoed_and_only_once() {
+fn only_the_form_without_uuid_is_echoed_once() {
     check(
         "
         queue root.a
@@ -73,7 +73,7 @@ fn only_the_form_without_uuid_is_echoed_and_only_once() {
 }
 
 #[test]
-fn a_known_allocation_said_to_be_elsewhere_stays() {
+fn a_report_does_not_move_a_known_allocation() {
     check(
         "
         queue root.a
@@ -134,7 +134,7 @@ fn an_allocation_changes_in_place_whatever_the_limits() {
 }
 
 #[test]
-fn a_change_in_place_of_an_ask_that_repeats_changes_all_of_it() {
+fn resizing_a_repeated_ask_resizes_all_its_allocations() {
     check(
         "
         queue root.a
@@ -161,7 +161,7 @@ fn a_change_in_place_of_an_ask_that_repeats_changes_all_of_it() {
 }
 
 #[test]
-fn a_shrinking_allocation_makes_room_for_others() {
+fn a_shrinking_allocation_frees_capacity() {
     check(
         "
         queue root.a max vcore=4
@@ -190,7 +190,7 @@ fn a_shrinking_allocation_makes_room_for_others() {
 }
 
 #[test]
-fn a_pending_ask_that_the_rm_placed_itself_is_booked_and_echoed() {
+fn a_pending_ask_placed_by_the_rm_is_booked() {
     check(
         "
         queue root.a max vcore=1
@@ -245,7 +245,7 @@ fn one_of_several_outstanding_is_placed_by_the_rm() {
 }
 
 #[test]
-fn what_others_placed_counts_on_the_node_alone() {
+fn foreign_allocations_count_on_the_node_only() {
     check(
         "
         queue root.a
@@ -277,7 +277,7 @@ fn what_others_placed_counts_on_the_node_alone() {
 }
 
 #[test]
-fn what_others_placed_goes_with_its_node() {
+fn foreign_allocations_end_with_their_node() {
     check(
         "
         queue root.a
@@ -299,7 +299,7 @@ fn what_others_placed_goes_with_its_node() {
 }
 
 #[test]
-fn what_others_placed_needs_a_known_node() {
+fn foreign_allocations_need_a_known_node() {
     check(
         "
         queue root.a
@@ -320,7 +320,7 @@ fn what_others_placed_needs_a_known_node() {
 }
 
 #[test]
-fn an_allocation_that_ran_for_its_time_is_told_to_end_and_waits_for_the_confirmation() {
+fn an_expired_allocation_waits_for_its_confirmation() {
     check(
         "
         queue root.a
@@ -348,7 +348,7 @@ fn an_allocation_that_ran_for_its_time_is_told_to_end_and_waits_for_the_confirma
 }
 
 #[test]
-fn an_allocation_released_in_time_is_not_told_to_end() {
+fn an_allocation_released_in_time_does_not_expire() {
     check(
         "
         queue root.a
@@ -430,9 +430,9 @@ fn equal_keys_of_two_applications_are_two_allocations() {
     );
 }
 
-/// The ask has another size by now: what is pending again has that one.
+/// The ask was resized in the meantime: the withdrawn allocation is pending with the new size.
 #[test]
-fn what_could_not_be_bound_is_pending_in_the_size_of_its_ask() {
+fn an_unbound_allocation_is_pending_with_its_asks_size() {
     check(
         "
         queue root.a
@@ -454,7 +454,7 @@ fn what_could_not_be_bound_is_pending_in_the_size_of_its_ask() {
     );
 }
 
-/// By UUID it is one allocation, without it all of the key.
+/// With its UUID the report updates one allocation, without it all of the key.
 #[test]
 fn an_allocation_reported_again_has_the_size_reported() {
     check(
@@ -486,9 +486,10 @@ fn an_allocation_reported_again_has_the_size_reported() {
     );
 }
 
-/// Once it was rejected after its node had been accepted, because what was left had grown, too.
+/// Regression: the allocation was rejected after its node had been accepted, because the rest of
+/// the ask was enlarged, too.
 #[test]
-fn what_comes_with_a_node_leaves_the_rest_of_its_ask_as_it_is() {
+fn allocations_of_a_node_leave_the_rest_of_their_ask() {
     check(
         "
         queue root.a

@@ -1,13 +1,13 @@
-//! Who comes first among the applications of a leaf: by priority, and by age or use, as the leaf's
-//! policy says.
+//! Order of the applications of a leaf: by priority, then by age or usage, as the sort policy of
+//! the leaf says.
 
 use expect_test::expect;
 
 use crate::world::check;
 
-/// The priority is the last key only.
+/// Priority is the last sort key only.
 #[test]
-fn applications_of_a_fifo_leaf_go_by_age_where_priority_is_off() {
+fn without_priority_a_fifo_leaf_sorts_by_age() {
     check(
         "
         queue root.a prop application.sort.priority=disabled
@@ -75,9 +75,9 @@ fn an_older_ask_makes_its_application_older() {
     );
 }
 
-/// Of one age and priority, the lower id goes first.
+/// At equal age and priority, the lower id goes first.
 #[test]
-fn applications_of_one_age_go_by_priority_and_then_by_id() {
+fn applications_of_one_age_sort_by_priority_then_id() {
     check(
         "
         queue root.a
@@ -114,7 +114,7 @@ fn applications_of_one_age_go_by_priority_and_then_by_id() {
 }
 
 #[test]
-fn applications_of_a_fair_leaf_go_by_usage() {
+fn applications_of_a_fair_leaf_sort_by_usage() {
     check(
         "
         queue root.a prop application.sort.policy=fair
@@ -191,7 +191,7 @@ fn applications_of_a_fair_leaf_share_its_guarantee() {
 }
 
 #[test]
-fn an_application_of_higher_priority_goes_first_whatever_its_age_and_usage() {
+fn a_higher_priority_wins_over_age_and_usage() {
     check(
         "
         queue root.a prop application.sort.policy=fair

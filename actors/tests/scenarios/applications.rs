@@ -1,5 +1,5 @@
-//! Applications: states, admission, removal. Each message of a state is part of the interface, and
-//! so is each silence.
+//! Applications: states, admission, removal. The interface defines each state message and also
+//! where there is none.
 
 use expect_test::expect;
 
@@ -25,8 +25,9 @@ fn the_first_ask_makes_an_application_accepted() {
     );
 }
 
+/// The second allocation changes no state.
 #[test]
-fn the_first_allocation_makes_it_running_from_leaf_to_root_and_the_second_says_nothing() {
+fn the_first_allocation_makes_it_running_up_to_root() {
     check(
         "
         queue root.a.x
@@ -55,7 +56,7 @@ fn the_first_allocation_makes_it_running_from_leaf_to_root_and_the_second_says_n
 }
 
 #[test]
-fn an_accepted_application_whose_only_ask_is_withdrawn_is_completing() {
+fn withdrawing_the_only_ask_completes_the_application() {
     check(
         "
         queue root.a
@@ -78,7 +79,7 @@ fn an_accepted_application_whose_only_ask_is_withdrawn_is_completing() {
 }
 
 #[test]
-fn a_running_application_whose_last_allocation_is_released_is_completing() {
+fn releasing_the_last_allocation_completes_the_application() {
     check(
         "
         queue root.a
@@ -106,7 +107,7 @@ fn a_running_application_whose_last_allocation_is_released_is_completing() {
 }
 
 #[test]
-fn an_ask_brings_a_completing_application_back_and_its_timer_is_gone() {
+fn an_ask_ends_completing_and_its_timer() {
     check(
         "
         queue root.a
@@ -134,9 +135,10 @@ fn an_ask_brings_a_completing_application_back_and_its_timer_is_gone() {
     );
 }
 
-/// A reload counts for those that become Completing afterwards, and not for those that are.
+/// A reload applies to applications that become Completing afterwards, not to those that are
+/// already.
 #[test]
-fn how_long_it_completes_is_a_property_of_its_queue() {
+fn the_completing_timeout_is_a_queue_property() {
     check(
         "
         queue root.a prop application.completing.timeout=1m
@@ -234,7 +236,7 @@ fn an_old_timer_does_not_end_a_later_completing() {
 }
 
 #[test]
-fn an_ask_without_room_brings_it_back_as_running() {
+fn an_ask_without_capacity_makes_it_running_again() {
     check(
         "
         queue root.a
@@ -281,7 +283,7 @@ fn a_new_application_does_not_complete() {
 }
 
 #[test]
-fn an_id_in_use_is_refused_and_changes_nothing() {
+fn an_id_in_use_is_rejected_without_effect() {
     check(
         "
         queue root.a
@@ -310,7 +312,7 @@ fn an_id_in_use_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn an_id_can_be_used_again_at_once_after_its_application_completed() {
+fn an_id_is_free_after_its_application_completed() {
     check(
         "
         queue root.a
@@ -342,7 +344,7 @@ fn an_id_can_be_used_again_at_once_after_its_application_completed() {
 }
 
 #[test]
-fn one_id_twice_in_one_message_is_accepted_once() {
+fn an_id_repeated_in_one_message_is_accepted_once() {
     check(
         "
         queue root.a
@@ -356,7 +358,7 @@ fn one_id_twice_in_one_message_is_accepted_once() {
     );
 }
 
-/// The timer of `Completing` runs also when one release ended everything.
+/// The timer of `Completing` also runs if one release ended everything.
 #[test]
 fn after_a_release_of_everything_it_completes_in_time() {
     check(
@@ -384,9 +386,9 @@ fn after_a_release_of_everything_it_completes_in_time() {
     );
 }
 
-/// Nothing more will come: the second release says so, and the id is free.
+/// No further ask can arrive: the second release means that, and the id can be used again.
 #[test]
-fn a_release_of_everything_while_it_completes_ends_it_at_once() {
+fn a_second_release_of_everything_completes_at_once() {
     check(
         "
         queue root.a
@@ -426,7 +428,7 @@ fn a_release_of_everything_while_it_completes_ends_it_at_once() {
 }
 
 #[test]
-fn a_removed_application_releases_what_it_holds_and_leaves_no_trace() {
+fn a_removed_application_releases_all_its_allocations() {
     check(
         "
         queue root.a
@@ -462,7 +464,7 @@ fn a_removed_application_releases_what_it_holds_and_leaves_no_trace() {
 }
 
 #[test]
-fn removing_what_is_not_there_is_not_answered() {
+fn removing_a_missing_application_has_no_answer() {
     check(
         "
         queue root.a
@@ -539,7 +541,7 @@ fn each_reason_not_to_admit_has_its_code() {
 }
 
 #[test]
-fn root_default_takes_whoever_named_no_usable_queue() {
+fn root_default_accepts_applications_without_usable_queue() {
     check(
         "
         queue root.default
@@ -598,10 +600,10 @@ fn an_older_ask_makes_its_application_older() {
     );
 }
 
-/// An ask may reach the application that is removed, although it was meant for the one that comes
-/// next: nobody but its RM knows. So each is told.
+/// An ask may reach the application that is being removed although it was meant for its successor.
+/// Only the RM knows, so each ask is rejected with a message.
 #[test]
-fn an_ask_that_goes_with_its_application_is_told() {
+fn an_ask_removed_with_its_application_is_rejected() {
     check(
         "
         node n1 vcore=2
@@ -636,7 +638,7 @@ fn an_ask_that_goes_with_its_application_is_told() {
 }
 
 #[test]
-fn what_is_asked_for_behind_a_removal_that_is_not_waited_for_is_answered_too() {
+fn asks_behind_an_unawaited_removal_are_answered() {
     check_plain(
         "
         node n1 vcore=1

@@ -1,12 +1,12 @@
-//! Asks: added, changed, ordered, refused, withdrawn. An ask is not answered until it is placed or
-//! refused.
+//! Asks: added, changed, ordered, rejected, withdrawn. An ask is answered when it is placed or
+//! rejected.
 
 use expect_test::expect;
 
 use crate::world::{check, check_plain};
 
 #[test]
-fn an_ask_is_pending_on_every_holder_and_not_answered() {
+fn a_pending_ask_shows_everywhere_and_is_unanswered() {
     check(
         "
         queue root.a
@@ -26,7 +26,7 @@ fn an_ask_is_pending_on_every_holder_and_not_answered() {
 }
 
 #[test]
-fn a_key_sent_again_replaces_what_is_outstanding() {
+fn a_repeated_key_replaces_the_outstanding_ask() {
     check(
         "
         queue root.a
@@ -53,7 +53,7 @@ fn a_key_sent_again_replaces_what_is_outstanding() {
 }
 
 #[test]
-fn a_key_sent_again_after_all_was_placed_asks_for_more() {
+fn a_repeated_key_after_placement_asks_for_more() {
     check(
         "
         queue root.a
@@ -81,8 +81,9 @@ fn a_key_sent_again_after_all_was_placed_asks_for_more() {
     );
 }
 
+/// Unless the replacement names one.
 #[test]
-fn a_replaced_ask_keeps_its_time_unless_it_names_one() {
+fn a_replaced_ask_keeps_its_creation_time() {
     check(
         "
         queue root.a
@@ -114,7 +115,7 @@ fn a_replaced_ask_keeps_its_time_unless_it_names_one() {
 }
 
 #[test]
-fn an_invalid_ask_is_refused_and_the_others_of_its_message_are_taken() {
+fn an_invalid_ask_does_not_affect_its_message() {
     check_plain(
         "
         queue root.a
@@ -135,7 +136,7 @@ fn an_invalid_ask_is_refused_and_the_others_of_its_message_are_taken() {
 }
 
 #[test]
-fn what_is_wanted_must_be_something_and_nothing_negative() {
+fn an_ask_needs_a_positive_amount() {
     check(
         "
         queue root.a
@@ -171,7 +172,7 @@ fn what_is_wanted_must_be_something_and_nothing_negative() {
 }
 
 #[test]
-fn an_ask_of_an_unknown_application_is_refused_by_key_and_id() {
+fn asks_of_unknown_applications_are_rejected() {
     check(
         "
         queue root.a
@@ -219,7 +220,7 @@ fn a_placeholder_needs_a_task_group() {
 }
 
 #[test]
-fn asks_go_by_priority_then_creation_then_arrival() {
+fn asks_sort_by_priority_creation_and_arrival() {
     check(
         "
         queue root.a
@@ -249,7 +250,7 @@ fn asks_go_by_priority_then_creation_then_arrival() {
 }
 
 #[test]
-fn withdrawing_is_not_answered_and_leaves_what_is_placed() {
+fn a_withdrawal_keeps_placed_allocations() {
     check(
         "
         queue root.a
@@ -277,10 +278,10 @@ fn withdrawing_is_not_answered_and_leaves_what_is_placed() {
     );
 }
 
-/// In one message or several, in this form or that: of one priority and one time, the first to arrive
-/// is the first to be placed, but for one that could not be started, for which all others go first.
+/// Asks of equal priority and time are placed in the order of arrival, in one message or several,
+/// in either form. Exception: an ask whose start failed comes after all others.
 #[test]
-fn of_equal_priority_and_time_the_first_to_arrive_goes_first_whatever_way_it_came() {
+fn equal_asks_are_placed_in_order_of_arrival() {
     check_plain(
         "
         queue root.a
@@ -314,9 +315,9 @@ fn of_equal_priority_and_time_the_first_to_arrive_goes_first_whatever_way_it_cam
     );
 }
 
-/// Whoever confirms that an ask has ended by itself takes nothing away.
+/// A confirmation of an ask that the scheduler has ended withdraws nothing.
 #[test]
-fn a_confirmation_of_an_ask_that_ended_withdraws_nothing() {
+fn confirming_an_ended_ask_withdraws_nothing() {
     check(
         "
         queue root.a

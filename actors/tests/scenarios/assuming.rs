@@ -1,6 +1,6 @@
-//! What a resource manager in the same process counts as running before it is told, and does not
-//! count any more when it comes to nothing: every ear keeps count in every scenario, and here are
-//! those in which that decides.
+//! The assume cache of an in-process resource manager: it counts an allocation as running before
+//! the notification, and forgets it when the placement is withdrawn. Every scenario checks these
+//! counts; here are the scenarios in which they decide.
 
 use std::collections::BTreeMap;
 
@@ -31,25 +31,26 @@ fn asked(args: &si::PredicatesArgs) -> Named {
     (application, key, group, node)
 }
 
-/// What a resource manager counts as running.
+/// Allocations that a resource manager counts as running.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     assumed: BTreeMap<Named, usize>,
-    /// What it was told of, by name and node.
-    told: Vec<(String, String)>,
-    /// What passed a predicate, or was forgotten, last; where predicates are asked at once.
+    /// Allocations it was notified of, by name and node.
+    notified: Vec<(String, String)>,
+    /// The last pair that passed a predicate or was forgotten, if predicates are answered at once.
     last: Option<Named>,
-    /// Predicates are asked at once.
+    /// Whether predicates are answered at once.
     pub(crate) at_once: bool,
     wrong: Vec<String>,
 }
 
-/// Of whom one keeps clear: of three kinds, by the first number in the name.
+/// Kind of an allocation, one of three, from the first number in its name. Allocations of one kind
+/// exclude each other.
 fn kind(name: &str) -> u32 {
     name.chars().find_map(|letter| letter.to_digit(10)).unwrap_or(0) % 3
 }
 
-/// A place that is held for a member of this group is of its kind.
+/// Kind of an allocation; a held place of a member takes the kind of its task group.
 fn kind_of(key: &str, group: &str) -> u32 {
     match group {
         "" => kind(key),
@@ -59,13 +60,13 @@ fn kind_of(key: &str, group: &str) -> u32 {
 }
 
 impl Counted {
-    /// Whether nothing of the same kind runs on the node.
+    /// Whether no allocation of the same kind runs on the node.
     pub(crate) fn is_clear(&self, args: &si::PredicatesArgs) -> bool {
         let wanted = kind_of(&args.allocation_key, &args.task_group_name);
         let mut assumed = self.assumed.keys();
-        let mut told = self.told.iter();
+        let mut notified = self.notified.iter();
         !assumed.any(|(_, key, group, node)| *node == args.node_id && kind_of(key, group) == wanted)
-            && !told.any(|(name, node)| *node == args.node_id && kind(name) == wanted)
+            && !notified.any(|(name, node)| *node == args.node_id && kind(name) == wanted)
     }
 
     pub(crate) fn passes(&mut self, args: &si::PredicatesArgs) {
@@ -88,11 +89,11 @@ impl Counted {
         self.last = Some(what);
     }
 
-    /// It is told of an allocation. What it reported itself was not assumed.
-    pub(crate) fn hears(&mut self, new: &si::Allocation) {
+    /// Counts a notified allocation. Allocations reported by the RM itself were not assumed.
+    pub(crate) fn receive(&mut self, new: &si::Allocation) {
         let node = new.node_id.clone();
         let (application, key) = (new.application_id.clone(), new.allocation_key.clone());
-        self.told.push((key.clone(), node.clone()));
+        self.notified.push((key.clone(), node.clone()));
         self.drops(&(application, key, String::new(), node));
     }
 
@@ -105,19 +106,20 @@ impl Counted {
         true
     }
 
-    /// Everything is decided and heard: what it counts and was not told is what is held, and what
-    /// waits for a placeholder to go. From now on it knows what runs.
+    /// Checks the counts at a quiet moment: allocations that are counted but were not notified are
+    /// held places or wait for a placeholder to end. Afterwards the counts equal the running
+    /// allocations.
     pub(crate) fn settles(&mut self, facts: &Facts) -> Vec<String> {
         let node_of = |slot| {
             let node = facts.nodes.iter().find(|node| node.slot == slot);
             node.map(|node| node.id.to_string()).unwrap_or_default()
         };
         let mut there: BTreeMap<Named, usize> = BTreeMap::new();
-        self.told.clear();
+        self.notified.clear();
         for fact in &facts.allocations {
             let node = node_of(fact.node);
             if !fact.is_assumed {
-                self.told.push((fact.uuid.to_string(), node));
+                self.notified.push((fact.uuid.to_string(), node));
                 continue;
             }
             let application = facts.applications.iter().find(|it| it.slot == fact.application);
@@ -135,7 +137,7 @@ impl Counted {
 }
 
 #[test]
-fn two_requests_of_one_message_that_keep_clear_of_each_other_see_each_other() {
+fn exclusive_requests_of_one_message_see_each_other() {
     check_plain(
         "
         queue root.a
@@ -160,8 +162,9 @@ fn two_requests_of_one_message_that_keep_clear_of_each_other_see_each_other() {
     );
 }
 
+/// A member without a node does not count.
 #[test]
-fn members_of_a_gang_see_each_other_and_none_counts_where_one_has_no_node() {
+fn assumed_members_see_each_other() {
     check_plain(
         "
         queue root.a
@@ -201,7 +204,7 @@ fn members_of_a_gang_see_each_other_and_none_counts_where_one_has_no_node() {
 }
 
 #[test]
-fn a_member_takes_the_place_that_is_held_for_it_though_that_counted_there() {
+fn a_member_takes_its_held_place_despite_exclusion() {
     check_plain(
         "
         queue root.a
@@ -230,7 +233,7 @@ fn a_member_takes_the_place_that_is_held_for_it_though_that_counted_there() {
     );
 }
 
-/// The same history, in which what is of one kind keeps clear of each other.
+/// The same history, with allocations of one kind excluding each other.
 fn apart(kind: Kind) -> impl Strategy<Value = Script> {
     history(kind).prop_map(|mut script| {
         let is_setting = |step: &Step| {
@@ -243,6 +246,6 @@ fn apart(kind: Kind) -> impl Strategy<Value = Script> {
 }
 
 #[test]
-fn whoever_keeps_clear_counts_what_is_assumed_whatever_happens() {
+fn assumed_allocations_count_in_any_history() {
     run(7, apart(DECLARED), survives_at_once);
 }

@@ -1,6 +1,5 @@
-//! Applications that are left alone for a while because too many of their asks found no node:
-//! without such a pause, one application with thousands of hopeless asks costs a search for each of
-//! them whenever a node changes.
+//! Back-off of applications of which too many asks found no node. Without it, an application with
+//! thousands of hopeless asks would cost a search for each of them whenever a node changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +7,12 @@ use std::time::Duration;
 use expect_test::expect;
 use monoceros_actors::Scheduler;
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{check, in_virtual_time, register, say};
 
-/// The third ask has a node, and waits all the same.
+/// The third ask has a node, and still waits.
 #[test]
-fn with_two_asks_that_find_no_node_the_third_is_not_tried_for_half_a_minute() {
+fn two_failed_asks_put_the_application_in_back_off() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=2
@@ -55,7 +54,7 @@ fn with_two_asks_that_find_no_node_the_third_is_not_tried_for_half_a_minute() {
 }
 
 #[test]
-fn as_many_as_may_find_no_node_and_no_more_are_not_left_alone() {
+fn failures_up_to_the_bound_cause_no_back_off() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=2
@@ -77,9 +76,9 @@ fn as_many_as_may_find_no_node_and_no_more_are_not_left_alone() {
     );
 }
 
-/// What was found to have no node before counts again in each pass, and is not searched for.
+/// An ask that found no node before counts again in each pass, without a search.
 #[test]
-fn each_decision_begins_a_new_pass_that_counts_from_the_first_ask() {
+fn each_decision_restarts_the_count_of_failures() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=2
@@ -109,7 +108,7 @@ fn each_decision_begins_a_new_pass_that_counts_from_the_first_ask() {
 }
 
 #[test]
-fn asks_of_one_shape_count_one_by_one_and_several_allocations_of_one_ask_as_one() {
+fn equal_asks_count_singly_and_repeated_allocations_once() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=3
@@ -133,7 +132,7 @@ fn asks_of_one_shape_count_one_by_one_and_several_allocations_of_one_ask_as_one(
 }
 
 #[test]
-fn what_a_quota_holds_back_and_what_needs_a_node_of_its_own_is_not_counted() {
+fn quota_and_required_node_failures_are_not_counted() {
     check(
         "
         queue root.a max gpu=1 prop application.unschedasks.backoff=1 limit users=ada disk=1
@@ -156,7 +155,7 @@ fn what_a_quota_holds_back_and_what_needs_a_node_of_its_own_is_not_counted() {
 }
 
 #[test]
-fn what_predicates_refuse_everywhere_is_counted() {
+fn asks_refused_everywhere_are_counted() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=2 prop application.unschedasks.backoff.delay=10s
@@ -229,9 +228,10 @@ fn a_configuration_without_back_off_ends_it() {
     );
 }
 
-/// The deadline of the first is none of the second, which has its id and its place.
+/// The deadline of the removed application does not apply to the new one, which has its id and its
+/// place.
 #[test]
-fn an_application_that_comes_again_begins_anew() {
+fn a_returning_application_starts_without_back_off() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=1
@@ -268,8 +268,9 @@ fn an_application_that_comes_again_begins_anew() {
     );
 }
 
+/// The shortest back-off is a tenth of a second.
 #[test]
-fn until_when_is_shown_and_a_tenth_of_a_second_is_the_least() {
+fn the_end_of_the_back_off_is_shown() {
     const QUEUES: &str = "
         queue root.a prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=90s
         queue root.b prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=1ns
@@ -283,7 +284,7 @@ fn until_when_is_shown_and_a_tenth_of_a_second_is_the_least() {
         };
         let queues: Vec<_> = script.into_iter().map(queue).collect();
         let config = crate::wire::configuration(None, &queues);
-        register(&scheduler, "rm", &config, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", &config, Arc::new(RecordingCallback::default())).await;
         say(
             &scheduler,
             "rm",

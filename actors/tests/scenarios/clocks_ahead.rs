@@ -1,12 +1,12 @@
-//! A resource manager whose clock is ahead names creation times that are still to come. Its requests
-//! count from their arrival then, wherever an age decides; what is shown is what it said.
+//! A resource manager whose clock is ahead sends creation times in the future. Wherever age
+//! decides, its requests then count from their arrival. Reads show the time as sent.
 
 use std::sync::Arc;
 
 use expect_test::expect;
 use monoceros_actors::Scheduler;
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{check, in_virtual_time, register, say};
 
 #[test]
@@ -82,7 +82,7 @@ fn an_ask_created_ahead_reserves_after_the_delay() {
     );
 }
 
-/// Among asks, among applications of a leaf, and among leaves that are equal.
+/// Among asks, among applications of a leaf, and among equal leaves.
 #[test]
 fn asks_created_ahead_are_placed_in_order_of_arrival() {
     check(
@@ -116,9 +116,9 @@ fn asks_created_ahead_are_placed_in_order_of_arrival() {
     );
 }
 
-/// `ahead` came first, so it is older than `late`, whatever its resource manager says.
+/// `ahead` arrived first, so it is older than `late`, whatever its creation time.
 #[test]
-fn of_victims_the_one_that_arrived_last_goes() {
+fn the_victim_that_arrived_last_is_evicted() {
     check(
         "
         queue root.q1
@@ -147,9 +147,9 @@ fn of_victims_the_one_that_arrived_last_goes() {
     );
 }
 
-/// What is reported as running already counts as running since the report at the latest.
+/// A reported allocation counts as running since the report at the latest.
 #[test]
-fn what_runs_since_ahead_is_preempted_after_its_minimal_runtime() {
+fn runtime_created_ahead_counts_from_the_report() {
     check(
         "
         queue root.q1 prop preemption.min.runtime=60s
@@ -180,7 +180,7 @@ fn what_runs_since_ahead_is_preempted_after_its_minimal_runtime() {
 }
 
 #[test]
-fn placeholders_of_an_application_created_ahead_time_out_counted_from_its_arrival() {
+fn placeholder_timeouts_created_ahead_count_from_arrival() {
     check(
         "
         queue root.a
@@ -205,11 +205,11 @@ fn placeholders_of_an_application_created_ahead_time_out_counted_from_its_arriva
 }
 
 #[test]
-fn a_creation_time_ahead_is_shown_as_it_was_said() {
+fn a_creation_time_ahead_is_shown_unchanged() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().epoch_ns(1_000_000_000_000).start_local().unwrap();
         let queues = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
-        register(&scheduler, "rm", queues, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", queues, Arc::new(RecordingCallback::default())).await;
         let text = "
             node n1 vcore=1
             app a1 in root.a

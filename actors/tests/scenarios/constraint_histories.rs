@@ -1,7 +1,7 @@
-//! Random histories of placement constraints: few nodes in few zones and racks, whose attributes
-//! change, and requests that keep apart, come together, or want some attribute, each with any kind
-//! of alternative. A full search reads every constraint as it was sent, and counts everything anew
-//! for every node that it judges.
+//! Random histories of placement constraints: few nodes in few zones and racks with changing
+//! attributes, and requests with affinity, anti-affinity or node constraints, with any kind of
+//! alternative. A full search reads every constraint as it was sent, and counts from scratch for
+//! every node.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ fn wish() -> impl Strategy<Value = Wish> {
     )
 }
 
-/// A request or report that may be said again, with other tags.
+/// A request or report that may be repeated with other tags.
 fn again() -> impl Strategy<Value = Wish> {
     let policy = prop::sample::select(&["", "itself"][..]).prop_map(str::to_owned);
     (wish(), policy).prop_map(|(wish, policy)| Wish { repeat: 1, policy, ..wish })
@@ -165,11 +165,11 @@ fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn any_history_of_constraints_is_that_of_a_full_search_and_ends_at_zero() {
+fn constraint_histories_equal_a_full_search() {
     run(10, history(), holds_true);
 }
 
 #[test]
-fn no_history_of_constraints_breaks_what_waits_for_its_predicate() {
+fn constraint_histories_survive_late_predicates() {
     run(5, history(), survives_late_answers);
 }

@@ -1,5 +1,5 @@
-//! Placement constraints: which nodes a request may use, by what they are like and by what is near.
-//! `docs/placement-constraints.md` has the rules.
+//! Placement constraints: which nodes a request may use, by their attributes and by allocations
+//! nearby. `docs/placement-constraints.md` has the rules.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{explained, world};
 
-/// A constraint on how many allocations with `app=web` are near.
+/// A constraint on the number of allocations with `app=web` nearby.
 fn near(scope: &str, min: i32, max: i32, required: bool) -> Value {
     json!({"simpleConstraint": {"allocationAffinityAttribute": {
         "scope": scope,
@@ -35,7 +35,7 @@ fn in_turn(children: &[(Value, i64, &str)]) -> Value {
     }})
 }
 
-/// Puts a constraint where a script says `where=IT`.
+/// Inserts a constraint where a script has `where=IT`.
 fn with(text: &str, constraint: &Value) -> String {
     text.replace("IT", &constraint.to_string())
 }
@@ -51,7 +51,7 @@ fn check_plain(constraint: &Value, text: &str, expect: &Expect) {
 }
 
 #[test]
-fn an_attribute_with_a_value_is_looked_for_and_the_one_node_that_has_it_is_waited_for() {
+fn a_request_waits_for_the_node_with_its_attribute() {
     check(
         &node("IN", "zone", &["b"]),
         "
@@ -77,7 +77,7 @@ fn an_attribute_with_a_value_is_looked_for_and_the_one_node_that_has_it_is_waite
 }
 
 #[test]
-fn an_attribute_that_an_update_takes_off_is_not_there_any_more() {
+fn an_attribute_removed_by_an_update_is_absent() {
     check(
         &node("NOT_EXIST", "zone", &[]),
         "
@@ -99,7 +99,7 @@ fn an_attribute_that_an_update_takes_off_is_not_there_any_more() {
 }
 
 #[test]
-fn an_attribute_that_must_not_be_there_is_not_there() {
+fn does_not_exist_excludes_nodes_with_the_attribute() {
     check(
         &node("NOT_EXIST", "gpu", &[]),
         "
@@ -121,7 +121,7 @@ fn an_attribute_that_must_not_be_there_is_not_there() {
 }
 
 #[test]
-fn requests_that_keep_apart_have_a_node_each_and_one_that_ends_makes_room_for_the_next() {
+fn anti_affinity_separates_nodes_until_an_end() {
     check(
         &near("hostname", 0, 1, true),
         "
@@ -148,7 +148,7 @@ fn requests_that_keep_apart_have_a_node_each_and_one_that_ends_makes_room_for_th
 }
 
 #[test]
-fn a_rack_has_two_at_most_and_one_that_ends_lets_in_the_next_on_any_node_of_it() {
+fn a_rack_holds_at_most_two_until_an_end() {
     check(
         &near("rack", 0, 2, true),
         "
@@ -181,7 +181,7 @@ fn a_rack_has_two_at_most_and_one_that_ends_lets_in_the_next_on_any_node_of_it()
 }
 
 #[test]
-fn the_first_of_its_kind_goes_anywhere_and_the_second_to_the_same_group() {
+fn affinity_joins_the_group_of_the_first() {
     check(
         &near("rack", 2, 0, true),
         "
@@ -209,7 +209,7 @@ fn the_first_of_its_kind_goes_anywhere_and_the_second_to_the_same_group() {
 }
 
 #[test]
-fn what_is_preferred_comes_first_and_then_the_others() {
+fn preferred_nodes_come_first() {
     check(
         &near("hostname", 0, 1, false),
         "
@@ -233,7 +233,7 @@ fn what_is_preferred_comes_first_and_then_the_others() {
 }
 
 #[test]
-fn all_of_an_and_hold_and_an_or_below_it_is_one_of_its_conditions() {
+fn and_needs_all_conditions_and_nested_or_one() {
     let zone = of("OR", &[node("IN", "zone", &["a"]), node("IN", "zone", &["b"])]);
     check(
         &of("AND", &[zone, near("", 0, 1, true)]),
@@ -257,7 +257,7 @@ fn all_of_an_and_hold_and_an_or_below_it_is_one_of_its_conditions() {
 }
 
 #[test]
-fn an_or_at_the_top_takes_its_first_child_that_has_a_node() {
+fn a_top_level_or_uses_the_first_possible_child() {
     check(
         &of("OR", &[node("IN", "zone", &["b"]), node("IN", "zone", &["a"])]),
         "
@@ -281,7 +281,7 @@ fn an_or_at_the_top_takes_its_first_child_that_has_a_node() {
 }
 
 #[test]
-fn a_later_child_is_used_when_the_delays_before_it_are_over() {
+fn later_children_are_used_after_their_delays() {
     let any = json!({});
     let children = [(near("rack", 0, 1, true), 1_000, "MILLISECONDS"), (any, 0, "MILLISECONDS")];
     check_plain(
@@ -308,7 +308,7 @@ fn a_later_child_is_used_when_the_delays_before_it_are_over() {
 }
 
 #[test]
-fn an_opportunity_is_an_attempt_in_vain_or_a_second() {
+fn an_opportunity_is_a_failed_attempt_or_a_second() {
     let rack = |value| node("IN", "rack", &[value]);
     let children = [
         (rack("x"), 1, "OPPORTUNITIES"),
@@ -337,7 +337,7 @@ fn an_opportunity_is_an_attempt_in_vain_or_a_second() {
 }
 
 #[test]
-fn a_request_that_comes_again_with_another_constraint_goes_by_that() {
+fn a_repeated_request_uses_its_new_constraint() {
     let text = "
         queue root.a
         node n1 vcore=4 attr zone=a
@@ -360,7 +360,7 @@ fn a_request_that_comes_again_with_another_constraint_goes_by_that() {
 }
 
 #[test]
-fn attributes_that_change_move_nothing_and_count_from_then_on() {
+fn changed_attributes_count_for_later_decisions_only() {
     check(
         &near("rack", 0, 1, true),
         "
@@ -388,7 +388,7 @@ fn attributes_that_change_move_nothing_and_count_from_then_on() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_with_the_place_of_the_fault() {
+fn invalid_constraints_are_rejected_with_their_place() {
     let keyless = of("AND", &[node("IN", "a", &["b"]), node("EXIST", "", &[])]);
     let deep = (0..8).fold(node("EXIST", "a", &[]), |inner, _| of("AND", &[inner]));
     let delayed = of("AND", &[in_turn(&[(json!({}), 1, "MILLISECONDS")])]);
@@ -427,7 +427,7 @@ fn what_cannot_be_taken_is_refused_with_the_place_of_the_fault() {
 }
 
 #[test]
-fn a_declared_gang_counts_its_own_members_while_places_are_looked_for() {
+fn a_searching_gang_counts_its_own_members() {
     let groups = |constraint: &Value| {
         json!([{"name": "w", "minMember": 2, "minResource": {"vcore": "1"}, "tags": {"app": "web"},
                 "constraint": constraint}])
@@ -477,7 +477,7 @@ fn a_declared_gang_counts_its_own_members_while_places_are_looked_for() {
 }
 
 #[test]
-fn a_constraint_that_keeps_a_request_waiting_is_explained_with_its_cure() {
+fn an_explanation_names_the_blocking_constraint() {
     let text = "
         queue root.a
         node n1 vcore=4 attr zone=a ; node n2 vcore=4 attr zone=a ; node n3 vcore=1 attr zone=b
@@ -520,15 +520,15 @@ fn a_constraint_that_keeps_a_request_waiting_is_explained_with_its_cure() {
 }
 
 #[test]
-fn who_requires_a_drained_node_hears_of_what_ends_elsewhere_in_its_group() {
+fn a_request_for_a_drained_node_is_woken_by_ends_elsewhere() {
     let placed = |text: &str| {
         let script = crate::script::Script::parse(&with(text, &near("rack", 0, 1, true)));
         let played = world::play(&script, world::How::Plain).text;
-        let mut told = String::new();
+        let mut notified = String::new();
         for line in played.lines().filter(|line| line.contains("placed")) {
-            writeln!(told, "{line}").unwrap();
+            writeln!(notified, "{line}").unwrap();
         }
-        told
+        notified
     };
     let required = "
         queue root.a
@@ -547,7 +547,7 @@ fn who_requires_a_drained_node_hears_of_what_ends_elsewhere_in_its_group() {
 }
 
 #[test]
-fn an_allocation_that_is_sent_again_keeps_its_constraint() {
+fn an_allocation_sent_again_keeps_its_constraint() {
     let text = "
         queue root.a
         node n1 vcore=4 attr zone=a
@@ -570,7 +570,7 @@ fn an_allocation_that_is_sent_again_keeps_its_constraint() {
 }
 
 #[test]
-fn what_could_not_be_counted_is_refused_be_it_a_request_or_a_gang() {
+fn uncountable_constraints_are_rejected() {
     let set = |n: usize| {
         let of = json!([{"targetKey": "app", "targetValues": [n.to_string()]}]);
         json!({"simpleConstraint": {"allocationAffinityAttribute": {
@@ -617,7 +617,7 @@ fn what_could_not_be_counted_is_refused_be_it_a_request_or_a_gang() {
 }
 
 #[test]
-fn each_condition_that_keeps_a_request_waiting_is_named_with_what_it_leaves() {
+fn an_explanation_names_each_condition_with_its_nodes() {
     let both = of("AND", &[node("IN", "zone", &["a"]), near("rack", 0, 1, true)]);
     let text = "
         queue root.a
@@ -638,9 +638,10 @@ fn each_condition_that_keeps_a_request_waiting_is_named_with_what_it_leaves() {
     );
 }
 
-/// What it may be beside comes to one node and then to another, while it may not run.
+/// An allocation that it may run beside appears on one node and then on another, while it may not
+/// run.
 #[test]
-fn every_node_that_comes_to_do_counts_for_one_that_cannot_be_tried() {
+fn each_newly_suitable_node_counts_for_the_blocked_request() {
     check(
         &near("hostname", 2, 0, true),
         "
@@ -687,9 +688,9 @@ fn every_node_that_comes_to_do_counts_for_one_that_cannot_be_tried() {
     );
 }
 
-/// Each of them is counted on the node while it is asked about, and the other one keeps apart from it.
+/// Each of them is counted on the node while its question is open, and the other one excludes it.
 #[test]
-fn two_that_keep_apart_and_are_refused_do_not_have_each_other_tried_for_ever() {
+fn exclusive_refused_requests_do_not_retry_each_other_forever() {
     check(
         &near("hostname", 0, 1, true),
         "
@@ -716,7 +717,7 @@ fn two_that_keep_apart_and_are_refused_do_not_have_each_other_tried_for_ever() {
 }
 
 #[test]
-fn who_comes_first_has_the_node_that_the_last_decision_made_one_for_it() {
+fn the_first_in_order_gets_a_newly_suitable_node() {
     check(
         &near("hostname", 2, 0, true),
         "

@@ -1,12 +1,12 @@
-//! Nodes that are used beyond what they have, and clusters that have less left in all than somebody
-//! wants: what each node lacks is taken from nobody else, and a release that comes soon needs no
-//! reservation (`docs/scheduling.md#reservations`).
+//! Overcommitted nodes, and clusters with less free capacity in all than a request needs. The
+//! deficit of a node reduces no other node's capacity, and an imminent release needs no reservation
+//! (`docs/scheduling.md#reservations`).
 
 use expect_test::{Expect, expect};
 
 use crate::world::{check, check_plain};
 
-/// Two nodes of four are full, and one of them has lost a device.
+/// Two nodes of size four are full, and one of them has lost a device.
 const LOST_A_DEVICE: &str = "
     queue root.q max gpu=32
     node na gpu=8
@@ -19,13 +19,13 @@ const LOST_A_DEVICE: &str = "
     resize na gpu=7
 ";
 
-/// What is placed last.
+/// Asserts which asks are placed at the end.
 fn places(steps: &str, expected: &Expect) {
     check(&format!("{steps}\nshow nodes"), expected);
 }
 
 #[test]
-fn a_node_that_has_lost_a_device_takes_nothing_from_others() {
+fn a_lost_device_affects_no_other_node() {
     places(
         &format!("{LOST_A_DEVICE} app a in root.q\n ask a k1 gpu=8 ; ask a k2 gpu=8"),
         &expect![[r#"
@@ -52,7 +52,7 @@ fn a_node_that_has_lost_a_device_takes_nothing_from_others() {
 }
 
 #[test]
-fn a_gang_has_places_though_another_node_is_used_beyond_what_it_has() {
+fn a_gang_fits_beside_an_overcommitted_node() {
     places(
         &format!(
             "{LOST_A_DEVICE} app a in root.q needs w x2 gpu=8\n ask a k1 gpu=8 group=w ; ask a k2 gpu=8 group=w"
@@ -81,7 +81,7 @@ fn a_gang_has_places_though_another_node_is_used_beyond_what_it_has() {
 }
 
 #[test]
-fn more_that_runs_on_a_node_than_it_has_leaves_the_others_as_they_are() {
+fn overcommitted_reports_leave_other_nodes_unchanged() {
     places(
         "
         queue root.q
@@ -112,7 +112,7 @@ fn more_that_runs_on_a_node_than_it_has_leaves_the_others_as_they_are() {
 }
 
 #[test]
-fn what_grows_in_place_beyond_its_node_leaves_the_others_as_they_are() {
+fn growth_in_place_leaves_other_nodes_unchanged() {
     places(
         "
         queue root.q
@@ -137,8 +137,9 @@ fn what_grows_in_place_beyond_its_node_leaves_the_others_as_they_are() {
     );
 }
 
+/// Another node is overcommitted.
 #[test]
-fn nobody_leaves_for_a_guarantee_while_a_node_is_empty_though_another_is_used_beyond_what_it_has() {
+fn no_eviction_for_a_guarantee_beside_an_empty_node() {
     places(
         "
         queue root.q1
@@ -181,7 +182,7 @@ fn nobody_leaves_for_a_guarantee_while_a_node_is_empty_though_another_is_used_be
     );
 }
 
-/// A cluster of one kind of allocation, all of which is taken.
+/// A full cluster with one kind of allocation.
 const FULL: &str = "
     queue root.q
     node n1 memory=10
@@ -195,7 +196,7 @@ const FULL: &str = "
 ";
 
 #[test]
-fn in_a_full_cluster_of_equal_sizes_nobody_reserves() {
+fn a_full_uniform_cluster_makes_no_reservations() {
     check_plain(
         &format!(
             "{FULL}
@@ -239,9 +240,9 @@ fn in_a_full_cluster_of_equal_sizes_nobody_reserves() {
     );
 }
 
+/// A large ask waits beside small ones that keep arriving.
 #[test]
-fn a_large_ask_beside_small_ones_that_keep_coming_reserves_after_three_releases_that_left_no_room()
-{
+fn three_unusable_releases_cause_a_reservation() {
     check_plain(
         &format!(
             "{FULL}
@@ -290,7 +291,7 @@ fn a_large_ask_beside_small_ones_that_keep_coming_reserves_after_three_releases_
 }
 
 #[test]
-fn releases_on_nodes_that_an_ask_may_not_use_are_none_that_pass_it_by() {
+fn releases_on_forbidden_nodes_do_not_count() {
     check_plain(
         "
         queue root.q
@@ -335,7 +336,7 @@ fn releases_on_nodes_that_an_ask_may_not_use_are_none_that_pass_it_by() {
 }
 
 #[test]
-fn what_all_nodes_have_left_together_is_enough_to_reserve_at_once() {
+fn enough_total_capacity_allows_an_immediate_reservation() {
     check_plain(
         "
         queue root.q
@@ -368,9 +369,9 @@ fn what_all_nodes_have_left_together_is_enough_to_reserve_at_once() {
     );
 }
 
-/// Large asks would reserve node after node: two may, or a fifth of the cluster.
+/// Large asks could reserve node after node: the bound is two nodes, or a fifth of the cluster.
 #[test]
-fn a_flood_of_large_asks_leaves_most_of_the_cluster_to_others() {
+fn large_asks_reserve_a_small_part_of_the_cluster() {
     check_plain(
         "
         queue root.base
@@ -424,9 +425,9 @@ fn a_flood_of_large_asks_leaves_most_of_the_cluster_to_others() {
     );
 }
 
+/// The least important reservation is replaced first, then the youngest.
 #[test]
-fn a_more_important_ask_reserves_in_place_of_the_least_important_and_an_older_one_of_the_youngest()
-{
+fn important_and_older_asks_replace_reservations() {
     check_plain(
         "
         queue root.base

@@ -1,5 +1,5 @@
-//! Decisions as they are kept: who came first at each level and why, which nodes were passed over,
-//! who had a node reserved, who had to leave for whom. `docs/decisions.md` says the same for people.
+//! Kept decisions: the order at each level and its reason, skipped nodes, reservations, and
+//! evictions with their preemptor. See `docs/decisions.md`.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::explained::after;
 use crate::quota_preemption::{then, three_of_six};
 use crate::world::{How, in_virtual_time, register, say};
 
-/// Compares the decisions of a script, the oldest first.
+/// Plays a script and compares its decisions, the oldest first.
 #[track_caller]
 fn check(text: &str, expect: &Expect) {
     let kept = kept(How::Plain, text);
@@ -100,7 +100,7 @@ fn fair_queues_take_turns_by_their_shares() {
 }
 
 #[test]
-fn the_older_application_comes_first_and_the_smaller_usage_where_a_leaf_is_fair() {
+fn decisions_name_the_order_of_applications() {
     check(
         "
         queue root.a prop application.sort.policy=fair
@@ -167,7 +167,7 @@ fn priorities_decide_and_a_fence_shows_its_own() {
 }
 
 #[test]
-fn a_queue_that_was_asked_at_its_maximum_is_not_the_second() {
+fn a_full_queue_is_not_the_second_candidate() {
     check(
         "
         queue root.a max vcore=1000
@@ -210,7 +210,7 @@ fn a_queue_that_was_asked_at_its_maximum_is_not_the_second() {
 }
 
 #[test]
-fn an_application_that_was_asked_while_its_user_is_at_the_limit_is_not_the_second() {
+fn an_application_at_its_user_limit_is_no_second_candidate() {
     check(
         "
         queue root.a limit users=ann vcore=1000
@@ -246,7 +246,7 @@ fn an_application_that_was_asked_while_its_user_is_at_the_limit_is_not_the_secon
 }
 
 #[test]
-fn nodes_that_are_passed_over_say_why() {
+fn skipped_nodes_have_reasons() {
     check(
         "
         order binpacking vcore=1
@@ -297,7 +297,7 @@ fn nodes_that_refuse_are_counted() {
 }
 
 #[test]
-fn an_answer_that_comes_later_is_told_with_what_was_decided_before() {
+fn a_late_answer_keeps_its_decision_notes() {
     check_as(
         How::Later(1),
         "
@@ -360,7 +360,7 @@ fn a_node_is_reserved_and_then_used() {
 }
 
 #[test]
-fn a_daemon_waits_for_its_node_and_others_leave_it() {
+fn a_daemon_decision_lists_its_victims() {
     check(
         "
         queue root.a
@@ -442,7 +442,7 @@ fn a_queue_takes_back_its_guarantee() {
 }
 
 #[test]
-fn a_queue_gives_back_what_is_above_its_maximum() {
+fn quota_preemption_decisions_name_the_queue() {
     let steps = format!("{}wait 61s\n", then(10));
     check(
         &three_of_six(&steps),
@@ -493,7 +493,7 @@ fn members_take_the_places_of_placeholders() {
 }
 
 #[test]
-fn members_of_a_declared_gang_are_placed_together_and_take_what_is_held() {
+fn gang_members_are_decided_together_and_take_held_places() {
     check_as(
         How::Plain,
         "
@@ -518,7 +518,7 @@ fn members_of_a_declared_gang_are_placed_together_and_take_what_is_held() {
 }
 
 #[test]
-fn what_the_resource_manager_reports_is_no_decision() {
+fn reported_allocations_are_no_decisions() {
     check(
         "
         queue root.a
@@ -532,7 +532,7 @@ fn what_the_resource_manager_reports_is_no_decision() {
 }
 
 #[test]
-fn filters_and_pages_choose_and_the_newest_comes_first() {
+fn decisions_are_filtered_and_paged_newest_first() {
     let script = "
         queue root.a
         queue root.ab
@@ -585,12 +585,13 @@ fn filters_and_pages_choose_and_the_newest_comes_first() {
 }
 
 #[test]
-fn as_many_are_kept_as_is_set_and_none_where_that_is_nothing() {
+fn the_number_of_kept_decisions_is_a_setting() {
     for (most, kept) in [(3, vec![5, 4, 3]), (0, Vec::new())] {
         in_virtual_time(async {
             let scheduler = Scheduler::builder().decisions(most).start_local().unwrap();
-            let ear = std::sync::Arc::new(crate::ear::Ear::default());
-            register(&scheduler, "rm", crate::world::ONE_LEAF, ear).await;
+            let recorder =
+                std::sync::Arc::new(crate::recording_callback::RecordingCallback::default());
+            register(&scheduler, "rm", crate::world::ONE_LEAF, recorder).await;
             let script = "
                 node n1 vcore=9000
                 app a1 in root.default

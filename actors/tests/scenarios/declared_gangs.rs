@@ -1,11 +1,11 @@
-//! Gangs that are declared with their application: which of them are admitted.
+//! Gangs declared with their application: which of them are admitted.
 
 use expect_test::expect;
 
 use crate::world::check;
 
 #[test]
-fn a_declaration_that_cannot_be_is_refused() {
+fn impossible_declarations_are_rejected() {
     check(
         "
         queue root.a
@@ -35,7 +35,7 @@ fn a_declaration_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_gang_that_no_maximum_could_ever_hold_is_refused() {
+fn a_gang_above_every_maximum_is_rejected() {
     check(
         "
         queue root.p max vcore=5
@@ -59,7 +59,7 @@ fn a_gang_that_no_maximum_could_ever_hold_is_refused() {
 }
 
 #[test]
-fn a_topology_and_a_constraint_of_a_group_are_taken_if_they_are_right() {
+fn valid_topologies_and_constraints_of_groups_are_accepted() {
     let group = |more: &str| {
         format!(r#"tag monoceros.io/task-groups=[{{"name":"g","minMember":1,{more}}}]"#)
     };

@@ -1,4 +1,4 @@
-//! Applications that are over: what is kept of them, for how long, and what is told of it.
+//! Ended applications: which of their data is kept, for how long, and which messages are sent.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use monoceros_actors::{
     ApplicationFilter, ApplicationList, Page, Scheduler, SchedulerBuilder, SchedulerHandle,
 };
 
-use crate::ear::Ear;
 use crate::events::named;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{in_virtual_time, register, say};
 
-/// No queue that takes whoever names none that there is.
+/// Queues without one for applications that name no existing queue.
 const QUEUES: &str =
     r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: q}]}]}]}"#;
 const DAY_S: u64 = 24 * 60 * 60;
 
-/// A scheduler whose clock begins at 0, and what its RM hears.
+/// A scheduler whose clock begins at 0, and the notifications to its RM.
 pub(crate) struct Stage {
     pub(crate) scheduler: SchedulerHandle,
-    ear: Arc<Ear>,
+    recorder: Arc<RecordingCallback>,
 }
 
 impl Stage {
     pub(crate) async fn begin(builder: SchedulerBuilder, text: &str) -> Self {
         let scheduler = builder.epoch_ns(0).start_local().unwrap();
-        let ear = Arc::new(Ear::default());
-        register(&scheduler, "rm", QUEUES, ear.clone()).await;
-        let stage = Self { scheduler, ear };
+        let recorder = Arc::new(RecordingCallback::default());
+        register(&scheduler, "rm", QUEUES, recorder.clone()).await;
+        let stage = Self { scheduler, recorder };
         stage.say(text).await;
         stage
     }
@@ -44,9 +44,9 @@ impl Stage {
         self.scheduler.settle().await;
     }
 
-    /// What the RM heard since the last time.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        self.ear.take().iter().map(ToString::to_string).collect()
+    /// Returns the notifications since the last call.
+    pub(crate) fn received(&self) -> Vec<String> {
+        self.recorder.take().iter().map(ToString::to_string).collect()
     }
 
     pub(crate) async fn completed(&self) -> Vec<String> {
@@ -64,7 +64,7 @@ impl Stage {
         live.iter().map(shown).collect()
     }
 
-    /// The events of an application since this one.
+    /// Returns the events of an application after this number.
     pub(crate) fn events(&self, past: u64, application: &str) -> Vec<String> {
         let range = self.scheduler.events().range(past, u64::MAX);
         let of_it = range.records.iter().filter(|record| record.object_id == application);
@@ -75,7 +75,7 @@ impl Stage {
         self.scheduler.events().range(0, 0).highest + 1
     }
 
-    /// How many applications there are in which state.
+    /// Number of applications in each state.
     async fn states(&self) -> Vec<(String, i32)> {
         self.scheduler.partitions().await[0].applications.clone().into_iter().collect()
     }
@@ -106,7 +106,7 @@ fn shown(app: &ApplicationSnapshot) -> String {
     line
 }
 
-/// Ten seconds on one instance, and completed thirty seconds later.
+/// Ten seconds on one instance; completed thirty seconds later.
 const ONE_RUN: &str = "
     node n1 vcore=4 memory=10 attr si/instance-type=large
     app a1 in root.q user bob
@@ -114,7 +114,7 @@ const ONE_RUN: &str = "
 ";
 
 #[test]
-fn a_completed_application_is_kept_with_its_history_and_is_not_among_the_live_ones() {
+fn a_completed_application_moves_to_the_history() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "").await;
         stage.wait(5).await;
@@ -149,7 +149,7 @@ fn a_completed_application_is_kept_with_its_history_and_is_not_among_the_live_on
 }
 
 #[test]
-fn what_has_been_used_is_shown_while_an_application_lives() {
+fn usage_is_shown_while_an_application_lives() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
         stage.say("node n2 vcore=1").await;
@@ -162,9 +162,10 @@ fn what_has_been_used_is_shown_while_an_application_lives() {
     });
 }
 
-/// What ends with its node counts by the type that the node had, and the type of a node may change.
+/// An allocation that ends with its node counts under the present instance type of the node, which
+/// may change.
 #[test]
-fn the_instance_type_is_that_of_the_node_when_an_allocation_leaves() {
+fn usage_counts_under_the_nodes_present_instance_type() {
     in_virtual_time(async {
         let stage = Stage::begin(
             Scheduler::builder(),
@@ -189,7 +190,7 @@ fn the_instance_type_is_that_of_the_node_when_an_allocation_leaves() {
 }
 
 #[test]
-fn the_state_log_has_each_state_that_is_entered_and_no_more() {
+fn the_state_log_lists_each_entered_state() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "app a1 in root.q").await;
         let log = async || stage.live().await[0].split(": ").last().unwrap().to_owned();
@@ -213,7 +214,7 @@ fn the_state_log_has_each_state_that_is_entered_and_no_more() {
 }
 
 #[test]
-fn a_user_uses_nothing_any_more_when_the_last_allocation_was_released() {
+fn a_users_usage_ends_with_the_last_release() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
         let used = async || {
@@ -227,9 +228,9 @@ fn a_user_uses_nothing_any_more_when_the_last_allocation_was_released() {
     });
 }
 
-/// A placeholder counts until its place is taken, and what takes it from then on.
+/// A placeholder counts until it is replaced, its successor from then on.
 #[test]
-fn placeholders_and_what_was_preempted_count_apart_from_what_was_used() {
+fn placeholder_and_preempted_usage_count_separately() {
     in_virtual_time(async {
         let stage = Stage::begin(
             Scheduler::builder(),
@@ -280,7 +281,7 @@ fn placeholders_and_what_was_preempted_count_apart_from_what_was_used() {
     });
 }
 
-/// When a recovered allocation was bound is not known, so it counts from its report on.
+/// The binding time of a recovered allocation is unknown, so it counts from its report.
 #[test]
 fn a_reported_allocation_counts_from_its_report_on() {
     in_virtual_time(async {
@@ -298,7 +299,7 @@ fn a_reported_allocation_counts_from_its_report_on() {
 }
 
 #[test]
-fn a_rejected_application_is_kept_with_the_reason_and_the_queue_it_asked_for() {
+fn a_rejected_application_keeps_reason_and_queue() {
     in_virtual_time(async {
         let stage = Stage::begin(
             Scheduler::builder(),
@@ -325,7 +326,7 @@ fn a_rejected_application_is_kept_with_the_reason_and_the_queue_it_asked_for() {
 }
 
 #[test]
-fn a_later_rejection_of_an_id_replaces_the_earlier_one() {
+fn a_later_rejection_of_an_id_replaces_the_earlier() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "app a1 in root.x").await;
         stage.wait(1).await;
@@ -336,13 +337,13 @@ fn a_later_rejection_of_an_id_replaces_the_earlier_one() {
     });
 }
 
-/// A row of the manual: three days and a sweep after a rejection nothing of it is left. The RM,
-/// which was told `rejected`, hears nothing more.
+/// A row of the manual: three days and a sweep after a rejection the application is deleted. The RM
+/// was notified of the rejection and receives nothing more.
 #[test]
-fn a_rejected_application_is_gone_after_three_days_and_a_sweep_without_a_word() {
+fn rejected_applications_are_deleted_after_three_days() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "app a1 in root.x").await;
-        stage.heard();
+        stage.received();
         let past = stage.next_event();
         stage.wait(3 * DAY_S - 1).await;
         assert!(stage.rejected().await[0].starts_with("a1 is Rejected"));
@@ -353,50 +354,50 @@ fn a_rejected_application_is_gone_after_three_days_and_a_sweep_without_a_word() 
         assert_eq!(stage.rejected().await.len(), 1);
         stage.wait(1).await;
         assert_eq!(stage.rejected().await, [""; 0]);
-        assert_eq!(stage.heard(), [""; 0]);
+        assert_eq!(stage.received(), [""; 0]);
         assert_eq!(stage.states().await, [("total".to_owned(), 0)]);
     });
 }
 
 #[test]
-fn a_completed_application_expires_after_three_days_is_told_and_goes_with_the_next_sweep() {
+fn completed_applications_expire_after_three_days() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
         stage.say("release a1 *").await;
         stage.wait(30).await;
-        stage.heard();
+        stage.received();
         stage.wait(3 * DAY_S - 1).await;
-        assert_eq!(stage.heard(), [""; 0]);
+        assert_eq!(stage.received(), [""; 0]);
         stage.wait(1).await;
-        assert_eq!(stage.heard(), ["a1 is Expired"]);
+        assert_eq!(stage.received(), ["a1 is Expired"]);
         let kept = stage.completed().await;
         assert!(kept[0].contains(" Completing@0 Completed@30 Expired@259230"), "{kept:?}");
         assert_eq!(stage.states().await, [("Expired".to_owned(), 1), ("total".to_owned(), 1)]);
         stage.wait(DAY_S).await;
         assert_eq!(stage.completed().await, [""; 0]);
-        assert_eq!(stage.heard(), [""; 0]);
+        assert_eq!(stage.received(), [""; 0]);
     });
 }
 
-/// The RM would take it for the new run.
+/// The RM would take the message as one about the new run.
 #[test]
-fn nobody_is_told_that_a_run_expired_whose_id_is_active_again() {
+fn expiry_is_silent_while_the_id_is_active_again() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
         stage.say("release a1 *").await;
         stage.wait(30).await;
         stage.say("app a1 in root.q").await;
-        stage.heard();
+        stage.received();
         let past = stage.next_event();
         stage.wait(3 * DAY_S).await;
-        assert_eq!(stage.heard(), [""; 0]);
+        assert_eq!(stage.received(), [""; 0]);
         assert_eq!(stage.events(past, "a1"), ["APP a1 SET APP_EXPIRED"]);
         assert!(stage.live().await[0].starts_with("a1 is New"));
     });
 }
 
 #[test]
-fn each_run_of_an_id_is_an_entry_of_its_own_beside_the_one_that_is_active() {
+fn each_run_of_an_id_is_a_separate_entry() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "node n1 vcore=4").await;
         for run in 0..3 {
@@ -417,9 +418,9 @@ fn each_run_of_an_id_is_an_entry_of_its_own_beside_the_one_that_is_active() {
     });
 }
 
-/// A removed application is not kept, whatever state it was in, and no state is told.
+/// A removed application is not kept, whatever its state, and no state is sent.
 #[test]
-fn an_application_that_its_resource_manager_removes_is_not_kept() {
+fn an_application_removed_by_its_rm_is_not_kept() {
     in_virtual_time(async {
         let stage = Stage::begin(
             Scheduler::builder(),
@@ -436,24 +437,24 @@ fn an_application_that_its_resource_manager_removes_is_not_kept() {
             ",
         )
         .await;
-        stage.heard();
+        stage.received();
         for app in ["new", "accepted", "running", "completing"] {
             stage.say(&format!("remove-app {app}")).await;
         }
         assert_eq!(
-            stage.heard(),
+            stage.received(),
             ["ask accepted/k1 released: STOPPED_BY_RM", "running/k1 released: STOPPED_BY_RM"]
         );
         assert_eq!(stage.completed().await, [""; 0]);
         stage.wait(10 * DAY_S).await;
-        assert_eq!(stage.heard(), [""; 0]);
+        assert_eq!(stage.received(), [""; 0]);
         stage.say("app running in root.q").await;
-        assert_eq!(stage.heard(), ["running accepted"]);
+        assert_eq!(stage.received(), ["running accepted"]);
     });
 }
 
 #[test]
-fn one_more_than_are_kept_pushes_out_the_oldest() {
+fn beyond_the_bound_the_oldest_entry_is_dropped() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder().ended_applications(2), "").await;
         for app in ["a1", "a2", "a3"] {
@@ -474,7 +475,7 @@ fn one_more_than_are_kept_pushes_out_the_oldest() {
 }
 
 #[test]
-fn the_end_of_an_application_that_ran_is_summed_up_in_events() {
+fn a_finished_run_has_summary_events() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
         stage.say("node n2 vcore=1").await;
@@ -497,7 +498,7 @@ fn the_end_of_an_application_that_ran_is_summed_up_in_events() {
 }
 
 #[test]
-fn the_end_of_an_application_that_never_ran_is_not_summed_up() {
+fn an_application_that_never_ran_has_no_summary() {
     in_virtual_time(async {
         let stage = Stage::begin(
             Scheduler::builder(),
@@ -510,16 +511,16 @@ fn the_end_of_an_application_that_never_ran_is_not_summed_up() {
         .await;
         let past = stage.next_event();
         stage.wait(30).await;
-        let told = ["APP a1 SET APP_COMPLETED", "APP a1 REMOVE DETAILS_NONE"];
-        assert_eq!(stage.events(past, "a1"), told);
+        let notified = ["APP a1 SET APP_COMPLETED", "APP a1 REMOVE DETAILS_NONE"];
+        assert_eq!(stage.events(past, "a1"), notified);
         assert!(stage.completed().await[0].ends_with("Accepted@0 Completing@0 Completed@30"));
     });
 }
 
-/// What it held counts up to the removal, by kind of machine and by what it was for; a member that
-/// was on its way to another node had nothing yet.
+/// Usage counts up to the removal, by instance type and by purpose; a member on its way to another
+/// node had used nothing yet.
 #[test]
-fn an_application_that_is_removed_is_summed_up_with_what_still_ran() {
+fn a_removal_summarises_running_allocations_too() {
     in_virtual_time(async {
         let stage = Stage::begin(
             Scheduler::builder(),
@@ -539,11 +540,11 @@ fn an_application_that_is_removed_is_summed_up_with_what_still_ran() {
         stage.say("release a1 uuid=k1").await;
         stage.say("ask a1 r1 vcore=2 group=tg node=n2").await;
         stage.wait(5).await;
-        stage.heard();
+        stage.received();
         let past = stage.next_event();
         stage.say("remove-app a1").await;
-        let told = stage.events(past, "a1");
-        let summed_up = told.iter().skip_while(|line| !line.contains("state="));
+        let notified = stage.events(past, "a1");
+        let summed_up = notified.iter().skip_while(|line| !line.contains("state="));
         expect![[r#"
             [
                 "APP a1 NONE DETAILS_NONE: state=Running submitted=1970-01-01T00:00:00.0Z started=1970-01-01T00:00:00.0Z finished=1970-01-01T00:00:10.0Z rm=rm user=bob queue=root.q",
@@ -554,7 +555,7 @@ fn an_application_that_is_removed_is_summed_up_with_what_still_ran() {
         "#]]
         .assert_debug_eq(&summed_up.collect::<Vec<_>>());
         assert_eq!(
-            stage.heard(),
+            stage.received(),
             [
                 "a1/k2 released: STOPPED_BY_RM",
                 "a1/p1 released: STOPPED_BY_RM",
@@ -565,12 +566,16 @@ fn an_application_that_is_removed_is_summed_up_with_what_still_ran() {
         );
         assert_eq!(stage.completed().await, [""; 0]);
         stage.wait(10 * DAY_S).await;
-        assert_eq!(stage.events(past, "a1"), told, "it was summed up once, and does not expire");
+        assert_eq!(
+            stage.events(past, "a1"),
+            notified,
+            "it was summed up once, and does not expire"
+        );
     });
 }
 
 #[test]
-fn places_that_are_held_for_members_count_as_placeholders_when_a_gang_is_removed() {
+fn held_places_count_as_placeholders_in_the_summary() {
     in_virtual_time(async {
         let stage = Stage::begin(
             Scheduler::builder(),
@@ -584,8 +589,8 @@ fn places_that_are_held_for_members_count_as_placeholders_when_a_gang_is_removed
         stage.wait(10).await;
         let past = stage.next_event();
         stage.say("remove-app a1").await;
-        let told = stage.events(past, "a1");
-        let used = told.iter().filter(|line| line.contains("resource-seconds"));
+        let notified = stage.events(past, "a1");
+        let used = notified.iter().filter(|line| line.contains("resource-seconds"));
         let expected = [
             "APP a1 NONE DETAILS_NONE of UNKNOWN vcore=10: used resource-seconds",
             "APP a1 NONE DETAILS_NONE of UNKNOWN vcore=20: placeholder resource-seconds",
@@ -594,9 +599,9 @@ fn places_that_are_held_for_members_count_as_placeholders_when_a_gang_is_removed
     });
 }
 
-/// One that completes is removed by many RMs, too, in the thirty seconds before it would be over.
+/// RMs often remove an application during the thirty seconds in which it is completing.
 #[test]
-fn an_application_that_is_removed_while_it_completes_or_fails_is_summed_up_in_that_state() {
+fn a_removal_while_completing_or_failing_keeps_that_state() {
     in_virtual_time(async {
         let builder = Scheduler::builder().enforce_application_timeout(true);
         let stage = Stage::begin(
@@ -616,18 +621,18 @@ fn an_application_that_is_removed_while_it_completes_or_fails_is_summed_up_in_th
         let past = stage.next_event();
         for (app, state, used) in [("done", "Completing", 7), ("late", "Failing", 10)] {
             stage.say(&format!("remove-app {app}")).await;
-            let told = stage.events(past, app);
-            let summary = told.iter().find(|line| line.contains("state=")).unwrap();
+            let notified = stage.events(past, app);
+            let summary = notified.iter().find(|line| line.contains("state=")).unwrap();
             assert!(summary.contains(&format!("state={state} ")), "{summary}");
             assert!(summary.contains("finished=1970-01-01T00:00:10.0Z"), "{summary}");
             let amount = format!(" of UNKNOWN vcore={used}: used resource-seconds");
-            assert!(told.last().unwrap().ends_with(&amount), "{told:?}");
+            assert!(notified.last().unwrap().ends_with(&amount), "{notified:?}");
         }
     });
 }
 
 #[test]
-fn an_application_that_never_ran_is_not_summed_up_when_it_is_removed() {
+fn a_removal_without_a_run_has_no_summary() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "app new in root.q").await;
         stage.say("app accepted in root.q").await;
@@ -635,17 +640,17 @@ fn an_application_that_never_ran_is_not_summed_up_when_it_is_removed() {
         for app in ["new", "accepted"] {
             let past = stage.next_event();
             stage.say(&format!("remove-app {app}")).await;
-            let told = stage.events(past, app);
-            assert!(told.contains(&format!("APP {app} REMOVE DETAILS_NONE")), "{told:?}");
-            assert!(!told.iter().any(|line| line.contains("state=")), "{told:?}");
+            let notified = stage.events(past, app);
+            assert!(notified.contains(&format!("APP {app} REMOVE DETAILS_NONE")), "{notified:?}");
+            assert!(!notified.iter().any(|line| line.contains("state=")), "{notified:?}");
         }
     });
 }
 
 #[test]
-fn those_that_ended_are_read_in_either_order_in_pages_and_through_a_filter() {
+fn ended_applications_are_sorted_paged_and_filtered() {
     in_virtual_time(async {
-        // More than a slice looks at, each of which completes half a minute after it came.
+        // More than one slice processes; each completes half a minute after it arrived.
         const COUNT: usize = 1_300;
         let stage = Stage::begin(Scheduler::builder(), "node n1 vcore=4000").await;
         let each =

@@ -1,13 +1,13 @@
-//! What the scheduler asked the resource manager to end, and what of it the resource manager has
-//! confirmed: so that a script, and a random history above all, can confirm in any order, twice, or
-//! never, without knowing beforehand what will be asked for.
+//! Releases of the scheduler that the resource manager has or has not confirmed, so that a script
+//! or a random history can confirm in any order, twice, or never, without knowing the releases
+//! beforehand.
 
 use monoceros_proto::si::v1::TerminationType;
 
-use crate::ear::Word;
+use crate::recording_callback::Notification;
 use crate::script::{Item, Which};
 
-/// What is to end, as the RM names it: by its UUID, or in today's form by its key.
+/// An open release, as the RM names it: by UUID, or in the present form by key.
 #[derive(Clone, Debug)]
 struct Ending {
     app: String,
@@ -17,15 +17,15 @@ struct Ending {
 
 #[derive(Debug, Default)]
 pub(crate) struct Endings {
-    /// Not confirmed yet, oldest first.
+    /// Unconfirmed releases, oldest first.
     open: Vec<Ending>,
     confirmed: Vec<Ending>,
 }
 
 impl Endings {
-    /// The scheduler says this.
-    pub(crate) fn hears(&mut self, word: &Word) {
-        let Word::Released(release) = word else { return };
+    /// Records a notification.
+    pub(crate) fn receive(&mut self, notification: &Notification) {
+        let Notification::Released(release) = notification else { return };
         if release.termination_type == TerminationType::StoppedByRm as i32 {
             return;
         }
@@ -37,8 +37,8 @@ impl Endings {
         self.open.push(Ending { app, which, kind });
     }
 
-    /// Confirms the one of this number, counted round and round, or all; as another type than they
-    /// were asked with, if `kind` says so.
+    /// Builds confirmations: of the release with this number, taken modulo the open ones, or of
+    /// all. `kind` replaces the termination type of the release.
     pub(crate) fn confirm(&mut self, which: Option<usize>, kind: Option<i32>) -> Vec<Item> {
         let mut confirmed = match which {
             _ if self.open.is_empty() => Vec::new(),

@@ -1,5 +1,5 @@
-//! Events as a resource manager hears them: its own, in batches, and no more than it can hold. Who
-//! listens slowly must not hold up what is decided.
+//! Events that a resource manager receives: its own, in batches, within a bound. A slow receiver
+//! must not delay decisions.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::script::Script;
 use crate::wire;
 use crate::world::{ONE_LEAF, in_virtual_time, register, say};
 
-/// Hears events alone, batch by batch.
+/// Records events only, batch by batch.
 #[derive(Default)]
 struct Listener(Mutex<Vec<Vec<String>>>);
 
@@ -42,7 +42,7 @@ async fn seconds(seconds: u64) {
 }
 
 #[test]
-fn an_rm_hears_of_its_own_partitions_in_batches_of_one_second() {
+fn an_rm_receives_its_own_events_each_second() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let (one, two) = (Arc::new(Listener::default()), Arc::new(Listener::default()));
@@ -63,7 +63,7 @@ fn an_rm_hears_of_its_own_partitions_in_batches_of_one_second() {
 }
 
 #[test]
-fn an_rm_hears_of_no_more_than_it_can_hold_and_the_ring_has_all() {
+fn events_beyond_the_batch_bound_stay_in_the_ring() {
     in_virtual_time(async {
         let settings = EventSettings {
             request_capacity: NonZeroUsize::new(5).unwrap(),
@@ -82,7 +82,7 @@ fn an_rm_hears_of_no_more_than_it_can_hold_and_the_ring_has_all() {
 }
 
 #[test]
-fn switched_off_nothing_is_told_and_nothing_is_kept() {
+fn without_event_tracking_nothing_is_sent_or_kept() {
     in_virtual_time(async {
         let off = EventSettings { tracking: false, ..EventSettings::default() };
         let scheduler = Scheduler::builder().events(off).start_local().unwrap();
@@ -96,9 +96,9 @@ fn switched_off_nothing_is_told_and_nothing_is_kept() {
     });
 }
 
-/// What one says of events in its extra configuration is heard by that one alone.
+/// Event settings in the extra configuration of one RM apply to that RM alone.
 #[test]
-fn the_extra_configuration_of_one_rm_touches_no_other() {
+fn extra_configuration_applies_to_one_rm_only() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let other = Arc::new(Listener::default());
@@ -136,7 +136,7 @@ fn the_extra_configuration_of_one_rm_touches_no_other() {
 }
 
 #[test]
-fn a_node_of_a_partition_that_does_not_exist_is_told_as_schedulable_only() {
+fn a_node_without_partition_only_has_a_schedulable_event() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         register(&scheduler, "rm", ONE_LEAF, Arc::new(Listener::default())).await;
@@ -147,7 +147,7 @@ fn a_node_of_a_partition_that_does_not_exist_is_told_as_schedulable_only() {
         };
         let wire::Message::Node(request) = wire::message("rm", &items) else { panic!("of nodes") };
         scheduler.update_node(request).await.unwrap();
-        let told: Vec<_> = scheduler.events().range(2, 9).records.iter().map(named).collect();
-        assert_eq!(told, ["NODE n1 SET NODE_SCHEDULABLE: schedulable: true"]);
+        let notified: Vec<_> = scheduler.events().range(2, 9).records.iter().map(named).collect();
+        assert_eq!(notified, ["NODE n1 SET NODE_SCHEDULABLE: schedulable: true"]);
     });
 }

@@ -1,5 +1,5 @@
-//! What is told as events: which change tells which event with which codes, and in what order the
-//! events of one step come.
+//! Events: which change creates which event with which codes, and the order of the events of one
+//! step.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 use monoceros_actors::{NamedEvent, Scheduler};
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::script::Script;
 use crate::wire;
 use crate::world::{How, World, in_virtual_time, register, say};
@@ -31,7 +31,7 @@ pub(crate) fn line(record: &si::EventRecord) -> String {
     line
 }
 
-/// The same, behind the pod that it is about, if it is about one.
+/// The same, prefixed with the pod of the event, if there is one.
 pub(crate) fn named(event: &NamedEvent) -> String {
     event.pod.iter().fold(line(event), |line, pod| format!("{pod}: {line}"))
 }
@@ -41,20 +41,20 @@ async fn play(world: &mut World, text: &str) {
     world.settle().await;
 }
 
-/// The events of the second script, played after the first.
+/// Compares the events of the second script, played after the first.
 #[track_caller]
 pub(crate) fn check(before: &str, text: &str, expect: &Expect) {
     for how in [How::Plain, How::OneAtATime] {
-        let told = in_virtual_time(async {
+        let notified = in_virtual_time(async {
             let mut world = World::new(how);
             play(&mut world, before).await;
             let events = world.scheduler.events();
             let past = events.range(0, 0).highest + 1;
             play(&mut world, text).await;
             let range = events.range(past, u64::MAX);
-            range.records.iter().fold(String::new(), |told, record| told + &named(record) + "\n")
+            range.records.iter().fold(String::new(), |text, record| text + &named(record) + "\n")
         });
-        expect.assert_eq(&told);
+        expect.assert_eq(&notified);
     }
 }
 
@@ -65,7 +65,7 @@ const RUNNING: &str = "
 ";
 
 #[test]
-fn a_node_that_comes_raises_root_and_is_told_even_if_it_is_refused() {
+fn even_a_rejected_node_raises_the_root_maximum() {
     check(
         "node n1 vcore=4",
         "
@@ -83,7 +83,7 @@ fn a_node_that_comes_raises_root_and_is_told_even_if_it_is_refused() {
 }
 
 #[test]
-fn dynamic_queues_are_told_as_such_and_tags_change_their_limits() {
+fn dynamic_queues_and_their_tags_have_events() {
     let quota = |vcore| format!("{{\"resources\":{{\"vcore\":{{\"value\":{vcore}}}}}}}");
     let (two, three) = (quota(2), quota(3));
     check(
@@ -124,19 +124,19 @@ fn dynamic_queues_are_told_as_such_and_tags_change_their_limits() {
 }
 
 #[test]
-fn queues_of_the_configuration_are_told_parents_first() {
-    let told = in_virtual_time(async {
+fn configured_queues_have_events_parents_first() {
+    let notified = in_virtual_time(async {
         let mut world = World::new(How::Plain);
         play(&mut world, "queue root.a.b\nqueue root.c\nregister").await;
         let records = world.scheduler.events().range(0, 9).records;
         records.iter().map(named).collect::<Vec<_>>()
     });
     let queue = |path: &str| format!("QUEUE {path} ADD DETAILS_NONE");
-    assert_eq!(told, ["root", "root.a", "root.a.b", "root.c"].map(queue));
+    assert_eq!(notified, ["root", "root.a", "root.a.b", "root.c"].map(queue));
 }
 
 #[test]
-fn an_application_is_placed_accepted_with_its_first_ask_and_runs_before_its_allocation() {
+fn the_first_allocation_has_events_in_order() {
     check(
         "node n1 vcore=4",
         "
@@ -162,7 +162,7 @@ fn an_application_is_placed_accepted_with_its_first_ask_and_runs_before_its_allo
 }
 
 #[test]
-fn a_rejected_application_says_why_and_was_in_no_queue() {
+fn a_rejected_application_has_a_reason_and_no_queue() {
     check(
         "
         queue root.a
@@ -177,7 +177,7 @@ fn a_rejected_application_says_why_and_was_in_no_queue() {
 }
 
 #[test]
-fn the_last_release_completes_the_application_first_and_ends_the_ask_last() {
+fn the_last_release_completes_before_ending_the_ask() {
     check(
         RUNNING,
         "
@@ -199,7 +199,7 @@ fn the_last_release_completes_the_application_first_and_ends_the_ask_last() {
 }
 
 #[test]
-fn a_gang_that_waited_for_too_long_is_told_with_the_cause_and_each_request_that_is_given_up() {
+fn a_gang_timeout_has_events_for_each_request() {
     check(
         "
         node n1 vcore=1
@@ -256,7 +256,7 @@ fn how_an_allocation_ended_is_in_the_detail() {
 }
 
 #[test]
-fn a_node_that_leaves_takes_its_allocations_without_a_word_of_its_own() {
+fn a_removed_node_ends_allocations_without_own_events() {
     check(
         "
         node n1 vcore=4
@@ -279,7 +279,7 @@ fn a_node_that_leaves_takes_its_allocations_without_a_word_of_its_own() {
 }
 
 #[test]
-fn a_removed_application_ends_its_asks_leaves_its_queue_and_then_ends_its_allocations() {
+fn a_removed_application_ends_asks_then_allocations() {
     check(
         RUNNING,
         "
@@ -301,7 +301,7 @@ fn a_removed_application_ends_its_asks_leaves_its_queue_and_then_ends_its_alloca
 }
 
 #[test]
-fn what_the_rm_places_itself_is_told_like_any_allocation() {
+fn allocations_placed_by_the_rm_have_usual_events() {
     check(
         "
         node n1 vcore=4
@@ -324,8 +324,9 @@ fn what_the_rm_places_itself_is_told_like_any_allocation() {
     );
 }
 
+/// A change of a foreign allocation has none.
 #[test]
-fn what_others_place_comes_and_goes_on_its_node_and_changes_silently() {
+fn foreign_allocations_have_node_events() {
     check(
         "node n1 vcore=4",
         "
@@ -341,7 +342,7 @@ fn what_others_place_comes_and_goes_on_its_node_and_changes_silently() {
 }
 
 #[test]
-fn of_a_node_only_real_changes_are_told() {
+fn unchanged_nodes_have_no_events() {
     check(
         "node n1 vcore=4",
         "
@@ -364,7 +365,7 @@ fn of_a_node_only_real_changes_are_told() {
 }
 
 #[test]
-fn a_request_over_its_quota_is_told_once_until_it_fits() {
+fn a_request_over_quota_has_one_event() {
     check(
         "
         queue root.a max vcore=1
@@ -397,7 +398,7 @@ fn a_request_over_its_quota_is_told_once_until_it_fits() {
 }
 
 #[test]
-fn a_node_that_is_reserved_and_given_back_is_told_with_the_request_that_reserved_it() {
+fn reservation_events_name_the_request() {
     let before = "
         node n1 vcore=4
         node n2 vcore=9 drained
@@ -427,7 +428,7 @@ fn a_node_that_is_reserved_and_given_back_is_told_with_the_request_that_reserved
 }
 
 #[test]
-fn refusals_are_told_with_their_counts_and_not_again_for_15_seconds() {
+fn refusals_have_an_event_each_15_seconds() {
     let before = "
         reservations never 60s
         node n1 vcore=4
@@ -435,7 +436,7 @@ fn refusals_are_told_with_their_counts_and_not_again_for_15_seconds() {
         app a1 in root.default
         refuse k1 *
     ";
-    // Tried again after 1, 2, 4, 8 and 16 s; told after 0, 15 and 31.
+    // Tried again after 1, 2, 4, 8 and 16 s; an event after 0, 15 and 31.
     check(
         before,
         "
@@ -457,7 +458,7 @@ fn refusals_are_told_with_their_counts_and_not_again_for_15_seconds() {
 }
 
 #[test]
-fn what_a_configuration_changes_is_told_and_nothing_else() {
+fn a_reload_has_events_for_its_changes_only() {
     let queue = |path: &str, words: &str| format!("queue {path} {words}\n");
     let configuration = |queues: &[String]| {
         let steps = Script::parse(&queues.concat()).0.into_iter();
@@ -469,14 +470,14 @@ fn what_a_configuration_changes_is_told_and_nothing_else() {
             .collect();
         wire::configuration(None, &queues)
     };
-    let told = in_virtual_time(async {
+    let notified = in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let before = configuration(&[
             queue("root.a", "max vcore=2 guaranteed vcore=1"),
             queue("root.b", "max vcore=2"),
             queue("root.c", ""),
         ]);
-        register(&scheduler, "rm", &before, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", &before, Arc::new(RecordingCallback::default())).await;
         say(&scheduler, "rm", "node n1 vcore=1").await;
         let past = scheduler.events().range(0, 0).highest + 1;
         let config = configuration(&[
@@ -492,14 +493,14 @@ fn what_a_configuration_changes_is_told_and_nothing_else() {
         scheduler.update_configuration(update(&config)).await.unwrap();
         scheduler.update_configuration(update(&config)).await.unwrap();
         scheduler.settle().await;
-        let mut told: Vec<_> =
+        let mut notified: Vec<_> =
             scheduler.events().range(past, 99).records.iter().map(named).collect();
-        // Of several queues in one step the order is not that of the configuration.
-        told.sort();
-        told
+        // Several queues in one step are not in the order of the configuration.
+        notified.sort();
+        notified
     });
     assert_eq!(
-        told,
+        notified,
         [
             "QUEUE root.a SET QUEUE_GUARANTEED vcore=2",
             "QUEUE root.a SET QUEUE_MAX vcore=3",
@@ -512,7 +513,7 @@ fn what_a_configuration_changes_is_told_and_nothing_else() {
 }
 
 #[test]
-fn what_users_and_groups_may_and_use_is_told() {
+fn user_and_group_limits_and_usage_have_events() {
     check(
         "
         queue root.a
@@ -556,7 +557,7 @@ fn what_users_and_groups_may_and_use_is_told() {
 }
 
 #[test]
-fn a_request_over_what_its_user_has_left_is_told_once_until_it_fits() {
+fn a_request_over_its_user_limit_has_one_event() {
     check(
         "
         queue root.a limit users=ann vcore=2
@@ -587,7 +588,7 @@ fn a_request_over_what_its_user_has_left_is_told_once_until_it_fits() {
 }
 
 #[test]
-fn an_application_that_its_users_maximum_keeps_from_running_is_told_when_it_may() {
+fn an_application_over_its_user_maximum_has_an_event() {
     check(
         "
         queue root.a limit users=ann apps=1

@@ -1,5 +1,5 @@
-//! What is told of ends and limits that come seldom: a gang that fails, a partition that goes, a
-//! member that is larger than its place, limits for everybody, and a configuration that is read again.
+//! Events of rare ends and limits: a failing gang, a removed partition, a member larger than its
+//! placeholder, limits for everybody, and a reload.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use expect_test::expect;
 use monoceros_actors::{EventSettings, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::Ear;
 use crate::events::{check, line, named};
+use crate::recording_callback::RecordingCallback;
 use crate::world::{in_virtual_time, register, say};
 
 #[test]
-fn a_hard_gang_that_waited_for_too_long_fails_when_its_last_place_is_given_back() {
+fn a_hard_gang_fails_with_its_last_place() {
     check(
         "
         node n1 vcore=2
@@ -43,7 +43,7 @@ fn a_hard_gang_that_waited_for_too_long_fails_when_its_last_place_is_given_back(
 }
 
 #[test]
-fn a_member_that_is_larger_than_its_place_is_told_of_the_place() {
+fn a_member_larger_than_its_place_has_an_event() {
     check(
         "
         node n1 vcore=4
@@ -59,7 +59,7 @@ fn a_member_that_is_larger_than_its_place_is_told_of_the_place() {
 }
 
 #[test]
-fn limits_for_everybody_are_told_of_the_user_who_comes_and_of_all_groups() {
+fn wildcard_limits_have_events_for_users_and_groups() {
     check(
         "
         queue root.a limit users=bob groups=ops vcore=8 limit users=* groups=* vcore=4
@@ -101,55 +101,55 @@ fn update(config: &str) -> si::UpdateConfigurationRequest {
 }
 
 #[test]
-fn applications_of_a_partition_that_goes_are_told_why_they_fail() {
+fn applications_of_a_removed_partition_fail_with_a_reason() {
     let two = "{partitions: [{name: default, queues: [{name: root}]}, {name: gpu, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]}";
     let one = "{partitions: [{name: default, queues: [{name: root}]}]}";
-    let told = in_virtual_time(async {
+    let notified = in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        register(&scheduler, "rm", two, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", two, Arc::new(RecordingCallback::default())).await;
         say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
         let past = scheduler.events().range(0, 0).highest + 1;
         scheduler.update_configuration(update(one)).await.unwrap();
         scheduler.settle().await;
         let records = scheduler.events().range(past, 99).records;
-        records.iter().fold(String::new(), |told, record| told + &line(record) + "\n")
+        records.iter().fold(String::new(), |text, record| text + &line(record) + "\n")
     });
     expect![[r#"
         APP g1 SET APP_FAILING: PartitionRemoved
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&notified);
 }
 
-/// Limits are told again, quotas are not; the same text again is no configuration at all.
+/// Limits have events again, quotas do not; the same text again is no reload at all.
 #[test]
-fn limits_that_stay_are_told_again_with_each_new_configuration() {
+fn unchanged_limits_have_events_at_each_reload() {
     let with = |more: &str| {
         format!(
             "{{partitions: [{{queues: [{{name: root, queues: [{{name: a, resources: {{max: {{vcore: 4m}}, guaranteed: {{vcore: 1m}}}}, limits: [{{limit: l, users: [ann], groups: [dev], maxresources: {{vcore: 2m}}}}]}}{more}]}}]}}]}}"
         )
     };
-    let told = in_virtual_time(async {
+    let notified = in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        register(&scheduler, "rm", &with(""), Arc::new(Ear::default())).await;
-        let mut told = Vec::new();
+        register(&scheduler, "rm", &with(""), Arc::new(RecordingCallback::default())).await;
+        let mut notified = Vec::new();
         for config in [with(", {name: b}"), with(", {name: b}")] {
             let past = scheduler.events().range(0, 0).highest + 1;
             scheduler.update_configuration(update(&config)).await.unwrap();
             scheduler.settle().await;
             let mut lines: Vec<_> =
                 scheduler.events().range(past, 99).records.iter().map(named).collect();
-            // Of several queues in one step the order is not that of the configuration.
+            // Several queues in one step are not in the order of the configuration.
             lines.sort();
-            told.push(lines);
+            notified.push(lines);
         }
-        told
+        notified
     });
     let again = [
         "QUEUE root.b ADD DETAILS_NONE",
         "USERGROUP ann SET UG_USER_LIMIT of root.a",
         "USERGROUP dev SET UG_GROUP_LIMIT of root.a",
     ];
-    assert_eq!(told, [again.map(str::to_owned).to_vec(), vec![]]);
+    assert_eq!(notified, [again.map(str::to_owned).to_vec(), vec![]]);
 }
 
 fn counted(scheduler: &SchedulerHandle, name: &str) -> String {
@@ -158,15 +158,22 @@ fn counted(scheduler: &SchedulerHandle, name: &str) -> String {
     family.get_metric()[0].get_gauge().get_value().to_string()
 }
 
-/// Neither a resource manager that does not listen nor the want of tracking lets anything pile up.
+/// Events do not pile up, neither for a resource manager that does not receive them nor with
+/// tracking switched off.
 #[test]
-fn what_nobody_hears_is_collected_and_what_is_not_made_is_not_counted() {
+fn events_do_not_pile_up_without_a_receiver() {
     for (tracking, each) in [(true, "7"), (false, "0")] {
         let counts = in_virtual_time(async {
             let settings = EventSettings { tracking, ..EventSettings::default() };
             let scheduler = Scheduler::builder().events(settings).start_local().unwrap();
             // It does not implement the call for events.
-            register(&scheduler, "rm", crate::world::ONE_LEAF, Arc::new(Ear::default())).await;
+            register(
+                &scheduler,
+                "rm",
+                crate::world::ONE_LEAF,
+                Arc::new(RecordingCallback::default()),
+            )
+            .await;
             say(&scheduler, "rm", "node n1 vcore=1\napp a1 in root.default").await;
             tokio::time::sleep(std::time::Duration::from_secs(3)).await;
             ["created", "channeled", "processed", "stored", "collected"]

@@ -1,5 +1,5 @@
-//! Why asks wait: each cause with its object, its numbers and its cure, all obstacles at once, and
-//! what is not there to be explained. `docs/explain.md` has the same table.
+//! Explanations of pending asks: each cause with its object, its numbers and its cure, several
+//! obstacles at once, and asks without an explanation. `docs/explain.md` has the same table.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use monoceros_actors::{ExplainError, Resources};
 
 use crate::world::{How, World, in_virtual_time};
 
-/// Plays a script and looks at what it came to.
+/// Plays a script and passes the world to `look`.
 pub(crate) fn after<T>(how: How, text: &str, look: impl AsyncFnOnce(&mut World) -> T) -> T {
     in_virtual_time(async {
         let mut world = World::new(how);
@@ -20,7 +20,7 @@ pub(crate) fn after<T>(how: How, text: &str, look: impl AsyncFnOnce(&mut World) 
     })
 }
 
-/// Compares why the asks of `a1` wait after a script.
+/// Compares the explanations of the asks of `a1` after a script.
 #[track_caller]
 pub(crate) fn check(text: &str, expect: &Expect) {
     check_as(How::Plain, text, expect);
@@ -91,7 +91,7 @@ fn a_queue_at_its_maximum() {
 }
 
 #[test]
-fn no_node_has_room_in_a_cluster_that_has_too_little_in_all() {
+fn the_whole_cluster_lacks_capacity() {
     check(
         "
         queue root.a
@@ -112,7 +112,7 @@ fn no_node_has_room_in_a_cluster_that_has_too_little_in_all() {
 }
 
 #[test]
-fn a_limit_of_a_user_and_one_of_a_group() {
+fn a_user_limit_and_a_group_limit_block() {
     check(
         "
         queue root.a limit users=ann vcore=3000 limit groups=dev vcore=4000
@@ -134,7 +134,7 @@ fn a_limit_of_a_user_and_one_of_a_group() {
 }
 
 #[test]
-fn too_many_running_applications_of_a_queue_and_of_a_user() {
+fn running_limits_of_queue_and_user_block() {
     check(
         "
         queue root.a maxapps=1 limit users=ann apps=1
@@ -180,7 +180,7 @@ fn no_node_has_room() {
 }
 
 #[test]
-fn no_node_is_large_enough_and_no_node_is_there() {
+fn no_node_is_large_enough_or_exists() {
     check(
         "
         queue root.a
@@ -247,8 +247,9 @@ fn every_node_is_refused_by_a_predicate() {
     );
 }
 
+/// It is missing, full, too small or refuses.
 #[test]
-fn a_required_node_is_missing_full_too_small_or_refuses() {
+fn a_required_node_cannot_take_the_ask() {
     check(
         "
         queue root.a
@@ -362,9 +363,9 @@ fn decisions_that_are_held_back() {
     "#]].assert_eq(&lines(&explained));
 }
 
-/// Quota, nodes and a limit of running applications at once: all are told, the outermost first.
+/// Quota, nodes and a limit of running applications at once: all are listed, the outermost first.
 #[test]
-fn all_obstacles_are_told_and_the_cure_names_all() {
+fn all_obstacles_are_listed_with_one_cure() {
     check(
         "
         queue root.a max vcore=4000 maxapps=1
@@ -395,9 +396,9 @@ fn all_obstacles_are_told_and_the_cure_names_all() {
     );
 }
 
-/// An ask that nobody was offered yet, because the one before it has still to be answered.
+/// An ask that was not tried yet, because the one before it is waiting for an answer.
 #[test]
-fn nothing_is_in_the_way_of_an_ask_that_was_just_added() {
+fn an_ask_just_added_has_no_obstacle() {
     let text = "
         queue root.a
         queue root.b
@@ -418,7 +419,7 @@ fn nothing_is_in_the_way_of_an_ask_that_was_just_added() {
         ";
         world.play(asks).await;
         control.hold(false);
-        // A read that keeps its place comes after the end of the hold.
+        // A read that keeps its place in the queue is processed after the end of the hold.
         world.scheduler.nodes("default").await.unwrap();
         world.scheduler.explain("default", "a1", 0).await.unwrap()
     });
@@ -442,7 +443,7 @@ fn nothing_is_in_the_way_of_an_ask_that_was_just_added() {
 }
 
 #[test]
-fn the_nodes_are_counted_by_what_keeps_them_out() {
+fn nodes_are_counted_by_obstacle() {
     let text = "
         queue root.a
         node n1 vcore=4000 memory=1000
@@ -477,8 +478,9 @@ fn the_nodes_are_counted_by_what_keeps_them_out() {
     .assert_eq(&json);
 }
 
+/// A class lists at most 100 keys, a reply 20 classes.
 #[test]
-fn a_class_has_at_most_a_hundred_keys_and_an_answer_twenty_classes() {
+fn keys_and_classes_of_an_explanation_are_bounded() {
     let mut text = "
         queue root.a
         node n1 vcore=1
@@ -510,7 +512,7 @@ fn a_class_has_at_most_a_hundred_keys_and_an_answer_twenty_classes() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_objects_are_named() {
     let text = "
         queue root.a
         node n1 vcore=1000
@@ -533,7 +535,7 @@ fn what_is_not_there_is_named() {
 
 /// The class is tried again when one more ask joins it.
 #[test]
-fn the_time_is_that_of_the_first_try_for_a_cause() {
+fn the_time_is_the_first_try_with_that_cause() {
     check(
         "
         queue root.a max vcore=4000
@@ -556,9 +558,9 @@ fn the_time_is_that_of_the_first_try_for_a_cause() {
     );
 }
 
-/// A quota that was enough for one of two asks was not in the way of the other for a moment.
+/// A quota that was enough for one of two asks was never an obstacle of the other.
 #[test]
-fn the_time_is_left_out_once_one_of_the_class_was_placed() {
+fn the_time_is_omitted_once_one_was_placed() {
     check(
         "
         queue root.a max vcore=4000
@@ -582,7 +584,7 @@ fn the_time_is_left_out_once_one_of_the_class_was_placed() {
 }
 
 #[test]
-fn an_application_that_is_over_says_when_and_how_it_ended() {
+fn an_ended_application_is_explained_by_its_end() {
     let text = "
         queue root.a
         node n1 vcore=1000

@@ -1,8 +1,8 @@
-//! Every cure is tried by doing it: in a thousand random states some ask that waits is explained,
-//! all of its changes are made, and the ask is placed, or another one that comes before it has
-//! taken what they gave.
+//! Tests every cure by applying it: in a thousand random states a pending ask is explained, all
+//! changes of its cure are made, and then the ask is placed, or an ask before it has taken the
+//! gain.
 //!
-//! A state that fails prints its script, made as short as possible.
+//! A failing state prints its script, shortened as far as possible.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,29 +17,29 @@ use crate::histories::{parked, runner};
 use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Step, Wish};
 use crate::world::{BEGIN_S, How, World, in_virtual_time};
 
-/// What came of a cure.
+/// The result of a cure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
-    /// Nothing waited.
+    /// No ask was pending.
     NothingWaits,
-    /// The configuration that the cure asks for is not a valid one.
+    /// The configuration that the cure asks for is invalid.
     NoSuchConfiguration,
-    /// One allocation more of the class.
+    /// One more allocation of the class exists.
     Placed,
-    /// What it gave went to another ask.
+    /// Another ask took the gain.
     TakenByOthers,
-    /// Nothing is in the way any more but what could not be known: a predicate refuses the node that
-    /// has room now, or the pass that tries the ask ends before it.
+    /// The remaining obstacle could not be known: a predicate refuses the node that has capacity
+    /// now, or the pass ended before the ask was tried.
     Unforeseen,
 }
 
-/// A partition in which an ask is to be cured.
+/// A partition with an ask to be cured.
 struct Patient {
     world: World,
     began: tokio::time::Instant,
     order: Vec<Step>,
     queues: Vec<QueueWords>,
-    /// How many members and nodes were added.
+    /// Number of members and nodes that were added.
     added: u32,
 }
 
@@ -68,7 +68,7 @@ impl Patient {
         self.world.step(&Step::Send { items: vec![item], waits: true }).await;
     }
 
-    /// Everything that waits, application by application.
+    /// Explanations of all pending asks, application by application.
     async fn waiting(&self) -> Vec<(String, ExplanationSnapshot)> {
         let mut waiting = Vec::new();
         for id in self.applications().await {
@@ -96,8 +96,8 @@ impl Patient {
         names.collect()
     }
 
-    /// Makes all changes; time passes last, since what it ends may need the others. `false`: there
-    /// is no such configuration.
+    /// Makes all changes. Time passes last, since what it ends may need the others. Returns `false`
+    /// if the configuration is invalid.
     async fn make(&mut self, changes: &[ChangeSnapshot]) -> bool {
         for change in changes {
             match change.kind.as_str() {
@@ -200,7 +200,7 @@ impl Patient {
         self.queues.iter_mut().find(|queue| queue.path == path).unwrap()
     }
 
-    /// The limit that `user ann in root.a` means.
+    /// The limit named by `user ann in root.a`.
     fn limit(&mut self, object: &str) -> &mut crate::script::LimitWords {
         let (whose, path) = object.split_once(" in ").unwrap();
         let (kind, name) = whose.split_once(' ').unwrap();
@@ -280,7 +280,7 @@ async fn cured(steps: &[Step], pick: usize) -> Result<Outcome, String> {
 }
 
 #[test]
-fn whoever_makes_the_changes_of_a_cure_cures() {
+fn applying_a_cure_places_the_ask() {
     let outcomes = std::cell::RefCell::new(Vec::new());
     let states = (parked(), any::<usize>());
     let result = runner(330).run(&states, |(steps, pick)| {
@@ -307,8 +307,8 @@ fn whoever_makes_the_changes_of_a_cure_cures() {
     assert!(count(Outcome::Placed) * 2 > outcomes.len(), "few are cured: {counts}");
 }
 
-/// A gang `a1` that may not fit, beside an application that holds some of the nodes. Some of its
-/// members have asked, in the size of their group or larger, and some of these require a node.
+/// A gang `a1` that may not fit, beside an application that uses some of the nodes. Some of its
+/// members have asked, with the size of their group or larger, and some of these require a node.
 fn gangs() -> impl Strategy<Value = String> {
     let nodes = prop::collection::vec((0..9_i64, 0..9_i64), 0..5);
     let asked = prop::collection::vec((0..2_i64, prop::option::weighted(0.2, 0..5_usize)), 0..4);
@@ -357,8 +357,8 @@ fn gangs() -> impl Strategy<Value = String> {
     })
 }
 
-/// Does what the gang's entry says, until it has its places: each time something else is in the way,
-/// for which the answer before could not have looked.
+/// Applies the cures of the gang's entry until it has its places. Each time there is another
+/// obstacle that the explanation before could not know.
 async fn gang_cured(text: &str) -> Result<(), String> {
     let mut patient = Patient::new(&Script::parse(text).0).await;
     for _ in 0..12 {
@@ -386,7 +386,7 @@ async fn gang_cured(text: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_gang_gets_its_places_by_doing_what_its_entries_say() {
+fn following_the_cures_places_a_gang() {
     let result = runner(100)
         .run(&gangs(), |text| in_virtual_time(gang_cured(&text)).map_err(TestCaseError::fail));
     if let Err(TestError::Fail(why, text)) = result {

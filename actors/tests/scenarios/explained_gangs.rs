@@ -1,4 +1,4 @@
-//! Why the asks of gangs wait: for placeholders of their group, for what is held, for their mates.
+//! Explanations of pending gangs: placeholders of their group, held places, other members.
 
 use expect_test::expect;
 
@@ -6,7 +6,7 @@ use crate::explained::{after, check, check_as};
 use crate::world::How;
 
 #[test]
-fn a_member_of_a_gang_waits_for_the_placeholders_of_its_group() {
+fn a_member_waits_for_placeholders_of_its_group() {
     let text = "
         queue root.a max vcore=4000
         node n1 vcore=9000
@@ -34,7 +34,7 @@ fn a_member_of_a_gang_waits_for_the_placeholders_of_its_group() {
 }
 
 #[test]
-fn a_declared_gang_is_one_entry_and_the_group_that_is_short_another() {
+fn a_declared_gang_and_its_short_group_are_two_entries() {
     check(
         "
         queue root.a
@@ -58,7 +58,7 @@ fn a_declared_gang_is_one_entry_and_the_group_that_is_short_another() {
 }
 
 #[test]
-fn nothing_of_an_undecided_gang_is_tried_by_itself() {
+fn members_of_an_undecided_gang_are_not_tried_alone() {
     check(
         "
         queue root.a
@@ -93,7 +93,7 @@ fn nothing_of_an_undecided_gang_is_tried_by_itself() {
 }
 
 #[test]
-fn a_gang_that_is_over_a_quota_says_so_of_all_of_it() {
+fn a_gang_over_quota_is_explained_as_a_whole() {
     check(
         "
         queue root.a max vcore=6000
@@ -155,7 +155,7 @@ fn a_gang_with_a_member_that_predicates_refuse() {
 }
 
 #[test]
-fn members_of_a_gang_that_find_too_few_places() {
+fn members_of_a_gang_find_too_few_places() {
     check(
         "
         queue root.a
@@ -213,7 +213,7 @@ fn nodes_that_others_have_reserved_are_counted() {
     assert_eq!((nodes.total, nodes.reserved), (2, 1), "{nodes:?}");
 }
 
-/// Only such members are alike, whether they have asked or not.
+/// Members count together only if they have one size, whether they have asked or not.
 #[test]
 fn members_of_one_size_are_counted_together() {
     check(
@@ -244,7 +244,7 @@ fn members_of_one_size_are_counted_together() {
 }
 
 #[test]
-fn members_of_an_undecided_gang_that_require_a_node() {
+fn members_of_an_undecided_gang_require_a_node() {
     check(
         "
         queue root.a
@@ -282,9 +282,9 @@ fn members_of_an_undecided_gang_that_require_a_node() {
     );
 }
 
-/// There is nobody whose predicates could refuse it.
+/// No predicate is involved.
 #[test]
-fn a_member_of_a_decided_gang_that_requires_a_node() {
+fn a_member_of_a_decided_gang_requires_a_node() {
     check(
         "
         queue root.a
@@ -319,10 +319,10 @@ fn a_member_of_a_decided_gang_that_requires_a_node() {
     );
 }
 
-/// A node left the rack of the group with places that are held for it: the members need room in the
-/// rack beside these.
+/// A node with held places left the rack of the group: members need capacity in the rack in
+/// addition to these.
 #[test]
-fn held_places_outside_of_the_domain_are_in_nobodys_way_and_room_in_it_is() {
+fn held_places_outside_the_domain_do_not_block() {
     let text = "
         queue root.a
         node n1 vcore=2000 attr rack=r1
@@ -346,7 +346,7 @@ fn held_places_outside_of_the_domain_are_in_nobodys_way_and_room_in_it_is() {
 
 /// One place refuses the members, the other has left their rack.
 #[test]
-fn free_places_are_counted_by_what_keeps_a_member_from_them() {
+fn free_places_are_counted_by_obstacle() {
     let text = "
         queue root.a
         node n1 vcore=1000 attr rack=r1
@@ -371,7 +371,7 @@ fn free_places_are_counted_by_what_keeps_a_member_from_them() {
 
 /// The node that the member requires left the rack, with a place that it may not take.
 #[test]
-fn a_required_node_with_a_place_that_is_forbidden_is_not_said_to_lack_room() {
+fn a_forbidden_place_is_not_a_lack_of_capacity() {
     let text = "
         queue root.a
         node n1 vcore=1000 attr rack=r1
@@ -392,11 +392,11 @@ fn a_required_node_with_a_place_that_is_forbidden_is_not_said_to_lack_room() {
     );
 }
 
-/// The only place has left the rack, and the node of the rack that has room refuses the member.
-/// The places of its group are elsewhere, and the node that it requires has room: what is in the way is
-/// what that node said, not where the places are.
+/// The only place has left the rack, and the node of the rack with free capacity refuses the
+/// member. The places of its group are elsewhere, and the required node has capacity: the obstacle
+/// is the refusal of that node, not the position of the places.
 #[test]
-fn a_required_node_that_refuses_a_member_is_in_the_way() {
+fn a_required_node_that_refuses_is_the_obstacle() {
     for group in ["needs w x2 vcore=1000", "gang vcore=2000"] {
         let text = format!(
             "
@@ -427,7 +427,7 @@ fn a_required_node_that_refuses_a_member_is_in_the_way() {
 }
 
 #[test]
-fn a_node_that_refuses_what_has_no_place_in_its_rack_is_in_the_way() {
+fn a_refusing_node_blocks_a_member_outside_its_rack() {
     let text = "
         queue root.a
         node n1 vcore=1000 attr rack=r1
@@ -451,9 +451,9 @@ fn a_node_that_refuses_what_has_no_place_in_its_rack_is_in_the_way() {
     );
 }
 
-/// Nobody has room, neither in the rack nor outside of it: room outside would not help.
+/// No node has capacity, in the rack or outside. Capacity outside would not help.
 #[test]
-fn what_stays_in_a_rack_is_not_told_to_add_a_node_anywhere() {
+fn a_rack_group_is_not_cured_by_other_nodes() {
     let text = "
         queue root.a
         node n1 vcore=2000 attr rack=r1
@@ -474,9 +474,9 @@ fn what_stays_in_a_rack_is_not_told_to_add_a_node_anywhere() {
     );
 }
 
-/// Two groups of one size share the places that there are: each says how many of its own have none.
+/// Two groups of one size share the free places: each lists how many of its own members have none.
 #[test]
-fn of_two_groups_of_one_size_each_says_how_many_of_its_own_lack_a_place() {
+fn two_equal_groups_count_their_own_missing_places() {
     let text = "
         queue root.q
         node n1 vcore=2000 ; node n2 vcore=1500
@@ -527,9 +527,9 @@ fn of_two_groups_of_one_size_each_says_how_many_of_its_own_lack_a_place() {
     );
 }
 
-/// One of them may go nowhere: the other one is not to blame, nor counted with it.
+/// One of them fits no node: the other one is neither blamed nor counted with it.
 #[test]
-fn a_group_that_its_constraint_keeps_off_all_nodes_is_the_one_that_is_short() {
+fn a_group_excluded_by_its_constraint_is_the_short_one() {
     let nowhere = r#"where={"simpleConstraint":{"nodeAffinityConstraint":{"targetExpressions":[{"targetOperator":"IN","targetKey":"zone","targetValues":["b"]}]}}}"#;
     let gang = |free: &str, bound: &str| {
         format!(
@@ -583,7 +583,7 @@ fn a_group_that_its_constraint_keeps_off_all_nodes_is_the_one_that_is_short() {
     );
 }
 
-/// How many nodes lack what is said of the gang as a whole, too, whatever keeps it.
+/// The entry counts the nodes for every obstacle.
 #[test]
 fn the_entry_of_the_whole_gang_counts_nodes() {
     for (text, counts) in [

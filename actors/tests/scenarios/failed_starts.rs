@@ -1,5 +1,5 @@
 //! Allocations that the resource manager could not start: their requests wait, twice as long each
-//! time, and others have the room (`docs/scheduling.md#starts-that-fail`).
+//! time, and others use the capacity (`docs/scheduling.md#starts-that-fail`).
 
 use expect_test::expect;
 use monoceros_actors::{DecisionFilter, Page};
@@ -7,7 +7,7 @@ use monoceros_actors::{DecisionFilter, Page};
 use crate::explained;
 use crate::world::{How, check, check_plain, counted};
 
-/// One device, and two applications that want it; the older one can never be started.
+/// One device, and two applications that need it; the older one can never be started.
 const ZOMBIE: &str = "
     queue root.q
     node n1 gpu=1
@@ -18,7 +18,7 @@ const ZOMBIE: &str = "
 ";
 
 #[test]
-fn others_have_the_room_of_what_cannot_be_started() {
+fn capacity_of_a_failed_start_goes_to_others() {
     check(
         &format!(
             "{ZOMBIE}
@@ -59,14 +59,14 @@ fn others_have_the_room_of_what_cannot_be_started() {
 }
 
 #[test]
-fn what_fails_at_once_is_tried_a_bounded_number_of_times() {
+fn immediate_failures_are_retried_a_bounded_number_of_times() {
     let text = ZOMBIE.replace("ask good g gpu=1 created=990", "");
     let (tries, events, decisions, counted) = explained::after(How::Plain, &text, async |world| {
         let mut tries = Vec::new();
         let mut second = 0;
         while second <= 300 {
-            let told = world.take_played().text;
-            if told.contains("zombie/z placed on n1") {
+            let notified = world.take_played().text;
+            if notified.contains("zombie/z placed on n1") {
                 tries.push(second);
                 world.play("release zombie key=z as SCHEDULING_FAILED_ON_RM").await;
             } else {
@@ -86,7 +86,7 @@ fn what_fails_at_once_is_tried_a_bounded_number_of_times() {
 }
 
 #[test]
-fn nodes_where_it_failed_come_last() {
+fn nodes_of_failed_starts_come_last() {
     check(
         "
         queue root.q
@@ -120,7 +120,7 @@ fn nodes_where_it_failed_come_last() {
     );
 }
 
-/// A ninth node pushes out the first.
+/// A ninth node replaces the first.
 #[test]
 fn eight_nodes_are_remembered() {
     let nodes: Vec<_> = (1..=9).map(|n| format!("node n{n} vcore=1")).collect();
@@ -158,9 +158,10 @@ fn eight_nodes_are_remembered() {
     );
 }
 
-/// Predicates are asked in the same order: where it failed last, after all others have refused.
+/// Predicates are evaluated in the same order: the node of the last failure comes after all others
+/// have refused.
 #[test]
-fn a_node_where_it_failed_is_asked_when_all_others_refuse() {
+fn a_node_of_an_earlier_failure_is_asked_last() {
     check(
         "
         queue root.q
@@ -185,9 +186,9 @@ fn a_node_where_it_failed_is_asked_when_all_others_refuse() {
     );
 }
 
-/// Its instances were made together: one back-off for all of them, and none of its like waits with it.
+/// Its instances were made together: they share one back-off, and equal asks do not wait.
 #[test]
-fn what_failed_together_waits_once_and_others_like_it_not_at_all() {
+fn failures_of_one_batch_share_one_back_off() {
     check(
         "
         queue root.q
@@ -222,10 +223,10 @@ fn what_failed_together_waits_once_and_others_like_it_not_at_all() {
     );
 }
 
-/// Another size, another priority, or another request with the key: it is tried at once. Said again as
-/// it was, it is not.
+/// With another size, another priority, or as another request with the key, it is tried at once.
+/// Repeated unchanged, it is not.
 #[test]
-fn a_change_of_the_request_ends_the_back_off() {
+fn a_changed_request_ends_its_back_off() {
     check(
         "
         queue root.q
@@ -256,7 +257,7 @@ fn a_change_of_the_request_ends_the_back_off() {
 }
 
 #[test]
-fn a_request_that_replaces_another_begins_anew() {
+fn a_replacing_request_starts_without_back_off() {
     check(
         "
         queue root.q
@@ -282,10 +283,10 @@ fn a_request_that_replaces_another_begins_anew() {
     );
 }
 
-/// After a start that succeeded the next failure is the first again. One that was not given back for a
-/// minute has started, and so has one that is reported to run.
+/// After a successful start the next failure counts as the first. A start counts as successful
+/// after a minute without a failure report, or when the allocation is reported as running.
 #[test]
-fn a_start_that_succeeds_ends_the_row() {
+fn a_successful_start_resets_the_count() {
     check(
         "
         queue root.q
@@ -317,10 +318,10 @@ fn a_start_that_succeeds_ends_the_row() {
     );
 }
 
-/// Of a request for several allocations one runs for a minute: the others are tried as any, and may
+/// One allocation of a request has run for a minute: the others are tried like any, and may
 /// reserve.
 #[test]
-fn one_that_holds_is_enough_for_all_of_its_request() {
+fn one_successful_instance_frees_the_whole_request() {
     check_plain(
         "
         queue root.q
@@ -358,7 +359,7 @@ fn one_that_holds_is_enough_for_all_of_its_request() {
 }
 
 #[test]
-fn what_failed_reserves_nothing_until_a_start_succeeds() {
+fn a_failed_request_reserves_after_a_successful_start() {
     check(
         "
         queue root.q
@@ -389,7 +390,7 @@ fn what_failed_reserves_nothing_until_a_start_succeeds() {
 }
 
 #[test]
-fn a_reservation_ends_when_a_start_of_its_request_fails() {
+fn a_failed_start_ends_the_requests_reservation() {
     check_plain(
         "
         queue root.q
@@ -425,7 +426,7 @@ fn a_reservation_ends_when_a_start_of_its_request_fails() {
 }
 
 #[test]
-fn what_failed_preempts_nobody_until_a_start_succeeds() {
+fn a_failed_request_preempts_after_a_successful_start() {
     check(
         "
         queue root.q1
@@ -456,7 +457,7 @@ fn what_failed_preempts_nobody_until_a_start_succeeds() {
 }
 
 #[test]
-fn a_node_that_a_request_requires_is_tried_again_and_not_cleared() {
+fn a_required_node_is_retried_and_not_cleared() {
     check(
         "
         queue root.q
@@ -523,9 +524,10 @@ fn a_placeholder_that_could_not_be_started_waits() {
     );
 }
 
-/// The gang has one back-off for all of its members, and another gang has the room meanwhile.
+/// The gang has one back-off for all of its members; another gang uses the capacity in the
+/// meantime.
 #[test]
-fn a_gang_of_which_no_member_ever_ran_is_undecided_again() {
+fn a_gang_without_any_run_becomes_undecided() {
     check(
         "
         queue root.q
@@ -570,9 +572,9 @@ fn a_gang_of_which_no_member_ever_ran_is_undecided_again() {
     );
 }
 
-/// A request of the gang changes, or another one comes: it is another gang, and tried at once.
+/// A changed or added request makes it another gang, which is tried at once.
 #[test]
-fn a_gang_that_asks_otherwise_is_tried_at_once() {
+fn a_changed_gang_is_tried_at_once() {
     check(
         "
         queue root.q
@@ -600,9 +602,9 @@ fn a_gang_that_asks_otherwise_is_tried_at_once() {
     );
 }
 
-/// Requests of other groups, or of none, are no other gang.
+/// Requests of other groups, or without a group, do not change the gang.
 #[test]
-fn requests_outside_of_a_gang_leave_its_back_off() {
+fn requests_outside_a_gang_keep_its_back_off() {
     check(
         "
         queue root.q
@@ -631,7 +633,7 @@ fn requests_outside_of_a_gang_leave_its_back_off() {
     );
 }
 
-/// Where a member runs, or ran, only the one waits that could not be started.
+/// If a member runs or ran, only the failed member waits.
 #[test]
 fn a_member_waits_alone_where_another_runs() {
     check(
@@ -661,9 +663,9 @@ fn a_member_waits_alone_where_another_runs() {
     );
 }
 
-/// Its members go to other nodes, if all of them can.
+/// Its members move to other nodes, if all of them can.
 #[test]
-fn a_gang_prefers_nodes_where_its_members_have_not_failed() {
+fn a_gang_prefers_nodes_without_failed_starts() {
     check(
         "
         queue root.q
@@ -698,7 +700,7 @@ fn a_gang_prefers_nodes_where_its_members_have_not_failed() {
 }
 
 #[test]
-fn the_cause_says_how_often_since_when_and_what_was_said() {
+fn the_cause_has_count_time_and_message() {
     explained::check(
         "
         queue root.q
@@ -721,7 +723,7 @@ fn the_cause_says_how_often_since_when_and_what_was_said() {
 }
 
 #[test]
-fn when_its_back_off_is_over_the_cause_is_what_keeps_it_then() {
+fn after_the_back_off_the_next_obstacle_is_shown() {
     explained::check(
         "
         queue root.q
@@ -744,7 +746,7 @@ fn when_its_back_off_is_over_the_cause_is_what_keeps_it_then() {
 }
 
 #[test]
-fn a_gang_that_could_not_be_started_says_so_of_all_of_it() {
+fn a_failed_gang_start_explains_the_whole_gang() {
     explained::check(
         "
         queue root.q

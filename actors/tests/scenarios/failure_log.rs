@@ -1,11 +1,11 @@
-//! What is shown of a request that waits: why it was not placed so far.
+//! Log of a pending request: the reasons why it was not placed so far.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::{EventSettings, Scheduler, SchedulerHandle};
 
-use crate::ear::{Answer, Ear};
+use crate::recording_callback::{Answer, RecordingCallback};
 use crate::world::{in_virtual_time, register, say};
 
 const QUEUES: &str = r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [
@@ -14,18 +14,18 @@ const QUEUES: &str = r#"{partitions: [{queues: [{name: root, submitacl: "*", que
     {name: open}]}]}]}"#;
 
 /// A scheduler whose clock begins at 0, with one node.
-async fn begin(tracking: bool) -> (SchedulerHandle, Arc<Ear>) {
+async fn begin(tracking: bool) -> (SchedulerHandle, Arc<RecordingCallback>) {
     let builder = Scheduler::builder()
         .epoch_ns(0)
         .events(EventSettings { tracking, ..EventSettings::default() });
     let scheduler = builder.start_local().unwrap();
-    let ear = Arc::new(Ear::default());
-    register(&scheduler, "rm", QUEUES, ear.clone()).await;
+    let recorder = Arc::new(RecordingCallback::default());
+    register(&scheduler, "rm", QUEUES, recorder.clone()).await;
     say(&scheduler, "rm", "node n1 gpu=9").await;
-    (scheduler, ear)
+    (scheduler, recorder)
 }
 
-/// The log of each request that waits: its reasons with their number and second.
+/// The log of each pending request: its reasons with count and second.
 async fn logs(scheduler: &SchedulerHandle) -> Vec<String> {
     let mut logs = Vec::new();
     for app in scheduler.all_applications("default").await.unwrap() {
@@ -46,7 +46,7 @@ async fn wait(scheduler: &SchedulerHandle, seconds: u64) {
 }
 
 #[test]
-fn a_request_over_its_queues_says_so_with_the_last_time_and_how_often() {
+fn a_request_over_quota_logs_count_and_time() {
     in_virtual_time(async {
         let (scheduler, _) = begin(true).await;
         say(&scheduler, "rm", "app a1 in root.small").await;
@@ -54,7 +54,7 @@ fn a_request_over_its_queues_says_so_with_the_last_time_and_how_often() {
         say(&scheduler, "rm", "ask a1 k1 gpu=2").await;
         assert_eq!(logs(&scheduler).await, ["k1: Not enough queue quota x1 @0"]);
         wait(&scheduler, 5).await;
-        // Requests of one shape are tried as one, and again when another one comes.
+        // Requests of one shape are tried as one, and again when another one is added.
         say(&scheduler, "rm", "ask a1 k2 gpu=2").await;
         let log = ["k1", "k2"].map(|key| format!("{key}: Not enough queue quota x2 @5"));
         assert_eq!(logs(&scheduler).await, log);
@@ -62,7 +62,7 @@ fn a_request_over_its_queues_says_so_with_the_last_time_and_how_often() {
 }
 
 #[test]
-fn a_request_over_what_its_user_has_left_says_so() {
+fn a_request_over_its_user_limit_logs_that() {
     in_virtual_time(async {
         let (scheduler, _) = begin(true).await;
         say(&scheduler, "rm", "app a1 in root.shared").await;
@@ -74,7 +74,7 @@ fn a_request_over_what_its_user_has_left_says_so() {
 }
 
 #[test]
-fn what_no_node_has_room_for_and_what_was_not_tried_says_nothing() {
+fn requests_without_a_node_have_no_log() {
     in_virtual_time(async {
         let (scheduler, _) = begin(true).await;
         say(&scheduler, "rm", "node n2 gpu=9").await;
@@ -84,23 +84,23 @@ fn what_no_node_has_room_for_and_what_was_not_tried_says_nothing() {
     });
 }
 
-/// The reasons of predicates that refused a request on every node, each with the number of nodes,
-/// whether or not events are made of them.
+/// Reasons of predicates that refused a request on every node, each with the number of nodes,
+/// whether or not they become events.
 #[test]
-fn what_predicates_said_of_a_request_is_counted_by_nodes() {
+fn predicate_reasons_are_counted_by_nodes() {
     for tracking in [true, false] {
         in_virtual_time(async {
-            let (scheduler, ear) = begin(tracking).await;
+            let (scheduler, recorder) = begin(tracking).await;
             say(&scheduler, "rm", "node n2 gpu=9").await;
             let refused = ("k1".to_owned(), "*".to_owned());
-            ear.predicates().said.insert(refused.clone(), Answer::Refuses);
+            recorder.predicates().answers.insert(refused.clone(), Answer::Refuses);
             say(&scheduler, "rm", "app a1 in root.open").await;
             say(&scheduler, "rm", "ask a1 k1 gpu=1").await;
             let reason = "the script refuses";
             assert_eq!(logs(&scheduler).await, [format!("k1: {reason} x2 @0")]);
             wait(&scheduler, 1).await;
             assert_eq!(logs(&scheduler).await, [format!("k1: {reason} x4 @1")]);
-            ear.predicates().said.remove(&refused);
+            recorder.predicates().answers.remove(&refused);
             wait(&scheduler, 30).await;
             assert_eq!(logs(&scheduler).await, [""; 0]);
         });
@@ -108,10 +108,10 @@ fn what_predicates_said_of_a_request_is_counted_by_nodes() {
 }
 
 #[test]
-fn a_request_that_is_replaced_begins_anew() {
+fn a_replaced_request_starts_a_new_log() {
     in_virtual_time(async {
-        let (scheduler, ear) = begin(true).await;
-        ear.predicates().said.insert(("k1".to_owned(), "*".to_owned()), Answer::Refuses);
+        let (scheduler, recorder) = begin(true).await;
+        recorder.predicates().answers.insert(("k1".to_owned(), "*".to_owned()), Answer::Refuses);
         say(&scheduler, "rm", "node n2 gpu=9").await;
         say(&scheduler, "rm", "app a1 in root.open").await;
         say(&scheduler, "rm", "ask a1 k1 gpu=1").await;

@@ -1,5 +1,4 @@
-//! What breaks, and what goes on: a partition or callback that is lost takes nothing of the others
-//! with it.
+//! Failures: the loss of a partition or callback does not affect the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use expect_test::expect;
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::{Answer, Ear, Word};
+use crate::recording_callback::{Answer, Notification, RecordingCallback};
 use crate::world::{ONE_LEAF, check_plain, check_watched, in_virtual_time, register, say};
 
 #[test]
@@ -41,10 +40,11 @@ fn a_predicate_that_panics_refuses() {
     );
 }
 
-/// The full search asks the predicate, too; where it answers otherwise, the partition finds itself
-/// wrong and gives up. That of the other RM goes on, and the first may register again.
+/// The full search evaluates the predicate, too. A different answer makes the partition detect an
+/// inconsistency and stop. The partition of the other RM continues, and the first RM may register
+/// again.
 #[test]
-fn a_partition_that_is_lost_asks_for_a_resync_and_the_others_go_on() {
+fn a_lost_partition_asks_for_a_resync_alone() {
     check_watched(
         "
         queue root.a
@@ -99,7 +99,7 @@ fn a_partition_that_is_lost_asks_for_a_resync_and_the_others_go_on() {
     );
 }
 
-/// Panics when it is told of an allocation, like a shim with a bug.
+/// Panics when it is notified of an allocation, like a faulty shim.
 struct Broken;
 
 impl ResourceManagerCallback for Broken {
@@ -116,7 +116,7 @@ const WORK: &str = "
     ask a1 k1 vcore=1
 ";
 
-/// How many actors of each kind live.
+/// Number of living actors of each kind.
 fn alive(scheduler: &SchedulerHandle) -> BTreeMap<String, i64> {
     let mut alive: BTreeMap<String, i64> = BTreeMap::new();
     for family in scheduler.metrics().gather() {
@@ -135,7 +135,7 @@ fn alive(scheduler: &SchedulerHandle) -> BTreeMap<String, i64> {
     alive
 }
 
-/// How many partitions were started in the place of one that was lost.
+/// Number of partitions that were started to replace a lost one.
 fn restarts(scheduler: &SchedulerHandle) -> u64 {
     let families = scheduler.metrics().gather();
     let text = prometheus::TextEncoder::new().encode_to_string(&families).unwrap();
@@ -143,7 +143,7 @@ fn restarts(scheduler: &SchedulerHandle) -> u64 {
     text.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
 }
 
-/// Lets actors stop that were told to.
+/// Lets actors stop that were asked to.
 async fn turns() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -158,7 +158,7 @@ fn no_actor_outlives_its_session() {
         turns().await;
         assert_eq!(alive(&scheduler), only_rm_proxy);
         for _ in 0..3 {
-            register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
+            register(&scheduler, "rm", ONE_LEAF, Arc::new(RecordingCallback::default())).await;
             say(&scheduler, "rm", WORK).await;
             say(&scheduler, "rm", "remove-app a1\nremove n1").await;
             turns().await;
@@ -173,13 +173,13 @@ fn no_actor_outlives_its_session() {
     });
 }
 
-/// With a thread of its own a partition is often gone, thread and all, before its nodes and
-/// applications have taken the message that ends them.
+/// On a thread of its own, a partition has often ended, with its thread, before its nodes and
+/// applications have received the message that ends them.
 #[tokio::test]
-async fn no_actor_of_a_partition_that_ended_is_still_counted() {
+async fn actors_of_an_ended_partition_are_not_counted() {
     let scheduler = Scheduler::builder().start().unwrap();
     for _ in 0..10 {
-        register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", ONE_LEAF, Arc::new(RecordingCallback::default())).await;
         let nodes = (0..300).map(|n| format!("node n{n} vcore=4"));
         let applications = (0..100).map(|n| format!("app a{n} in root.default"));
         let words: Vec<_> = nodes.chain(applications).collect();
@@ -202,7 +202,7 @@ async fn no_actor_of_a_partition_that_ended_is_still_counted() {
     }
     scheduler.stop_resource_manager("rm").await.unwrap();
     let only_rm_proxy = BTreeMap::from([("rm_proxy".to_owned(), 1)]);
-    // Threads end when they end; what is left behind stays for good.
+    // Threads take a while to end; a leak would stay.
     let all_gone = async {
         while alive(&scheduler) != only_rm_proxy {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -216,20 +216,21 @@ async fn no_actor_of_a_partition_that_ended_is_still_counted() {
 }
 
 #[test]
-fn a_lost_partition_leaves_no_actor_behind() {
+fn all_actors_of_a_lost_partition_end() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().compare_with_full_search().start_local().unwrap();
-        let ear = Arc::new(Ear::default());
-        register(&scheduler, "rm", ONE_LEAF, ear.clone()).await;
+        let recorder = Arc::new(RecordingCallback::default());
+        register(&scheduler, "rm", ONE_LEAF, recorder.clone()).await;
         say(&scheduler, "rm", WORK).await;
         let pair = ("k2".to_owned(), "n1".to_owned());
-        ear.predicates().said.insert(pair, Answer::Wavers);
+        recorder.predicates().answers.insert(pair, Answer::Wavers);
         say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
         turns().await;
         let (proxy, session) = (("rm_proxy".to_owned(), 1), ("rm".to_owned(), 1));
         assert_eq!(alive(&scheduler), BTreeMap::from([proxy.clone(), session]));
         assert_eq!(restarts(&scheduler), 0);
-        let (again, other) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+        let (again, other) =
+            (Arc::new(RecordingCallback::default()), Arc::new(RecordingCallback::default()));
         register(&scheduler, "other", ONE_LEAF, other).await;
         assert_eq!(restarts(&scheduler), 0, "nothing of this one was lost");
         register(&scheduler, "rm", ONE_LEAF, again.clone()).await;
@@ -244,19 +245,19 @@ fn a_lost_partition_leaves_no_actor_behind() {
 }
 
 #[test]
-fn a_callback_that_panics_stops_its_own_rm_alone() {
+fn a_panicking_callback_stops_its_own_rm_only() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        let ear = Arc::new(Ear::default());
+        let recorder = Arc::new(RecordingCallback::default());
         register(&scheduler, "broken", ONE_LEAF, Arc::new(Broken)).await;
-        register(&scheduler, "sound", ONE_LEAF, ear.clone()).await;
+        register(&scheduler, "sound", ONE_LEAF, recorder.clone()).await;
         say(&scheduler, "broken", WORK).await;
         say(&scheduler, "sound", WORK).await;
-        let placed = |words: Vec<Word>| {
-            words.into_iter().filter(|word| matches!(word, Word::Allocated(_))).count()
+        let placed = |words: Vec<Notification>| {
+            words.into_iter().filter(|word| matches!(word, Notification::Allocated(_))).count()
         };
-        assert_eq!(placed(ear.take()), 1);
-        let mended = Arc::new(Ear::default());
+        assert_eq!(placed(recorder.take()), 1);
+        let mended = Arc::new(RecordingCallback::default());
         register(&scheduler, "broken", ONE_LEAF, mended.clone()).await;
         say(&scheduler, "broken", WORK).await;
         assert_eq!(placed(mended.take()), 1);

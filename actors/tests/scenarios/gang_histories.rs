@@ -1,8 +1,8 @@
-//! Random histories of gangs: placeholders and members in any order, announced rightly or wrongly,
-//! confirmed in any order, twice, as something else or never, while asks are withdrawn, sizes
-//! change, nodes come and go, time passes and the scheduler is lost.
+//! Random histories of gangs: placeholders and members in any order, with a right or wrong total,
+//! releases confirmed in any order, twice, with another type or never, while asks are withdrawn,
+//! sizes change, nodes are added and removed, time passes and the scheduler is restarted.
 //!
-//! `PROPTEST_CASES` says how many histories there are of each kind, for a long run.
+//! `PROPTEST_CASES` sets the number of histories of each kind, for a long run.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::script::{
 };
 use crate::world::How;
 
-/// Few enough that most of what is said is about something that is there.
+/// Few, so that most items refer to an existing application.
 const APPS: usize = 4;
 
-/// Long enough for the placeholders of whoever says no time of his own.
+/// The default timeout of placeholders.
 const BY_DEFAULT: Duration = Duration::from_secs(15 * 60);
 
 pub(crate) fn app() -> impl Strategy<Value = String> {
@@ -41,7 +41,7 @@ pub(crate) fn size() -> impl Strategy<Value = Amounts> {
     })
 }
 
-/// A node with a bit of everything, so that most of what is asked for fits somewhere.
+/// A node with some of every resource, so that most asks fit somewhere.
 pub(crate) fn roomy(id: impl Strategy<Value = String>) -> impl Strategy<Value = NodeWords> {
     let amount = |name: &str, quantity| (name.to_owned(), quantity);
     (id, 1..=9_i64, 3..=12_i64).prop_map(move |(id, vcore, memory)| {
@@ -55,7 +55,7 @@ fn first_nodes() -> impl Strategy<Value = Vec<Item>> {
     (nodes, 2..=5_usize).prop_map(|(nodes, n)| nodes.into_iter().take(n).map(Item::Node).collect())
 }
 
-/// The queues of any history, or none that limits anything.
+/// Queues of any history, or queues without limits.
 fn queues() -> impl Strategy<Value = Vec<QueueWords>> {
     let leaf = |path: &&str| QueueWords { path: (*path).to_owned(), ..QueueWords::default() };
     prop_oneof![2 => tree(), 3 => Just(LEAVES.iter().map(leaf).collect())]
@@ -67,7 +67,7 @@ fn gang_app(
 ) -> impl Strategy<Value = Item> {
     let style = prop::sample::select(&["", "Soft", "Hard"][..]);
     let timeout = prop_oneof![2 => Just(0_i64), 3 => 1..8_000_i64];
-    // Some gangs are older than the scheduler, and some so old that their time is over.
+    // Some gangs are older than the scheduler, and some so old that their timeout has passed.
     let created = prop_oneof![
         8 => Just(None),
         1 => (990..1_010_i64).prop_map(|s| Some(s.to_string())),
@@ -137,7 +137,7 @@ fn gang(id: BoxedStrategy<String>) -> BoxedStrategy<Vec<Item>> {
         .boxed()
 }
 
-/// A single wish of an application that may be there.
+/// One ask of an application that may exist.
 fn wish() -> impl Strategy<Value = Wish> {
     let repeat = prop_oneof![5 => Just(1), 1 => 2..=3];
     let kind = prop_oneof![3 => Just(Some(true)), 4 => Just(Some(false)), 1 => Just(None)];
@@ -205,7 +205,7 @@ pub(crate) fn one() -> BoxedStrategy<Item> {
         5 => roomy(node()).prop_map(Item::Resize),
         3 => node().prop_map(Item::Drain),
         4 => node().prop_map(Item::Undrain),
-        // Whatever else there is.
+        // Any other item.
         6 => item(USUAL),
     ]
     .boxed()
@@ -242,12 +242,12 @@ fn refusals() -> impl Strategy<Value = Option<Step>> {
     ]
 }
 
-/// What sort of gangs a history is of.
+/// Generators of a kind of history.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
-    /// A gang with this id, and whatever its RM says at once.
+    /// A gang with this id, and the items sent with it.
     pub(crate) gang: fn(BoxedStrategy<String>) -> BoxedStrategy<Vec<Item>>,
-    /// Anything that may come at any time.
+    /// Any later item.
     pub(crate) one: fn() -> BoxedStrategy<Item>,
 }
 
@@ -271,8 +271,8 @@ fn steps(kind: Kind) -> impl Strategy<Value = Vec<Step>> {
     ]
 }
 
-/// Whatever is owed is confirmed and every time is over, that of placeholders, too: no application
-/// is on its way to its end.
+/// Appends steps after which all releases are confirmed and all timeouts have passed, those of
+/// placeholders included: no application is in a transient state.
 fn calms_down(mut steps: Vec<Step>) -> Vec<Step> {
     for seconds in [31, 901, 31] {
         steps.extend((0..40).map(|_| Step::Confirm { which: Some(0), kind: None, waits: true }));
@@ -304,8 +304,8 @@ pub(crate) fn history(kind: Kind) -> impl Strategy<Value = Script> {
     )
 }
 
-/// Messages of several items, one behind the other without waiting; predicates change their mind, if
-/// they `may_change`. At the end they pass, and nothing that could be placed is left waiting.
+/// Messages of several items, sent without waiting; predicates change their answers, if they
+/// `may_change`. At the end they accept, and no ask that fits is pending.
 pub(crate) fn rush(kind: Kind, may_change: bool) -> impl Strategy<Value = Script> {
     let several = prop::collection::vec((kind.one)(), 1..6);
     let items = prop_oneof![2 => kind.any_gang(), 5 => several];
@@ -353,10 +353,10 @@ pub(crate) fn rush(kind: Kind, may_change: bool) -> impl Strategy<Value = Script
         let mut steps: Vec<Step> = steps.into_iter().flatten().collect();
         steps.extend([Step::Settle, Step::Allow { key: "*".to_owned(), node: "*".to_owned() }]);
         if by_time {
-            // The longest that an ask waits for its next try.
+            // The longest wait of an ask before its next try.
             steps.push(Step::Wait(Duration::from_secs(30)));
         } else {
-            // Whatever is said of a node may make it pass.
+            // Any change of a node may change predicates.
             let touch = |number: usize| {
                 let id = format!("n{number}");
                 send(Item::Resize(NodeWords { id, ..NodeWords::default() }))
@@ -381,7 +381,7 @@ pub(crate) fn survives_late_answers(script: &Script) -> Result<(), TestCaseError
 }
 
 #[test]
-fn any_history_of_gangs_is_that_of_a_full_search_and_ends_at_zero() {
+fn gang_histories_equal_a_full_search() {
     run(3, history(OF_PLACEHOLDERS), holds_true);
 }
 
@@ -401,6 +401,6 @@ fn gangs_whose_predicates_are_answered_later_break_nothing() {
 }
 
 #[test]
-fn no_history_of_gangs_breaks_what_waits_for_its_predicate() {
+fn gang_histories_survive_late_predicates() {
     run(3, history(OF_PLACEHOLDERS), survives_late_answers);
 }

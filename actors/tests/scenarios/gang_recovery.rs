@@ -1,5 +1,5 @@
-//! Gangs after a restart: the resource manager brings the application, its placeholders and its
-//! members, in any order, and the gang goes on where it was.
+//! Gangs after a restart: the resource manager reports the application, its placeholders and its
+//! members, in any order, and the gang continues where it was.
 
 use expect_test::expect;
 
@@ -7,7 +7,7 @@ use crate::world::check;
 
 /// The order in which they are reported makes no difference to state and timer.
 #[test]
-fn a_member_reported_before_a_placeholder_lets_the_timer_run() {
+fn a_member_reported_before_a_placeholder_starts_the_timer() {
     check(
         "
         queue root.a
@@ -37,7 +37,7 @@ fn a_member_reported_before_a_placeholder_lets_the_timer_run() {
 }
 
 #[test]
-fn a_placeholder_reported_before_a_member_lets_the_timer_run() {
+fn a_placeholder_reported_before_a_member_starts_the_timer() {
     check(
         "
         queue root.a
@@ -70,9 +70,9 @@ fn a_placeholder_reported_before_a_member_lets_the_timer_run() {
     );
 }
 
-/// All of them reported: it runs at once. Some of them: it goes on gathering.
+/// If all placeholders are reported, it runs at once; if some are, it continues gathering.
 #[test]
-fn a_gang_whose_placeholders_are_reported_goes_on_gathering() {
+fn a_gang_with_reported_placeholders_continues_gathering() {
     check(
         "
         queue root.a max vcore=4
@@ -105,9 +105,9 @@ fn a_gang_whose_placeholders_are_reported_goes_on_gathering() {
     );
 }
 
-/// A node may bring placeholders like anything else that runs there.
+/// A node may report placeholders like any other allocation.
 #[test]
-fn a_node_comes_with_the_placeholders_that_are_on_it() {
+fn a_node_reports_its_placeholders() {
     check(
         "
         queue root.a
@@ -137,10 +137,10 @@ fn a_node_comes_with_the_placeholders_that_are_on_it() {
     );
 }
 
-/// A swap in flight is forgotten: the placeholder comes back as one, the member as a request, and
-/// they find each other again.
+/// A swap in flight is lost: the placeholder is reported as one, the member as a request, and they
+/// are matched again.
 #[test]
-fn after_a_restart_a_swap_in_flight_is_begun_anew() {
+fn a_restart_begins_a_swap_in_flight_again() {
     check(
         "
         queue root.a
@@ -199,9 +199,9 @@ fn after_a_restart_a_swap_in_flight_is_begun_anew() {
     );
 }
 
-/// The time that it had is not begun anew where the application says since when it is there.
+/// The timeout does not restart if the application has a creation time.
 #[test]
-fn after_a_restart_a_gang_has_the_rest_of_its_time() {
+fn a_restart_keeps_the_rest_of_a_gangs_timeout() {
     check(
         "
         queue root.a
@@ -234,9 +234,9 @@ fn after_a_restart_a_gang_has_the_rest_of_its_time() {
     );
 }
 
-/// A placeholder that the RM placed itself is one like any other.
+/// A placeholder placed by the RM itself is like any other.
 #[test]
-fn a_pending_placeholder_that_the_rm_placed_itself_is_booked_as_one() {
+fn a_pending_placeholder_placed_by_the_rm_is_booked() {
     check(
         "
         queue root.a

@@ -1,12 +1,12 @@
-//! Nodes, applications and whole gangs that go while members are on their way to take a place.
+//! Removals of nodes, applications and whole gangs while members are about to replace placeholders.
 
 use expect_test::expect;
 
 use crate::world::check;
 
-/// The member keeps the room that it has elsewhere: what it waited for is gone.
+/// The member keeps its capacity on the other node: the placeholder that it waited for is gone.
 #[test]
-fn a_node_that_leaves_with_a_placeholder_completes_its_swap_to_another_node() {
+fn removing_the_placeholders_node_completes_the_swap() {
     check(
         "
         queue root.a
@@ -42,10 +42,10 @@ fn a_node_that_leaves_with_a_placeholder_completes_its_swap_to_another_node() {
     );
 }
 
-/// Nobody heard of the member yet, so nothing is released; it waits again, and the placeholder goes
-/// in silence.
+/// The RM was not notified of the member, so nothing is released; the member is pending again, and
+/// the placeholder ends without a message.
 #[test]
-fn a_node_that_leaves_with_a_member_in_flight_leaves_it_pending() {
+fn removing_the_members_node_leaves_the_member_pending() {
     check(
         "
         queue root.a
@@ -88,7 +88,7 @@ fn a_node_that_leaves_with_a_member_in_flight_leaves_it_pending() {
 }
 
 #[test]
-fn a_node_that_leaves_with_both_sides_of_a_swap_leaves_the_member_pending() {
+fn removing_the_node_of_a_swap_leaves_the_member_pending() {
     check(
         "
         queue root.a
@@ -121,9 +121,9 @@ fn a_node_that_leaves_with_both_sides_of_a_swap_leaves_the_member_pending() {
     );
 }
 
-/// Members of other nodes keep their places, and the last node of a gang completes it.
+/// Members on other nodes keep their places, and the removal of the last node completes the gang.
 #[test]
-fn a_node_that_leaves_takes_its_placeholders_along() {
+fn removing_a_node_ends_its_placeholders() {
     check(
         "
         queue root.a
@@ -159,9 +159,9 @@ fn a_node_that_leaves_takes_its_placeholders_along() {
     );
 }
 
-/// One node may hold all kinds at once: each goes its own way.
+/// One node may have all cases at once, and each is handled.
 #[test]
-fn a_node_that_leaves_ends_completes_and_takes_back_swaps_in_one_step() {
+fn removing_a_node_handles_all_its_swaps_at_once() {
     check(
         "
         queue root.a
@@ -205,9 +205,9 @@ fn a_node_that_leaves_ends_completes_and_takes_back_swaps_in_one_step() {
     );
 }
 
-/// The member on the other node was never told, so there is no word of its end either.
+/// The RM was not notified of the member on the other node, so it gets no release either.
 #[test]
-fn an_application_removed_with_a_swap_in_flight_leaves_both_nodes_empty() {
+fn removing_an_application_with_a_swap_empties_both_nodes() {
     check(
         "
         queue root.a
@@ -246,9 +246,9 @@ fn an_application_removed_with_a_swap_in_flight_leaves_both_nodes_empty() {
     );
 }
 
-/// Asks of the older form stay: its member waits again, and has no placeholder to wait for.
+/// Asks of the older form stay: the member is pending again, without a placeholder to wait for.
 #[test]
-fn a_release_of_everything_cancels_swaps_in_flight_and_leaves_their_asks() {
+fn a_release_of_everything_cancels_swaps_and_keeps_asks() {
     check(
         "
         queue root.a
@@ -279,7 +279,7 @@ fn a_release_of_everything_cancels_swaps_in_flight_and_leaves_their_asks() {
 }
 
 #[test]
-fn a_release_of_everything_takes_members_in_flight_of_todays_form() {
+fn a_release_of_everything_ends_members_in_flight() {
     check(
         "
         queue root.a
@@ -309,7 +309,7 @@ fn a_release_of_everything_takes_members_in_flight_of_todays_form() {
     );
 }
 
-/// What is drained keeps its placeholders, and a member may still take the place of one.
+/// A drained node keeps its placeholders, and a member may still replace one.
 #[test]
 fn a_drained_node_keeps_swaps_in_flight() {
     check(
@@ -340,9 +340,10 @@ fn a_drained_node_keeps_swaps_in_flight() {
     );
 }
 
-/// A gang that resumes goes on when the node with its last placeholder leaves; one that fails, fails.
+/// A resuming gang continues when the node with its last placeholder is removed; a failing gang
+/// fails.
 #[test]
-fn the_node_of_the_last_placeholder_lets_a_gang_that_timed_out_go_on_or_fail() {
+fn removing_the_last_placeholders_node_ends_the_wait() {
     check(
         "
         queue root.a
@@ -379,9 +380,10 @@ fn the_node_of_the_last_placeholder_lets_a_gang_that_timed_out_go_on_or_fail() {
     );
 }
 
-/// The RM may stop what it was told to end: it is answered, since it began that.
+/// The RM may stop an allocation that the scheduler wants to end: the stop is answered, since the
+/// RM began it.
 #[test]
-fn a_placeholder_told_to_end_and_stopped_by_the_rm_is_answered() {
+fn stopping_a_placeholder_being_released_is_answered() {
     check(
         "
         queue root.a

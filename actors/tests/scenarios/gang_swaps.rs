@@ -1,5 +1,5 @@
-//! Swaps: where a member may take the place of a placeholder, what becomes of a swap in flight when
-//! something else happens to it, and which confirmations come to nothing.
+//! Swaps: where a member may replace a placeholder, how a swap in flight reacts to other changes,
+//! and which confirmations have no effect.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use expect_test::expect;
 use monoceros_actors::{ApplicationFilter, ApplicationList, Page, Scheduler};
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{How, ONE_LEAF, World, check, check_plain, in_virtual_time, register, say};
 
-/// Both nodes are charged until the placeholder is gone, the queue and the user only once.
+/// Both nodes are charged until the placeholder has ended, the queue and the user only once.
 #[test]
-fn a_member_refused_where_its_placeholder_is_goes_to_another_node() {
+fn a_member_refused_beside_its_placeholder_moves() {
     check(
         "
         queue root.a max vcore=2
@@ -77,7 +77,7 @@ async fn counts(world: &World) -> [usize; 4] {
 
 /// The member is on the node of its placeholder, or on another one.
 #[test]
-fn a_member_on_its_way_is_not_counted_beside_its_placeholder() {
+fn a_member_in_flight_counts_instead_of_its_placeholder() {
     in_virtual_time(async {
         for how in [How::Plain, How::Later(2)] {
             for refusal in ["", "refuse r1 n1"] {
@@ -102,7 +102,7 @@ fn a_member_on_its_way_is_not_counted_beside_its_placeholder() {
                 assert_eq!(counts(&world).await, [2; 4], "{shown}");
                 world.play("ask a1 r2 vcore=1 group=tg\nask a1 r3 vcore=1").await;
                 assert_eq!(counts(&world).await, [3; 4], "{shown}");
-                // Everything ends while a member is on its way.
+                // Everything ends while a swap is in flight.
                 world.play("remove-app a1").await;
                 assert_eq!(counts(&world).await, [0; 4], "{shown}");
                 assert_eq!(world.scheduler.check_books("default").await.unwrap(), [""; 0]);
@@ -112,9 +112,9 @@ fn a_member_on_its_way_is_not_counted_beside_its_placeholder() {
     });
 }
 
-/// A smaller one leaves nothing of its placeholder behind either.
+/// A smaller member leaves nothing of its placeholder behind either.
 #[test]
-fn a_smaller_member_on_another_node_is_charged_with_its_own_size_there() {
+fn a_smaller_member_elsewhere_is_charged_its_own_size() {
     check(
         "
         queue root.a
@@ -151,9 +151,9 @@ fn a_smaller_member_on_another_node_is_charged_with_its_own_size_there() {
     );
 }
 
-/// A place on the node of any placeholder comes before a place elsewhere, whichever member it is for.
+/// A place on the node of any placeholder comes before a place elsewhere, for every member.
 #[test]
-fn a_swap_on_the_spot_comes_before_one_to_another_node() {
+fn a_swap_in_place_comes_before_another_node() {
     check(
         "
         queue root.a
@@ -186,7 +186,7 @@ fn a_swap_on_the_spot_comes_before_one_to_another_node() {
     );
 }
 
-/// It stays pending until a node changes or the predicate's time has come again.
+/// It stays pending until a node changes or the retry time of the predicate has come.
 #[test]
 fn a_member_that_every_node_refuses_stays_pending() {
     check_plain(
@@ -218,9 +218,9 @@ fn a_member_that_every_node_refuses_stays_pending() {
     );
 }
 
-/// A node that is drained, or has no room, takes no member whose placeholder is elsewhere.
+/// A drained or full node takes no member whose placeholder is elsewhere.
 #[test]
-fn a_member_refused_where_its_placeholder_is_waits_for_room_elsewhere() {
+fn a_member_refused_in_place_waits_for_capacity_elsewhere() {
     check(
         "
         queue root.a
@@ -288,9 +288,9 @@ fn a_duplicate_confirmation_of_a_swap_is_ignored() {
     );
 }
 
-/// Nobody asked for it: the placeholder is gone all the same, and nothing takes its place.
+/// The scheduler had not asked for it: the placeholder is removed anyway, and nothing replaces it.
 #[test]
-fn a_confirmed_replacement_of_a_placeholder_without_a_member_removes_it_in_silence() {
+fn a_replacement_without_member_removes_the_placeholder() {
     check(
         "
         queue root.a
@@ -325,7 +325,7 @@ fn a_confirmed_replacement_of_a_placeholder_without_a_member_removes_it_in_silen
 }
 
 #[test]
-fn a_confirmed_replacement_of_what_is_no_placeholder_removes_it_in_silence() {
+fn a_replacement_of_a_normal_allocation_removes_it() {
     check(
         "
         queue root.a
@@ -351,9 +351,9 @@ fn a_confirmed_replacement_of_what_is_no_placeholder_removes_it_in_silence() {
     );
 }
 
-/// The room of the member is given back at once, that of the placeholder when it is gone.
+/// The capacity of the member is released at once, that of the placeholder when it has ended.
 #[test]
-fn a_member_withdrawn_while_its_swap_to_another_node_is_in_flight_leaves_both_nodes_empty() {
+fn withdrawing_a_moving_member_empties_both_nodes() {
     check(
         "
         queue root.a
@@ -394,9 +394,10 @@ fn a_member_withdrawn_while_its_swap_to_another_node_is_in_flight_leaves_both_no
     );
 }
 
-/// The same on the spot; the next member does not get the placeholder that is on its way out.
+/// The same on the node of the placeholder; the next member does not get the placeholder that is
+/// ending.
 #[test]
-fn a_member_withdrawn_while_its_swap_is_in_flight_leaves_nothing() {
+fn withdrawing_a_member_in_flight_leaves_nothing() {
     check(
         "
         queue root.a
@@ -422,9 +423,9 @@ fn a_member_withdrawn_while_its_swap_is_in_flight_leaves_nothing() {
     );
 }
 
-/// That the placeholder is gone is all that the swap waited for.
+/// The end of the placeholder is all that the swap waited for.
 #[test]
-fn a_placeholder_stopped_by_the_rm_while_its_swap_is_in_flight_completes_the_swap() {
+fn stopping_a_placeholder_in_flight_completes_the_swap() {
     check(
         "
         queue root.a
@@ -456,7 +457,7 @@ fn a_placeholder_stopped_by_the_rm_while_its_swap_is_in_flight_completes_the_swa
 }
 
 #[test]
-fn a_placeholder_confirmed_with_another_type_while_its_swap_is_in_flight_completes_the_swap() {
+fn confirming_with_another_type_completes_the_swap() {
     check(
         "
         queue root.a
@@ -488,9 +489,9 @@ fn a_placeholder_confirmed_with_another_type_while_its_swap_is_in_flight_complet
     );
 }
 
-/// It is charged as it is when it takes its place, though that is more than its placeholder had.
+/// The member is charged with its present size, though that is more than its placeholder had.
 #[test]
-fn a_member_resized_while_its_swap_is_in_flight_is_charged_with_its_new_size() {
+fn a_member_resized_in_flight_is_charged_its_new_size() {
     check(
         "
         queue root.a max vcore=2
@@ -529,9 +530,9 @@ fn a_member_resized_while_its_swap_is_in_flight_is_charged_with_its_new_size() {
     );
 }
 
-/// Where it is charged already, its new size counts at once, and only there.
+/// On the node where it is charged already, its new size counts at once, and only there.
 #[test]
-fn a_member_resized_while_its_swap_to_another_node_is_in_flight_changes_that_node_alone() {
+fn a_moving_member_resized_changes_its_node_alone() {
     check(
         "
         queue root.a
@@ -571,9 +572,9 @@ fn a_member_resized_while_its_swap_to_another_node_is_in_flight_changes_that_nod
     );
 }
 
-/// What changes is the sum of the placeholders, which decides when the gang runs.
+/// The total of the placeholders changes, which decides when the gang runs.
 #[test]
-fn a_placeholder_resized_in_place_is_charged_as_a_placeholder() {
+fn a_placeholder_resized_in_place_stays_a_placeholder() {
     check(
         "
         queue root.a
@@ -610,9 +611,10 @@ fn a_placeholder_resized_in_place_is_charged_as_a_placeholder() {
     );
 }
 
-/// Whoever ends it, it counts as timed out, and members that waited for it are placed like others.
+/// A placeholder counts as timed out whoever ends it, and members that waited for it are placed
+/// like others.
 #[test]
-fn a_preempted_placeholder_counts_as_timed_out_and_its_member_is_placed_like_any_other() {
+fn a_preempted_placeholder_counts_as_timed_out() {
     check(
         "
         queue root.a
@@ -671,9 +673,9 @@ fn a_placeholder_stopped_by_the_rm_counts_as_timed_out() {
     );
 }
 
-/// A placeholder that could not be started is asked for again; it is still one placeholder.
+/// A placeholder that could not be started is pending again; it is still one placeholder.
 #[test]
-fn a_placeholder_that_could_not_be_bound_is_pending_again_and_counted_once() {
+fn an_unbound_placeholder_is_pending_and_counted_once() {
     check(
         "
         queue root.a
@@ -701,12 +703,12 @@ fn a_placeholder_that_could_not_be_bound_is_pending_again_and_counted_once() {
     );
 }
 
-/// What takes a place was asked for when its placeholder was.
+/// The request time of the replacing member is that of its placeholder.
 #[test]
-fn a_member_that_took_a_place_says_so_and_since_when_it_was_kept() {
+fn a_replacing_member_shows_its_placeholders_request_time() {
     let allocation = in_virtual_time(async {
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
-        register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", ONE_LEAF, Arc::new(RecordingCallback::default())).await;
         say(
             &scheduler,
             "rm",

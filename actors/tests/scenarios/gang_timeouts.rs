@@ -1,4 +1,4 @@
-//! Gangs whose placeholders are not all there, or not used, in time.
+//! Gangs whose placeholders are not complete, or not used, in time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use expect_test::expect;
 use monoceros_actors::{ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::{Ear, Word};
+use crate::recording_callback::{Notification, RecordingCallback};
 use crate::world::{ONE_LEAF, check, in_virtual_time, register, say};
 
 #[test]
-fn a_soft_gang_that_is_not_complete_in_time_goes_on_without_its_placeholders() {
+fn an_incomplete_soft_gang_continues_without_placeholders() {
     check(
         "
         queue root.a
@@ -52,9 +52,9 @@ fn a_soft_gang_that_is_not_complete_in_time_goes_on_without_its_placeholders() {
     );
 }
 
-/// What it asks for afterwards is refused, and its id can be used again once it has failed.
+/// Later asks are rejected, and the id can be used again once the application has failed.
 #[test]
-fn a_hard_gang_that_is_not_complete_in_time_fails_when_its_placeholders_are_gone() {
+fn an_incomplete_hard_gang_fails_after_its_placeholders() {
     check(
         "
         queue root.a
@@ -97,9 +97,9 @@ fn a_hard_gang_that_is_not_complete_in_time_fails_when_its_placeholders_are_gone
     );
 }
 
-/// Today's form has no release of asks.
+/// The present form has no release of asks.
 #[test]
-fn requests_of_todays_form_that_are_pending_end_by_a_release_after_those_placed() {
+fn pending_requests_end_after_placed_ones() {
     check(
         "
         queue root.a
@@ -129,9 +129,9 @@ fn requests_of_todays_form_that_are_pending_end_by_a_release_after_those_placed(
     );
 }
 
-/// A style that is none of the two is the soft one.
+/// An unknown style is the soft one.
 #[test]
-fn a_style_that_nobody_knows_is_soft() {
+fn an_unknown_style_is_soft() {
     check(
         "
         queue root.a
@@ -151,8 +151,9 @@ fn a_style_that_nobody_knows_is_soft() {
     );
 }
 
+/// Swaps in flight continue.
 #[test]
-fn a_gang_that_is_complete_loses_the_places_nobody_took_and_swaps_in_flight_go_on() {
+fn a_complete_gang_loses_unused_places() {
     check(
         "
         queue root.a
@@ -192,10 +193,10 @@ fn a_gang_that_is_complete_loses_the_places_nobody_took_and_swaps_in_flight_go_o
     );
 }
 
-/// The time counts from the creation of the application where it says so, but a restart does not
-/// take what is left of it below a millisecond.
+/// The timeout counts from the creation time of the application, if it has one. After a restart at
+/// least a millisecond is left.
 #[test]
-fn a_gang_created_longer_ago_than_its_timeout_times_out_at_once() {
+fn a_gang_past_its_timeout_times_out_at_once() {
     check(
         "
         queue root.a
@@ -216,7 +217,7 @@ fn a_gang_created_longer_ago_than_its_timeout_times_out_at_once() {
 }
 
 #[test]
-fn a_gang_created_a_while_ago_has_the_rest_of_its_time() {
+fn a_gang_created_earlier_has_the_remaining_time() {
     check(
         "
         queue root.a
@@ -249,10 +250,10 @@ fn a_gang_created_a_while_ago_has_the_rest_of_its_time() {
     );
 }
 
-/// No timer runs before the first placeholder is placed; then it is a quarter of an hour, unless
-/// the application says otherwise.
+/// No timer runs before the first placeholder is placed; then it runs for a quarter of an hour by
+/// default.
 #[test]
-fn a_gang_that_never_gets_a_placeholder_waits_for_ever() {
+fn a_gang_without_any_placeholder_waits_forever() {
     check(
         "
         queue root.a
@@ -280,9 +281,9 @@ fn a_gang_that_never_gets_a_placeholder_waits_for_ever() {
     );
 }
 
-/// It ends with the last placeholder, and begins anew with the next one.
+/// The timer ends with the last placeholder, and restarts with the next one.
 #[test]
-fn the_time_of_a_gang_begins_anew_after_all_its_placeholders_were_gone() {
+fn the_timer_restarts_after_all_placeholders_ended() {
     check(
         "
         queue root.a
@@ -308,10 +309,10 @@ fn the_time_of_a_gang_begins_anew_after_all_its_placeholders_were_gone() {
     );
 }
 
-/// Members that wait go with the placeholders and have to be asked for again; those already placed
-/// are never ended by this timer.
+/// Pending members end with the placeholders and have to be requested again; placed members are
+/// never ended by this timer.
 #[test]
-fn members_that_are_pending_end_with_a_gang_that_times_out() {
+fn pending_members_end_with_a_timed_out_gang() {
     check(
         "
         queue root.a
@@ -340,9 +341,9 @@ fn members_that_are_pending_end_with_a_gang_that_times_out() {
     );
 }
 
-/// Its swap makes it run, whatever else has still to be confirmed.
+/// The swap makes the application run, whatever is still unconfirmed.
 #[test]
-fn a_swap_in_flight_when_a_soft_gang_times_out_makes_it_run() {
+fn a_swap_in_flight_at_a_soft_timeout_makes_it_run() {
     check(
         "
         queue root.a
@@ -373,9 +374,9 @@ fn a_swap_in_flight_when_a_soft_gang_times_out_makes_it_run() {
     );
 }
 
-/// The other order: the swap is the last that a resuming gang waits for.
+/// The other order: the swap is the last event that a resuming gang waits for.
 #[test]
-fn a_soft_gang_runs_with_the_swap_that_its_last_placeholder_was_waiting_for() {
+fn a_soft_gang_runs_with_its_last_swap() {
     check(
         "
         queue root.a
@@ -408,9 +409,9 @@ fn a_soft_gang_runs_with_the_swap_that_its_last_placeholder_was_waiting_for() {
     );
 }
 
-/// The member is told to have ended, and its place is given back when the placeholder is gone.
+/// The member gets a release, and its place is freed when the placeholder has ended.
 #[test]
-fn a_swap_in_flight_when_a_hard_gang_times_out_is_cancelled() {
+fn a_hard_timeout_cancels_a_swap_in_flight() {
     check(
         "
         queue root.a
@@ -444,10 +445,10 @@ fn a_swap_in_flight_when_a_hard_gang_times_out_is_cancelled() {
     );
 }
 
-/// A placeholder that could not be started, of an application that ends its placeholders anyway, is
-/// gone and not asked for again.
+/// A placeholder that could not be started, of an application that is ending its placeholders, is
+/// removed and not pending again.
 #[test]
-fn a_placeholder_that_could_not_be_bound_while_its_gang_ends_is_gone() {
+fn an_unbound_placeholder_of_an_ending_gang_is_removed() {
     check(
         "
         queue root.a
@@ -480,13 +481,13 @@ fn a_placeholder_that_could_not_be_bound_while_its_gang_ends_is_gone() {
     );
 }
 
-/// What led to a state is in its message.
+/// The message of a state names its cause.
 #[test]
-fn the_end_of_a_gang_is_told_with_its_reason() {
+fn the_end_of_a_gang_has_a_reason() {
     let words = in_virtual_time(async {
-        let ear = Arc::new(Ear::default());
+        let recorder = Arc::new(RecordingCallback::default());
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
-        register(&scheduler, "rm", ONE_LEAF, ear.clone()).await;
+        register(&scheduler, "rm", ONE_LEAF, recorder.clone()).await;
         for style in ["Soft", "Hard"] {
             let app = format!("{style}-app");
             let text = format!(
@@ -502,11 +503,11 @@ fn the_end_of_a_gang_is_told_with_its_reason() {
         scheduler.settle().await;
         say(&scheduler, "rm", "release Soft-app uuid=p1 as TIMEOUT").await;
         say(&scheduler, "rm", "release Hard-app uuid=p1 as TIMEOUT").await;
-        ear.take()
+        recorder.take()
     });
     let states: Vec<_> = words
         .into_iter()
-        .filter_map(|word| if let Word::AppUpdated(app) = word { Some(app) } else { None })
+        .filter_map(|word| if let Notification::AppUpdated(app) = word { Some(app) } else { None })
         .map(|app| format!("{} {}: {}", app.application_id, app.state, app.message))
         .collect();
     assert_eq!(
@@ -522,7 +523,7 @@ fn the_end_of_a_gang_is_told_with_its_reason() {
     );
 }
 
-/// Notes the messages, one by one.
+/// Records messages one by one.
 #[derive(Default)]
 struct Messages(Mutex<Vec<String>>);
 
@@ -544,7 +545,7 @@ impl ResourceManagerCallback for Messages {
 }
 
 #[test]
-fn the_end_of_a_gang_is_told_state_first_and_then_in_one_message() {
+fn the_end_of_a_gang_is_notified_after_its_state() {
     in_virtual_time(async {
         let messages = Arc::new(Messages::default());
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();

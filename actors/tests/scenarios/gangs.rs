@@ -1,13 +1,14 @@
-//! Gangs of placeholders: an application says what its placeholders want together, asks for them,
-//! and real allocations take their places one by one. What counts is that the places stay charged
-//! until the resource manager says that a placeholder is gone, and are charged once.
+//! Gangs of placeholders: an application declares the total of its placeholders, asks for them, and
+//! its members replace them one by one. A place stays charged until the resource manager confirms
+//! the end of the placeholder, and is charged once.
 
 use expect_test::expect;
 
 use crate::world::{check, check_plain};
 
+/// It is accepted with the first.
 #[test]
-fn a_gang_is_accepted_with_its_first_placeholder_and_runs_with_its_last() {
+fn a_gang_runs_with_its_last_placeholder() {
     check(
         "
         queue root.a
@@ -42,9 +43,10 @@ fn a_gang_is_accepted_with_its_first_placeholder_and_runs_with_its_last() {
     );
 }
 
-/// The place stays charged as it was until the placeholder is gone; what is left over is given back.
+/// The place stays charged as before until the placeholder has ended; then the difference is
+/// released.
 #[test]
-fn a_smaller_member_takes_the_place_and_the_rest_is_given_back() {
+fn a_smaller_member_releases_the_rest_of_its_place() {
     check(
         "
         queue root.a
@@ -86,9 +88,9 @@ fn a_smaller_member_takes_the_place_and_the_rest_is_given_back() {
     );
 }
 
-/// Room elsewhere does not help before: the group still has placeholders that may be used.
+/// Free capacity elsewhere is not used earlier: the group still has usable placeholders.
 #[test]
-fn a_member_larger_than_its_placeholders_is_placed_when_all_of_them_are_gone() {
+fn a_too_large_member_waits_for_the_last_placeholder() {
     check(
         "
         queue root.a
@@ -131,7 +133,7 @@ fn a_member_larger_than_its_placeholders_is_placed_when_all_of_them_are_gone() {
 }
 
 #[test]
-fn a_member_that_wants_a_type_its_placeholder_lacks_is_larger() {
+fn a_member_with_another_resource_type_is_larger() {
     check(
         "
         queue root.a
@@ -154,7 +156,7 @@ fn a_member_that_wants_a_type_its_placeholder_lacks_is_larger() {
 }
 
 #[test]
-fn a_member_of_a_group_without_placeholders_is_placed_like_any_other() {
+fn a_member_of_an_empty_group_is_placed_normally() {
     check(
         "
         queue root.a
@@ -178,7 +180,7 @@ fn a_member_of_a_group_without_placeholders_is_placed_like_any_other() {
 }
 
 #[test]
-fn a_second_member_waits_until_the_only_placeholder_is_replaced() {
+fn a_second_member_waits_until_the_placeholder_is_replaced() {
     check(
         "
         queue root.a
@@ -206,9 +208,9 @@ fn a_second_member_waits_until_the_only_placeholder_is_replaced() {
     );
 }
 
-/// It waits as long as a placeholder is only asked for, too.
+/// It also waits while a placeholder is pending.
 #[test]
-fn a_member_is_placed_when_the_pending_placeholder_it_waited_for_is_cancelled() {
+fn cancelling_a_pending_placeholder_places_its_member() {
     check(
         "
         queue root.a
@@ -232,9 +234,9 @@ fn a_member_is_placed_when_the_pending_placeholder_it_waited_for_is_cancelled() 
     );
 }
 
-/// A request of today's form that is pending is cancelled by a release of its key.
+/// A pending request of the present form is cancelled by a release of its key.
 #[test]
-fn a_pending_placeholder_of_todays_form_is_cancelled_by_a_release() {
+fn a_release_by_key_cancels_a_pending_placeholder() {
     check(
         "
         queue root.a
@@ -257,7 +259,7 @@ fn a_pending_placeholder_of_todays_form_is_cancelled_by_a_release() {
 }
 
 #[test]
-fn members_in_excess_of_their_group_are_placed_like_any_other() {
+fn members_in_excess_are_placed_normally() {
     check(
         "
         queue root.a
@@ -285,9 +287,9 @@ fn members_in_excess_of_their_group_are_placed_like_any_other() {
     );
 }
 
-/// Two groups, each with placeholders of its own size: no member takes a place of the other.
+/// Two groups, each with placeholders of its own size: no member replaces one of the other group.
 #[test]
-fn a_member_takes_a_place_of_its_own_group_only() {
+fn a_member_takes_a_place_of_its_group() {
     check(
         "
         queue root.a
@@ -315,9 +317,9 @@ fn a_member_takes_a_place_of_its_own_group_only() {
     );
 }
 
-/// The oldest placeholder first, and of the same age the one whose UUID comes first.
+/// The oldest placeholder first; at equal age the one with the lower UUID.
 #[test]
-fn the_oldest_placeholder_of_the_group_is_replaced_first() {
+fn the_oldest_placeholder_of_a_group_is_replaced_first() {
     check(
         "
         queue root.a
@@ -346,9 +348,9 @@ fn the_oldest_placeholder_of_the_group_is_replaced_first() {
     );
 }
 
-/// What a place is charged with is there already: no node takes anything new, and no quota has room.
+/// The place is charged already, while no node accepts new allocations and the quota is used up.
 #[test]
-fn a_swap_needs_neither_an_open_node_nor_room_in_the_queue() {
+fn a_swap_needs_no_open_node_or_quota() {
     check(
         "
         queue root.a max vcore=2
@@ -374,9 +376,9 @@ fn a_swap_needs_neither_an_open_node_nor_room_in_the_queue() {
     );
 }
 
-/// An update of a placeholder that is asked for is no further placeholder.
+/// An update of a pending placeholder is not another placeholder.
 #[test]
-fn a_placeholder_that_is_asked_for_anew_is_counted_once() {
+fn a_repeated_placeholder_is_counted_once() {
     check(
         "
         queue root.a
@@ -399,10 +401,10 @@ fn a_placeholder_that_is_asked_for_anew_is_counted_once() {
     );
 }
 
-/// What its placeholders want together was said wrongly: the first swap makes it run, and its
-/// timeout ends placeholders alone.
+/// The declared total is wrong: the first swap makes the application run, and the timeout ends
+/// placeholders only.
 #[test]
-fn a_gang_with_a_wrong_sum_runs_with_its_first_swap_and_its_timeout_ends_no_member() {
+fn a_gang_with_a_wrong_total_runs_with_its_first_swap() {
     check(
         "
         queue root.a
@@ -433,9 +435,9 @@ fn a_gang_with_a_wrong_sum_runs_with_its_first_swap_and_its_timeout_ends_no_memb
     );
 }
 
-/// Without a sum an application with placeholders starts with its first member.
+/// Without a total, an application with placeholders starts with its first member.
 #[test]
-fn placeholders_without_a_sum_do_not_make_an_application_run() {
+fn placeholders_without_a_total_do_not_start_an_application() {
     check(
         "
         queue root.a
@@ -460,7 +462,7 @@ fn placeholders_without_a_sum_do_not_make_an_application_run() {
 }
 
 #[test]
-fn while_a_swap_is_in_flight_an_application_runs_though_its_last_member_is_released() {
+fn a_swap_in_flight_keeps_an_application_running() {
     check(
         "
         queue root.a
@@ -490,9 +492,9 @@ fn while_a_swap_is_in_flight_an_application_runs_though_its_last_member_is_relea
     );
 }
 
-/// A gang that gathers its placeholders counts as running, so that the next one does not begin to.
+/// A gathering gang counts as running, so that the next one does not start to gather.
 #[test]
-fn a_gang_that_gathers_its_placeholders_takes_the_place_of_a_running_application() {
+fn a_gathering_gang_counts_as_a_running_application() {
     check(
         "
         queue root.p maxapps=1
@@ -532,7 +534,7 @@ fn a_gang_that_gathers_its_placeholders_takes_the_place_of_a_running_application
 }
 
 #[test]
-fn a_gang_that_is_removed_while_it_gathers_lets_the_next_application_start() {
+fn removing_a_gathering_gang_starts_the_next_application() {
     check(
         "
         queue root.p maxapps=1
@@ -563,7 +565,7 @@ fn a_gang_that_is_removed_while_it_gathers_lets_the_next_application_start() {
 
 /// For its user it runs from its first placeholder on.
 #[test]
-fn a_placeholder_counts_against_the_limits_of_its_user() {
+fn a_placeholder_counts_against_user_limits() {
     check(
         "
         queue root.a limit users=ada vcore=3 apps=1
@@ -595,7 +597,7 @@ fn a_placeholder_counts_against_the_limits_of_its_user() {
     );
 }
 
-/// A change makes both possible: the swap, and a placement of higher priority.
+/// A change allows both the swap and a placement of higher priority.
 #[test]
 fn places_are_taken_before_anything_new_is_placed() {
     check_plain(
@@ -628,7 +630,7 @@ fn places_are_taken_before_anything_new_is_placed() {
 }
 
 #[test]
-fn the_member_of_the_higher_priority_takes_the_first_place() {
+fn the_higher_priority_member_takes_the_first_place() {
     check(
         "
         queue root.a
@@ -653,9 +655,9 @@ fn the_member_of_the_higher_priority_takes_the_first_place() {
     );
 }
 
-/// Left-over placeholders end when an application has had nothing else for half a minute.
+/// Left-over placeholders end half a minute after the last other allocation of the application.
 #[test]
-fn placeholders_left_over_end_with_the_grace_period_and_completion_waits_for_them() {
+fn left_over_placeholders_end_with_the_grace_period() {
     check(
         "
         queue root.a

@@ -1,11 +1,12 @@
-//! Plays the script in the file that `MONOCEROS_SCRIPT` names, for bug reports and bisection; with
-//! predicates that are answered later, if `MONOCEROS_LATER` says how many may wait.
+//! Plays the script in the file named by `MONOCEROS_SCRIPT`, for bug reports and bisection. If
+//! `MONOCEROS_LATER` is set, predicates are answered later and the value is the maximum of
+//! placements that may wait.
 
 use crate::script::Script;
 use crate::world::{How, play};
 
 #[test]
-fn a_given_script_is_played_alike_in_every_way() {
+fn a_given_script_is_the_same_in_every_way() {
     let Some(path) = std::env::var_os("MONOCEROS_SCRIPT") else { return };
     let script = Script::parse(&std::fs::read_to_string(path).unwrap());
     if let Ok(in_flight) = std::env::var("MONOCEROS_LATER") {

@@ -1,12 +1,12 @@
-//! Which group an application counts for, and what is left when others count for it, too
-//! (`docs/limits.md`).
+//! The group whose limit applies to an application, and the rest of the limit when other
+//! applications count for the same group (`docs/limits.md`).
 
 use expect_test::expect;
 
 use crate::world::check;
 
 #[test]
-fn the_group_is_that_of_the_closest_limit_above() {
+fn the_group_comes_from_the_closest_limit() {
     check(
         "
         queue root limit groups=test_root vcore=3
@@ -43,7 +43,7 @@ fn the_group_is_that_of_the_closest_limit_above() {
 }
 
 #[test]
-fn without_the_group_of_the_parent_it_is_that_of_root() {
+fn without_a_parent_limit_the_group_is_roots() {
     check(
         "
         queue root limit groups=test_root vcore=3
@@ -70,7 +70,7 @@ fn without_the_group_of_the_parent_it_is_that_of_root() {
 }
 
 #[test]
-fn a_wildcard_on_the_leaf_comes_before_a_named_group_above() {
+fn a_wildcard_on_the_leaf_wins_over_named_groups_above() {
     check(
         "
         queue root limit groups=dev vcore=9
@@ -94,7 +94,7 @@ fn a_wildcard_on_the_leaf_comes_before_a_named_group_above() {
 }
 
 #[test]
-fn all_who_count_for_the_wildcard_group_share_its_limit() {
+fn applications_of_the_wildcard_group_share_its_limit() {
     check(
         "
         queue root.a limit groups=other vcore=1 limit groups=* vcore=3
@@ -126,7 +126,7 @@ fn all_who_count_for_the_wildcard_group_share_its_limit() {
 }
 
 #[test]
-fn applications_of_one_user_count_for_the_groups_of_their_queues() {
+fn a_users_applications_count_for_groups_by_queue() {
     check(
         "
         queue root.a limit groups=dev vcore=1
@@ -157,7 +157,7 @@ fn applications_of_one_user_count_for_the_groups_of_their_queues() {
 }
 
 #[test]
-fn a_group_that_is_limited_later_takes_only_applications_that_come_later() {
+fn a_later_group_limit_applies_to_later_applications() {
     check(
         "
         queue root limit groups=dev vcore=9
@@ -195,7 +195,7 @@ fn a_group_that_is_limited_later_takes_only_applications_that_come_later() {
 
 /// The lane that it moves into is older than the one it leaves, and it is the first in both.
 #[test]
-fn who_moves_to_an_older_group_by_a_reload_is_not_forgotten() {
+fn an_application_moving_to_an_older_group_keeps_its_turn() {
     check(
         "
         queue root limit groups=dev vcore=2
@@ -234,9 +234,9 @@ fn who_moves_to_an_older_group_by_a_reload_is_not_forgotten() {
     );
 }
 
-/// As after a restart: what runs counts under the new limit.
+/// As after a restart: running allocations count under the new limit.
 #[test]
-fn a_first_limit_of_a_group_counts_what_runs() {
+fn a_first_group_limit_counts_running_allocations() {
     check(
         "
         queue root.parent
@@ -293,9 +293,9 @@ fn a_first_limit_of_a_group_counts_what_runs() {
     );
 }
 
-/// The group that lost its limit is not the only one that an application may count for later.
+/// The group that lost its limit is not the only one that the application may count for later.
 #[test]
-fn a_group_is_chosen_when_one_is_limited_after_another_was_not() {
+fn a_group_is_chosen_again_when_limits_move() {
     check(
         "
         queue root.a limit groups=g1 vcore=9

@@ -1,5 +1,5 @@
-//! Declared gangs that ran in part before the scheduler began: what it held before is held again, as much of it as
-//! fits and for as long as it would have been (`docs/gangs.md#held-again-after-a-restart`).
+//! Declared gangs that ran in part before a restart: their held places are held again, as many as
+//! fit and as long as before (`docs/gangs.md#held-again-after-a-restart`).
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::scale_up::World;
 use crate::script::Script;
 use crate::world::{How, check_also, in_virtual_time, play};
 
-/// However predicates are asked, it comes to the same.
+/// The result does not depend on how predicates are evaluated.
 #[track_caller]
 fn check(text: &str, expect: &Expect) {
     check_also(text, expect, &[How::OneAtATime, How::Later(1), How::Later(8)]);
 }
 
 #[test]
-fn places_of_members_that_do_not_run_yet_are_held_before_others_are_asked_for() {
+fn places_of_missing_members_are_held_before_other_asks() {
     check(
         "
         queue root.a
@@ -54,7 +54,7 @@ fn places_of_members_that_do_not_run_yet_are_held_before_others_are_asked_for() 
     );
 }
 
-/// The room of the second place is taken by somebody else who runs, too.
+/// Another running allocation uses the capacity of the second place.
 #[test]
 fn as_many_are_held_as_there_are_places() {
     check(
@@ -93,9 +93,9 @@ fn as_many_are_held_as_there_are_places() {
     );
 }
 
-/// Of ten places that were held, a quota or a limit has room for each number.
+/// Of ten places that were held, a quota or a limit allows each number.
 #[test]
-fn as_many_are_held_as_a_quota_or_a_limit_has_room_for() {
+fn held_places_are_bounded_by_quotas_and_limits() {
     for left in 0..=10 {
         let most = 12 + left;
         for bound in [format!("max vcore={most}"), format!("limit users=ada vcore={most}")] {
@@ -118,7 +118,7 @@ fn as_many_are_held_as_a_quota_or_a_limit_has_room_for() {
     }
 }
 
-/// Each of seven nodes has room for one, and refuses it or not.
+/// Each of seven nodes has capacity for one, and refuses it or not.
 #[test]
 fn as_many_are_held_as_nodes_take() {
     let once = [1, 4, 7].map(|refusing| (refusing, How::OneAtATime));
@@ -151,7 +151,7 @@ fn as_many_are_held_as_nodes_take() {
 }
 
 #[test]
-fn a_quota_that_was_lowered_meanwhile_is_kept() {
+fn a_quota_lowered_meanwhile_is_obeyed() {
     check(
         "
         queue root.a max vcore=9
@@ -181,7 +181,7 @@ fn a_quota_that_was_lowered_meanwhile_is_kept() {
 }
 
 #[test]
-fn where_a_node_refuses_a_place_it_is_not_held() {
+fn a_place_refused_by_its_node_is_not_held() {
     check(
         "
         queue root.a
@@ -209,8 +209,9 @@ fn where_a_node_refuses_a_place_it_is_not_held() {
     );
 }
 
+/// The asks wait like others.
 #[test]
-fn nothing_is_held_where_nothing_fits_and_what_is_asked_for_waits_by_itself() {
+fn without_capacity_nothing_is_held() {
     check(
         "
         queue root.a
@@ -247,9 +248,9 @@ fn nothing_is_held_where_nothing_fits_and_what_is_asked_for_waits_by_itself() {
     );
 }
 
-/// The time counts from the youngest member, also through a restart.
+/// The time counts from the youngest member, also over a restart.
 #[test]
-fn they_are_held_no_longer_than_without_a_restart() {
+fn held_places_expire_as_without_a_restart() {
     check(
         "
         queue root.a
@@ -296,9 +297,10 @@ fn they_are_held_no_longer_than_without_a_restart() {
     );
 }
 
-/// Who has no gang, or one that waits as a whole, has nothing to be held; and is told so all the same.
+/// An application without a gang, or with a gang that is pending as a whole, has no places to hold;
+/// the request is still answered.
 #[test]
-fn only_a_gang_that_runs_has_places_held_again() {
+fn only_running_gangs_have_places_held_again() {
     check(
         "
         queue root.a
@@ -324,9 +326,9 @@ fn only_a_gang_that_runs_has_places_held_again() {
     );
 }
 
-/// What is held stays, whatever is said again; a member that is reported takes one of the places.
+/// Held places stay when the request is repeated; a reported member takes one of them.
 #[test]
-fn what_is_said_twice_ends_nothing_that_is_held() {
+fn repetitions_end_no_held_place() {
     check(
         "
         queue root.a
@@ -360,9 +362,9 @@ fn what_is_said_twice_ends_nothing_that_is_held() {
     );
 }
 
-/// What a gang holds ends where nothing of it runs any more, also while places are looked for.
+/// Held places end when no member is running any more, also during a search for places.
 #[test]
-fn nothing_is_held_for_a_gang_that_is_over() {
+fn nothing_is_held_for_an_ended_gang() {
     check(
         "
         queue root.a max vcore=7
@@ -400,9 +402,9 @@ fn nothing_is_held_for_a_gang_that_is_over() {
     );
 }
 
-/// A report without a task group is none of the members that places are held for.
+/// A report without a task group is not one of the members that places are held for.
 #[test]
-fn what_is_reported_meanwhile_ends_no_search() {
+fn reports_do_not_end_a_search() {
     check(
         "
         queue root.a
@@ -427,9 +429,9 @@ fn what_is_reported_meanwhile_ends_no_search() {
     );
 }
 
-/// What cannot be read means from now on, however long the application is there.
+/// An unreadable time means from now on, however old the application is.
 #[test]
-fn places_without_a_time_are_held_from_now_on() {
+fn places_without_a_time_are_held_from_now() {
     check(
         "
         queue root.a
@@ -457,9 +459,9 @@ fn places_without_a_time_are_held_from_now_on() {
     );
 }
 
-/// An RM that does not answer keeps what the gang asks for waiting for five seconds.
+/// An RM that does not answer delays the asks of the gang by five seconds.
 #[test]
-fn a_search_that_nobody_answers_ends() {
+fn an_unanswered_search_ends() {
     in_virtual_time(async {
         let world = World::new("").await;
         let control = world.scheduler.control("rm").await.unwrap();
@@ -480,7 +482,7 @@ fn a_search_that_nobody_answers_ends() {
 }
 
 #[test]
-fn they_are_where_the_members_are_that_run() {
+fn held_places_are_in_the_domain_of_running_members() {
     check(
         "
         queue root.a
@@ -507,9 +509,9 @@ fn they_are_where_the_members_are_that_run() {
     );
 }
 
-/// What cannot be read says nothing, and a group cannot have more held than it needs.
+/// Unreadable tags are ignored, and a group cannot hold more places than it needs.
 #[test]
-fn what_the_tags_say_is_bounded() {
+fn values_in_tags_are_bounded() {
     check(
         "
         queue root.a

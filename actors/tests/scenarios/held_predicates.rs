@@ -1,18 +1,18 @@
-//! The RM's predicates are asked about places that are to be held for members of a declared gang, by
-//! application and task group (`docs/gangs.md#until-it-is-decided`).
+//! Predicates for places to be held for members of a declared gang, by application and task group
+//! (`docs/gangs.md#until-it-is-decided`).
 
 use expect_test::{Expect, expect};
 
 use crate::world::{How, check_also};
 
-/// However predicates are asked, it comes to the same.
+/// The result does not depend on how predicates are evaluated.
 #[track_caller]
 fn check(text: &str, expect: &Expect) {
     check_also(text, expect, &[How::OneAtATime, How::Later(1), How::Later(8)]);
 }
 
 #[test]
-fn a_place_is_held_where_the_predicate_of_its_group_passes() {
+fn a_place_is_held_where_its_predicate_passes() {
     check(
         "
         queue root.a
@@ -40,7 +40,7 @@ fn a_place_is_held_where_the_predicate_of_its_group_passes() {
 }
 
 #[test]
-fn a_gang_of_which_a_place_is_refused_everywhere_waits_as_a_whole() {
+fn a_place_refused_everywhere_keeps_the_gang_waiting() {
     check(
         "
         queue root.a
@@ -71,7 +71,7 @@ fn a_gang_of_which_a_place_is_refused_everywhere_waits_as_a_whole() {
 }
 
 #[test]
-fn the_other_gangs_of_the_same_groups_are_asked_about_by_their_own_name() {
+fn equal_groups_are_asked_about_by_gang() {
     check(
         "
         queue root.a

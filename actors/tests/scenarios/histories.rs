@@ -1,8 +1,8 @@
-//! Random histories: whatever an RM says, in whatever order, the books agree, every decision is that
-//! of a full search, and the message stream keeps its promises. Nobody thinks of the order that
-//! breaks a scheduler; thousands of random ones find it.
+//! Random histories: for any messages in any order, the books are consistent, every decision equals
+//! that of a full search, and the notifications obey the interface. The order that breaks a
+//! scheduler is one that nobody thinks of; thousands of random ones find it.
 //!
-//! A failing history prints its script, made as short as possible: paste it into a test.
+//! A failing history prints its script, shortened as far as possible: paste it into a test.
 
 use std::time::Duration;
 
@@ -17,9 +17,8 @@ use crate::script::{
 use crate::wire;
 use crate::world::{How, Played, play};
 
-/// How often, from which seed, and how hard it is tried to shorten what failed, unless the
-/// environment says otherwise (`PROPTEST_CASES`, `PROPTEST_RNG_SEED`,
-/// `PROPTEST_MAX_SHRINK_ITERS`).
+/// Number of cases, seed, and effort of shrinking, unless the environment sets them
+/// (`PROPTEST_CASES`, `PROPTEST_RNG_SEED`, `PROPTEST_MAX_SHRINK_ITERS`).
 pub(crate) fn runner(cases: u32) -> TestRunner {
     let from_environment = Config::default();
     let is_given = |name| std::env::var_os(name).is_some();
@@ -40,16 +39,16 @@ pub(crate) fn runner(cases: u32) -> TestRunner {
     })
 }
 
-/// What a history is made of.
+/// Generators and bounds of a kind of history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// Quantities are from here.
+    /// Whether quantities may be extreme.
     extreme: bool,
-    /// Less than so many steps.
+    /// Bound of the number of steps.
     steps: usize,
 }
 
-/// The most that one item may say.
+/// Largest quantity of one item.
 const LARGEST: i64 = 1 << 53;
 
 pub(crate) const USUAL: Kind = Kind { extreme: false, steps: 140 };
@@ -70,7 +69,7 @@ pub(crate) fn amounts(kind: Kind, most: i64) -> BoxedStrategy<Amounts> {
     } else {
         prop_oneof![150 => 1..=most, 40 => Just(0_i64), 1 => Just(-1_i64)].boxed()
     };
-    // A name that is absent differs from one of which there is nothing.
+    // An absent name differs from one with a quantity of zero.
     let named = |name: &'static str, share: f64| {
         prop::option::weighted(share, quantity.clone())
             .prop_map(move |quantity| quantity.map(|quantity| (name.to_owned(), quantity)))
@@ -142,7 +141,7 @@ const GROUPS: [&str; 5] = ["", "dev", "ops,dev", "qa", "qa,ops"];
 const LIMITED: [&str; 7] =
     ["root", "root.a", "root.b", "root.b.x", "root.b.y", "root.c", "root.c.x"];
 
-/// Limits of users and groups, of any queue; of half of the trees nobody.
+/// Limits of users and groups on any queue; half of the trees have none.
 fn all_limits() -> impl Strategy<Value = Vec<(String, Vec<LimitWords>)>> {
     let small = Kind { extreme: false, steps: 0 };
     let entry = move |users: &'static [&'static str], groups: &'static [&'static str]| {
@@ -168,7 +167,7 @@ fn all_limits() -> impl Strategy<Value = Vec<(String, Vec<LimitWords>)>> {
     prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(of_queue, 1..6)]
 }
 
-/// Adds those of the limits that make a valid configuration.
+/// Adds the limits that give a valid configuration.
 fn with_limits(
     mut queues: Vec<QueueWords>,
     limits: Vec<(String, Vec<LimitWords>)>,
@@ -192,7 +191,7 @@ pub(crate) fn is_valid(queues: &[QueueWords]) -> bool {
     config::parse(&wire::configuration(None, queues)).is_ok()
 }
 
-/// As [`tree`], where some queues are missing and others are new, and a leaf may be a parent.
+/// Like [`tree`], with some queues missing, others new, and some leaves turned into parents.
 fn other_tree() -> impl Strategy<Value = Vec<QueueWords>> {
     let new = ["root.a.z", "root.b.x.deep", "root.new", "root.c.z"];
     let missing = prop::collection::vec(prop::bool::weighted(0.15), 8);
@@ -222,7 +221,7 @@ fn other_tree() -> impl Strategy<Value = Vec<QueueWords>> {
     })
 }
 
-/// A queue may have no more than its parent, which comes before it.
+/// Reduces a queue to the maximum of its parent, which comes before it.
 fn fit_into_parent(queues: &mut [QueueWords], at: usize) {
     let path = queues[at].path.rsplit_once('.').map(|(parent, _)| parent.to_owned());
     let Some(parent) = queues.iter().find(|queue| Some(&queue.path) == path.as_ref()) else {
@@ -261,7 +260,7 @@ fn properties() -> impl Strategy<Value = Vec<(String, String)>> {
         .prop_map(|(a, b, c, d, e, f)| [a, b, c, d, e, f].into_iter().flatten().collect())
 }
 
-/// Takes limits away until the tree is a valid one.
+/// Removes limits until the tree is valid.
 fn made_valid(mut queues: Vec<QueueWords>) -> Vec<QueueWords> {
     for at in (0..queues.len()).rev() {
         if is_valid(&queues) {
@@ -333,7 +332,7 @@ pub(crate) fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
                 .into_iter()
                 .collect(),
             drained: chance < 10,
-            // The tags of an ask that is placed already say nothing.
+            // The tags of a placed ask are already empty.
             holds: if chance % 4 == 0 {
                 holds.into_iter().map(as_allocation).collect()
             } else {
@@ -342,7 +341,7 @@ pub(crate) fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
         })
 }
 
-/// What an `Allocation` message can say.
+/// Reduces the ask to fields of an `Allocation` message.
 pub(crate) fn as_allocation(wish: Wish) -> Wish {
     Wish { repeat: 1, timeout_ms: 0, ..wish }
 }
@@ -389,7 +388,7 @@ pub(crate) fn item(kind: Kind) -> impl Strategy<Value = Item> {
         1 => Just(77),
         1 => Just(TerminationType::PlaceholderReplaced as i32),
     ];
-    // What is said again with a policy may have another priority, too. Nobody here preempts.
+    // A repeated ask with a policy may have another priority, too. No ask here preempts.
     let policy = |wish: &Wish| match (wish.priority + wish.repeat).rem_euclid(3) {
         0 => "",
         1 => "itself",
@@ -445,13 +444,13 @@ pub(crate) fn some_step() -> impl Strategy<Value = Step> {
     step(USUAL)
 }
 
-/// Nodes to begin with.
+/// Nodes at the beginning.
 pub(crate) fn there() -> impl Strategy<Value = Vec<Step>> {
     let send = |item| Step::Send { items: vec![item], waits: true };
     prop::collection::vec(node_item(USUAL).prop_map(send), 4..12)
 }
 
-/// How nodes are ordered.
+/// Node order.
 pub(crate) fn order() -> impl Strategy<Value = Step> {
     (any::<bool>(), 0..3_i64, 0..3_i64).prop_map(|(packs, vcore, memory)| {
         let policy = if packs { "binpacking" } else { "fair" };
@@ -468,8 +467,7 @@ pub(crate) fn reload() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Histories in which the configuration changes again and again, and now and then the partition's
-/// state.
+/// Histories with many reloads, and now and then a change of the partition's state.
 fn reloads() -> impl Strategy<Value = Script> {
     let state = prop::sample::select(&["Active", "Active", "Draining", "Stopped"][..]);
     let some = prop_oneof![
@@ -492,7 +490,7 @@ fn reloads() -> impl Strategy<Value = Script> {
     })
 }
 
-/// How the partition is set up, and what is there to begin with.
+/// The setup of the partition and its initial items.
 fn head(
     (order, patience, queues, refusals, there): (
         Step,
@@ -513,15 +511,15 @@ fn history(kind: Kind) -> impl Strategy<Value = Script> {
         1 => (10..60_u8, any::<u64>())
             .prop_map(|(percent, seed)| Some(Step::RefuseSome { percent, seed })),
     ];
-    // Most of what follows is about something that is there.
+    // Most of the following items refer to existing objects.
     let there = prop::collection::vec(prop_oneof![2 => node_item(kind), 3 => app_item()], 8..40);
     let head = (order(), patience(), tree(), refusals, there).prop_map(head);
     let steps = prop::collection::vec(step(kind), 0..kind.steps);
     (head, steps).prop_map(|(head, steps)| with_end(head, steps))
 }
 
-/// A partition in which much waits: less room and more asks than in other histories. Only its end
-/// is waited for, which saves comparing the books after each line.
+/// A partition with many pending asks: less capacity and more asks than in other histories. The run
+/// waits only at the end, which saves comparing the books after each line.
 pub(crate) fn parked() -> impl Strategy<Value = Vec<Step>> {
     let refusals = prop_oneof![
         3 => Just(None),
@@ -545,8 +543,8 @@ pub(crate) fn parked() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// Much is asked for while no node takes anything; then the nodes open one by one, and one offer
-/// after the other makes many decisions.
+/// Many asks arrive while no node is open; then the nodes open one by one, and each of many offers
+/// makes many decisions.
 fn waves() -> impl Strategy<Value = Script> {
     let wave = prop::collection::vec(
         prop_oneof![
@@ -578,7 +576,7 @@ fn waves() -> impl Strategy<Value = Script> {
     })
 }
 
-/// The same, with the end of everything: releases first or not, then every application and node.
+/// Appends the end of everything: releases or not, then every application and node.
 pub(crate) fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     let mut all = head;
     let releases_first = steps.len().is_multiple_of(2);
@@ -623,16 +621,16 @@ fn reserves_after_a_while(script: &Script) -> bool {
     !script.0.iter().any(|step| matches!(step, Step::Reservations { delay: None, .. }))
 }
 
-/// Members of a declared gang that predicates refuse move to other nodes one by one, and who is
-/// asked first has the choice.
+/// Members of a declared gang that predicates refuse move to other nodes one by one, in the order
+/// of the answers.
 fn moves_members(script: &Script) -> bool {
     let declares = |item: &Item| matches!(item, Item::App { needs, .. } if !needs.is_empty());
     let says = |step: &Step| matches!(step, Step::Send { items, .. } if items.iter().any(declares));
     refuses(script) && script.0.iter().any(says)
 }
 
-/// An application that is asked about counts among those that run until it is refused, and tries all
-/// of its asks anew. One whose asks wait on does not, and so is left alone at other times.
+/// An application with an open question counts as running until it is refused, and then tries all
+/// of its asks again. One without a question does not, and so backs off at other times.
 fn backs_off_after_refusals(script: &Script) -> bool {
     let backs_off = |(name, _): &(String, String)| name == "application.unschedasks.backoff";
     let says = |step: &Step| matches!(step, Step::Queue(it) if it.properties.iter().any(backs_off));
@@ -643,14 +641,14 @@ fn refuses(script: &Script) -> bool {
     script.0.iter().any(|step| matches!(step, Step::RefuseSome { .. }))
 }
 
-/// Whether asks that are old enough reserve nodes: in half of the histories.
+/// Whether asks of some age reserve nodes: in half of the histories.
 pub(crate) fn patience() -> impl Strategy<Value = Option<Step>> {
     let never = Step::Reservations { delay: None, timeout: Duration::from_secs(3_600) };
     prop::option::of(Just(never))
 }
 
-/// Messages of several items, one behind the other without waiting, now and then a new session; and
-/// predicates that change their mind, if they `may_change`.
+/// Messages of several items, sent without waiting, now and then a new session; predicates change
+/// their answers, if they `may_change`.
 fn rush(may_change: bool, reloads: bool) -> impl Strategy<Value = Script> {
     let items = prop::collection::vec(item(USUAL), 1..6).prop_map(|items| {
         let of = kind_of(&items[0]);
@@ -690,10 +688,10 @@ fn rush(may_change: bool, reloads: bool) -> impl Strategy<Value = Script> {
         let there = there.into_iter().map(|item| Step::Send { items: vec![item], waits: false });
         steps.extend([Step::Settle, Step::Allow { key: "*".to_owned(), node: "*".to_owned() }]);
         if by_time {
-            // The longest that an ask waits for its next try.
+            // The longest wait of an ask before its next try.
             steps.push(Step::Wait(Duration::from_secs(30)));
         } else {
-            // Whatever is said of a node may make it pass.
+            // Any change of a node may change predicates.
             let touch = |number: usize| {
                 Item::Resize(NodeWords { id: format!("n{number}"), ..NodeWords::default() })
             };
@@ -705,7 +703,7 @@ fn rush(may_change: bool, reloads: bool) -> impl Strategy<Value = Script> {
     })
 }
 
-/// Items of one kind make one message.
+/// Kind of message of an item; items of one kind fit in one message.
 pub(crate) fn kind_of(item: &Item) -> u8 {
     match item {
         Item::App { .. } | Item::RemoveApp(_) => 0,
@@ -719,8 +717,8 @@ pub(crate) fn kind_of(item: &Item) -> u8 {
     }
 }
 
-/// Where a step meets offers under way, the way of running may decide who comes first; but each
-/// way is the same every time, and keeps its promises.
+/// If a step meets offers in flight, the order of decisions may depend on the way of running. Each
+/// way is still reproducible and obeys the interface.
 pub(crate) fn survives(script: &Script, ways: &[How]) -> Result<(), TestCaseError> {
     for how in ways {
         let played = play(script, *how);
@@ -745,12 +743,12 @@ fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
     survives(script, &[How::Later(64), How::Dice(1), How::Dice(5)])
 }
 
-/// What queues show when everything has gone and is not zero.
+/// Lines about queues that are not zero at the end.
 pub(crate) fn left_over(played: &Played) -> Vec<&str> {
     let lines = played.text.lines();
     let queues = lines.filter(|line| line.starts_with("root") && line.contains("headroom"));
     let is_zero = |line: &&str| {
-        // What drains and is empty is gone.
+        // Empty draining queues were removed.
         !line.contains("(Draining)")
             && line.contains(": used nothing, pending nothing,")
             && line.ends_with("running 0, priority none")
@@ -758,7 +756,7 @@ pub(crate) fn left_over(played: &Played) -> Vec<&str> {
     queues.filter(|line| !is_zero(line)).collect()
 }
 
-/// Applications that a history showed in a state that they must not stay in.
+/// Applications that a history showed in a transient state.
 fn on_its_way(played: &Played) -> Vec<&str> {
     let states = ["Completing", "Resuming", "Failing"].map(|state| format!(" is {state} since "));
     let lines = played.text.lines();
@@ -777,17 +775,17 @@ pub(crate) fn run(
 }
 
 #[test]
-fn any_history_is_that_of_a_full_search_and_ends_at_zero() {
+fn histories_equal_a_full_search() {
     run(9, history(USUAL), holds_true);
 }
 
 #[test]
-fn another_configuration_at_any_time_is_that_of_a_full_search_too() {
+fn histories_with_reloads_equal_a_full_search() {
     run(7, reloads(), holds_true);
 }
 
 #[test]
-fn quantities_at_the_end_of_their_range_change_nothing_of_that() {
+fn histories_with_extreme_quantities_equal_a_full_search() {
     run(4, history(EXTREME), holds_true);
 }
 
@@ -797,7 +795,7 @@ fn haste_changes_the_order_and_breaks_nothing() {
 }
 
 #[test]
-fn what_is_preferred_is_decided_as_a_full_search_decides_it() {
+fn histories_with_preferences_equal_a_full_search() {
     let prefer = (key(), node(), -2..3_i64, any::<bool>())
         .prop_map(|(key, node, by, among_all)| Step::Prefer { key, node, by, among_all });
     let preferences = prop::collection::vec(prefer, 4..16);
@@ -813,32 +811,32 @@ fn what_is_preferred_is_decided_as_a_full_search_decides_it() {
         for how in [How::OneAtATime, How::Watched] {
             prop_assert_eq!(&play(script, how), &plain, "{:?} differs from the default", how);
         }
-        // Another RM, which asks later, prefers nothing.
+        // Another RM, whose predicates are answered later, has no preferences.
         survives(script, &[How::Later(1)])
     });
 }
 
 #[test]
-fn predicates_that_change_their_mind_break_nothing() {
+fn changing_predicates_break_nothing() {
     run(5, rush(true, false), survives_unwatched);
 }
 
 #[test]
-fn predicates_that_are_answered_later_and_change_their_mind_break_nothing() {
+fn late_changing_predicates_break_nothing() {
     run(4, rush(true, false), survives_late_answers);
 }
 
 #[test]
-fn limits_and_quotas_that_change_while_answers_are_awaited_break_nothing() {
+fn changing_limits_during_answers_break_nothing() {
     run(4, rush(true, true), survives_late_answers);
 }
 
 #[test]
-fn no_history_breaks_what_waits_for_its_predicate() {
+fn histories_survive_late_predicates() {
     run(3, history(USUAL), survives_late_answers);
 }
 
 #[test]
-fn many_decisions_of_one_offer_are_those_of_many_offers() {
+fn many_decisions_per_offer_equal_single_ones() {
     run(7, waves(), holds_true);
 }

@@ -1,16 +1,16 @@
-//! What a resource manager may hold a scheduler to, from the messages alone: one answer for each
-//! thing added, nothing placed twice, no rejection after an allocation, releases answered once,
-//! states along the diagram. A scenario compares only what it expects; the judge sees also what
-//! nobody thought of.
+//! Checks the guarantees of the interface from the messages alone: one answer for each item, no
+//! second placement, no rejection after an allocation, releases answered once, states along the
+//! diagram. A scenario compares only what it expects; the judge also finds faults that no scenario
+//! expects.
 //!
-//! # What an allocation is called
-//! In the older forms an allocation is called by its UUID. In today's form it has none: there it is
-//! called by its application and key, and the scheduler may show it by another name.
+//! # Names of allocations
+//! In the older forms the name of an allocation is its UUID. In the present form it has none: there
+//! its name is its application and key, and the scheduler may show another name.
 //!
-//! # How it knows what to expect
-//! Lines of one item that are waited for are judged strictly: the picture before the line says what
-//! it must be answered with. Lines of several items, or that are not waited for, are judged only by
-//! what holds in any order; at the next quiet moment the picture is taken from the scheduler.
+//! # Expected answers
+//! A line of one item that is waited for is judged strictly: the state before the line determines
+//! the answer. Lines of several items, or lines that are not waited for, are judged only by rules
+//! that hold in any order; at the next quiet moment the state is copied from the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use monoceros_rules::decide::preemption::STAYS;
 use monoceros_rules::limits::PlaceUsage;
 use monoceros_rules::values::resources::Name;
 
-use crate::ear::Word;
+use crate::recording_callback::Notification;
 use crate::script::{Item, Which, Wish};
 
 /// An allocation: its application, and its UUID or, in today's form, its key.
@@ -39,44 +39,44 @@ struct Live {
     node: String,
 }
 
-/// An attribute that no history changes while its node is there.
+/// An attribute that stays the same while its node exists, in all histories.
 pub(crate) const FIXED: &str = "place";
 
-/// The picture that a resource manager has of its partition, and what was wrong in what it was
-/// told.
+/// The state of a partition as known to its resource manager, and the faults found in the
+/// notifications.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
     /// Active applications with their states.
     apps: BTreeMap<String, String>,
     nodes: BTreeSet<String>,
     live: BTreeMap<Id, Live>,
-    /// Those of `live` that were told without a UUID since the last quiet moment.
+    /// Allocations of `live` that were notified without a UUID since the last quiet moment.
     unnamed: BTreeSet<Id>,
-    /// The keys, with their applications, that came in today's form at some time.
+    /// Keys, with their applications, that were ever used in the present form.
     today: BTreeSet<Id>,
     /// The same for older forms.
     older: BTreeSet<Id>,
-    /// Told to end them.
+    /// Allocations for which a release was notified.
     ending: BTreeSet<Id>,
-    /// Pending requests. In today's form the scheduler ends them as if they were placed.
+    /// Pending requests. In the present form the scheduler ends them like placed ones.
     asked: BTreeSet<Id>,
-    /// Not answered yet.
+    /// Applications without an answer.
     new_apps: BTreeMap<String, usize>,
     new_nodes: BTreeMap<String, usize>,
     wishes: BTreeMap<Id, usize>,
-    /// Items of the line under way; several if it is not judged strictly.
+    /// Items of the present line; several if it is not judged strictly.
     said: Vec<Item>,
     strict: bool,
-    /// Releases that must come.
+    /// Releases that must be notified.
     owed: BTreeSet<Id>,
-    /// Pending requests whose releases must come.
+    /// Pending requests whose release must be notified.
     owed_asks: BTreeSet<Id>,
-    /// Keys of requests that are to be answered at some time: by an allocation, a rejection or a
+    /// Keys of requests that must be answered at some time by an allocation, a rejection or a
     /// release, unless their RM withdraws or reports them itself.
     open: BTreeSet<Id>,
-    /// Placed in this line.
+    /// Placements notified in this line.
     placed: Vec<Placed>,
-    /// Applications of which the RM has placed something itself.
+    /// Applications of which the RM has placed an allocation itself.
     reported: BTreeSet<String>,
     wrong: Vec<String>,
 }
@@ -87,17 +87,17 @@ struct Placed {
     key: String,
     uuid: String,
     node: String,
-    /// What it takes something of.
+    /// Names of the resources it uses.
     names: Vec<String>,
 }
 
 impl Judge {
-    /// The RM says this.
-    pub(crate) fn says(&mut self, items: &[Item], waits: bool) {
+    /// Records a message of the RM.
+    pub(crate) fn sent(&mut self, items: &[Item], waits: bool) {
         let strict = items.len() == 1 && waits && self.said.is_empty();
         self.strict = strict;
         self.placed.clear();
-        // In this order a message is dealt with: what asks comes before what releases.
+        // The scheduler processes a message in this order: asks before releases.
         let asks = |item: &&Item| matches!(item, Item::Ask(_) | Item::Request(_));
         items.iter().filter(asks).for_each(|item| self.notes_open(item));
         items.iter().filter(|item| !asks(item)).for_each(|item| self.notes_open(item));
@@ -116,7 +116,7 @@ impl Judge {
                 _ => {}
             }
             if let Item::Exists(wish, _) = item {
-                // What is called so from now on is not what was told to end.
+                // A new allocation with this name is not the one being released.
                 let id = (wish.app.clone(), wish.uuid.clone());
                 if self.live.get(&id).is_some_and(|live| live.key != wish.key) {
                     self.ending.remove(&id);
@@ -136,17 +136,17 @@ impl Judge {
                     let asked = self.asked.iter().filter(|(of, _)| of == app);
                     self.owed_asks = asked.cloned().collect();
                 }
-                self.says_for_itself(item);
+                self.apply_effects(item);
             }
             self.said.push(item.clone());
         }
     }
 
-    /// In which form keys come.
+    /// Records in which form keys are used.
     fn notes_forms(&mut self, item: &Item) {
         let id = |wish: &Wish| (wish.app.clone(), wish.key.clone());
         match item {
-            // Only what runs has a UUID in a script; a request has none, in any form.
+            // Only existing allocations have a UUID in a script; a request has none, in any form.
             Item::Request(wish) | Item::Exists(wish, _) if wish.uuid.is_empty() => {
                 self.today.insert(id(wish));
             }
@@ -158,7 +158,7 @@ impl Judge {
         }
     }
 
-    /// Which requests have no answer yet, and which need none.
+    /// Updates which requests need an answer.
     fn notes_open(&mut self, item: &Item) {
         match item {
             Item::Ask(wish) | Item::Request(wish) => {
@@ -181,13 +181,13 @@ impl Judge {
         }
     }
 
-    /// This key has an answer.
+    /// Records that the request with this key is answered.
     fn is_answered(&mut self, app: &str, key: &str) {
         self.open.remove(&(app.to_owned(), key.to_owned()));
     }
 
-    /// What says UUIDs is of a key that came in an older form, and only what says none is of one that
-    /// came in today's.
+    /// Checks the form of a notification: one with UUIDs is for a key used in an older form, one
+    /// without for a key used in the present form.
     fn is_in_its_form(&mut self, app: &str, key: &str, names: [&str; 2], partition: &str) {
         let id = (app.to_owned(), key.to_owned());
         let [uuid, allocation_id] = names;
@@ -203,7 +203,7 @@ impl Judge {
         }
     }
 
-    /// What this allocation, or pending request, is called here.
+    /// The name of an allocation, or of a pending request, in this judge.
     fn called(&self, app: &str, key: &str, uuid: &str) -> Id {
         let own = (app.to_owned(), if uuid.is_empty() { key } else { uuid }.to_owned());
         if !uuid.is_empty() || self.live.get(&own).is_some_and(|live| live.key == key) {
@@ -213,7 +213,7 @@ impl Judge {
         of_key.map_or(own, |(id, _)| id.clone())
     }
 
-    /// What a new allocation is called here. The RM may have given its key to another, as a UUID.
+    /// The name of a new allocation. The RM may have used its key as the UUID of another one.
     fn calls(&mut self, new: &si::Allocation) -> Id {
         let (app, key) = (new.application_id.clone(), &new.allocation_key);
         if !new.uuid.is_empty() {
@@ -227,7 +227,7 @@ impl Judge {
         id
     }
 
-    /// What was told without a UUID is called from now on as the scheduler shows it.
+    /// Renames allocations that were notified without a UUID to the name shown by the scheduler.
     fn name_as_shown(&mut self, shown: &BTreeMap<Id, Live>) {
         for id in std::mem::take(&mut self.unnamed) {
             let Some(live) = self.live.get(&id).filter(|live| shown.get(&id) != Some(live)) else {
@@ -246,10 +246,10 @@ impl Judge {
         }
     }
 
-    /// What the RM knows at once of what it says.
-    fn says_for_itself(&mut self, item: &Item) {
+    /// Applies an item's effects that need no notification.
+    fn apply_effects(&mut self, item: &Item) {
         match item {
-            // Confirmed, or not bound: gone (and perhaps placed anew) without an answer.
+            // Confirmed, or not bound: removed (and perhaps placed again) without an answer.
             Item::Release { app, which, .. } if self.owed.is_empty() => {
                 for id in self.named(app, which) {
                     self.live.remove(&id);
@@ -265,7 +265,7 @@ impl Judge {
         }
     }
 
-    /// Which releases an item must be answered with.
+    /// The releases that must answer an item.
     fn owed_for(&self, item: &Item) -> BTreeSet<Id> {
         let stopped = |kind: i32| {
             !matches!(
@@ -297,21 +297,21 @@ impl Judge {
         named.map(|(id, _)| id.clone()).collect()
     }
 
-    /// The scheduler says this.
-    pub(crate) fn hears(&mut self, word: &Word) {
-        match word {
-            Word::AppAccepted(id) => {
+    /// Checks a notification of the scheduler.
+    pub(crate) fn receive(&mut self, notification: &Notification) {
+        match notification {
+            Notification::AppAccepted(id) => {
                 self.answers_app(id);
                 if self.apps.insert(id.clone(), "New".to_owned()).is_some() && self.strict {
                     self.wrong.push(format!("{id} was active and is accepted again"));
                 }
             }
-            Word::AppRejected(id, _) => self.answers_app(id),
-            Word::AppUpdated(app) if app.message == HELD_AGAIN => {
+            Notification::AppRejected(id, _) => self.answers_app(id),
+            Notification::AppUpdated(app) if app.message == HELD_AGAIN => {
                 self.answers_app(&app.application_id);
             }
-            Word::AppUpdated(app) => self.moves(&app.application_id, &app.state),
-            Word::Allocated(new) => {
+            Notification::AppUpdated(app) => self.moves(&app.application_id, &app.state),
+            Notification::Allocated(new) => {
                 let id = self.calls(new);
                 self.notes_placed(new, &id.1);
                 self.is_answered(&new.application_id, &new.allocation_key);
@@ -325,25 +325,27 @@ impl Judge {
                 if self.strict && !self.nodes.contains(&live.node) {
                     self.wrong.push(format!("{id:?} is on an unknown node"));
                 }
-                // What had its name before is gone, and so is what was told of that.
+                // An earlier allocation of this name was removed, with its open release.
                 self.ending.remove(&id);
                 if self.live.insert(id.clone(), live).is_some() && self.strict {
                     self.wrong.push(format!("{id:?} is placed twice"));
                 }
             }
-            Word::Released(gone) => self.releases(gone),
-            Word::AskReleased(gone) => self.ends_ask(gone),
-            Word::AskRejected(ask) => self.rejects(&ask.application_id, &ask.allocation_key),
-            Word::AllocationRejected(ask) => {
+            Notification::Released(gone) => self.releases(gone),
+            Notification::AskReleased(gone) => self.ends_ask(gone),
+            Notification::AskRejected(ask) => {
                 self.rejects(&ask.application_id, &ask.allocation_key);
             }
-            Word::NodeAccepted(id) => {
+            Notification::AllocationRejected(ask) => {
+                self.rejects(&ask.application_id, &ask.allocation_key);
+            }
+            Notification::NodeAccepted(id) => {
                 self.answers_node(id);
                 self.nodes.insert(id.clone());
                 self.takes_what_it_holds(id);
             }
-            Word::NodeRejected(id, _) => self.answers_node(id),
-            Word::Resync(_) => {}
+            Notification::NodeRejected(id, _) => self.answers_node(id),
+            Notification::Resync(_) => {}
         }
     }
 
@@ -434,7 +436,7 @@ impl Judge {
         self.is_answered(app, key);
         let is_request = gone.allocation_key == id.1 && self.asked.contains(&id);
         match self.live.get(&id) {
-            // A request with the key that the RM made the UUID of another's allocation.
+            // A request with a key that the RM also used as the UUID of another allocation.
             Some(live) if is_request && live.key != gone.allocation_key => return,
             Some(live) if live.key == gone.allocation_key => {}
             Some(_) => self.wrong.push(format!("{id:?} is released with another key")),
@@ -464,8 +466,8 @@ impl Judge {
         }
     }
 
-    /// Whether this line reports the allocation by its UUID, which is not answered: a placeholder may
-    /// have to give way at once.
+    /// Whether this line reports the allocation by its UUID. That has no answer: a placeholder may
+    /// have to end at once.
     fn reports(&self, (app, uuid): &Id) -> bool {
         let reports = |item: &Item| match item {
             Item::Exists(wish, _) => wish.app == *app && wish.uuid == *uuid,
@@ -474,8 +476,8 @@ impl Judge {
         self.said.iter().any(reports)
     }
 
-    /// An ask ends by the scheduler only when a gang did not come together in time, and otherwise with
-    /// its application.
+    /// Checks the end of an ask by the scheduler, which happens only when a gang times out, or with
+    /// the application.
     fn ends_ask(&mut self, gone: &si::AllocationAskRelease) {
         let id = (&gone.application_id, &gone.allocation_key);
         self.is_answered(id.0, id.1);
@@ -496,8 +498,8 @@ impl Judge {
         }
     }
 
-    /// Everything is decided and heard: what is missing, what does not agree with what the
-    /// scheduler shows, and which decision broke a limit?
+    /// Checks a quiet moment: missing notifications, differences from the state shown by the
+    /// scheduler, and decisions that exceeded a limit.
     pub(crate) fn settles(&mut self, facts: &Facts, nodes: &[NodeSnapshot]) -> Vec<String> {
         let said = std::mem::take(&mut self.said);
         for item in &said {
@@ -535,12 +537,12 @@ impl Judge {
         self.nodes = nodes.iter().map(|node| node.node_id.clone()).collect();
         let asks = |app: &ApplicationFact| {
             let id = app.id.to_string();
-            // To the RM, what is on its way is pending. It is called by its key until it is placed.
+            // To the RM, a placement in flight is pending. Its name is its key until it is placed.
             let own = facts.allocations.iter().filter(|fact| fact.application == app.slot);
             let on_their_way = own.filter(|fact| app.unsettled.contains(&fact.id));
             let pending = app.asks.iter().map(|ask| ask.key.to_string());
             let keys = pending.chain(on_their_way.map(|fact| fact.uuid.to_string()));
-            // Nobody but the scheduler asks for the members that have no request yet.
+            // Members without a request are known to the scheduler only.
             let keys = keys.filter(|key| !key.is_empty());
             keys.map(|key| (id.clone(), key)).collect::<Vec<_>>()
         };
@@ -557,7 +559,7 @@ impl Judge {
         std::mem::take(&mut self.wrong)
     }
 
-    /// A recovered allocation is not answered unless it is refused.
+    /// A recovered allocation has no answer unless it is rejected.
     fn settles_item(&mut self, item: &Item) {
         let Item::Exists(wish, node) = item else { return };
         if !wish.uuid.is_empty()
@@ -572,8 +574,8 @@ impl Judge {
     fn agrees(&mut self, shown: &BTreeMap<Id, Live>, facts: &Facts) {
         for (id, live) in shown {
             match self.live.get(id) {
-                Some(told) if told == live => {}
-                told => self.wrong.push(format!("{id:?}: told {told:?}, shown {live:?}")),
+                Some(notified) if notified == live => {}
+                notified => self.wrong.push(format!("{id:?}: told {notified:?}, shown {live:?}")),
             }
         }
         for id in self.live.keys().filter(|id| !shown.contains_key(*id)) {
@@ -589,10 +591,10 @@ impl Judge {
         }
     }
 
-    /// No decision takes a queue, node, user or group above its limit. To look at the end of the
-    /// line is enough: decisions only add, so what is within its limits then was so after each of
-    /// them. What takes the place of a placeholder is charged with what is there already, unless it
-    /// was enlarged on its way, which nothing limits.
+    /// Checks that no decision exceeds a limit of a queue, node, user or group. A check at the end
+    /// of the line is enough: decisions only add, so each of them was within the limits. A member
+    /// that replaces a placeholder uses capacity charged before, unless it was enlarged in flight,
+    /// which no limit prevents.
     fn check_limits(&mut self, said: Option<&Item>, facts: &Facts) {
         let forced = match said {
             Some(Item::Exists(wish, _)) => Some((&wish.app, &wish.key)),
@@ -634,10 +636,10 @@ impl Judge {
         }
     }
 
-    /// Nobody is tracked who neither uses anything nor is limited.
-    /// Members of a group that stays in one domain are all in it, whether they run, wait for an answer
-    /// or are held, unless their RM has placed one itself. Only [`FIXED`] is looked at: of another
-    /// attribute the value may have changed since.
+    /// Checks that every tracked user has usage or a limit, and that the members of a group with a
+    /// required topology are in one domain, whether running, waiting for an answer or held, unless
+    /// the RM has placed one itself. Checks [`FIXED`] only: another attribute may have changed
+    /// since.
     fn check_domains(&mut self, facts: &Facts) {
         for app in facts.applications.iter().filter(|app| !self.reported.contains(&*app.id)) {
             for (group, domain) in app.domains.iter().filter(|(_, domain)| &*domain.key == FIXED) {
@@ -672,7 +674,7 @@ impl Judge {
     }
 }
 
-/// Which limits of user or group are exceeded, by what the trackers show.
+/// Limits of user or group that are exceeded, as shown by the trackers.
 fn over_limits(app: &ApplicationFact, name: Name, facts: &Facts) -> Vec<String> {
     let mut wrong = Vec::new();
     let user = facts.users.iter().filter(|user| user.name == app.user);
@@ -698,7 +700,7 @@ fn over_limits(app: &ApplicationFact, name: Name, facts: &Facts) -> Vec<String> 
     wrong
 }
 
-/// Whether nothing is used nor limited here and below.
+/// Whether neither usage nor a limit exists here or below.
 fn is_idle(place: &PlaceUsage) -> bool {
     place.usage.is_empty()
         && place.running.is_empty()
@@ -740,11 +742,11 @@ fn state_of(text: &str) -> ApplicationState {
     .unwrap_or_else(|| panic!("`{text}` is no state"))
 }
 
-/// The allocations that nodes show.
+/// Allocations shown by nodes.
 fn shown(nodes: &[NodeSnapshot]) -> BTreeMap<Id, Live> {
     let mut shown = BTreeMap::new();
     for node in nodes {
-        // What is held for members of a gang is told to nobody.
+        // Held places of members are not notified.
         for held in node.allocations.iter().filter(|held| !held.internal) {
             let key = held.allocation_key.clone();
             let uuid = if held.uuid.is_empty() { key.clone() } else { held.uuid.clone() };

@@ -1,12 +1,12 @@
-//! Room on reserved nodes that others may use: those who come before the ask that has the node, those
-//! whose guarantee owes it to them, and everybody where that ask could not run
+//! Capacity of reserved nodes that other asks may use: asks that come before the reserving one,
+//! asks that are owed the capacity by a guarantee, and any ask if the reserving one could not run
 //! (`docs/scheduling.md#reservations`).
 
 use expect_test::{Expect, expect};
 
 use crate::world::{check, check_plain};
 
-/// Both nodes are reserved, and have 4 left each.
+/// Both nodes are reserved, and have 4 free each.
 const BOTH_RESERVED: &str = "
     queue root.base
     queue root.big
@@ -27,7 +27,7 @@ fn check_both(steps: &str, expected: &Expect) {
 }
 
 #[test]
-fn who_comes_later_has_nothing_of_what_is_reserved() {
+fn later_asks_get_no_reserved_capacity() {
     check_both(
         "ask small s memory=2",
         &expect![[r#"
@@ -48,9 +48,9 @@ fn who_comes_later_has_nothing_of_what_is_reserved() {
     );
 }
 
-/// It goes to the other one, and then waits for room that nobody has reserved.
+/// It uses the other one, and then waits for capacity that is not reserved.
 #[test]
-fn a_node_where_a_start_failed_is_not_lent_again() {
+fn a_node_of_a_failed_start_is_not_lent_again() {
     check_both(
         "
         ask small s memory=2 prio=1
@@ -84,8 +84,9 @@ fn a_node_where_a_start_failed_is_not_lent_again() {
     );
 }
 
+/// The node stays reserved.
 #[test]
-fn a_higher_priority_uses_what_is_reserved_and_leaves_it_reserved() {
+fn a_higher_priority_uses_reserved_capacity() {
     check_both(
         "ask small s x3 memory=2 prio=1",
         &expect![[r#"
@@ -152,7 +153,7 @@ fn a_number_behind_a_fence_borrows_nothing() {
 }
 
 #[test]
-fn room_that_comes_on_a_reserved_node_is_found_by_who_may_borrow_it() {
+fn capacity_added_to_a_reserved_node_is_lent() {
     check_both(
         "
         ask small s memory=5 prio=1
@@ -185,9 +186,9 @@ fn room_that_comes_on_a_reserved_node_is_found_by_who_may_borrow_it() {
     );
 }
 
-/// A queue below its guarantee beside nodes that a queue without one has reserved.
+/// A queue below its guarantee, beside nodes reserved by a queue without one.
 #[test]
-fn what_a_guarantee_owes_is_lent_by_a_queue_that_has_none() {
+fn a_guarantee_borrows_from_queues_without_one() {
     check(
         "
         queue root.base
@@ -237,7 +238,8 @@ fn what_a_guarantee_owes_is_lent_by_a_queue_that_has_none() {
     );
 }
 
-/// What runs leaves 4 on each of two nodes, and nothing on a third, which is too small for what is large.
+/// Running allocations leave 4 on each of two nodes, and none on a third, which is too small for
+/// large asks.
 fn queues(big: &str, small: &str, x0: u32) -> String {
     format!(
         "
@@ -258,7 +260,7 @@ fn queues(big: &str, small: &str, x0: u32) -> String {
 }
 
 #[test]
-fn who_comes_to_be_owed_something_borrows_then() {
+fn a_queue_borrows_once_it_is_owed() {
     let small_first = queues("", " guaranteed memory=6", 9);
     check(
         &format!(
@@ -302,7 +304,7 @@ fn who_comes_to_be_owed_something_borrows_then() {
 }
 
 #[test]
-fn a_queue_that_comes_to_have_all_it_is_guaranteed_lends_then() {
+fn a_queue_lends_once_its_guarantee_is_met() {
     let both = queues(" guaranteed memory=4", " guaranteed memory=9", 7);
     check(
         &format!(
@@ -351,9 +353,9 @@ fn a_queue_that_comes_to_have_all_it_is_guaranteed_lends_then() {
     );
 }
 
-/// Victims leave a node that somebody has reserved whose queue is owed nothing.
+/// Victims are evicted from a node that is reserved by a queue without a guarantee.
 #[test]
-fn for_a_guarantee_victims_leave_a_node_that_a_queue_without_one_has_reserved() {
+fn guarantee_victims_leave_a_reserved_node() {
     let with_priority = |priority: i32| {
         format!(
             "
@@ -432,9 +434,9 @@ fn for_a_guarantee_victims_leave_a_node_that_a_queue_without_one_has_reserved() 
     );
 }
 
-/// The limit of a user keeps an ask from running that has a node reserved.
+/// A user limit prevents the reserving ask from running.
 #[test]
-fn who_could_not_run_even_with_the_room_protects_nothing() {
+fn a_reservation_that_could_not_run_protects_nothing() {
     let steps = "
         queue root.q limit users=ann memory=8
         queue root.z
@@ -481,7 +483,7 @@ fn who_could_not_run_even_with_the_room_protects_nothing() {
         z in root.z is Running since 1000s: used memory=6, pending nothing, holds [z0], asks []
     "#]],
     );
-    // The limit leaves enough again, and later there is room.
+    // The limit leaves enough again, and later there is capacity.
     check(
         &format!(
             "{steps} release ann2 key=k\n show apps\n ask bob t memory=1\n release bob key=s\n release z key=z0"
@@ -528,7 +530,7 @@ fn who_could_not_run_even_with_the_room_protects_nothing() {
 }
 
 #[test]
-fn a_quota_that_is_used_up_suspends_what_is_reserved_below_it() {
+fn a_used_up_quota_suspends_reservations_below() {
     check_plain(
         "
         queue root.p max memory=12
@@ -567,8 +569,9 @@ fn a_quota_that_is_used_up_suspends_what_is_reserved_below_it() {
     );
 }
 
+/// It counts neither as running nor for the bound of reservations.
 #[test]
-fn a_suspended_reservation_counts_neither_as_running_nor_for_the_bound_and_ends_with_another() {
+fn a_suspended_reservation_is_not_counted() {
     check_plain(
         "
         queue root.q maxapps=1 limit users=ann memory=8
@@ -610,9 +613,9 @@ fn a_suspended_reservation_counts_neither_as_running_nor_for_the_bound_and_ends_
     );
 }
 
-/// Whoever asks why something waits beside idle room is told who has it.
+/// The explanation of an ask that waits beside reserved capacity names the reserving ask.
 #[test]
-fn who_waits_is_told_who_has_the_room() {
+fn the_explanation_names_the_reserving_ask() {
     let steps = BOTH_RESERVED.replace("app small", "app a1");
     crate::explained::check(
         &format!("{steps}\n ask a1 s memory=2"),

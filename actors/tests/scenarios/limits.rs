@@ -1,12 +1,12 @@
-//! What users and groups may use, in a live scheduler: which limit counts for whom
-//! (`docs/limits.md`), and what follows for who goes first and who is woken.
+//! Limits of users and groups in a live scheduler: which limit applies to whom (`docs/limits.md`),
+//! and their effects on order and wake-ups.
 
 use expect_test::expect;
 
 use crate::world::{How, World, check, in_virtual_time};
 
 #[test]
-fn a_named_limit_counts_for_its_user_and_the_wildcard_for_each_of_the_others() {
+fn named_limits_win_over_the_wildcard_limit() {
     check(
         "
         queue root.a limit users=ann vcore=4 limit users=* vcore=2
@@ -45,7 +45,7 @@ fn a_named_limit_counts_for_its_user_and_the_wildcard_for_each_of_the_others() {
 }
 
 #[test]
-fn a_user_has_no_more_than_its_group_leaves() {
+fn a_user_is_limited_by_its_group() {
     check(
         "
         queue root.a limit users=ann groups=dev vcore=4 limit groups=ops vcore=2
@@ -68,7 +68,7 @@ fn a_user_has_no_more_than_its_group_leaves() {
 }
 
 #[test]
-fn one_running_application_of_a_user_keeps_the_next_from_starting() {
+fn a_running_limit_of_a_user_delays_the_next() {
     check(
         "
         queue root.a limit users=ann apps=1 limit groups=dev apps=100
@@ -106,7 +106,7 @@ fn one_running_application_of_a_user_keeps_the_next_from_starting() {
 }
 
 #[test]
-fn a_limit_below_what_is_used_takes_nothing_and_gives_nothing() {
+fn a_limit_below_usage_evicts_and_admits_nothing() {
     check(
         "
         queue root.a limit users=ann vcore=5
@@ -144,7 +144,7 @@ fn a_limit_below_what_is_used_takes_nothing_and_gives_nothing() {
 }
 
 #[test]
-fn what_is_used_below_counts_against_the_limit_of_the_parent() {
+fn usage_below_counts_against_the_parents_limit() {
     check(
         "
         queue root.p limit users=ann vcore=2
@@ -207,7 +207,7 @@ fn limits_of_leaf_and_parent_count_together() {
 }
 
 #[test]
-fn a_limit_of_zero_blocks_what_it_names() {
+fn a_limit_of_zero_blocks_its_type() {
     check(
         "
         queue root.a limit users=ann memory=5 gpu=0
@@ -232,7 +232,7 @@ fn a_limit_of_zero_blocks_what_it_names() {
 }
 
 #[test]
-fn without_the_wildcard_whoever_is_not_named_is_not_limited() {
+fn without_a_wildcard_unnamed_users_are_unlimited() {
     check(
         "
         queue root.a limit users=ann vcore=1 limit users=* vcore=1
@@ -265,7 +265,7 @@ fn without_the_wildcard_whoever_is_not_named_is_not_limited() {
 }
 
 #[test]
-fn whoever_is_held_by_a_limit_lets_the_next_one_pass_and_comes_first_again_later() {
+fn a_limited_ask_lets_others_pass_and_returns_first() {
     check(
         "
         queue root.a limit users=ann vcore=1
@@ -308,7 +308,7 @@ fn whoever_is_held_by_a_limit_lets_the_next_one_pass_and_comes_first_again_later
 }
 
 #[test]
-fn a_release_in_one_leaf_wakes_the_users_request_in_another() {
+fn a_release_wakes_the_users_request_in_another_leaf() {
     check(
         "
         queue root limit users=ann vcore=3
@@ -358,7 +358,7 @@ fn a_release_in_one_leaf_wakes_the_users_request_in_another() {
 }
 
 #[test]
-fn what_runs_already_counts_whatever_the_limit_is_and_only_keeps_others_out() {
+fn running_allocations_count_above_any_limit() {
     check(
         "
         queue root.a limit users=ann vcore=2 apps=1
@@ -393,7 +393,7 @@ fn what_runs_already_counts_whatever_the_limit_is_and_only_keeps_others_out() {
 }
 
 #[test]
-fn running_applications_are_limited_by_queue_and_by_user_together() {
+fn queue_and_user_limit_running_applications_together() {
     check(
         "
         queue root.p maxapps=2 limit users=ann apps=1
@@ -437,7 +437,7 @@ fn running_applications_are_limited_by_queue_and_by_user_together() {
     );
 }
 
-/// What is tracked once nothing is left of the application: users and groups by name.
+/// Users and groups that are still tracked after the application has ended.
 async fn tracked_after(before: &str, text: &str) -> Vec<String> {
     let mut world = World::new(How::Plain);
     world.play(&format!("{before}\n{text}")).await;
@@ -453,7 +453,7 @@ const ONE: &str = "
 ";
 
 #[test]
-fn who_uses_nothing_is_forgotten_unless_a_limit_names_him() {
+fn unused_trackers_are_dropped_unless_a_limit_names_them() {
     let rows = [
         ("queue root.a", &["user ann"][..], &[][..]),
         ("queue root.a limit users=ann vcore=4", &["user ann"], &["user ann"]),
@@ -475,7 +475,7 @@ fn who_uses_nothing_is_forgotten_unless_a_limit_names_him() {
 }
 
 #[test]
-fn a_user_whom_only_checks_saw_leaves_nothing_behind() {
+fn checks_alone_leave_no_tracked_user() {
     let text = "
         app a1 in root.a user ann groups dev
         ask a1 k vcore=1

@@ -1,13 +1,13 @@
-//! What limits of users and groups cost in messages: who waits for a limit is looked at again when
-//! it is loosened, and nobody else. The numbers are exact, so that a step that begins to visit
-//! everybody is noticed.
+//! Cost of user and group limits in messages: when a limit is loosened, the applications that wait
+//! for it are visited, and no others. The numbers are exact, so that a step that visits all of them
+//! is noticed.
 
 use std::fmt::Write as _;
 
 use crate::world::{How, World, in_virtual_time, messages_to};
 
-/// Messages to applications while one allocation is released and the next one placed, with so many
-/// applications that wait for their user's limit; of that user, or of as many users.
+/// Messages to applications while one allocation is released and the next one placed, with
+/// `waiting` applications that wait for their user's limit: of one user, or of as many users.
 async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
     let mut world = World::new(How::Plain);
     let user = |number: usize| if of_one_user { "ann".to_owned() } else { format!("u{number}") };
@@ -31,16 +31,16 @@ async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
 }
 
 #[test]
-fn who_waits_for_a_limit_is_skipped_however_many_there_are() {
+fn waiting_for_a_limit_costs_no_visits() {
     for of_one_user in [true, false] {
         let [few, many] = [3, 60].map(|n| in_virtual_time(messages_of_a_release(n, of_one_user)));
-        // Once for each that more waits: the books are checked when everything is settled.
+        // One more for each waiting application: the books are checked at the quiet moment.
         assert_eq!(many - few, 57, "{few} messages for 3, {many} for 60");
     }
 }
 
-/// Messages to queues for a step, after others, in a tree of so many leaves of one group with an
-/// application each.
+/// Messages to queues for a step, after other steps, in a tree of `leaves` leaves of one group with
+/// an application each.
 async fn messages_to_leaves(leaves: usize, before: &str, step: &str) -> u64 {
     let mut world = World::new(How::Plain);
     let mut text = format!("queue root limit groups=dev vcore={leaves}\n");
@@ -63,28 +63,28 @@ async fn messages_to_leaves(leaves: usize, before: &str, step: &str) -> u64 {
 }
 
 #[test]
-fn who_waited_for_a_limit_and_got_all_is_not_woken_by_later_releases() {
+fn satisfied_waiters_are_not_woken_by_later_releases() {
     let of = |leaves| {
         let played = messages_to_leaves(leaves, "release a0 key=all", "release a1 key=k");
         in_virtual_time(played)
     };
     let [few, many] = [of(3), of(40)];
-    // Once for each more: the books are checked when everything is settled.
+    // One more for each leaf: the books are checked at the quiet moment.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 
-/// One gets what was released: the first in the order of the queues, who see what waits for a limit that
-/// all share. The others are not told, and nobody looks into them.
+/// The first ask in the order of the queues gets the released amount; the queues know which asks
+/// wait for the shared limit. The others get no message.
 #[test]
-fn a_release_that_helps_one_of_many_is_nothing_to_the_others() {
+fn a_release_for_one_of_many_visits_no_other() {
     let of = |leaves| in_virtual_time(messages_to_leaves(leaves, "", "release a0 uuid=all#1"));
     let [few, many] = [of(3), of(40)];
-    // Once for each more: the books are checked when everything is settled.
+    // One more for each leaf: the books are checked at the quiet moment.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 
-/// Messages to queues while one application goes, with so many leaves of one group that may have one
-/// running application, and an application in each that waits for that.
+/// Messages to queues while one application ends, with `leaves` leaves of one group that may have
+/// one running application, and in each an application that waits for that.
 async fn messages_of_a_start(leaves: usize) -> u64 {
     let mut world = World::new(How::Plain);
     let mut text = "queue root limit groups=dev apps=1\n".to_owned();
@@ -108,15 +108,15 @@ async fn messages_of_a_start(leaves: usize) -> u64 {
     messages
 }
 
-/// As above, of a limit on running applications.
+/// The same for a limit of running applications.
 #[test]
-fn an_application_that_may_start_is_nothing_to_the_others_that_wait_for_that() {
+fn a_start_of_one_application_visits_no_other() {
     let [few, many] = [3, 40].map(|leaves| in_virtual_time(messages_of_a_start(leaves)));
-    // Once for each more: the books are checked when everything is settled.
+    // One more for each leaf: the books are checked at the quiet moment.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 
-/// Messages to applications for a reload that changes a limit of one leaf of so many.
+/// Messages to applications for a reload that changes a limit of one of `leaves` leaves.
 async fn messages_of_a_reload(leaves: usize) -> u64 {
     let mut world = World::new(How::Plain);
     let queues = |vcores: u64| {
@@ -143,8 +143,8 @@ async fn messages_of_a_reload(leaves: usize) -> u64 {
 }
 
 #[test]
-fn other_limits_of_one_leaf_are_nothing_to_those_who_are_in_others() {
+fn changed_limits_of_a_leaf_visit_no_other_leaf() {
     let [few, many] = [3, 40].map(|leaves| in_virtual_time(messages_of_a_reload(leaves)));
-    // For each more: the books are checked after the reload, and when everything is settled.
+    // Two more for each leaf: the books are checked after the reload and at the quiet moment.
     assert_eq!(many - few, 2 * 37, "{few} messages for 3 leaves, {many} for 40");
 }

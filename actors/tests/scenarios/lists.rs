@@ -1,5 +1,5 @@
-//! Lists that are read in slices: other steps go on between them, and what comes and goes meanwhile
-//! moves no other row.
+//! Lists that are read in slices: other steps run in between, and objects added or removed
+//! meanwhile do not shift other rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use monoceros_actors::{
 };
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{in_virtual_time, register, say};
 
 pub(crate) const QUEUES: &str = "
@@ -26,7 +26,7 @@ partitions:
           - {name: c, parent: true, queues: [{name: d}]}
 ";
 
-/// More nodes than two slices have.
+/// More nodes than fit in two slices.
 const NODES: usize = 300;
 
 fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
@@ -61,7 +61,7 @@ impl ResourceManagerCallback for Counter {
 }
 
 #[test]
-fn placements_are_made_between_the_slices_of_a_list() {
+fn placements_run_between_slices_of_a_list() {
     in_virtual_time(async {
         let counter = Arc::new(Counter::default());
         let scheduler = with_nodes(Arc::clone(&counter) as _).await;
@@ -89,9 +89,9 @@ fn placements_are_made_between_the_slices_of_a_list() {
 }
 
 #[test]
-fn who_reads_on_and_on_does_not_keep_the_partition_from_coming_to_rest() {
+fn continuous_reads_do_not_keep_a_partition_busy() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let endless = async {
             let reads = async || loop {
                 scheduler.nodes("default").await.unwrap();
@@ -101,19 +101,19 @@ fn who_reads_on_and_on_does_not_keep_the_partition_from_coming_to_rest() {
         tokio::select! {
             biased;
             () = endless => unreachable!("it has no end"),
-            // Each line is waited for until everything is decided.
+            // Each line is waited for until no further decision is possible.
             () = say(&scheduler, "rm", "app a1 in root.a\nask a1 k1 vcore=1") => {}
         }
     });
 }
 
 #[test]
-fn what_was_sent_before_a_list_is_asked_for_is_in_it() {
+fn a_list_contains_everything_sent_before() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         for n in 0..20 {
             let id = format!("m{n}");
-            // Nobody waits for what comes of it, nor even that it is taken.
+            // The call is not waited for.
             let request = si::NodeRequest {
                 rm_id: "rm".into(),
                 nodes: vec![si::NodeInfo {
@@ -131,11 +131,12 @@ fn what_was_sent_before_a_list_is_asked_for_is_in_it() {
 }
 
 #[test]
-fn a_node_that_is_there_all_the_time_is_on_exactly_one_page_whatever_comes_and_goes() {
+fn a_permanent_node_is_on_exactly_one_page() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let all = BTreeSet::new();
-        // Every third node goes, and others come, before and behind where the pages are.
+        // Every third node is removed, and others are added, before and after the position of the
+        // pages.
         let stays = |number: usize| !number.is_multiple_of(3);
         for limit in [1, 7, 64, 65, 1_000] {
             let (mut after, mut seen, mut n_page) = (None::<String>, Vec::new(), 0_usize);
@@ -165,9 +166,9 @@ fn a_node_that_is_there_all_the_time_is_on_exactly_one_page_whatever_comes_and_g
 }
 
 #[test]
-fn a_page_goes_on_behind_a_node_that_is_gone() {
+fn a_page_continues_after_a_removed_node() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let all = BTreeSet::new();
         let ids = async |page| {
             let listed = scheduler.list_nodes("default", &all, page).await.unwrap();
@@ -185,9 +186,9 @@ fn a_page_goes_on_behind_a_node_that_is_gone() {
 }
 
 #[test]
-fn attributes_that_an_update_takes_off_are_not_in_lists_and_the_order_never_is() {
+fn removed_attributes_are_not_listed() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let of = async |line: &str| {
             say(&scheduler, "rm", line).await;
             let found = scheduler.node("default", "x").await.unwrap().unwrap();
@@ -209,7 +210,7 @@ fn attributes_that_an_update_takes_off_are_not_in_lists_and_the_order_never_is()
 #[test]
 fn named_nodes_are_read_without_the_others() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let named: BTreeSet<String> = ["n0007", "n0299", "nope"].map(str::to_owned).into();
         let listed = scheduler.list_nodes("default", &named, Page::default()).await.unwrap();
         let ids: Vec<_> = listed.rows.iter().map(|node| &*node.node_id).collect();
@@ -223,9 +224,9 @@ fn named_nodes_are_read_without_the_others() {
 }
 
 #[test]
-fn applications_are_read_by_queue_state_user_and_id() {
+fn applications_are_filtered_by_queue_state_user_and_id() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let line = |n: usize| {
             let queue = ["root.a", "root.b", "root.c.d"][n % 3];
             let user = ["ada", "bob"][n % 2];
@@ -269,9 +270,9 @@ fn applications_are_read_by_queue_state_user_and_id() {
 }
 
 #[test]
-fn applications_that_are_over_are_read_by_number() {
+fn ended_applications_are_read_by_number() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let refused = lines(200, |n| format!("app r{n:03} in root.nope"));
         say(&scheduler, "rm", &refused).await;
         let (mut after, mut seen) = (None::<String>, Vec::new());
@@ -283,7 +284,7 @@ fn applications_that_are_over_are_read_by_number() {
             let Some(next) = listed.next else { break };
             after = Some(next);
             if seen.len() == 60 {
-                // Rejected again: it is the latest now.
+                // Rejected again, so it is the latest.
                 say(&scheduler, "rm", "app r000 in root.nope").await;
             }
         }
@@ -297,7 +298,7 @@ fn applications_that_are_over_are_read_by_number() {
 }
 
 #[test]
-fn a_tree_of_many_queues_is_read_in_slices_and_a_part_of_it_alone() {
+fn queue_trees_are_read_in_slices_or_partly() {
     in_virtual_time(async {
         let leaves = lines(1_500, |n| format!("          - {{name: q{n:04}}}"));
         let queues = format!(
@@ -305,7 +306,7 @@ fn a_tree_of_many_queues_is_read_in_slices_and_a_part_of_it_alone() {
             leaves.replace("          -", "              -")
         );
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
-        register(&scheduler, "rm", &queues, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", &queues, Arc::new(RecordingCallback::default())).await;
         let tree = scheduler.queues("default").await.unwrap();
         assert_eq!(tree.child_names, ["root.a", "root.b", "root.c", "root.e"]);
         let of_e = tree.clone().descendant("root.e").unwrap();
@@ -322,7 +323,7 @@ fn a_tree_of_many_queues_is_read_in_slices_and_a_part_of_it_alone() {
 #[test]
 fn reading_is_no_step_and_acknowledging_is_none() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         say(&scheduler, "rm", "app a1 in root.a\nask a1 k1 vcore=1").await;
         let before = scheduler.steps("default").await.unwrap();
         scheduler.nodes("default").await.unwrap();
@@ -333,16 +334,16 @@ fn reading_is_no_step_and_acknowledging_is_none() {
         say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
         let after = scheduler.steps("default").await.unwrap();
         assert!(after.first > before.first);
-        register(&scheduler, "rm", QUEUES, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", QUEUES, Arc::new(RecordingCallback::default())).await;
         let other = scheduler.steps("default").await.unwrap();
         assert_ne!(other.partition, before.partition, "registered again, it is another partition");
     });
 }
 
 #[test]
-fn brief_rows_say_how_many_allocations_there_are_and_are_else_as_whole_ones() {
+fn brief_rows_have_allocation_counts() {
     in_virtual_time(async {
-        let scheduler = with_nodes(Arc::new(Ear::default())).await;
+        let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let applications = lines(NODES, |n| {
             format!(
                 "app a{n:04} in root.a\nask a{n:04} k x{} vcore=1\nask a{n:04} l vcore=10",
@@ -353,7 +354,7 @@ fn brief_rows_say_how_many_allocations_there_are_and_are_else_as_whole_ones() {
         say(&scheduler, "rm", "foreign f on n0007 vcore=1").await;
         let brief =
             |after: Option<String>, limit| Page { after, limit, brief: true, ..Page::default() };
-        // In one go, and in pages that end within a slice and behind one.
+        // At once, and in pages that end within a slice and after one.
         for limit in [None, Some(100), Some(256)] {
             let (mut nodes, mut live) = (Vec::new(), Vec::new());
             let mut after = None;

@@ -1,5 +1,5 @@
-//! Applications and nodes with so much in them that they are read in parts: other steps go on between
-//! these, and nothing is lost or doubled.
+//! Applications and nodes with so much content that they are read in parts: other steps run in
+//! between, and nothing is lost or doubled.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use monoceros_actors::snapshot::ApplicationSnapshot;
 use monoceros_actors::{ApplicationFilter, ApplicationList, Page, Scheduler, SchedulerHandle};
 use tokio::time::advance;
 
-use crate::ear::Ear;
 use crate::lists::QUEUES;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{in_virtual_time, register, say};
 
-/// As many as several slices have.
+/// As many as fit in several slices.
 const ASKS: usize = 3_000;
 
 async fn scheduler() -> SchedulerHandle {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
-    register(&scheduler, "rm", QUEUES, Arc::new(Ear::default())).await;
+    register(&scheduler, "rm", QUEUES, Arc::new(RecordingCallback::default())).await;
     let apps = "node n1 vcore=1000\napp fat in root.a\napp lean in root.a";
     say(&scheduler, "rm", apps).await;
     scheduler
 }
 
-/// Asks of the application `fat`, each for so much.
+/// Sends `count` asks of `vcore` of the application `fat`.
 async fn ask(scheduler: &SchedulerHandle, count: usize, vcore: usize) {
     let asks: Vec<_> = (0..count).map(|n| format!("ask fat k{n:04} vcore={vcore}")).collect();
     say(scheduler, "rm", &asks.join("\n")).await;
 }
 
-/// The keys of all that an application waits for and holds.
+/// Keys of all pending requests and allocations of an application.
 fn keys(application: &ApplicationSnapshot) -> Vec<String> {
     let waiting = application.requests.iter().map(|ask| &ask.allocation_key);
     let held = application.allocations.iter().map(|held| &held.allocation_key);
@@ -41,8 +41,8 @@ fn expected(count: usize) -> BTreeSet<String> {
     (0..count).map(|n| format!("k{n:04}")).collect()
 }
 
-/// Reads `fat` while what `meanwhile` says is said, each time when the one before is dealt with;
-/// returns how often it was by the end.
+/// Reads `fat` while repeatedly sending the text of `meanwhile`, each time after the one before is
+/// processed. Returns the number of repetitions.
 async fn read_while(
     scheduler: &SchedulerHandle,
     meanwhile: impl Fn(usize) -> String,
@@ -51,7 +51,7 @@ async fn read_while(
     let mut turns = 0;
     loop {
         let said = async {
-            // Things that happen one after another have times one after another.
+            // Consecutive steps have different times.
             advance(Duration::from_millis(1)).await;
             say(scheduler, "rm", &meanwhile(turns)).await;
         };
@@ -64,13 +64,13 @@ async fn read_while(
 }
 
 #[test]
-fn a_long_application_is_read_in_parts_with_other_steps_between_them() {
+fn a_long_application_is_read_in_parts() {
     in_virtual_time(async {
         let scheduler = scheduler().await;
         ask(&scheduler, ASKS, 9_999).await;
         let other = |turn| format!("ask lean other-{turn} vcore=1");
         let (fat, turns) = read_while(&scheduler, other).await;
-        // Of some five hundred requests each: at least one other step was made between two of them.
+        // About five hundred requests each: at least one other step ran between two of them.
         assert!(turns >= ASKS / 1_024, "{turns} steps while it was read");
         assert_eq!(keys(&fat).len(), ASKS);
         assert_eq!(keys(&fat).into_iter().collect::<BTreeSet<_>>(), expected(ASKS));
@@ -83,7 +83,7 @@ fn a_long_application_is_read_in_parts_with_other_steps_between_them() {
 }
 
 #[test]
-fn a_page_ends_behind_a_long_row_and_not_within_it() {
+fn a_page_ends_after_a_long_row() {
     in_virtual_time(async {
         let scheduler = scheduler().await;
         ask(&scheduler, ASKS, 9_999).await;
@@ -101,11 +101,11 @@ fn a_page_ends_behind_a_long_row_and_not_within_it() {
 }
 
 #[test]
-fn what_is_placed_while_a_long_application_is_read_is_there_once() {
+fn placements_during_a_long_read_appear_once() {
     in_virtual_time(async {
         let scheduler = scheduler().await;
         ask(&scheduler, ASKS, 2_000).await;
-        // From the second slice on there are nodes with room, one after another.
+        // From the second slice on nodes with capacity are added, one after another.
         let nodes = |turn| format!("node big-{turn:03} vcore=1000000");
         let (fat, _) = read_while(&scheduler, nodes).await;
         assert!(!fat.allocations.is_empty(), "some are placed by the end");
@@ -117,11 +117,11 @@ fn what_is_placed_while_a_long_application_is_read_is_there_once() {
 }
 
 #[test]
-fn asks_that_come_and_go_take_none_of_the_others_along() {
+fn churning_asks_affect_no_other_ask() {
     in_virtual_time(async {
         let scheduler = scheduler().await;
         ask(&scheduler, ASKS, 9_999).await;
-        // One of the first and one of the last goes, and comes again, in each turn.
+        // One of the first and one of the last is removed and added again in each turn.
         let churn = |turn: usize| {
             let (first, last) = (turn % 100, ASKS - 1 - turn % 100);
             let twice = [first, last].map(|n| {

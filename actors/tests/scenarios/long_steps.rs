@@ -1,4 +1,4 @@
-//! What would take long is done in several steps, between which others have their turn.
+//! Long work is done in several steps, with other work in between.
 
 use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,26 +15,26 @@ use crate::common::vcore;
 use crate::lists::QUEUES;
 use crate::world::{in_virtual_time, register, say};
 
-/// How many refusals of nodes, or releases, one step may have.
+/// Most refusals of nodes, or releases, in one step.
 const PER_STEP: u64 = 2_048;
 
-/// Counts what happens between two turns of somebody else.
+/// Counts the work between two turns of other work.
 #[derive(Default)]
 struct Slices {
     placed: AtomicU64,
-    /// Of so many nodes one passes a request, others for each; 0: all do.
+    /// One of this many nodes accepts a request, another node for each request; 0: all accept.
     one_of: u64,
     refused: AtomicU64,
     refused_in_turn: AtomicU64,
     most_in_turn: AtomicU64,
     on_drained: AtomicU64,
     released: AtomicU64,
-    /// How many were released when something was placed last.
+    /// Number of releases at the time of the last placement.
     released_before: AtomicU64,
 }
 
 impl Slices {
-    /// Somebody else has its turn.
+    /// Records that other work had its turn.
     fn turn(&self) {
         let refused = self.refused_in_turn.swap(0, Ordering::Relaxed);
         self.most_in_turn.fetch_max(refused, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl ResourceManagerCallback for Slices {
     }
 }
 
-/// Comes back once everybody else had a turn.
+/// Returns after all other tasks had a turn.
 async fn turn_of_others() {
     let mut had_one = false;
     poll_fn(|context| {
@@ -98,7 +98,8 @@ fn asks(numbers: Range<i64>, size: impl Fn(i64) -> i64) -> si::AllocationRequest
     si::AllocationRequest { rm_id: "rm".into(), asks, ..Default::default() }
 }
 
-/// A gang of so many members; where they have a size, what they ask for is known before they ask.
+/// Declares a gang of `min_members` members. If they have a size, their asks are known before they
+/// arrive.
 async fn declare(scheduler: &SchedulerHandle, min_members: i32, member: Option<i64>) {
     let (name, member) = ("g".to_owned(), member.map(vcore));
     let task_groups = vec![si::TaskGroup { name, min_members, member, ..Default::default() }];
@@ -113,10 +114,10 @@ async fn declare(scheduler: &SchedulerHandle, min_members: i32, member: Option<i
     scheduler.update_application(request).await.unwrap();
 }
 
-/// Members that differ all, and most nodes refuse each: no step has more than so many refusals, a
-/// node that leaves between two of them is used by nobody, and all members are placed at once.
+/// All members differ, and most nodes refuse each: no step has more than the maximum of refusals, a
+/// node that is removed between two steps is not used, and all members are placed at once.
 #[test]
-fn a_search_for_a_gang_goes_on_in_later_steps() {
+fn a_gang_search_continues_in_later_steps() {
     in_virtual_time(async {
         let slices = Arc::new(Slices { one_of: 30, ..Slices::default() });
         let scheduler = start(&slices, 600).await;
@@ -154,9 +155,9 @@ fn a_search_for_a_gang_goes_on_in_later_steps() {
     });
 }
 
-/// Members that ask while places are looked for: what is known of those that have asked before stays known.
+/// Members ask while places are searched: results for earlier members are kept.
 #[test]
-fn a_search_that_is_under_way_goes_on_when_more_members_ask() {
+fn a_search_continues_when_more_members_ask() {
     in_virtual_time(async {
         let slices = Arc::new(Slices { one_of: 60, ..Slices::default() });
         let scheduler = start(&slices, 800).await;
@@ -187,8 +188,8 @@ async fn steps(scheduler: &SchedulerHandle) -> u64 {
     scheduler.steps("default").await.unwrap().last
 }
 
-/// A large application gives back its room in slices: others have it before all of it is given back, and
-/// what its resource manager sends next is done after all of it.
+/// A large application releases its capacity in slices: others use it before the end, and later
+/// messages of its resource manager are processed after all of it.
 #[test]
 fn a_large_application_is_removed_in_slices() {
     in_virtual_time(async {
@@ -219,9 +220,9 @@ fn a_large_application_is_removed_in_slices() {
     });
 }
 
-/// What is placed between two slices of a release stays.
+/// Allocations placed between two slices of a release stay.
 #[test]
-fn a_release_of_all_ends_what_was_there_when_it_came() {
+fn a_full_release_ends_only_earlier_allocations() {
     in_virtual_time(async {
         let slices = Arc::new(Slices::default());
         let scheduler = start(&slices, 1).await;

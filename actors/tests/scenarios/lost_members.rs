@@ -1,13 +1,13 @@
-//! Declared gangs that lost members go before others of their queue and priority, for as many as they
-//! lost and need (`docs/gangs.md#members-that-are-lost`).
+//! Declared gangs that lost members come before others of their queue and priority, for as many
+//! members as they lost and need (`docs/gangs.md#members-that-are-lost`).
 
 use expect_test::expect;
 
 use crate::explained;
 use crate::world::check;
 
-/// A gang of two runs, and an older application of its queue waits for more; then a node goes with one
-/// of the two.
+/// A gang of two is running, and an older application of its queue has a pending ask; then a node
+/// with one of the two is removed.
 const TWO: &str = "
     queue root.q
     node n0 gpu=1 ; node n1 gpu=1 ; node n2 gpu=1
@@ -19,7 +19,7 @@ const TWO: &str = "
 ";
 
 #[test]
-fn a_member_that_went_with_its_node_comes_before_older_asks_of_the_queue() {
+fn a_member_lost_with_its_node_comes_first() {
     check(
         &format!("{TWO} ask gang w2 gpu=1 group=w\n node n0 gpu=1\n show apps"),
         &expect![[r#"
@@ -45,7 +45,7 @@ fn a_member_that_went_with_its_node_comes_before_older_asks_of_the_queue() {
 }
 
 #[test]
-fn a_member_that_ended_by_itself_comes_in_its_turn() {
+fn a_member_that_ended_itself_has_no_priority() {
     let text = TWO.replace("remove n0", "release gang key=w0 ; ask gang w2 gpu=1 group=w");
     check(
         &format!("{text}\n show apps"),
@@ -71,7 +71,7 @@ fn a_member_that_ended_by_itself_comes_in_its_turn() {
 }
 
 #[test]
-fn a_higher_priority_goes_first_all_the_same() {
+fn a_higher_priority_still_comes_first() {
     let text = TWO.replace("ask fill f x3 gpu=1 created=1", "ask fill f x3 gpu=1 prio=1");
     check(
         &format!("{text} ask gang w2 gpu=1 group=w\n node n0 gpu=1\n show apps"),
@@ -97,9 +97,9 @@ fn a_higher_priority_goes_first_all_the_same() {
     );
 }
 
-/// Whatever the leaf orders by.
+/// The same in leaves of every sort policy.
 #[test]
-fn so_it_is_in_leaves_of_every_order() {
+fn lost_members_come_first_in_every_sort_policy() {
     let expected = expect![[r#"
         n0 accepted
         n1 accepted
@@ -159,9 +159,9 @@ fn between_queues_their_order_decides() {
     );
 }
 
-/// Four run where two are needed: only the loss that leaves it short counts.
+/// Four run and two are needed: only a loss that leaves the gang short counts.
 #[test]
-fn for_as_many_as_it_lost_and_needs_and_no_more() {
+fn only_missing_needed_members_come_first() {
     check(
         "
         queue root.q
@@ -207,7 +207,7 @@ fn for_as_many_as_it_lost_and_needs_and_no_more() {
 }
 
 #[test]
-fn a_member_that_was_preempted_is_one_that_was_lost() {
+fn a_preempted_member_counts_as_lost() {
     check(
         "
         queue root.q
@@ -248,9 +248,9 @@ fn a_member_that_was_preempted_is_one_that_was_lost() {
     );
 }
 
-/// While it waits others have the room; then it comes before them.
+/// While it waits, others use the capacity; then it comes before them.
 #[test]
-fn a_member_that_could_not_be_started_waits_first_and_goes_first_then() {
+fn a_failed_member_comes_first_after_its_back_off() {
     check(
         "
         queue root.q
@@ -286,9 +286,9 @@ fn a_member_that_could_not_be_started_waits_first_and_goes_first_then() {
     );
 }
 
-/// Its own older asks of other groups, and of none, come after it, too.
+/// It also comes before older asks of its own application, of other groups or of none.
 #[test]
-fn within_its_application_it_comes_first_as_well() {
+fn a_lost_member_comes_first_in_its_application() {
     check(
         "
         queue root.q
@@ -320,9 +320,9 @@ fn within_its_application_it_comes_first_as_well() {
     );
 }
 
-/// A place that was held and expired is none of those.
+/// An expired held place is not a lost member.
 #[test]
-fn a_held_place_that_expires_counts_nothing() {
+fn an_expired_held_place_is_not_lost() {
     check(
         "
         queue root.q
@@ -351,9 +351,9 @@ fn a_held_place_that_expires_counts_nothing() {
     );
 }
 
-/// A member that takes a place which is held for another is none that came for the lost one.
+/// A member that takes the place held for another one does not replace the lost member.
 #[test]
-fn a_held_place_that_is_taken_pays_nothing_back() {
+fn a_taken_held_place_replaces_no_lost_member() {
     check(
         "
         queue root.q
@@ -399,7 +399,7 @@ fn a_held_place_that_is_taken_pays_nothing_back() {
 }
 
 #[test]
-fn a_held_place_that_goes_with_its_node_is_one_that_was_lost() {
+fn a_held_place_lost_with_its_node_counts() {
     check(
         "
         queue root.q
@@ -437,7 +437,7 @@ fn a_held_place_that_goes_with_its_node_is_one_that_was_lost() {
 #[test]
 fn an_entry_says_how_many_members_run() {
     let text = TWO.replace("gang in", "a1 in").replace("ask gang", "ask a1");
-    // The name of another type may be forgotten with the scheduler, before the entry is written.
+    // The name of another type may be dropped with the scheduler, before the entry is written.
     let text = text.replace("gpu", "vcore");
     explained::check(
         &format!("{text} ask a1 w2 vcore=1 group=w"),

@@ -1,13 +1,12 @@
-//! Scenarios in words, played against live actors in virtual time. A script says what a resource
-//! manager does and what it is to hear (see `script`), so that a change of the actors leaves the
-//! scenarios as they are.
+//! Scenarios as text, played against live actors in virtual time. A script lists what a resource
+//! manager sends and what it is to receive (see `script`), so that scenarios do not depend on how
+//! actors are built.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod decided;
-mod ear;
 mod ending;
 mod given;
 mod held_again;
@@ -15,6 +14,7 @@ mod held_predicates;
 mod histories;
 mod judge;
 mod picture;
+mod recording_callback;
 mod script;
 mod wire;
 mod world;
@@ -59,6 +59,8 @@ mod lost_members;
 mod messages;
 mod native_gangs;
 mod native_gangs_declarations;
+mod native_gangs_ends;
+mod native_gangs_held;
 mod native_gangs_waiting;
 mod native_histories;
 mod nodes;
@@ -90,10 +92,13 @@ mod reconfigured_queues;
 mod refused_applications;
 mod refused_asks;
 mod refused_nodes;
+mod refused_reservations;
 mod regrouping;
 mod releases;
 mod repeated;
+mod required_nodes;
 mod reservations;
+mod reservations_ends;
 mod reserved_histories;
 mod run_limit;
 mod scale_up;

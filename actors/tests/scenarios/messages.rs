@@ -1,30 +1,30 @@
-//! What is in the messages, field by field, where a script shows only a line of it.
+//! Fields of messages that a script shows only as a line.
 
 use std::sync::{Arc, Mutex};
 
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::{Ear, Word};
+use crate::recording_callback::{Notification, RecordingCallback};
 use crate::world::{ONE_LEAF, counted, in_virtual_time, register, say};
 
-async fn heard(epoch_ns: i64, text: &str) -> Vec<Word> {
+async fn received(epoch_ns: i64, text: &str) -> Vec<Notification> {
     let scheduler = Scheduler::builder().epoch_ns(epoch_ns).start_local().unwrap();
-    let ear = Arc::new(Ear::default());
-    register(&scheduler, "rm", ONE_LEAF, ear.clone()).await;
+    let recorder = Arc::new(RecordingCallback::default());
+    register(&scheduler, "rm", ONE_LEAF, recorder.clone()).await;
     say(&scheduler, "rm", text).await;
-    ear.take()
+    recorder.take()
 }
 
 fn vcore(value: i64) -> si::Resource {
     si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
 }
 
-/// In the older form what was asked for is repeated, and an ask without a policy may be preempted.
-/// In today's form the key is the only name, and what the RM knows is not repeated.
+/// The older form repeats the ask, and an ask without a policy may be preempted. In the present
+/// form the key is the only name, and known fields are not repeated.
 #[test]
-fn an_allocation_says_what_was_asked_for_and_where_it_is() {
-    let words = in_virtual_time(heard(
+fn an_allocation_message_repeats_its_ask_and_place() {
+    let words = in_virtual_time(received(
         0,
         "
         node n1 vcore=9
@@ -33,10 +33,13 @@ fn an_allocation_says_what_was_asked_for_and_where_it_is() {
         request a1 k2 vcore=1 prio=-7 created=5
         ",
     ));
-    let new: Vec<_> = words
-        .into_iter()
-        .filter_map(|word| if let Word::Allocated(new) = word { Some(new) } else { None })
-        .collect();
+    let new: Vec<_> =
+        words
+            .into_iter()
+            .filter_map(|notification| {
+                if let Notification::Allocated(new) = notification { Some(new) } else { None }
+            })
+            .collect();
     let common =
         si::Allocation { node_id: "n1".into(), application_id: "a1".into(), ..Default::default() };
     assert_eq!(
@@ -66,17 +69,17 @@ fn policy(allow_preempt_self: bool, allow_preempt_other: bool) -> si::Preemption
     si::PreemptionPolicy { allow_preempt_self, allow_preempt_other }
 }
 
-/// Both spellings of a partition are taken. Where `new` did not name the partition, a report of what
-/// was received would be one to the partition `default`.
+/// Both spellings of a partition are accepted. If `new` did not name the partition, an RM that
+/// reports it back would report to the partition `default`.
 #[test]
-fn in_todays_form_a_policy_is_repeated_as_it_came_and_a_partition_named_where_it_must_be() {
+fn the_present_form_repeats_policies_and_names_partitions() {
     const TWO: &str = r#"{partitions: [
         {name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]},
         {name: gpu, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]}"#;
     let words = in_virtual_time(async {
-        let ear = Arc::new(Ear::default());
+        let recorder = Arc::new(RecordingCallback::default());
         let scheduler = Scheduler::builder().start_local().unwrap();
-        register(&scheduler, "rm", TWO, ear.clone()).await;
+        register(&scheduler, "rm", TWO, recorder.clone()).await;
         let nodes_and_apps = "
             node n1 vcore=9
             node g1 vcore=9 attr si/node-partition=[rm]gpu
@@ -110,10 +113,10 @@ fn in_todays_form_a_policy_is_repeated_as_it_came_and_a_partition_named_where_it
         scheduler.update_allocation(request).await.unwrap();
         scheduler.settle().await;
         say(&scheduler, "rm", "release a1 key=kept\nremove n1").await;
-        ear.take()
+        recorder.take()
     });
-    let new = words.iter().filter_map(|word| match word {
-        Word::Allocated(new) => Some((&*new.allocation_key, &*new.partition_name, new)),
+    let new = words.iter().filter_map(|notification| match notification {
+        Notification::Allocated(new) => Some((&*new.allocation_key, &*new.partition_name, new)),
         _ => None,
     });
     let mut new: Vec<_> = new.map(|(key, of, new)| (key, of, new.preemption_policy)).collect();
@@ -128,10 +131,13 @@ fn in_todays_form_a_policy_is_repeated_as_it_came_and_a_partition_named_where_it
             ("tagged", "", None),
         ]
     );
-    let gone: Vec<_> = words
-        .into_iter()
-        .filter_map(|word| if let Word::Released(gone) = word { Some(gone) } else { None })
-        .collect();
+    let gone: Vec<_> =
+        words
+            .into_iter()
+            .filter_map(|notification| {
+                if let Notification::Released(gone) = notification { Some(gone) } else { None }
+            })
+            .collect();
     let release = |key: &str, message: &str| si::AllocationRelease {
         partition_name: "[rm]default".into(),
         application_id: "a1".into(),
@@ -149,8 +155,8 @@ fn in_todays_form_a_policy_is_repeated_as_it_came_and_a_partition_named_where_it
 }
 
 #[test]
-fn a_release_says_which_one_and_why() {
-    let words = in_virtual_time(heard(
+fn a_release_message_has_allocation_and_cause() {
+    let words = in_virtual_time(received(
         0,
         "
         node n1 vcore=9
@@ -160,10 +166,13 @@ fn a_release_says_which_one_and_why() {
         remove n1
         ",
     ));
-    let gone: Vec<_> = words
-        .into_iter()
-        .filter_map(|word| if let Word::Released(gone) = word { Some(gone) } else { None })
-        .collect();
+    let gone: Vec<_> =
+        words
+            .into_iter()
+            .filter_map(|notification| {
+                if let Notification::Released(gone) = notification { Some(gone) } else { None }
+            })
+            .collect();
     let release = |uuid: &str, message: &str| si::AllocationRelease {
         partition_name: "default".into(),
         application_id: "a1".into(),
@@ -180,23 +189,26 @@ fn a_release_says_which_one_and_why() {
 }
 
 #[test]
-fn a_state_comes_with_its_time_and_what_led_to_it() {
+fn a_state_message_has_time_and_cause() {
     let words = in_virtual_time(async {
-        let ear = Arc::new(Ear::default());
+        let recorder = Arc::new(RecordingCallback::default());
         let scheduler = Scheduler::builder().epoch_ns(5_000_000_000).start_local().unwrap();
-        register(&scheduler, "rm", ONE_LEAF, ear.clone()).await;
+        register(&scheduler, "rm", ONE_LEAF, recorder.clone()).await;
         say(&scheduler, "rm", "node n1 vcore=9\napp a1 in root.default\nask a1 k1 vcore=1").await;
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         say(&scheduler, "rm", "release a1 uuid=k1").await;
         tokio::time::sleep(std::time::Duration::from_secs(31)).await;
         scheduler.settle().await;
-        ear.take()
+        recorder.take()
     });
-    let states: Vec<_> = words
-        .into_iter()
-        .filter_map(|word| if let Word::AppUpdated(app) = word { Some(app) } else { None })
-        .map(|app| (app.state, app.message, app.state_transition_timestamp / 1_000_000_000))
-        .collect();
+    let states: Vec<_> =
+        words
+            .into_iter()
+            .filter_map(|notification| {
+                if let Notification::AppUpdated(app) = notification { Some(app) } else { None }
+            })
+            .map(|app| (app.state, app.message, app.state_transition_timestamp / 1_000_000_000))
+            .collect();
     let state = |state: &str, message: &str, at| (state.to_owned(), message.to_owned(), at);
     assert_eq!(
         states,
@@ -223,7 +235,7 @@ impl ResourceManagerCallback for Answers {
 }
 
 #[test]
-fn the_nodes_of_one_message_are_answered_in_one() {
+fn nodes_of_one_message_share_one_answer() {
     in_virtual_time(async {
         let answers = Arc::new(Answers::default());
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
@@ -233,20 +245,20 @@ fn the_nodes_of_one_message_are_answered_in_one() {
     });
 }
 
-/// How many offers have left so far.
+/// Number of offers so far.
 async fn offers(scheduler: &SchedulerHandle) -> u64 {
     scheduler.settle().await;
     scheduler.refresh_metrics().await;
     counted(scheduler, "monoceros_offers_total", None)
 }
 
-/// What is reported, released and added leads to offers only where something may be placed by it.
+/// Reports, releases and new items lead to offers only if an ask may be placed.
 #[test]
-fn no_offer_leaves_while_nothing_waits() {
+fn no_offer_is_sent_without_pending_asks() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        let ear = Arc::new(Ear::default());
-        register(&scheduler, "rm", ONE_LEAF, ear.clone()).await;
+        let recorder = Arc::new(RecordingCallback::default());
+        register(&scheduler, "rm", ONE_LEAF, recorder.clone()).await;
         say(&scheduler, "rm", "node n1 vcore=2\napp a1 in root.default").await;
         assert_eq!(offers(&scheduler).await, 0);
         say(&scheduler, "rm", "ask a1 k x3 vcore=1").await;
@@ -257,10 +269,11 @@ fn no_offer_leaves_while_nothing_waits() {
         assert!(all > two_of_three, "the third waited for that");
         say(&scheduler, "rm", "release a1 uuid=k#2\nnode n2 vcore=1\napp a2 in root.default").await;
         assert_eq!(offers(&scheduler).await, all, "nobody waits for any of these");
-        ear.take();
+        recorder.take();
         say(&scheduler, "rm", "ask a2 last vcore=1").await;
         assert!(offers(&scheduler).await > all);
-        let is_placed = |word: &Word| matches!(word, Word::Allocated(_));
-        assert!(ear.take().iter().any(is_placed));
+        let is_placed =
+            |notification: &Notification| matches!(notification, Notification::Allocated(_));
+        assert!(recorder.take().iter().any(is_placed));
     });
 }

@@ -1,12 +1,11 @@
-//! What a declaration of a gang says of its members: amounts that are too much in all, and nodes
-//! that its tags name.
+//! Declarations of gangs: totals that are too large, and nodes named in tags.
 
 use expect_test::expect;
 
 use crate::world::check;
 
 #[test]
-fn a_gang_whose_sum_leaves_the_range_of_a_quantity_is_refused_and_disturbs_nobody() {
+fn a_gang_with_an_overflowing_total_is_rejected() {
     check(
         "
         queue root.a
@@ -32,7 +31,7 @@ fn a_gang_whose_sum_leaves_the_range_of_a_quantity_is_refused_and_disturbs_nobod
 }
 
 #[test]
-fn places_of_a_group_whose_tags_name_a_node_are_held_there_alone() {
+fn a_node_tag_of_a_group_places_its_members() {
     check(
         "
         queue root.a

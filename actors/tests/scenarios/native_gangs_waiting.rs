@@ -1,5 +1,5 @@
-//! Declared gangs that find no places, or lose one that was found: what an autoscaler hears of them,
-//! that they are one to a back-off, and what becomes of a member that its RM could not start.
+//! Declared gangs without places, or with a lost one: scale-up signals, the back-off, and members
+//! that the RM could not start.
 
 use expect_test::expect;
 use monoceros_actors::Predicates;
@@ -9,21 +9,21 @@ use crate::world::{check, in_virtual_time};
 
 const NOTHING: Vec<String> = Vec::new();
 
-/// Members without a request of the RM are counted for whoever asks, and the RM is never told of them.
+/// Members without a request are counted in explanations, and are never sent to the RM.
 #[test]
-fn of_a_gang_without_places_the_rm_is_told_its_own_requests_once_each() {
+fn a_gang_without_places_signals_each_request_once() {
     in_virtual_time(async {
         let world = World::new("").await;
         world
             .say("node n1 vcore=2\napp a1 in root.default needs w x3 vcore=1 needs d x1 vcore=2")
             .await;
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         assert_eq!(world.outstanding(9).await, ["a1/(w) x3", "a1/(d) x1"]);
         world.say("ask a1 k1 vcore=1 group=w").await;
-        assert_eq!(world.heard(1).await, ["a1/k1"]);
-        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.received(1).await, ["a1/k1"]);
+        assert_eq!(world.received(60).await, NOTHING);
         world.say("node n2 vcore=1\nask a1 k2 vcore=1 group=w").await;
-        assert_eq!(world.heard(9).await, ["a1/k2"]);
+        assert_eq!(world.received(9).await, ["a1/k2"]);
         let mut outstanding = world.outstanding(9).await;
         outstanding.sort_unstable();
         assert_eq!(outstanding, ["a1/(d) x1", "a1/(w) x1", "a1/k1 x1", "a1/k2 x1"]);
@@ -31,26 +31,26 @@ fn of_a_gang_without_places_the_rm_is_told_its_own_requests_once_each() {
         let groups = all.iter().filter(|request| request.key.is_empty());
         assert_eq!(groups.filter(|request| !request.task_group.is_empty()).count(), 2);
         world.say("node n3 vcore=9").await;
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING, "it runs");
     });
 }
 
 #[test]
-fn what_a_gang_wants_of_machines_counts_against_what_its_queue_has_left() {
+fn a_gangs_scale_up_request_counts_against_its_quota() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=5").await;
         world.say("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=1").await;
         world.say("app a2 in root.a\nask a2 k1 vcore=3\nask a2 k2 vcore=2").await;
-        assert_eq!(world.heard(9).await, ["a2/k2"], "k1 does not fit beside the gang");
+        assert_eq!(world.received(9).await, ["a2/k2"], "k1 does not fit beside the gang");
         world.say("remove-app a1").await;
-        assert_eq!(world.heard(9).await, ["a2/k1"]);
+        assert_eq!(world.received(9).await, ["a2/k1"]);
     });
 }
 
-/// What else comes in between begins it anew.
+/// A change in between restarts the pauses.
 #[test]
-fn a_gang_that_predicates_refuse_is_tried_again_after_longer_and_longer() {
+fn a_refused_gang_is_retried_after_growing_pauses() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("node n1 vcore=4\napp a1 in root.default needs w x1 vcore=1").await;
@@ -68,41 +68,41 @@ fn a_gang_that_predicates_refuse_is_tried_again_after_longer_and_longer() {
     });
 }
 
-/// On any number of machines its queue would not hold it.
+/// Its queue would not allow it on any number of nodes.
 #[test]
-fn a_gang_over_its_quota_asks_for_no_machines() {
+fn a_gang_over_its_quota_requests_no_nodes() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=4").await;
         world.say("node n1 vcore=2\napp a1 in root.a\nask a1 k1 vcore=2").await;
         world.say("app a2 in root.a needs w x3 vcore=1\nask a2 k2 vcore=1 group=w").await;
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING);
         world.say("release a1 key=k1\nnode n2 vcore=0").await;
-        assert_eq!(world.heard(9).await, ["a2/k2"]);
+        assert_eq!(world.received(9).await, ["a2/k2"]);
     });
 }
 
 #[test]
-fn a_gang_whose_member_predicates_refuse_wants_machines_unless_nobody_answers() {
+fn a_refused_gang_requests_nodes_unless_unanswered() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("app a1 in root.default needs w x2 vcore=1\nask a1 bad vcore=1 group=w").await;
         world.say("node n1 vcore=9").await;
-        assert_eq!(world.heard(9).await, ["a1/bad"]);
+        assert_eq!(world.received(9).await, ["a1/bad"]);
         let control = world.scheduler.control("rm").await.unwrap();
         control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         world.be_silent(true);
         world.say("app a2 in root.default needs w x2 vcore=9\nask a2 bad2 vcore=9 group=w").await;
         world.say("node n2 vcore=9").await;
-        assert_eq!(world.heard(60).await, NOTHING, "no answer is no full cluster");
+        assert_eq!(world.received(60).await, NOTHING, "no answer is no full cluster");
         assert_eq!(world.outstanding(9).await, NOTHING);
         world.be_silent(false);
-        assert_eq!(world.heard(60).await, ["a2/bad2"]);
+        assert_eq!(world.received(60).await, ["a2/bad2"]);
     });
 }
 
-/// However many members find no place: they are looked for together. With every member counted, the
-/// application would be left alone when the node comes.
+/// All members without a place are searched together. If every member counted, the application
+/// would be in back-off when the node is added.
 #[test]
 fn a_gang_without_places_is_not_left_alone() {
     check(
@@ -139,7 +139,7 @@ fn a_gang_without_places_is_not_left_alone() {
     );
 }
 
-/// One is as many as the leaf lets be tried in vain, and nothing waits behind it.
+/// The leaf allows one ask without result, and no other ask waits.
 #[test]
 fn a_gang_without_places_counts_once() {
     check(
@@ -173,9 +173,9 @@ fn a_gang_without_places_counts_once() {
     );
 }
 
-/// Where all of them were asked for at once there is nothing that it could take.
+/// If all members asked at once, there is no held place to take.
 #[test]
-fn a_member_that_could_not_be_started_is_placed_again_as_any_other() {
+fn a_failed_member_is_placed_like_any_other() {
     check(
         "
         queue root.a
@@ -204,9 +204,9 @@ fn a_member_that_could_not_be_started_is_placed_again_as_any_other() {
     );
 }
 
-/// Its place is free for everybody, and it takes another one of its gang.
+/// Its place is free for everybody, and it takes another place of its gang.
 #[test]
-fn a_member_that_could_not_be_started_takes_a_held_place_if_one_is_left() {
+fn a_failed_member_takes_a_free_held_place() {
     check(
         "
         queue root.a

@@ -1,6 +1,6 @@
-//! Random histories of gangs that are declared with their applications: members that ask before the
-//! decision or after it, fewer or more than are needed, too large, for other groups or none, while
-//! asks are withdrawn, nodes come and go, time passes and the scheduler is lost.
+//! Random histories of declared gangs: members that ask before or after the decision, fewer or more
+//! than needed, too large, for other groups or none, while asks are withdrawn, nodes are added and
+//! removed, time passes and the scheduler is restarted.
 
 use monoceros_actors::tags::{HOLD_AGAIN, HOLD_AGAIN_SINCE};
 use monoceros_proto::si::v1::TerminationType;
@@ -13,7 +13,7 @@ use crate::gang_histories::{
 use crate::histories::{LEAVES, holds_true, node, run};
 use crate::script::{Amounts, FAILED, Item, Which, Wish};
 
-/// A group of a declaration. Some say nothing of the size of their members.
+/// A group of a declaration. Some do not name the size of their members.
 fn declared(name: &'static str) -> impl Strategy<Value = Wish> {
     let priority = prop_oneof![4 => Just(0), 1 => -2..=2];
     (1..=4, prop::option::weighted(0.85, size()), priority).prop_map(
@@ -51,7 +51,7 @@ fn declaring_app(id: BoxedStrategy<String>) -> impl Strategy<Value = Item> {
     })
 }
 
-/// A gang as an RM submits it, with some of its members, which are as large as declared or not.
+/// A gang as an RM submits it, with some of its members, of the declared size or not.
 fn gang(id: BoxedStrategy<String>) -> BoxedStrategy<Vec<Item>> {
     let members = prop::collection::vec(
         (any::<prop::sample::Index>(), prop::option::weighted(0.3, size()), 1..=2),
@@ -82,7 +82,7 @@ fn member() -> impl Strategy<Value = Item> {
     })
 }
 
-/// Places that were held before are to be held again, as an RM says after a restart.
+/// A request to hold places again, as an RM sends it after a restart.
 fn hold_again() -> impl Strategy<Value = Item> {
     (app(), 990..=1_000_i64, 0..=4, 0..=4).prop_map(|(id, since, x, y)| {
         let places =
@@ -107,8 +107,8 @@ fn one_of_declared() -> BoxedStrategy<Item> {
     prop_oneof![6 => one(), 3 => member(), 1 => hold_again()].boxed()
 }
 
-/// Gangs that lose members all the time: nodes go and come, starts fail, what runs fails, and both
-/// members and others ask for what is free.
+/// Gangs that often lose members: nodes are removed and added, starts fail, running allocations
+/// fail, and members and others ask for the free capacity.
 fn one_of_lossy() -> BoxedStrategy<Item> {
     let key = || (1..=9_usize).prop_map(|number| format!("k{number}"));
     let failed = TerminationType::SchedulingFailedOnRm as i32;
@@ -136,17 +136,17 @@ pub(crate) const LOSSY: Kind = Kind { gang, one: one_of_lossy };
 pub(crate) const DECLARED: Kind = Kind { gang, one: one_of_declared };
 
 #[test]
-fn any_history_of_declared_gangs_is_that_of_a_full_search_and_ends_at_zero() {
+fn declared_gang_histories_equal_a_full_search() {
     run(5, history(DECLARED), holds_true);
 }
 
 #[test]
-fn any_history_of_gangs_that_lose_members_is_that_of_a_full_search() {
+fn lossy_gang_histories_equal_a_full_search() {
     run(5, history(LOSSY), holds_true);
 }
 
 #[test]
-fn gangs_that_lose_members_while_predicates_are_answered_later_break_nothing() {
+fn lossy_gangs_survive_late_predicates() {
     run(3, history(LOSSY), survives_late_answers);
 }
 
@@ -156,16 +156,16 @@ fn declared_gangs_in_haste_break_nothing() {
 }
 
 #[test]
-fn declared_gangs_whose_predicates_change_their_mind_break_nothing() {
+fn declared_gangs_survive_changing_predicates() {
     run(3, rush(DECLARED, true), survives_at_once);
 }
 
 #[test]
-fn declared_gangs_whose_predicates_are_answered_later_break_nothing() {
+fn declared_gangs_survive_late_predicates() {
     run(3, rush(DECLARED, true), survives_late_answers);
 }
 
 #[test]
-fn no_history_of_declared_gangs_breaks_what_waits_for_its_predicate() {
+fn declared_gang_histories_survive_late_predicates() {
     run(3, history(DECLARED), survives_late_answers);
 }

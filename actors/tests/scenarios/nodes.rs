@@ -1,12 +1,12 @@
-//! Nodes come, change and leave. What they offer is what the root queue may use, so each change of
-//! a node is a change of quotas, too.
+//! Nodes are added, changed and removed. Their capacity is the maximum of the root queue, so each
+//! change of a node is a change of quotas, too.
 
 use expect_test::expect;
 
 use crate::world::{check, check_plain};
 
 #[test]
-fn a_node_of_a_known_id_is_refused_and_counted_once() {
+fn a_known_node_is_rejected_and_counted_once() {
     check(
         "
         queue root.a
@@ -44,7 +44,7 @@ fn a_node_of_an_unknown_partition_is_refused() {
 }
 
 #[test]
-fn a_node_created_drained_gets_nothing_until_it_is_undrained() {
+fn a_node_created_drained_waits_for_its_opening() {
     check(
         "
         queue root.a
@@ -67,7 +67,7 @@ fn a_node_created_drained_gets_nothing_until_it_is_undrained() {
 }
 
 #[test]
-fn a_node_that_left_may_come_back_empty() {
+fn a_removed_node_may_return_empty() {
     check(
         "
         queue root.a
@@ -93,7 +93,7 @@ fn a_node_that_left_may_come_back_empty() {
 }
 
 #[test]
-fn what_is_said_of_an_unknown_node_is_ignored() {
+fn changes_of_an_unknown_node_are_ignored() {
     check(
         "
         queue root.a
@@ -133,7 +133,7 @@ fn an_unknown_action_is_refused() {
 }
 
 #[test]
-fn a_message_of_several_nodes_is_answered_one_by_one() {
+fn nodes_of_one_message_are_answered_singly() {
     check_plain(
         "
         queue root.a
@@ -152,7 +152,7 @@ fn a_message_of_several_nodes_is_answered_one_by_one() {
 }
 
 #[test]
-fn of_what_a_node_has_none_it_says_nothing() {
+fn zero_amounts_of_a_node_are_omitted() {
     check(
         "
         queue root.a
@@ -176,9 +176,10 @@ fn of_what_a_node_has_none_it_says_nothing() {
     );
 }
 
-/// The node is left alone as if it drained, by a flag that draining and its end do not touch.
+/// The node takes no new allocations, as if it drained, by a flag that draining and its end do not
+/// change.
 #[test]
-fn a_node_that_is_not_ready_gets_only_what_requires_it() {
+fn an_unready_node_takes_only_required_asks() {
     check(
         "
         queue root.a
@@ -210,7 +211,7 @@ fn a_node_that_is_not_ready_gets_only_what_requires_it() {
 }
 
 #[test]
-fn an_overcommitted_node_still_gives_what_it_has() {
+fn an_overcommitted_node_offers_other_resources() {
     check(
         "
         queue root.a
@@ -233,9 +234,9 @@ fn an_overcommitted_node_still_gives_what_it_has() {
     );
 }
 
-/// What other schedulers use counts in the order of nodes.
+/// Usage by other schedulers counts in the order of nodes.
 #[test]
-fn a_node_that_others_use_is_tried_later() {
+fn a_node_with_foreign_usage_is_tried_later() {
     check(
         "
         queue root.a
@@ -260,7 +261,7 @@ fn a_node_that_others_use_is_tried_later() {
 }
 
 #[test]
-fn a_node_comes_with_what_is_on_it() {
+fn a_node_is_added_with_its_allocations() {
     check(
         "
         queue root.a
@@ -287,9 +288,9 @@ fn a_node_comes_with_what_is_on_it() {
     );
 }
 
-/// A node comes with all its allocations or not at all.
+/// A node is added with all its allocations or not at all.
 #[test]
-fn a_node_with_one_bad_allocation_is_refused_without_a_trace() {
+fn a_node_with_one_bad_allocation_is_rejected() {
     check(
         "
         queue root.a
@@ -315,7 +316,7 @@ fn a_node_with_one_bad_allocation_is_refused_without_a_trace() {
     );
 }
 
-/// Attributes that are named replace, others stay; where the node is, is fixed.
+/// Named attributes are replaced, others stay; the location of the node is fixed.
 #[test]
 fn a_drained_node_that_grows_stays_drained() {
     check(

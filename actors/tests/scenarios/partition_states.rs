@@ -1,12 +1,12 @@
-//! The states of a partition: what drains goes on with what it has, what is stopped decides
-//! nothing, and both still release.
+//! States of a partition: a draining one serves its applications, a stopped one decides nothing,
+//! and both still release.
 
 use expect_test::expect;
 
 use crate::world::check;
 
 #[test]
-fn a_draining_partition_goes_on_with_what_it_has() {
+fn a_draining_partition_serves_its_applications() {
     check(
         "
         queue root.a
@@ -44,7 +44,7 @@ fn a_draining_partition_goes_on_with_what_it_has() {
 }
 
 #[test]
-fn a_stopped_partition_takes_and_decides_nothing_and_still_releases() {
+fn a_stopped_partition_only_releases() {
     check(
         "
         queue root.a

@@ -1,12 +1,12 @@
 //! Several partitions of one resource manager: each has its own nodes, queues and users, and a
-//! request of one never reaches another.
+//! request to one never reaches another.
 
 use std::sync::Arc;
 
 use expect_test::expect;
 use monoceros_actors::{ObjectState, ReadError, Scheduler};
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{in_virtual_time, register, say};
 
 const TWO: &str = "
@@ -19,17 +19,17 @@ partitions:
       - { name: root, submitacl: '*', queues: [ { name: a, resources: { max: { vcore: 1m } } } ] }
 ";
 
-fn heard(ear: &Ear) -> String {
-    let words: Vec<_> = ear.take().iter().map(ToString::to_string).collect();
+fn received(recorder: &RecordingCallback) -> String {
+    let words: Vec<_> = recorder.take().iter().map(ToString::to_string).collect();
     words.join("\n") + "\n"
 }
 
 #[test]
-fn each_partition_has_nodes_applications_and_queues_of_its_own() {
+fn partitions_have_separate_nodes_applications_and_queues() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        let ear = Arc::new(Ear::default());
-        register(&scheduler, "rm", TWO, ear.clone()).await;
+        let recorder = Arc::new(RecordingCallback::default());
+        register(&scheduler, "rm", TWO, recorder.clone()).await;
         say(
             &scheduler,
             "rm",
@@ -58,7 +58,7 @@ fn each_partition_has_nodes_applications_and_queues_of_its_own() {
             a1/k1#2 of k1 placed on n1
             a1/k3 placed on n1
         "#]]
-        .assert_eq(&heard(&ear));
+        .assert_eq(&received(&recorder));
         for (partition, used) in [("default", 3), ("gpu", 1)] {
             assert_eq!(scheduler.check_books(partition).await, Ok(Vec::new()));
             let facts = scheduler.facts(partition).await.unwrap();
@@ -70,11 +70,11 @@ fn each_partition_has_nodes_applications_and_queues_of_its_own() {
 }
 
 #[test]
-fn a_partition_that_is_stopped_leaves_the_others_going() {
+fn a_stopped_partition_affects_no_other() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        let ear = Arc::new(Ear::default());
-        register(&scheduler, "rm", TWO, ear.clone()).await;
+        let recorder = Arc::new(RecordingCallback::default());
+        register(&scheduler, "rm", TWO, recorder.clone()).await;
         say(
             &scheduler,
             "rm",
@@ -87,7 +87,7 @@ fn a_partition_that_is_stopped_leaves_the_others_going() {
         )
         .await;
         scheduler.set_partition_state("rm", "default", ObjectState::Stopped).await.unwrap();
-        ear.take();
+        recorder.take();
         say(
             &scheduler,
             "rm",
@@ -103,7 +103,7 @@ fn a_partition_that_is_stopped_leaves_the_others_going() {
             a2 is Running
             a2/k2 placed on n2
         "#]]
-        .assert_eq(&heard(&ear));
+        .assert_eq(&received(&recorder));
         scheduler.shutdown().await;
     });
 }

@@ -1,6 +1,6 @@
-//! What a resource manager brings back when it has lost its scheduler: its nodes, its active
-//! applications as it submitted them, what runs, and what is pending. A random history does so at
-//! any moment; what runs must be charged as before.
+//! The state that a resource manager reports to a restarted scheduler: its nodes, its active
+//! applications as submitted, its allocations and its pending asks. A random history recovers at
+//! any moment; afterwards allocations must be charged as before.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,52 +10,52 @@ use monoceros_rules::allocations::Pairing;
 use monoceros_rules::audit::{AllocationFact, ApplicationFact, Facts};
 use monoceros_rules::values::resources::Resources;
 
-use crate::ear::Word;
+use crate::recording_callback::Notification;
 use crate::script::{Amounts, Item, NodeWords, Wish};
 
-/// The applications of an RM by their ids, as it submitted them.
+/// Applications of an RM by id, as submitted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Submitted {
-    /// Not answered yet.
+    /// Applications without an answer.
     asked: BTreeMap<String, Item>,
     accepted: BTreeMap<String, Item>,
 }
 
 impl Submitted {
-    /// The RM says this.
-    pub(crate) fn says(&mut self, item: &Item) {
+    /// Records an item of the RM.
+    pub(crate) fn sent(&mut self, item: &Item) {
         if let Item::App { id, .. } = item {
             self.asked.entry(id.clone()).or_insert_with(|| item.clone());
         }
     }
 
-    /// The scheduler says this.
-    pub(crate) fn hears(&mut self, word: &Word) {
-        match word {
-            Word::AppAccepted(id) => self.accepted.extend(self.asked.remove_entry(id)),
-            Word::AppRejected(id, _) => drop(self.asked.remove(id)),
+    /// Records a notification of the scheduler.
+    pub(crate) fn receive(&mut self, notification: &Notification) {
+        match notification {
+            Notification::AppAccepted(id) => self.accepted.extend(self.asked.remove_entry(id)),
+            Notification::AppRejected(id, _) => drop(self.asked.remove(id)),
             _ => {}
         }
     }
 }
 
-/// What is charged for an application: all of it, and what of it its placeholders hold.
+/// Amounts charged for an application: in all, and for its placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Charged {
     all: Resources,
     placeholders: Resources,
 }
 
-/// All that is brought back.
+/// The state to be reported.
 #[derive(Debug)]
 pub(crate) struct Picture {
     applications: BTreeMap<String, Item>,
     nodes: Vec<NodeWords>,
-    /// What runs, each with its node.
+    /// Allocations with their nodes.
     runs: Vec<(Wish, String)>,
     asks: Vec<Wish>,
     charged: BTreeMap<String, Charged>,
-    /// What runs comes with its node.
+    /// Whether allocations are reported together with their node.
     with_nodes: bool,
 }
 
@@ -78,7 +78,7 @@ impl Picture {
         let mut runs: Vec<_> = nodes
             .iter()
             .flat_map(|node| &node.allocations)
-            // No RM knows of the places that the scheduler holds.
+            // The RM does not know the held places of the scheduler.
             .filter(|held| !held.internal)
             .map(|held| (wish_of(held), held.node_id.clone()))
             .collect();
@@ -104,8 +104,7 @@ impl Picture {
         self.applications.values().cloned().collect()
     }
 
-    /// Leaves out what belongs to applications that were not accepted again, since the queues have
-    /// changed.
+    /// Removes applications that were not accepted again because the queues have changed.
     pub(crate) fn keeps_active(&mut self, facts: &Facts) {
         let is_active = |id: &str| facts.applications.iter().any(|fact| *fact.id == *id);
         self.runs.retain(|(wish, _)| is_active(&wish.app));
@@ -134,13 +133,13 @@ impl Picture {
         self.asks.iter().cloned().map(Item::Ask).collect()
     }
 
-    /// Which applications are charged otherwise than before.
+    /// Applications that are charged differently than before.
     pub(crate) fn differs_from(&self, facts: &Facts) -> Vec<String> {
         let mut wrong = Vec::new();
         for (id, before) in &self.charged {
             let fact = facts.applications.iter().find(|fact| *fact.id == **id);
             let after = fact.map(|fact| runs_of(fact, facts));
-            // Places that the scheduler itself holds are in no picture: no RM knows of them.
+            // Held places are in no report, because the RM does not know them.
             let is_native = fact.is_some_and(|fact| fact.is_native);
             let real = |charged: &Charged| charged.all.minus(&charged.placeholders);
             let is_same = after.as_ref().is_some_and(|after| {
@@ -158,7 +157,7 @@ impl Picture {
     }
 }
 
-/// What of an application runs.
+/// The charged amounts of an application.
 fn runs_of(application: &ApplicationFact, facts: &Facts) -> Charged {
     let mut all = Resources::new();
     let own = facts.allocations.iter().filter(|fact| fact.application == application.slot);
@@ -172,7 +171,7 @@ fn is_on_its_way(fact: &AllocationFact) -> bool {
     fact.question.is_some() || matches!(fact.pairing, Pairing::Takes { .. })
 }
 
-/// What is pending, or on its way: to the RM that is the same.
+/// Pending asks and placements in flight, which the RM cannot distinguish.
 fn asks_of(
     application: &ApplicationFact,
     facts: &Facts,

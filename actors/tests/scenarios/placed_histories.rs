@@ -1,5 +1,5 @@
-//! Random histories in which rules place applications: queues are made, filled, emptied, limited by
-//! namespaces, cleaned, configured and dropped, in any order.
+//! Random histories of placement rules: queues are created, filled, emptied, limited by namespaces,
+//! cleaned, configured and removed, in any order.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -20,7 +20,7 @@ const NAMES: [&str; 8] = [
     "root.@recovery@",
 ];
 
-/// An application of anybody, with anything that may lead it somewhere.
+/// An application of any user, with any attribute that rules read.
 fn placed() -> impl Strategy<Value = Item> {
     let tag = |name: &'static str, values: &'static [&'static str], share: f64| {
         let value = prop::sample::select(values);
@@ -56,7 +56,7 @@ fn placed() -> impl Strategy<Value = Item> {
         })
 }
 
-/// Rules and queues; each of them is valid alone and with any other.
+/// Rules and queues; each is valid alone and in any combination.
 fn configuration() -> impl Strategy<Value = Step> {
     let some_of = |all: &[&'static str]| {
         prop::sample::subsequence(all.to_vec(), 0..=all.len()).prop_map(|some| some.join(", "))
@@ -114,7 +114,7 @@ fn placed_history() -> impl Strategy<Value = Script> {
             let first = first.into_iter().flat_map(send);
             let head = [configuration].into_iter().chain(there).chain(first).collect();
             let mut all = with_end(head, steps.into_iter().flatten().collect()).0;
-            // By then no queue is left that nobody configured.
+            // By then no dynamic queue is left.
             let shown = all.pop().expect("it ends in a look at the queues");
             all.push(Step::Wait(std::time::Duration::from_secs(11)));
             all.extend([shown, Step::Show(Show::Shapes)]);
@@ -137,6 +137,6 @@ fn ends_with_configured_queues(script: &Script) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn queues_that_come_and_go_with_applications_are_those_of_a_full_search() {
+fn dynamic_queue_histories_equal_a_full_search() {
     run(4, placed_history(), ends_with_configured_queues);
 }

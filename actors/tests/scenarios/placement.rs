@@ -1,12 +1,12 @@
-//! Applications go where the placement rules say, and dynamic queues come and go with them. Each
-//! rule is tried beside its code; these scenarios show that a live partition obeys.
+//! Placement rules in a live partition, and the dynamic queues that they create. Each rule has unit
+//! tests beside its code; these scenarios show that a partition applies them.
 
 use expect_test::expect;
 
 use crate::script::{Script, Step};
 use crate::world::{How, check, play};
 
-/// A configuration with rules and, below root, queues; root has more to it.
+/// A configuration with rules, queues below root, and further keys of root.
 pub(crate) fn config(rules: &str, more: &str, queues: &str) -> String {
     let root = format!("{{name: root, {more}queues: [{queues}]}}");
     format!("config {{partitions: [{{placementrules: [{rules}], queues: [{root}]}}]}}")
@@ -14,7 +14,7 @@ pub(crate) fn config(rules: &str, more: &str, queues: &str) -> String {
 
 /// Everybody may submit.
 pub(crate) const OPEN: &str = "submitacl: '*', ";
-/// Whatever is asked for is made.
+/// Creates every queue that is asked for.
 pub(crate) const PROVIDED: &str = "{name: provided, create: true}";
 
 #[test]
@@ -75,7 +75,7 @@ fn rules_make_queues_with_their_parents() {
 }
 
 #[test]
-fn a_draining_queue_and_one_without_access_leave_it_to_the_next_rule() {
+fn draining_and_forbidden_queues_fall_through() {
     let before = config(
         "{name: provided, create: true}, {name: fixed, value: spare}",
         "",
@@ -123,7 +123,7 @@ fn a_draining_queue_and_one_without_access_leave_it_to_the_next_rule() {
 }
 
 #[test]
-fn forced_applications_go_to_recovery_when_nothing_else_fits() {
+fn forced_applications_fall_back_to_recovery() {
     let before = config(
         PROVIDED,
         "submitacl: '*', childtemplate: {maxapplications: 1, resources: {max: {vcore: 1}}}, ",
@@ -168,7 +168,7 @@ fn forced_applications_go_to_recovery_when_nothing_else_fits() {
 }
 
 #[test]
-fn a_dynamic_leaf_has_what_the_template_above_it_says() {
+fn a_dynamic_leaf_follows_its_template() {
     let before = config(
         PROVIDED,
         "submitacl: '*', childtemplate: {maxapplications: 3, \
@@ -366,7 +366,7 @@ fn gangs_are_admitted_by_policy_and_configured_maxima() {
 }
 
 #[test]
-fn a_dynamic_queue_goes_ten_seconds_after_its_last_application() {
+fn an_empty_dynamic_queue_ends_after_ten_seconds() {
     let varied = varied();
     check(
         &format!(
@@ -426,7 +426,7 @@ fn a_dynamic_queue_goes_ten_seconds_after_its_last_application() {
 }
 
 #[test]
-fn what_was_dropped_from_the_configuration_goes_once_it_and_all_below_are_empty() {
+fn removed_queues_end_once_their_branch_is_empty() {
     let before = config(PROVIDED, OPEN, "{name: p, queues: [{name: a}]}, {name: keep}");
     let after = config(PROVIDED, OPEN, "{name: keep}");
     check(
@@ -475,7 +475,7 @@ fn what_was_dropped_from_the_configuration_goes_once_it_and_all_below_are_empty(
 }
 
 #[test]
-fn a_dynamic_queue_that_is_configured_keeps_its_applications_and_nothing_else() {
+fn a_configured_dynamic_queue_keeps_only_its_applications() {
     let before = config(
         PROVIDED,
         "submitacl: '*', childtemplate: {maxapplications: 4, resources: {max: {vcore: 2m}}}, ",
@@ -533,7 +533,7 @@ fn a_dynamic_queue_that_is_configured_keeps_its_applications_and_nothing_else() 
 }
 
 #[test]
-fn an_unknown_rule_is_refused_and_the_old_ones_stay() {
+fn an_unknown_rule_keeps_the_old_rules() {
     let before = config("{name: user, create: true}", OPEN, "");
     let after = config("{name: group}", OPEN, "{name: new}");
     let later = config("{name: fixed, value: new}", OPEN, "{name: new}");
@@ -568,7 +568,7 @@ fn an_unknown_rule_is_refused_and_the_old_ones_stay() {
 }
 
 #[test]
-fn the_page_on_placement_says_where_applications_go() {
+fn the_documented_placement_examples_are_true() {
     let page = include_str!("../../../docs/placement.md");
     let (_, yaml) = page.split_once("```yaml\n").unwrap();
     let (yaml, _) = yaml.split_once("```").unwrap();

@@ -1,4 +1,4 @@
-//! Pods under the names that people know, wherever something is told of them: their keys are UIDs.
+//! Display names of pods in all outputs, because their keys are UIDs.
 //! `docs/events.md#names-of-pods`.
 
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use expect_test::expect;
 use monoceros_actors::{DecisionFilter, DecisionKind, Page, Scheduler};
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::Ear;
 use crate::events::{check, named};
 use crate::explained::after;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{How, in_virtual_time, register, say};
 
-/// Queues that take anybody.
+/// Queues that accept everybody.
 const ANYBODY: &str =
     "{partitions: [{queues: [{name: root, submitacl: '*', queues: [{name: default}]}]}]}";
 
@@ -22,7 +22,7 @@ fn pod(name: &str) -> String {
 }
 
 #[test]
-fn events_of_requests_allocations_and_nodes_name_the_pod_beside_its_key() {
+fn events_name_the_pod_beside_its_key() {
     check(
         "
         queue root.a max vcore=1
@@ -89,7 +89,7 @@ fn reservations_name_the_pod() {
     );
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        register(&scheduler, "rm", ANYBODY, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", ANYBODY, Arc::new(RecordingCallback::default())).await;
         let both = format!(
             "
             node n1 vcore=4
@@ -110,10 +110,10 @@ fn reservations_name_the_pod() {
 }
 
 #[test]
-fn what_runs_beside_us_is_named_when_it_comes_and_when_it_goes() {
-    let told = in_virtual_time(async {
+fn foreign_pods_are_named_at_start_and_end() {
+    let notified = in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        register(&scheduler, "rm", ANYBODY, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", ANYBODY, Arc::new(RecordingCallback::default())).await;
         say(&scheduler, "rm", "node n1 vcore=4").await;
         let past = scheduler.events().range(0, 0).highest + 1;
         let foreign = si::Allocation::ask("", "uid", [("vcore", 1)])
@@ -131,7 +131,7 @@ fn what_runs_beside_us_is_named_when_it_comes_and_when_it_goes() {
         scheduler.events().range(past, 99).records.iter().map(named).collect::<Vec<_>>()
     });
     assert_eq!(
-        told,
+        notified,
         [
             "kube-system/dns: NODE n1 ADD NODE_ALLOC of uid vcore=1",
             "kube-system/dns: NODE n1 REMOVE NODE_ALLOC of uid vcore=1"
@@ -140,7 +140,7 @@ fn what_runs_beside_us_is_named_when_it_comes_and_when_it_goes() {
 }
 
 #[test]
-fn who_leaves_for_whom_and_who_stays_are_named() {
+fn preemptors_victims_and_remaining_pods_are_named() {
     let [old, new, wants] = ["old", "new", "wants"].map(pod);
     let before = format!(
         "

@@ -1,9 +1,9 @@
-//! Nobody is told to leave for a request while a node that this request may use has room for it and its
-//! queues let it have that: random histories with nodes that shrink below what they hold, allocations
-//! that grow in place, victims of different priorities, and requests whose creation time lies ahead.
+//! No allocation is evicted for a request while a node that it may use has the free capacity and
+//! its queues allow it. Random histories with nodes that shrink below their usage, allocations that
+//! grow in place, victims of different priorities, and creation times in the future.
 //!
-//! What is room, and who may use it, is found out here from what nodes and queues show, and not as the
-//! scheduler does: what a node is used beyond its capacity takes nothing away elsewhere.
+//! Free capacity and permissions are computed here from the snapshots of nodes and queues,
+//! independently of the scheduler. The deficit of an overcommitted node reduces no other node.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -116,7 +116,7 @@ fn history() -> impl Strategy<Value = Script> {
         }),
         2 => Just(Step::Confirm { which: None, kind: None, waits: true }),
     ];
-    // What runs at first fills the nodes.
+    // The first allocations fill the nodes.
     let run = (1..=5_u8, 0..4_usize, 1..=3_i64, -2..=1_i32);
     let runs = prop::collection::vec(run, 8..16);
     let spare = prop::collection::vec(prop_oneof![3 => Just(0_i64), 1 => 1..=2_i64], 4);
@@ -143,11 +143,11 @@ fn history() -> impl Strategy<Value = Script> {
     })
 }
 
-/// What is shown of a partition.
+/// Snapshots of a partition.
 struct Shown {
     nodes: Vec<NodeSnapshot>,
     root: QueueSnapshot,
-    /// The requests that wait, each with its queue.
+    /// Pending requests with their queues.
     pending: Vec<(String, AskSnapshot)>,
 }
 
@@ -163,7 +163,7 @@ impl Shown {
         Self { nodes, root: world.scheduler.queues("default").await.unwrap(), pending }
     }
 
-    /// The node that a request could run on now, with nobody leaving.
+    /// A node on which the request could run now without evictions.
     fn room_for(&self, key: &str) -> Option<&str> {
         let (leaf, ask) = self.pending.iter().find(|(_, ask)| ask.allocation_key == key)?;
         let may_use = |node: &&NodeSnapshot| {
@@ -178,8 +178,8 @@ impl Shown {
         self.queues_allow(leaf, ask).then_some(&*node.node_id)
     }
 
-    /// Whether the maxima that are configured let it have its amount beside what others wait for that
-    /// have nodes reserved.
+    /// Whether the configured maxima allow the request, in addition to pending requests with
+    /// reserved nodes.
     fn queues_allow(&self, leaf: &str, ask: &AskSnapshot) -> bool {
         let is_reserved = |key: &str| {
             self.nodes.iter().any(|node| node.reservations.iter().any(|other| other == key))
@@ -209,10 +209,10 @@ impl Shown {
     }
 }
 
-/// Plays a history; says for how many requests others were told to leave.
+/// Plays a history. Returns the number of requests for which victims were evicted.
 async fn leaves_in_vain(script: &Script) -> Result<usize, TestCaseError> {
     let mut world = World::new(How::Plain);
-    let (mut seen, mut told) = (0, 0);
+    let (mut seen, mut notified) = (0, 0);
     for step in &script.0 {
         world.step(step).await;
         world.settle().await;
@@ -227,7 +227,7 @@ async fn leaves_in_vain(script: &Script) -> Result<usize, TestCaseError> {
             continue;
         }
         let shown = Shown::of(&world).await;
-        told += keys.len();
+        notified += keys.len();
         for key in keys {
             let node = shown.room_for(&key);
             prop_assert_eq!(node, None, "others left for `{}` in vain: {}", key, step);
@@ -235,20 +235,20 @@ async fn leaves_in_vain(script: &Script) -> Result<usize, TestCaseError> {
     }
     prop_assert_eq!(world.take_played().wrong, Vec::<String>::new());
     world.scheduler.shutdown().await;
-    Ok(told)
+    Ok(notified)
 }
 
 #[test]
-fn nobody_leaves_for_what_has_room_without() {
+fn no_eviction_while_capacity_is_free() {
     const CASES: u32 = 24;
-    let told = Cell::new(0);
+    let notified = Cell::new(0);
     let result = runner(CASES).run(&history(), |script| {
-        told.set(told.get() + in_virtual_time(leaves_in_vain(&script))?);
+        notified.set(notified.get() + in_virtual_time(leaves_in_vain(&script))?);
         Ok(())
     });
     if let Err(TestError::Fail(why, script)) = result {
         panic!("{why}\n\n{script}");
     }
-    let told = told.get();
-    assert!(told > CASES as usize / 2, "a property of {told} requests says little");
+    let notified = notified.get();
+    assert!(notified > CASES as usize / 2, "a property of {notified} requests says little");
 }

@@ -1,9 +1,9 @@
-//! Random histories of preemption: queues with guarantees in a cluster that is full, asks that may
-//! take from others and asks that may not, daemons, limits of users and of how many applications run,
-//! placement constraints, victims that are confirmed late, twice or never, queues that are configured
-//! anew, nodes that come, go, and shrink below what they hold, allocations that grow in place, and requests
-//! whose creation time lies ahead. And what is evicted in a cluster
-//! whose demand stays as it is, or ends and begins at any time: no storm, and nothing in turns.
+//! Random histories of preemption: queues with guarantees in a full cluster, asks with and without
+//! the right to preempt, daemons, limits of users and of running applications, placement
+//! constraints, victims that are confirmed late, twice or never, reloads, nodes that are added,
+//! removed, and shrink below their usage, allocations that grow in place, and creation times in the
+//! future. Also evictions in a cluster whose demand is constant, or starts and ends at any time: no
+//! storms, and no cycles.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ fn vcores(quantity: i64) -> Amounts {
     Amounts([("vcore".to_owned(), quantity)].into())
 }
 
-/// A leaf that may be guaranteed something, and whose asks preempt soon.
+/// A leaf that may have a guarantee, and whose asks preempt soon.
 fn leaf(path: &'static str) -> impl Strategy<Value = QueueWords> {
     let guaranteed = prop_oneof![1 => Just(None), 4 => (1..=8_i64).prop_map(Some)];
     let delay = prop::sample::select(&["1ms", "1s", "30s"][..]);
@@ -72,7 +72,7 @@ fn tree() -> impl Strategy<Value = Vec<Step>> {
     });
     let [a, b, c, d] = LEAVES.map(leaf);
     (a, b, parent, c, d).prop_map(|(a, b, mut parent, c, d)| {
-        // A parent is guaranteed at least what those below it are.
+        // A parent's guarantee is at least that of its children.
         let of = |queue: &QueueWords| {
             queue
                 .guaranteed
@@ -102,7 +102,7 @@ fn of_node(key: &str, value: &str) -> String {
         .to_string()
 }
 
-/// The constraint to run on nodes with so many of those with a tag at least, and at most.
+/// The constraint on the number of allocations with a tag on the node, at least and at most.
 fn beside(min: i32, max: i32) -> String {
     let expression = json!({"targetKey": "app", "targetOperator": "IN", "targetValues": ["web"]});
     json!({"simpleConstraint": {"allocationAffinityAttribute": {
@@ -216,7 +216,7 @@ fn history_of(step: impl Strategy<Value = Vec<Step>>) -> impl Strategy<Value = S
     })
 }
 
-/// A gang that may take from others, or be short of what others take.
+/// A gang that may preempt, or lose members by preemption.
 fn gang() -> impl Strategy<Value = Item> {
     let group = |name: &'static str| {
         (1..=3_i32, 1..=4_i64, prop::bool::weighted(0.8)).prop_map(move |(repeat, size, others)| {
@@ -259,7 +259,7 @@ fn member() -> impl Strategy<Value = Item> {
     })
 }
 
-/// A step of a history in which gangs preempt, too, and are preempted.
+/// A step of a history in which gangs preempt and are preempted.
 fn step_of_gangs() -> impl Strategy<Value = Vec<Step>> {
     let said = prop_oneof![
         3 => gang(),
@@ -278,31 +278,31 @@ fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn any_history_of_preemption_is_that_of_a_full_search_and_ends_at_zero() {
+fn preemption_histories_equal_a_full_search() {
     run(5, history_of(step()), holds_true);
 }
 
 #[test]
-fn no_history_of_preemption_breaks_what_waits_for_its_predicate() {
+fn preemption_histories_survive_late_predicates() {
     run(3, history_of(step()), survives_late_answers);
 }
 
 #[test]
-fn any_history_of_gangs_that_preempt_is_that_of_a_full_search_and_ends_at_zero() {
+fn preempting_gang_histories_equal_a_full_search() {
     run(4, history_of(step_of_gangs()), holds_true);
 }
 
 #[test]
-fn no_history_of_gangs_that_preempt_breaks_what_waits_for_its_predicate() {
+fn preempting_gang_histories_survive_late_predicates() {
     run(3, history_of(step_of_gangs()), survives_late_answers);
 }
 
-/// Over how many losses nobody takes back what it lost.
+/// Longest chain of losses over which a queue must not take back its loss.
 const LINKS: usize = 4;
-/// For how long, ns: nothing else is said for any queue.
+/// The preemption window, ns: the default of every queue.
 const WINDOW_NS: i64 = 600_000_000_000;
 
-/// One that was told to leave for a guarantee.
+/// An eviction for a guarantee.
 #[derive(Clone, Debug)]
 struct Loss {
     at_ns: i64,
@@ -312,23 +312,22 @@ struct Loss {
     ask: String,
 }
 
-/// A cluster of three queues, one application in each, which are told apart by a letter; its nodes are
-/// full.
+/// A cluster of three queues with one application each, named by a letter; its nodes are full.
 #[derive(Clone, Debug)]
 struct Fight {
     guarantees: [i64; 3],
-    /// What the one user of each queue may use there.
+    /// User limit in each queue, which has one user.
     limits: [Option<i64>; 3],
-    /// Queue, node and size.
+    /// Running allocations: queue, node and size.
     runs: Vec<(usize, usize, i64)>,
     moves: Vec<Move>,
 }
 
 #[derive(Clone, Debug)]
 enum Move {
-    /// A queue asks for so much.
+    /// A queue asks for this amount.
     Ask(usize, i64),
-    /// Whatever a queue asked for is taken back, and so much of what it has ends.
+    /// A queue withdraws its asks, and this amount of its allocations ends.
     Ends(usize, usize),
     Wait(u64),
 }
@@ -336,7 +335,7 @@ enum Move {
 const FIGHTERS: [&str; 3] = ["a", "b", "c"];
 
 fn fight(moves: impl Strategy<Value = Vec<Move>>) -> impl Strategy<Value = Fight> {
-    // The last one has nothing at first.
+    // The last queue has nothing at first.
     let run = (0..2_usize, 0..3_usize, 1..4_i64);
     let limit = || prop::option::weighted(0.3, 2..9_i64);
     let limits = [limit(), limit(), limit()];
@@ -348,9 +347,9 @@ fn asks() -> impl Strategy<Value = Move> {
     (0..3_usize, 1..4_i64).prop_map(|(queue, size)| Move::Ask(queue, size))
 }
 
-/// Asks that come and go, and work that ends.
+/// Asks that are added and withdrawn, and allocations that end.
 fn moves() -> impl Strategy<Value = Vec<Move>> {
-    // What one loses, then lets go of, and wants back when the other has it.
+    // A queue loses capacity, stops asking for it, and asks again when the other one has it.
     let turn = (0..3_usize, 0..3_usize).prop_map(|(loser, winner)| {
         let takes = [Move::Ask(winner, 2), Move::Wait(16)];
         let more = [Move::Ends(loser, 9), Move::Ask(winner, 3), Move::Ask(winner, 3)];
@@ -366,15 +365,15 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(step, 10..40).prop_map(|steps| steps.into_iter().flatten().collect())
 }
 
-/// A fight that is under way.
+/// A running fight.
 struct Arena {
     world: World,
     guarantees: [i64; 3],
     n_asks: usize,
-    /// The last event that was looked at.
+    /// Number of the last event that was read.
     seen: u64,
     losses: Vec<Loss>,
-    /// How often taking in turns was stopped.
+    /// How often a cycle was prevented.
     n_loops: usize,
 }
 
@@ -417,7 +416,7 @@ impl Arena {
         self.say(&format!("ask {name} k{key} vcore={size} policy=both")).await;
     }
 
-    /// What was lost since the last time.
+    /// Losses since the last call.
     fn news(&mut self) -> Vec<Loss> {
         let range = self.world.scheduler.events().range(self.seen, u64::MAX);
         self.seen = range.highest + 1;
@@ -438,7 +437,7 @@ impl Arena {
         news
     }
 
-    /// What each queue has that does not leave.
+    /// Amounts of each queue without those being evicted.
     async fn kept(&self) -> BTreeMap<String, i64> {
         let root = self.world.scheduler.queues("default").await.unwrap();
         let vcore = |it: &Resources| it.sorted().first().map_or(0, |(_, quantity)| *quantity);
@@ -449,7 +448,7 @@ impl Arena {
         root.children.iter().map(|queue| (name(&queue.queue_name), kept(queue))).collect()
     }
 
-    /// The keys of all that runs.
+    /// Keys of all allocations.
     async fn placed(&self) -> BTreeSet<String> {
         let mut keys = BTreeSet::new();
         for name in FIGHTERS {
@@ -465,10 +464,11 @@ impl Arena {
         self.guarantees[FIGHTERS.iter().position(|it| *it == name).unwrap()]
     }
 
-    /// No application got back what it lost to another a while ago, not over others either.
+    /// Checks that no application got back an earlier loss from its winner, directly or over other
+    /// applications.
     fn nobody_takes_in_turns(&self) -> Result<(), TestCaseError> {
         for (at, loss) in self.losses.iter().enumerate() {
-            // What one commit takes is no loss before it.
+            // Evictions of one commit are not earlier losses of each other.
             let is_before = |it: &&Loss| it.at_ns < loss.at_ns && loss.at_ns - it.at_ns < WINDOW_NS;
             let before: Vec<&Loss> = self.losses[..at].iter().filter(is_before).collect();
             let mut reached = BTreeSet::from([loss.winner.as_str()]);
@@ -484,9 +484,9 @@ impl Arena {
     }
 }
 
-/// All that is asked for stays asked for, and whoever loses something asks for it again. The amount
-/// that is evicted is bounded by the guarantees of those who take, and one victim for each asker that
-/// may be larger than what lacks; it ends; and whoever others left for runs once they have.
+/// All demand stays, and every loss is asked for again. The evicted amount is bounded by the
+/// guarantees of the preemptors, plus for each preemptor one victim larger than needed. The
+/// evictions come to an end, and every preemptor with victims gets placed.
 async fn without_storm(fight: &Fight) -> Result<[usize; 1], TestCaseError> {
     let mut arena = Arena::begin(fight).await;
     for step in &fight.moves {
@@ -528,7 +528,8 @@ async fn without_storm(fight: &Fight) -> Result<[usize; 1], TestCaseError> {
     Ok([losses.len()])
 }
 
-/// Asks come and go and work ends, so that whoever took something may be above its guarantee soon.
+/// Asks are added and withdrawn and allocations end, so that a preemptor may soon be above its
+/// guarantee.
 async fn without_turns(fight: &Fight) -> Result<[usize; 2], TestCaseError> {
     let mut arena = Arena::begin(fight).await;
     for step in &fight.moves {
@@ -551,7 +552,7 @@ async fn without_turns(fight: &Fight) -> Result<[usize; 2], TestCaseError> {
     Ok([arena.losses.len(), arena.n_loops])
 }
 
-/// Plays so many fights and says how much they came to, of each kind.
+/// Plays a number of fights and returns their counts of each kind.
 fn played<const KINDS: usize>(
     cases: u32,
     fights: impl Strategy<Value = Fight>,
@@ -569,14 +570,15 @@ fn played<const KINDS: usize>(
     sums.get()
 }
 
+/// They take no more than is guaranteed.
 #[test]
-fn where_the_demand_stays_evictions_end_and_take_no_more_than_is_guaranteed() {
+fn with_constant_demand_evictions_end() {
     let [evicted] = played(40, fight(prop::collection::vec(asks(), 1..8)), &without_storm);
     assert!(evicted > 20, "a property of {evicted} evictions says little");
 }
 
 #[test]
-fn nobody_takes_back_within_the_window_what_it_lost() {
+fn no_loser_takes_back_within_the_window() {
     let [evicted, loops] = played(40, fight(moves()), &without_turns);
     assert!(evicted > 20 && loops > 0, "{evicted} evictions and {loops} loops say little");
 }

@@ -1,12 +1,12 @@
-//! Declared gangs of a queue below its guarantee take it back for all of their members at once, or
-//! for none (`docs/preemption.md#gangs`).
+//! Declared gangs of a queue below its guarantee preempt for all of their members at once, or for
+//! none (`docs/preemption.md#gangs`).
 
 use expect_test::expect;
 
 use crate::events;
 use crate::world::check;
 
-/// Two queues that are guaranteed four each, of seven: the first has n1 and n2, and n3 is free.
+/// Two queues with guarantees of four each, of seven: the first uses n1 and n2, and n3 is free.
 fn two_of_three(steps: &str) -> String {
     format!(
         "
@@ -24,9 +24,9 @@ fn two_of_three(steps: &str) -> String {
     )
 }
 
-/// Two of the four members have free room, and two need that others leave.
+/// Two of the four members fit in free capacity, and two need victims.
 #[test]
-fn a_gang_takes_what_it_lacks_and_runs_when_all_have_left() {
+fn a_gang_evicts_what_it_lacks_and_runs() {
     check(
         "
         queue root.q1
@@ -98,7 +98,7 @@ fn a_gang_takes_what_it_lacks_and_runs_when_all_have_left() {
 }
 
 #[test]
-fn what_is_beyond_the_rooms_of_a_gang_is_for_others() {
+fn capacity_beyond_a_gangs_nomination_is_free() {
     check(
         &two_of_three(
             "
@@ -144,7 +144,7 @@ fn what_is_beyond_the_rooms_of_a_gang_is_for_others() {
 }
 
 #[test]
-fn the_rooms_of_a_gang_are_given_back_where_one_of_its_victims_stays_for_too_long() {
+fn a_staying_victim_ends_the_gangs_nominations() {
     check(
         &two_of_three(
             "
@@ -192,8 +192,9 @@ fn the_rooms_of_a_gang_are_given_back_where_one_of_its_victims_stays_for_too_lon
     );
 }
 
+/// It may preempt again.
 #[test]
-fn a_drained_node_ends_all_rooms_of_a_gang_and_it_may_plan_anew() {
+fn a_drained_node_ends_the_gangs_nominations() {
     check(
         &two_of_three(
             "
@@ -234,7 +235,7 @@ fn a_drained_node_ends_all_rooms_of_a_gang_and_it_may_plan_anew() {
 }
 
 #[test]
-fn a_daemon_comes_before_the_rooms_of_a_gang_on_its_node() {
+fn a_daemon_comes_before_a_gangs_nominations() {
     check(
         &two_of_three(
             "
@@ -279,7 +280,7 @@ fn a_daemon_comes_before_the_rooms_of_a_gang_on_its_node() {
 }
 
 #[test]
-fn a_gang_of_which_a_group_may_not_preempt_takes_nothing() {
+fn a_group_without_preemption_blocks_the_gang() {
     check(
         &two_of_three(
             "
@@ -307,7 +308,7 @@ fn a_gang_of_which_a_group_may_not_preempt_takes_nothing() {
 }
 
 #[test]
-fn a_gang_that_does_not_fit_the_unused_guarantee_takes_nothing() {
+fn a_gang_above_the_unused_guarantee_evicts_nothing() {
     check(
         &two_of_three(
             "
@@ -335,7 +336,7 @@ fn a_gang_that_does_not_fit_the_unused_guarantee_takes_nothing() {
 }
 
 #[test]
-fn a_gang_that_is_removed_gives_its_rooms_back() {
+fn a_removed_gang_releases_its_nominations() {
     check(
         &two_of_three(
             "
@@ -380,7 +381,7 @@ fn a_gang_that_is_removed_gives_its_rooms_back() {
 }
 
 #[test]
-fn a_member_that_is_larger_than_its_room_ends_all_of_them() {
+fn a_member_larger_than_its_nomination_ends_all() {
     check(
         &two_of_three(
             "
@@ -420,7 +421,7 @@ fn a_member_that_is_larger_than_its_room_ends_all_of_them() {
 }
 
 #[test]
-fn predicates_that_refuse_a_member_its_room_end_all_of_them() {
+fn a_refused_nominated_member_ends_all_nominations() {
     check(
         &two_of_three(
             "
@@ -462,7 +463,7 @@ fn predicates_that_refuse_a_member_its_room_end_all_of_them() {
 }
 
 #[test]
-fn a_group_that_has_to_stay_in_one_domain_gets_its_rooms_in_one() {
+fn a_single_domain_group_preempts_in_one_domain() {
     check(
         "
         queue root.q1 guaranteed vcore=4
@@ -509,9 +510,9 @@ fn a_group_that_has_to_stay_in_one_domain_gets_its_rooms_in_one() {
     );
 }
 
-/// It has one member more than it needs: the first that goes leaves enough, the second does not.
+/// It has one member more than it needs: the first victim leaves enough, the second does not.
 #[test]
-fn who_leaves_its_gang_short_says_so() {
+fn a_victim_that_leaves_its_gang_short_is_marked() {
     events::check(
         "
         queue root.q1 guaranteed vcore=1
@@ -558,9 +559,9 @@ fn who_leaves_its_gang_short_says_so() {
     );
 }
 
-/// A gang that lost its places to another asks for them anew, and comes after it.
+/// A gang that lost its places to another asks for them again, and comes after it.
 #[test]
-fn a_gang_that_lost_its_places_waits_for_the_one_that_it_lost_them_to() {
+fn a_losing_gang_waits_for_its_preemptor() {
     check(
         "
         queue root.q1 guaranteed vcore=2

@@ -1,10 +1,10 @@
-//! Asks of a queue below its guarantee take it back (`docs/preemption.md`).
+//! Asks of a queue below its guarantee preempt (`docs/preemption.md`).
 
 use expect_test::expect;
 
 use crate::world::check;
 
-/// Two queues with a guarantee of half of the one node, and one of them has all of it.
+/// Two queues with a guarantee of half of the one node; one of them uses all of it.
 const ONE_NODE: &str = "
     queue root.q1 guaranteed vcore=5
     queue root.q2 guaranteed vcore=5
@@ -21,7 +21,7 @@ fn one_node(steps: &str) -> String {
 }
 
 #[test]
-fn the_newer_of_two_goes_and_the_asker_is_placed_when_it_has_gone() {
+fn the_newer_of_two_is_evicted_for_the_preemptor() {
     check(
         &one_node(
             "
@@ -64,7 +64,7 @@ fn the_newer_of_two_goes_and_the_asker_is_placed_when_it_has_gone() {
 }
 
 #[test]
-fn an_ask_that_may_not_take_from_others_takes_nothing() {
+fn an_ask_without_preemption_evicts_nothing() {
     check(
         &one_node(
             "
@@ -116,7 +116,7 @@ fn an_ask_without_a_policy_takes_nothing() {
 }
 
 #[test]
-fn an_ask_that_does_not_fit_what_is_left_of_the_guarantee_takes_nothing() {
+fn an_ask_above_the_unused_guarantee_evicts_nothing() {
     check(
         &one_node(
             "
@@ -178,7 +178,7 @@ fn two_asks_take_no_more_than_the_guarantee() {
 }
 
 #[test]
-fn who_lost_waits_for_the_one_that_it_lost_to() {
+fn a_loser_waits_for_its_preemptor() {
     check(
         &one_node(
             "
@@ -213,7 +213,7 @@ fn who_lost_waits_for_the_one_that_it_lost_to() {
 }
 
 #[test]
-fn what_a_promise_keeps_is_free_again_when_its_ask_is_withdrawn() {
+fn a_withdrawn_preemptor_frees_its_nomination() {
     check(
         &one_node(
             "
@@ -248,7 +248,7 @@ fn what_a_promise_keeps_is_free_again_when_its_ask_is_withdrawn() {
 }
 
 #[test]
-fn a_node_that_leaves_ends_the_promise_and_the_ask_may_preempt_again() {
+fn a_removed_node_ends_the_nomination() {
     check(
         &one_node(
             "
@@ -292,7 +292,7 @@ fn a_node_that_leaves_ends_the_promise_and_the_ask_may_preempt_again() {
 }
 
 #[test]
-fn a_daemon_gets_its_node_though_the_cluster_is_full() {
+fn a_daemon_gets_its_node_in_a_full_cluster() {
     check(
         "
         queue root.q1
@@ -334,8 +334,9 @@ fn a_daemon_gets_its_node_though_the_cluster_is_full() {
     );
 }
 
+/// Then those that asked to stay, originators last.
 #[test]
-fn a_daemon_takes_the_ordinary_one_then_that_which_asked_to_stay_and_the_first_last() {
+fn a_daemon_evicts_ordinary_allocations_first() {
     check(
         "
         queue root.q1
@@ -378,7 +379,7 @@ fn a_daemon_takes_the_ordinary_one_then_that_which_asked_to_stay_and_the_first_l
 }
 
 #[test]
-fn a_daemon_takes_nothing_more_important_and_nothing_of_another_kind() {
+fn a_daemon_evicts_nothing_more_important_or_unrelated() {
     check(
         "
         queue root.q1
@@ -406,9 +407,9 @@ fn a_daemon_takes_nothing_more_important_and_nothing_of_another_kind() {
     );
 }
 
-/// Their RM knows of none of them, so nothing has to be confirmed.
+/// The RM does not know them, so no confirmation is needed.
 #[test]
-fn places_held_for_a_gang_end_at_once_and_the_asker_is_placed_in_the_next_decision() {
+fn held_places_of_a_gang_are_evicted_at_once() {
     check(
         "
         queue root.q1 guaranteed vcore=5
@@ -443,9 +444,10 @@ fn places_held_for_a_gang_end_at_once_and_the_asker_is_placed_in_the_next_decisi
     );
 }
 
-/// One that is old when it comes reserves a node at its first try; it looks for victims all the same.
+/// An ask that is old on arrival reserves a node at its first try; it looks for victims all the
+/// same.
 #[test]
-fn who_reserves_a_node_at_once_looks_for_victims_too() {
+fn an_immediate_reservation_also_searches_victims() {
     check(
         "
         queue root.q1 guaranteed vcore=5

@@ -1,22 +1,23 @@
-//! Whoever found no victims looks again when that on which it failed has changed, 15 seconds after it
-//! looked last at the earliest (`docs/preemption.md`).
+//! A preemptor without victims searches again when its obstacle has changed, at the earliest 15
+//! seconds after its last search (`docs/preemption.md`).
 
 use expect_test::{Expect, expect};
 
 use crate::preemption_rules::check;
 use crate::world::{How, World, in_virtual_time};
 
-/// A request looks in vain after 30 seconds, and this happens at 50 seconds: somebody leaves at once.
+/// Asserts that a request finds no victims after 30 seconds, and finds some at once after `change`
+/// at 50 seconds.
 #[track_caller]
 fn check_change(given: &str, change: &str, expect: &Expect) {
     let steps = |change: &str| format!("ask b k vcore=5 policy=both\nwait 50s\n{change}\nwait 1ms");
     check(given, &steps(change), expect);
-    // And without it nobody does.
+    // Without the change it finds none.
     in_virtual_time(async {
         let mut world = World::new(How::Plain);
         world.play(&format!("{given}\n{}\nwait 100s", steps(""))).await;
-        let told = world.take_played().text;
-        assert!(!told.contains("PREEMPTED_BY_SCHEDULER"), "{told}");
+        let notified = world.take_played().text;
+        assert!(!notified.contains("PREEMPTED_BY_SCHEDULER"), "{notified}");
         world.scheduler.shutdown().await;
     });
 }
@@ -26,7 +27,7 @@ const QUEUES: &str = "
     queue root.q2 guaranteed vcore=5
 ";
 
-/// What a has runs, and the node of it is then as said.
+/// Allocations of one queue on one node, followed by changes of the node.
 fn one_node(queues: &str, then: &str) -> String {
     format!(
         "
@@ -41,7 +42,7 @@ fn one_node(queues: &str, then: &str) -> String {
 }
 
 #[test]
-fn a_node_that_is_opened_again_is_looked_at() {
+fn a_reopened_node_is_searched_again() {
     check_change(
         &one_node(QUEUES, "drain n1"),
         "undrain n1",
@@ -62,9 +63,9 @@ fn a_node_that_is_opened_again_is_looked_at() {
     );
 }
 
-/// It was opened within the 15 seconds after the look.
+/// It was opened within 15 seconds after the search.
 #[test]
-fn a_node_that_is_opened_a_moment_later_is_looked_at_after_the_pause() {
+fn a_node_opened_soon_is_searched_after_the_pause() {
     check(
         &one_node(QUEUES, "drain n1"),
         "
@@ -86,9 +87,9 @@ fn a_node_that_is_opened_a_moment_later_is_looked_at_after_the_pause() {
     );
 }
 
-/// Another ask has it reserved, which would give way.
+/// The node is reserved by another ask, which would give it up.
 #[test]
-fn a_reserved_node_that_is_opened_again_is_looked_at() {
+fn a_reopened_reserved_node_is_searched() {
     check_change(
         &one_node(
             QUEUES,
@@ -111,9 +112,9 @@ fn a_reserved_node_that_is_opened_again_is_looked_at() {
     );
 }
 
-/// The other one is more important at first, and gives way then.
+/// The other ask is more important at first, and gives up its reservation later.
 #[test]
-fn a_reservation_that_gives_way_by_now_is_taken() {
+fn a_replaceable_reservation_is_taken() {
     check_change(
         &one_node(
             &format!("{QUEUES} queue root.q3 guaranteed vcore=5"),
@@ -135,7 +136,7 @@ fn a_reservation_that_gives_way_by_now_is_taken() {
 }
 
 #[test]
-fn a_node_that_gets_the_attribute_is_looked_at() {
+fn a_node_with_a_new_attribute_is_searched() {
     let constraint = r#"{"simpleConstraint":{"nodeAffinityConstraint":{"targetExpressions":[{"targetKey":"zone","targetOperator":"IN","targetValues":["x"]}]}}}"#;
     check(
         &one_node(QUEUES, ""),
@@ -160,7 +161,7 @@ fn a_node_that_gets_the_attribute_is_looked_at() {
 }
 
 #[test]
-fn a_node_that_comes_or_grows_with_victims_on_it_is_looked_at() {
+fn a_new_or_grown_node_is_searched() {
     check_change(
         &one_node(QUEUES, "node n2 vcore=4\nask a w vcore=4\ndrain n1"),
         "resize n2 vcore=6\nexists a x on n2 vcore=1",
@@ -205,10 +206,10 @@ fn a_victim_that_becomes_less_important_may_go() {
     );
 }
 
-/// Of queues that are configured anew: who may be taken from, how important that is, and what the asking
-/// queue is guaranteed.
+/// A reload changes which queues may lose allocations, their importance, and the guarantee of the
+/// preemptor's queue.
 #[test]
-fn a_queue_that_is_configured_otherwise_may_lose_or_take() {
+fn a_reloaded_queue_may_lose_or_preempt() {
     let leaves = expect![[r#"
         b is Accepted
         a/v released: PREEMPTED_BY_SCHEDULER
@@ -230,9 +231,9 @@ fn a_queue_that_is_configured_otherwise_may_lose_or_take() {
     }
 }
 
-/// What is guaranteed further up, and the switch of the partition.
+/// The guarantee of a queue above, and the partition's switch.
 #[test]
-fn a_guarantee_further_up_or_the_switch_lets_it_look() {
+fn a_parent_guarantee_or_the_switch_allows_a_search() {
     let leaves = expect![[r#"
         b is Accepted
         a/v released: PREEMPTED_BY_SCHEDULER
@@ -257,9 +258,9 @@ fn a_guarantee_further_up_or_the_switch_lets_it_look() {
     }
 }
 
-/// An application has lost as many as its leaf lets it lose in ten minutes.
+/// An application has lost as many allocations as its leaf allows in ten minutes.
 #[test]
-fn an_application_may_lose_more_when_its_leaf_is_configured_so() {
+fn a_raised_eviction_bound_allows_a_search() {
     let given = |property: &str| {
         format!(
             "
@@ -315,10 +316,10 @@ fn an_application_may_lose_more_when_its_leaf_is_configured_so() {
     }
 }
 
-/// Its queue is within its guarantee until it has more than that: by what grows in place, and by what
-/// is reported.
+/// Its queue is within its guarantee until its usage grows: by an allocation that grows in place,
+/// and by a report.
 #[test]
-fn a_queue_that_comes_to_have_more_than_its_guarantee_may_lose() {
+fn a_queue_growing_above_its_guarantee_may_lose() {
     let given = "
         queue root.q1 guaranteed vcore=6
         queue root.q2 guaranteed vcore=5
@@ -351,9 +352,9 @@ fn a_queue_that_comes_to_have_more_than_its_guarantee_may_lose() {
     );
 }
 
-/// An ask that replaces another with its key is another: the smaller one looks at once.
+/// An ask that replaces another with its key is a new ask: the smaller one searches at once.
 #[test]
-fn an_ask_that_replaces_another_looks_by_itself() {
+fn a_replacing_ask_searches_by_itself() {
     check(
         &one_node(QUEUES, ""),
         "
@@ -372,10 +373,10 @@ fn an_ask_that_replaces_another_looks_by_itself() {
     );
 }
 
-/// What requires a node waits until the one that stayed there may be asked again, and for those that go
-/// only with others, which are elsewhere.
+/// A daemon waits until the remaining victim may be asked again, and until allocations that can
+/// only go together with others, on other nodes, may go.
 #[test]
-fn a_daemon_looks_again_when_somebody_on_its_node_may_go() {
+fn a_daemon_searches_when_an_allocation_becomes_evictable() {
     check(
         &one_node(QUEUES, ""),
         "
@@ -427,9 +428,9 @@ fn a_daemon_looks_again_when_somebody_on_its_node_may_go() {
     );
 }
 
-/// What was so when it looked is not said of what is so now.
+/// Obstacles of an earlier search are not reported as present ones.
 #[test]
-fn explanations_say_what_has_passed_as_passed() {
+fn explanations_mark_outdated_obstacles() {
     in_virtual_time(async {
         let mut world = World::new(How::Plain);
         world.play(&one_node(QUEUES, "drain n1\nask b k vcore=5 policy=both\nwait 32s")).await;
@@ -450,9 +451,9 @@ fn explanations_say_what_has_passed_as_passed() {
     });
 }
 
-/// The node that was promised closes, with the victim still there or gone: somebody leaves another.
+/// The nominated node closes, with the victim still there or gone: another victim is evicted.
 #[test]
-fn who_was_promised_a_node_that_closes_looks_again() {
+fn a_preemptor_searches_again_when_its_node_closes() {
     let given = "
         queue root.q1
         queue root.q2 guaranteed vcore=5

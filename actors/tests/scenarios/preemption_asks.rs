@@ -1,12 +1,12 @@
-//! Who may have victims at all, however many others are like it: nobody goes for what could not run
-//! afterwards (`docs/preemption.md`).
+//! Which asks may have victims, however many equal ones exist: no allocation is evicted for an ask
+//! that could not run afterwards (`docs/preemption.md`).
 
 use expect_test::expect;
 
 use crate::preemption_rules::check;
 
-/// Two pieces of one queue fill the only node; the other queue is guaranteed all of it, and `b` runs
-/// there.
+/// Two allocations of one queue fill the only node; the other queue has a guarantee of all of it,
+/// and its application `b` asks.
 fn full(q2: &str) -> String {
     format!(
         "
@@ -22,7 +22,7 @@ fn full(q2: &str) -> String {
 }
 
 #[test]
-fn of_asks_that_are_alike_only_those_have_victims_that_may_preempt() {
+fn of_equal_asks_only_permitted_ones_have_victims() {
     check(
         &full(""),
         "
@@ -45,7 +45,7 @@ fn of_asks_that_are_alike_only_those_have_victims_that_may_preempt() {
 }
 
 #[test]
-fn what_came_after_its_application_lost_something_has_no_victims_with_what_came_before() {
+fn losses_exclude_later_asks_and_not_earlier_ones() {
     let before = "
         queue root.q1 guaranteed vcore=5
         queue root.q2 guaranteed vcore=5
@@ -100,7 +100,7 @@ fn what_came_after_its_application_lost_something_has_no_victims_with_what_came_
 }
 
 #[test]
-fn what_waits_for_a_limit_preempts_nothing_whoever_has_victims_beside_it() {
+fn an_ask_waiting_for_a_limit_evicts_nothing() {
     let expect = expect![[r#"
         b is Accepted
         a/v1 released: PREEMPTED_BY_SCHEDULER
@@ -125,7 +125,7 @@ fn what_waits_for_a_limit_preempts_nothing_whoever_has_victims_beside_it() {
 }
 
 #[test]
-fn what_another_application_of_its_user_was_promised_counts_for_the_limit_they_share() {
+fn nominations_count_for_the_shared_user_limit() {
     check(
         &(full("limit users=ann vcore=5") + "app c in root.q2 user ann"),
         "
@@ -145,7 +145,7 @@ fn what_another_application_of_its_user_was_promised_counts_for_the_limit_they_s
 }
 
 #[test]
-fn a_limit_that_fills_while_it_waits_keeps_it_from_having_victims() {
+fn a_limit_that_fills_prevents_victims() {
     check(
         &(full("limit users=ann vcore=5") + "app c in root.q2 user ann"),
         "
@@ -171,7 +171,7 @@ fn a_limit_that_fills_while_it_waits_keeps_it_from_having_victims() {
 }
 
 #[test]
-fn where_as_many_applications_run_as_may_no_other_has_victims() {
+fn a_full_running_limit_prevents_victims() {
     let expect = expect![[r#"
         b is Accepted
         n2 accepted
@@ -194,7 +194,7 @@ fn where_as_many_applications_run_as_may_no_other_has_victims() {
 }
 
 #[test]
-fn of_two_daemons_that_its_queue_does_not_hold_together_one_has_victims() {
+fn of_two_daemons_over_quota_one_preempts() {
     check(
         "
         queue root.q1
@@ -241,7 +241,7 @@ fn of_two_daemons_that_its_queue_does_not_hold_together_one_has_victims() {
 }
 
 #[test]
-fn of_two_daemons_that_the_limit_of_their_user_does_not_hold_together_one_has_victims() {
+fn of_two_daemons_over_a_user_limit_one_preempts() {
     check(
         "
         queue root.q1
@@ -285,7 +285,7 @@ fn of_two_daemons_that_the_limit_of_their_user_does_not_hold_together_one_has_vi
 }
 
 #[test]
-fn who_takes_what_is_only_held_is_placed_before_the_next_one_looks() {
+fn an_ask_using_held_places_is_placed_first() {
     check(
         "
         queue root.q1
@@ -321,7 +321,7 @@ const IN_ZONE: &str = r#"where={"simpleConstraint":{"nodeAffinityConstraint":{"t
 const ALONE: &str = r#"where={"simpleConstraint":{"allocationAffinityAttribute":{"scope":"hostname","targetExpressions":[{"targetKey":"app","targetOperator":"IN","targetValues":["web"]}],"minCardinality":0,"maxCardinality":1,"required":true}}}"#;
 
 #[test]
-fn a_daemon_whose_node_is_not_as_it_wishes_takes_nothing_there() {
+fn a_daemon_on_an_unsuitable_node_evicts_nothing() {
     check(
         "
         queue root.q1
@@ -351,7 +351,7 @@ fn a_daemon_whose_node_is_not_as_it_wishes_takes_nothing_there() {
 }
 
 #[test]
-fn a_daemon_takes_the_room_of_what_it_may_not_be_beside() {
+fn a_daemon_evicts_allocations_it_excludes() {
     check(
         "
         queue root.q1
@@ -386,7 +386,7 @@ fn a_daemon_takes_the_room_of_what_it_may_not_be_beside() {
 }
 
 #[test]
-fn nobody_else_leaves_while_those_do_who_left_for_what_was_withdrawn() {
+fn victims_of_a_withdrawn_ask_are_used_first() {
     check(
         &full(""),
         "
@@ -412,7 +412,7 @@ fn nobody_else_leaves_while_those_do_who_left_for_what_was_withdrawn() {
 }
 
 #[test]
-fn a_daemon_waits_for_those_who_leave_its_node_for_nobody() {
+fn a_daemon_waits_for_orphaned_victims_of_its_node() {
     check(
         &full(""),
         "
@@ -435,7 +435,7 @@ fn a_daemon_waits_for_those_who_leave_its_node_for_nobody() {
 }
 
 #[test]
-fn a_request_of_another_size_looks_for_victims_anew() {
+fn a_resized_request_searches_again() {
     check(
         &full(""),
         "

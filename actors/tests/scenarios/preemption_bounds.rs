@@ -1,5 +1,5 @@
-//! How much an application may lose, when, to whom, and together with what (`docs/preemption.md`,
-//! *Bounds*).
+//! Bounds of preemption: how much an application may lose, when, to whom, and together with what
+//! (`docs/preemption.md`, *Bounds*).
 
 use expect_test::expect;
 use monoceros_proto::si::v1 as si;
@@ -8,7 +8,7 @@ use monoceros_proto::si::v1::event_record::ChangeDetail as Detail;
 use crate::preemption_rules::{check, events_told, siblings};
 
 #[test]
-fn an_application_loses_no_more_in_a_window_than_it_may() {
+fn an_application_loses_within_its_window_bound() {
     check(
         "
         queue root.q1 prop preemption.max.evictions=1 prop preemption.window=5m
@@ -42,7 +42,7 @@ fn an_application_loses_no_more_in_a_window_than_it_may() {
 }
 
 #[test]
-fn nothing_goes_before_it_has_run_for_as_long_as_it_may() {
+fn allocations_keep_their_minimal_runtime() {
     check(
         &siblings("prop preemption.min.runtime=60s", ""),
         "
@@ -62,7 +62,7 @@ fn nothing_goes_before_it_has_run_for_as_long_as_it_may() {
     );
 }
 
-/// Three allocations on three nodes, of which one would do.
+/// Three allocations on three nodes, one of which would be enough.
 fn goes_as_one(q1: &str, last: &str) -> String {
     format!(
         "
@@ -81,7 +81,7 @@ fn goes_as_one(q1: &str, last: &str) -> String {
 }
 
 #[test]
-fn an_application_that_goes_as_one_loses_all_or_nothing() {
+fn an_all_or_nothing_application_loses_as_a_whole() {
     let steps = "ask b k vcore=5 policy=both\nwait 30s";
     check(
         &goes_as_one("", ""),
@@ -94,7 +94,7 @@ fn an_application_that_goes_as_one_loses_all_or_nothing() {
         why b/k: others leave for it, and 3 of them have still to go
     "#]],
     );
-    // One of them may not go, or the queue needs one of them.
+    // One of them may not be evicted, or the queue needs one of them.
     check(
         &goes_as_one("", "prio=1"),
         steps,
@@ -114,7 +114,7 @@ fn an_application_that_goes_as_one_loses_all_or_nothing() {
 }
 
 #[test]
-fn who_lost_takes_nothing_back_within_the_window() {
+fn a_loser_takes_nothing_back_within_the_window() {
     // The winner is above its guarantee then, and the loser below.
     let given = siblings("", "")
         + "
@@ -164,8 +164,8 @@ fn who_lost_takes_nothing_back_within_the_window() {
 }
 
 #[test]
-fn who_would_take_back_is_kept_off_for_the_window_of_the_one_who_would_lose() {
-    // What was lost is forgotten after 100 seconds.
+fn the_losers_window_blocks_taking_back() {
+    // Losses are forgotten after 100 seconds.
     let given = siblings("prop preemption.window=100s", "")
         + "
         ask b k vcore=5 policy=both

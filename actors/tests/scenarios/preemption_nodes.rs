@@ -1,5 +1,4 @@
-//! Which allocations of a node go for one that needs its room, and on which node
-//! (`docs/preemption.md`).
+//! The choice of victims on a node, and of the node (`docs/preemption.md`).
 
 use std::fmt::Write as _;
 
@@ -7,7 +6,7 @@ use expect_test::{Expect, expect};
 
 use crate::preemption_rules::check;
 
-/// A queue with this guarantee asks for so much, where another has all of these nodes.
+/// A queue with this guarantee asks for an amount, while another queue uses all of these nodes.
 #[track_caller]
 fn check_ask(guaranteed: u32, nodes: &str, vcore: u32, expect: &Expect) {
     check(
@@ -33,7 +32,7 @@ fn node(vcore: u32, sizes: &[u32]) -> String {
 }
 
 #[test]
-fn who_is_larger_than_every_node_takes_nothing() {
+fn an_ask_larger_than_every_node_evicts_nothing() {
     check_ask(
         50,
         &(node(10, &[5, 5]) + "node n2 vcore=10 drained"),
@@ -46,7 +45,7 @@ fn who_is_larger_than_every_node_takes_nothing() {
 }
 
 #[test]
-fn what_is_free_on_the_node_counts() {
+fn free_capacity_of_the_node_counts() {
     check_ask(
         5,
         &node(5, &[2, 2]),
@@ -82,7 +81,7 @@ fn what_is_free_on_the_node_counts() {
 }
 
 #[test]
-fn where_all_of_them_are_too_little_nobody_goes() {
+fn insufficient_victims_are_not_evicted() {
     let occupied = node(5, &[2, 2]).replace("node n1 vcore=5", "node n1 vcore=5 occupied vcore=1");
     check_ask(
         5,
@@ -96,7 +95,7 @@ fn where_all_of_them_are_too_little_nobody_goes() {
 }
 
 #[test]
-fn one_that_does_is_better_than_newer_ones_that_do_not_or_are_more() {
+fn one_sufficient_victim_wins_over_newer_ones() {
     check_ask(
         5,
         &node(6, &[5, 1]),
@@ -120,7 +119,7 @@ fn one_that_does_is_better_than_newer_ones_that_do_not_or_are_more() {
 }
 
 #[test]
-fn all_that_are_needed_in_some_resource_go_or_none() {
+fn victims_must_suffice_in_every_resource() {
     let given = |n_victims: u32| {
         format!(
             "
@@ -163,7 +162,7 @@ fn all_that_are_needed_in_some_resource_go_or_none() {
 }
 
 #[test]
-fn who_asked_to_stay_goes_only_where_nobody_else_is_left() {
+fn allocations_that_asked_to_stay_go_last() {
     let nodes = |old: &str| {
         format!(
             "
@@ -199,7 +198,7 @@ fn who_asked_to_stay_goes_only_where_nobody_else_is_left() {
 }
 
 #[test]
-fn a_node_without_the_first_of_an_application_is_better_with_two_victims_than_one_with_it() {
+fn prefers_two_victims_over_an_originator() {
     check_ask(
         5,
         "
@@ -222,7 +221,7 @@ fn a_node_without_the_first_of_an_application_is_better_with_two_victims_than_on
     );
 }
 
-/// An older request has the only node reserved on which it may run.
+/// An older request has reserved the only node on which it may run.
 fn reserved(guarantee: &str, priority: i32) -> String {
     format!(
         "
@@ -245,7 +244,7 @@ fn reserved(guarantee: &str, priority: i32) -> String {
 }
 
 #[test]
-fn an_ordinary_reservation_of_an_older_request_gives_way() {
+fn an_older_ordinary_reservation_is_replaced() {
     check(
         &reserved(" guaranteed vcore=5", 0),
         "
@@ -272,7 +271,7 @@ fn an_ordinary_reservation_of_an_older_request_gives_way() {
 }
 
 #[test]
-fn a_reservation_of_a_more_important_request_stays_if_its_queue_is_owed_something() {
+fn an_important_reservation_with_a_claim_stays() {
     check(
         &reserved(" guaranteed vcore=5", 1),
         "
@@ -291,9 +290,10 @@ fn a_reservation_of_a_more_important_request_stays_if_its_queue_is_owed_somethin
     );
 }
 
-/// What the cluster has left is still too little for the daemon, but with what leaves it is enough.
+/// The free capacity of the cluster is still too little for the daemon, but with the victims it is
+/// enough.
 #[test]
-fn a_daemon_looks_again_when_something_on_its_node_changes_in_a_full_cluster() {
+fn a_daemon_searches_after_a_change_on_its_node() {
     check(
         "
         queue root.q

@@ -1,12 +1,12 @@
-//! Nobody takes from what is more important: how priorities of requests and offsets of queues are
-//! compared (`docs/preemption.md`, `docs/scheduling.md`).
+//! No preemptor evicts more important allocations: comparison of the priorities of requests and the
+//! offsets of queues (`docs/preemption.md`, `docs/scheduling.md`).
 
 use expect_test::{Expect, expect};
 
 use crate::preemption_rules::check;
 
-/// A queue with a guarantee asks with this priority, where the other has the only node with an old
-/// and a new allocation of these.
+/// A queue with a guarantee asks with this priority, while the other uses the only node with an old
+/// and a new allocation of these priorities.
 #[track_caller]
 fn check_ask(queues: &str, (old, new): (i32, i32), ask: i32, expect: &Expect) {
     check(
@@ -32,7 +32,7 @@ const QUEUES: &str = "
 ";
 
 #[test]
-fn what_is_more_important_is_spared() {
+fn more_important_allocations_are_spared() {
     check_ask(
         QUEUES,
         (0, 1),
@@ -75,7 +75,7 @@ fn what_is_more_important_is_spared() {
 }
 
 #[test]
-fn of_two_on_a_node_the_less_important_goes_though_it_is_older() {
+fn the_less_important_of_two_victims_is_evicted() {
     check_ask(
         QUEUES,
         (0, 100),
@@ -88,7 +88,7 @@ fn of_two_on_a_node_the_less_important_goes_though_it_is_older() {
     );
 }
 
-/// Nodes of 5, each full with an allocation of this priority, the later ones newer.
+/// Nodes of size 5, each full with an allocation of this priority, the later ones newer.
 fn on_nodes(priorities: &[i32], guaranteed: i32) -> String {
     let queues = format!("queue root.q1\nqueue root.q2 guaranteed vcore={guaranteed}");
     let nodes = priorities.iter().enumerate().map(|(at, priority)| {
@@ -99,7 +99,7 @@ fn on_nodes(priorities: &[i32], guaranteed: i32) -> String {
 }
 
 #[test]
-fn of_two_nodes_the_less_important_victim_decides_and_then_the_newer() {
+fn node_choice_compares_importance_then_age() {
     let ask = "ask b k vcore=5 prio=1000 policy=both\nwait 30s\nshow nodes";
     check(
         &on_nodes(&[0, 100], 5),
@@ -136,9 +136,10 @@ fn of_two_nodes_the_less_important_victim_decides_and_then_the_newer() {
     );
 }
 
-/// Two of priority 0 on one node, and one of priority 100 on another: sets of different sizes.
+/// Two allocations of priority 0 on one node, and one of priority 100 on another: sets of different
+/// sizes.
 #[test]
-fn two_of_low_priority_go_before_one_of_a_high() {
+fn two_low_priority_victims_win_over_one_high() {
     check(
         "
         queue root.q1
@@ -162,9 +163,9 @@ fn two_of_low_priority_go_before_one_of_a_high() {
     );
 }
 
-/// What is written on a request counts up to its fence.
+/// The priority of a request counts up to its fence.
 #[test]
-fn behind_a_fence_a_high_priority_makes_no_victim_important() {
+fn a_fence_hides_a_high_victim_priority() {
     let fenced = |offset: i32| {
         format!(
             "
@@ -203,9 +204,9 @@ fn behind_a_fence_a_high_priority_makes_no_victim_important() {
     );
 }
 
-/// A gang takes from the less important, and a member goes by its own priority.
+/// A gang evicts the less important, and a member loses by its own priority.
 #[test]
-fn gangs_take_from_the_less_important_and_lose_the_less_important_members() {
+fn gangs_evict_and_lose_the_less_important() {
     check(
         &on_nodes(&[5, 1, 7, 3], 10),
         "
@@ -247,7 +248,7 @@ fn gangs_take_from_the_less_important_and_lose_the_less_important_members() {
     );
 }
 
-/// What requires a node goes by priority, too.
+/// A daemon chooses by priority, too.
 #[test]
 fn a_daemon_takes_the_less_important() {
     check(
@@ -306,7 +307,7 @@ fn offsets_of_queues_above_both_play_no_part() {
 }
 
 #[test]
-fn behind_a_priority_fence_only_its_offset_is_seen() {
+fn behind_a_fence_only_the_offset_counts() {
     let fence = |offset: i32| {
         format!(
             "
@@ -346,8 +347,9 @@ fn behind_a_priority_fence_only_its_offset_is_seen() {
     );
 }
 
+/// One of lower rank does not preempt.
 #[test]
-fn a_queue_of_a_higher_rank_takes_until_its_guarantee_and_a_lower_one_nothing() {
+fn a_higher_ranked_queue_preempts_up_to_its_guarantee() {
     check(
         "
         queue root.high guaranteed vcore=6 prop priority.offset=100

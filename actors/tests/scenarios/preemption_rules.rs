@@ -1,4 +1,4 @@
-//! Which queues give back what another is guaranteed, and what keeps them from it
+//! Which queues lose allocations to the guarantee of another, and which rules protect them
 //! (`docs/preemption.md`).
 
 use std::fmt::Write as _;
@@ -9,18 +9,18 @@ use monoceros_proto::si::v1 as si;
 use crate::events;
 use crate::world::{BEGIN_S, How, World, in_virtual_time};
 
-/// Plays both scripts in all ways. Compares what is heard in the second, and why requests do not
-/// preempt others in the end.
+/// Plays both scripts in all ways. Compares the notifications of the second, and the final reasons
+/// why requests do not preempt.
 #[track_caller]
 pub(crate) fn check(given: &str, steps: &str, expect: &Expect) {
-    let told = told(given, steps, How::Plain);
-    expect.assert_eq(&told);
+    let notified = notified(given, steps, How::Plain);
+    expect.assert_eq(&notified);
     for how in [How::OneAtATime, How::Watched, How::Later(1)] {
-        assert_eq!(self::told(given, steps, how), told, "{how:?} differs from the default");
+        assert_eq!(self::notified(given, steps, how), notified, "{how:?} differs from the default");
     }
 }
 
-fn told(given: &str, steps: &str, how: How) -> String {
+fn notified(given: &str, steps: &str, how: How) -> String {
     in_virtual_time(async {
         let mut world = World::new(how);
         let mut text = String::new();
@@ -43,27 +43,28 @@ fn told(given: &str, steps: &str, how: How) -> String {
     })
 }
 
-/// The events of a script that matter here, and when they were told.
+/// The events of a script that match, with their times.
 pub(crate) fn events_told(script: &str, matters: impl Fn(&si::EventRecord) -> bool) -> String {
     in_virtual_time(async {
         let mut world = World::new(How::Plain);
         world.play(script).await;
         let range = world.scheduler.events().range(0, u64::MAX);
-        let told = range.records.iter().filter(|it| matters(it)).map(|it| {
+        let notified = range.records.iter().filter(|it| matters(it)).map(|it| {
             let at_s = it.timestamp_nano / 1_000_000_000 - BEGIN_S;
             format!("{at_s}s: {}\n", events::line(it))
         });
-        told.collect()
+        notified.collect()
     })
 }
 
-/// Plays a script and lets `b` ask for so much, which may preempt others and waits for long enough.
+/// Plays a script, then lets `b` ask for this amount, with the right to preempt, and waits long
+/// enough.
 #[track_caller]
 fn check_ask(given: &str, vcore: u32, expect: &Expect) {
     check(given, &format!("ask b k vcore={vcore} policy=both\nwait 30s"), expect);
 }
 
-/// Two queues, of which the first uses all of the only node with two equal pieces.
+/// Two queues, of which the first uses all of the only node with two equal allocations.
 pub(crate) fn siblings(q1: &str, q2: &str) -> String {
     format!(
         "
@@ -98,8 +99,7 @@ fn without_any_guarantee_nothing_is_taken() {
     );
 }
 
-/// Where a parent is guaranteed something and none of its children is, all of them have its
-/// guarantee together.
+/// A parent with a guarantee and children without: the children share its guarantee.
 fn below_one_guarantee(guaranteed: u32) -> String {
     format!(
         "
@@ -116,7 +116,7 @@ fn below_one_guarantee(guaranteed: u32) -> String {
 }
 
 #[test]
-fn children_of_one_guarantee_take_nothing_from_each_other() {
+fn children_of_one_guarantee_do_not_preempt_each_other() {
     let taken_by_the_sibling = "
         ask a v1 vcore=5
         ask a v2 vcore=5
@@ -129,7 +129,7 @@ fn children_of_one_guarantee_take_nothing_from_each_other() {
         why b/k: it does not fit what its queue has left of the guarantee
     "#]],
     );
-    // Nor where the siblings use more than their parent is guaranteed.
+    // Nor if the siblings use more than the guarantee of their parent.
     check_ask(
         &(below_one_guarantee(9) + taken_by_the_sibling),
         5,
@@ -141,7 +141,7 @@ fn children_of_one_guarantee_take_nothing_from_each_other() {
 }
 
 #[test]
-fn a_child_takes_back_for_its_parent_from_others() {
+fn a_child_preempts_others_for_its_parent() {
     check_ask(
         &(below_one_guarantee(10)
             + "
@@ -159,7 +159,7 @@ fn a_child_takes_back_for_its_parent_from_others() {
 }
 
 #[test]
-fn a_child_with_a_guarantee_takes_from_one_without() {
+fn a_child_with_a_guarantee_preempts_one_without() {
     check_ask(
         "
         queue root.p guaranteed vcore=10
@@ -182,7 +182,7 @@ fn a_child_with_a_guarantee_takes_from_one_without() {
 }
 
 #[test]
-fn what_does_not_fit_the_unused_guarantee_takes_nothing() {
+fn an_ask_above_the_unused_guarantee_evicts_nothing() {
     check_ask(
         &(siblings("", "")
             + "
@@ -197,7 +197,7 @@ fn what_does_not_fit_the_unused_guarantee_takes_nothing() {
 }
 
 #[test]
-fn a_queue_is_not_left_with_less_than_its_guarantee() {
+fn no_queue_drops_below_its_guarantee() {
     check_ask(
         "
         queue root.q1 guaranteed vcore=5
@@ -215,7 +215,7 @@ fn a_queue_is_not_left_with_less_than_its_guarantee() {
     );
 }
 
-/// A leaf below a parent, a sibling of it and a queue outside, one of which is a fence.
+/// A leaf below a parent, a sibling of it and a queue outside; one of them is a fence.
 fn with_a_fence(root: &str, parent: &str, leaf: &str) -> String {
     format!(
         "
@@ -267,7 +267,7 @@ fn nothing_is_taken_from_outside_a_fence() {
 }
 
 #[test]
-fn a_leaf_that_would_be_above_its_maximum_takes_nothing() {
+fn a_leaf_above_its_maximum_evicts_nothing() {
     check_ask(
         &(siblings("", "max vcore=5")
             + "
@@ -304,7 +304,7 @@ fn a_disabled_leaf_loses_nothing_and_may_take() {
 }
 
 #[test]
-fn preemption_that_is_switched_off_leaves_daemons_their_nodes() {
+fn switched_off_preemption_still_serves_daemons() {
     check(
         "
         config {partitions: [{preemption: {enabled: false}, queues: [{name: root, submitacl: '*', queues: [{name: q1}, {name: q2, resources: {guaranteed: {vcore: 5m}}}]}]}]}
@@ -329,7 +329,7 @@ fn preemption_that_is_switched_off_leaves_daemons_their_nodes() {
     );
 }
 
-/// A parent at its maximum of 15, of which the sibling has all, on nodes that have room.
+/// A parent at its maximum of 15, all used by the sibling, on nodes with free capacity.
 pub(crate) fn full_queue(sibling: &str) -> String {
     format!(
         "
@@ -357,7 +357,7 @@ pub(crate) fn full_queue_on_three_nodes(sibling: &str) -> String {
 }
 
 #[test]
-fn where_only_the_queue_is_full_victims_may_be_anywhere() {
+fn a_full_queue_may_have_victims_anywhere() {
     check(
         &full_queue_on_three_nodes(""),
         "

@@ -1,12 +1,12 @@
-//! Victims that their resource manager does not let go
-//! (`docs/preemption.md`, *A victim that stays*).
+//! Victims that their resource manager does not release (`docs/preemption.md`, *A victim that
+//! stays*).
 
 use expect_test::expect;
 
 use crate::preemption_rules::check;
 use crate::quota_preemption::{then, three_of_six};
 
-/// One queue has all of the node, in two allocations, and the other is guaranteed half of it.
+/// One queue uses all of the node, with two allocations; the other has a guarantee of half of it.
 const ONE_NODE: &str = "
     queue root.q1
     queue root.q2 guaranteed vcore=5
@@ -17,7 +17,7 @@ const ONE_NODE: &str = "
     ask a new vcore=5
 ";
 
-/// As above, in one allocation.
+/// The same with one allocation.
 const ONE_VICTIM: &str = "
     queue root.q1
     queue root.q2 guaranteed vcore=5
@@ -28,7 +28,7 @@ const ONE_VICTIM: &str = "
 ";
 
 #[test]
-fn another_goes_where_one_stays() {
+fn another_victim_replaces_a_staying_one() {
     check(
         ONE_NODE,
         "
@@ -61,7 +61,7 @@ fn another_goes_where_one_stays() {
 }
 
 #[test]
-fn who_is_said_to_run_is_not_said_to_stay() {
+fn a_plain_report_does_not_make_a_victim_stay() {
     check(
         ONE_VICTIM,
         "
@@ -83,7 +83,7 @@ fn who_is_said_to_run_is_not_said_to_stay() {
 }
 
 #[test]
-fn who_stayed_may_go_again_after_a_while() {
+fn a_staying_victim_is_asked_again_later() {
     check(
         ONE_VICTIM,
         "
@@ -135,7 +135,7 @@ fn who_stayed_may_go_again_after_a_while() {
 }
 
 #[test]
-fn a_gang_has_no_rooms_where_one_stays() {
+fn a_staying_victim_ends_gang_nominations() {
     check(
         "
         queue root.q1
@@ -176,7 +176,7 @@ fn a_gang_has_no_rooms_where_one_stays() {
 }
 
 #[test]
-fn who_requires_a_node_waits_where_one_stays_there() {
+fn a_daemon_waits_beside_a_staying_victim() {
     check(
         "
         queue root.q1
@@ -202,7 +202,7 @@ fn who_requires_a_node_waits_where_one_stays_there() {
 }
 
 #[test]
-fn what_is_too_much_stays_where_it_is_said_to() {
+fn quota_preemption_leaves_a_staying_victim() {
     crate::world::check(
         &three_of_six(&format!(
             "

@@ -1,4 +1,5 @@
-//! When requests look for victims, how often, and what is told of it (`docs/preemption.md`).
+//! When and how often requests search for victims, and the messages about it
+//! (`docs/preemption.md`).
 
 use expect_test::expect;
 
@@ -7,9 +8,9 @@ use crate::preemption_rules::{
 };
 use crate::world::{How, World, in_virtual_time};
 
-/// The nodes with room were not tried for it yet, so its second try may still use them.
+/// Nodes with free capacity were not tried for it yet, so its second try may still use them.
 #[test]
-fn who_lacks_quota_alone_looks_at_nodes_with_room_in_every_try() {
+fn an_ask_without_quota_searches_free_nodes_too() {
     check(
         &full_queue_on_three_nodes("prop preemption.policy=disabled"),
         &format!(
@@ -41,7 +42,7 @@ fn who_lacks_quota_alone_looks_at_nodes_with_room_in_every_try() {
 }
 
 #[test]
-fn who_looked_in_vain_looks_again_15_seconds_later_if_something_changed() {
+fn a_failed_search_is_repeated_after_15_seconds() {
     let queues = |q1: u32| {
         format!(
             "
@@ -87,9 +88,9 @@ fn who_looked_in_vain_looks_again_15_seconds_later_if_something_changed() {
 }
 
 #[test]
-fn a_daemon_that_may_take_nothing_is_told_of_once_in_15_seconds() {
-    // Everything on its node is more important, and what ends there is too little.
-    let told = events_told(
+fn a_blocked_daemon_is_reported_every_15_seconds() {
+    // All allocations on its node are more important, and the one that ends is too small.
+    let notified = events_told(
         "
         queue root.q
         node n1 vcore=10
@@ -113,11 +114,11 @@ fn a_daemon_that_may_take_nothing_is_told_of_once_in_15_seconds() {
     expect![[r#"
         0s: REQUEST daemon NONE DETAILS_NONE of b vcore=5: request `daemon` runs on node `n1` only, and nothing there may leave for it
         15s: REQUEST daemon NONE DETAILS_NONE of b vcore=5: request `daemon` runs on node `n1` only, and nothing there may leave for it
-    "#]].assert_eq(&told);
+    "#]].assert_eq(&notified);
 }
 
 #[test]
-fn every_look_for_victims_is_timed_and_no_other_request() {
+fn only_searches_for_victims_are_timed() {
     let timed = |steps: &str| {
         in_virtual_time(async {
             let mut world = World::new(How::Plain);
@@ -135,9 +136,9 @@ fn every_look_for_victims_is_timed_and_no_other_request() {
     assert_eq!(timed("ask b k vcore=5\n wait 60s"), 0, "it may not");
 }
 
-/// As long as anybody leaves for it.
+/// As long as a victim is leaving for it.
 #[test]
-fn a_request_for_which_others_leave_says_so() {
+fn a_request_shows_its_leaving_victims() {
     let triggered = |steps: &str| {
         in_virtual_time(async {
             let mut world = World::new(How::Plain);

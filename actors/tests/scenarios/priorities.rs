@@ -1,11 +1,11 @@
-//! Priorities: of asks, applications and queues, with offsets and fences on the way up to root.
+//! Priorities of asks, applications and queues, with offsets and fences on the way up to root.
 
 use expect_test::expect;
 
 use crate::world::check;
 
 #[test]
-fn what_is_placed_raises_no_priority() {
+fn placed_asks_raise_no_priority() {
     check(
         "
         queue root.a
@@ -71,7 +71,7 @@ fn offsets_add_up_and_fences_hide() {
 }
 
 #[test]
-fn priorities_are_recomputed_to_root_when_an_application_goes() {
+fn removing_an_application_recomputes_priorities_to_root() {
     check(
         "
         queue root.a.x prop priority.offset=5
@@ -105,7 +105,7 @@ fn priorities_are_recomputed_to_root_when_an_application_goes() {
     );
 }
 
-/// A fenced queue with nothing pending shows nothing, so that it does not come before one with -5.
+/// A fenced queue without pending asks has no priority, so it does not come before one with -5.
 #[test]
 fn the_queue_of_the_higher_priority_goes_first() {
     check(
@@ -174,7 +174,7 @@ fn inside_a_fence_the_priorities_of_asks_count() {
 }
 
 #[test]
-fn where_priority_does_not_sort_the_older_application_goes_first() {
+fn without_priority_the_older_application_comes_first() {
     check(
         "
         queue root.a prop application.sort.priority=disabled
@@ -204,7 +204,7 @@ fn where_priority_does_not_sort_the_older_application_goes_first() {
 }
 
 #[test]
-fn a_high_ask_that_is_too_large_blocks_nobody() {
+fn a_too_large_high_priority_ask_blocks_nobody() {
     check(
         "
         queue root.a
@@ -271,7 +271,7 @@ fn a_fair_leaf_takes_turns() {
 }
 
 #[test]
-fn a_fair_leaf_counts_use_as_a_share_of_its_guarantee() {
+fn a_fair_leaf_compares_shares_of_its_guarantee() {
     check(
         "
         queue root.a guaranteed vcore=10 memory=100 prop application.sort.policy=fair
@@ -341,7 +341,7 @@ fn a_fifo_leaf_serves_the_oldest_first() {
 
 /// The shares of the guarantees are 0.6, 0.67, 0.5 and 0.5, and q3 has the higher priority.
 #[test]
-fn queues_go_by_priority_then_share_of_their_guarantee() {
+fn queues_sort_by_priority_then_guarantee_share() {
     check(
         "
         queue root.q0 guaranteed vcore=500
@@ -396,7 +396,7 @@ fn queues_go_by_priority_then_share_of_their_guarantee() {
 }
 
 #[test]
-fn where_priority_does_not_sort_queues_it_breaks_ties() {
+fn without_priority_sorting_it_breaks_ties() {
     check(
         "
         queue root prop application.sort.priority=disabled
@@ -452,7 +452,7 @@ fn where_priority_does_not_sort_queues_it_breaks_ties() {
 }
 
 #[test]
-fn of_equal_queues_the_one_with_more_pending_goes_first_and_then_the_path_decides() {
+fn equal_queues_sort_by_pending_then_path() {
     check(
         "
         queue root.a
@@ -495,9 +495,9 @@ fn of_equal_queues_the_one_with_more_pending_goes_first_and_then_the_path_decide
     );
 }
 
-/// Of a: one of four at most; of b: three of what the nodes have, which is eight.
+/// Of a: one of four at most; of b: three of the capacity of the nodes, which is eight.
 #[test]
-fn without_a_guarantee_use_is_a_share_of_the_fair_maximum() {
+fn without_a_guarantee_shares_use_the_fair_maximum() {
     check(
         "
         queue root.a max vcore=4
@@ -531,7 +531,7 @@ fn without_a_guarantee_use_is_a_share_of_the_fair_maximum() {
 }
 
 #[test]
-fn offsets_of_three_levels_add_to_what_root_sees() {
+fn offsets_of_three_levels_add_up_at_root() {
     check(
         "
         queue root.a prop priority.offset=3

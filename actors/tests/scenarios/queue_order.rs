@@ -1,12 +1,11 @@
-//! Who comes first among queues: by priority and by share of guarantee or maximum, in the order
-//! that the parent says.
+//! Order of queues: by priority and by share of guarantee or maximum, as the parent's policy says.
 
 use expect_test::expect;
 
 use crate::world::check;
 
-/// Four queues with their guarantees, what they use, and an ask in each of the priority given; the
-/// node has room for the asks only at the end, so that they are placed in the order of the queues.
+/// Four queues with guarantees, usage, and an ask of the given priority each. The node has capacity
+/// for the asks only at the end, so that they are placed in the order of the queues.
 fn four(root: &str, queues: [&str; 4], used: [i64; 4], priorities: [i32; 4]) -> String {
     use std::fmt::Write as _;
 
@@ -37,7 +36,7 @@ const LIMITED: [&str; 4] = ["max vcore=1000 memory=1000"; 4];
 
 /// The shares are 0.6, 0.67, 0.5 and 0.5.
 #[test]
-fn queues_go_by_priority_and_then_by_share_of_their_guarantee() {
+fn queues_sort_by_priority_then_guarantee_share() {
     check(
         &four("", GUARANTEED, [300, 200, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -64,7 +63,7 @@ fn queues_go_by_priority_and_then_by_share_of_their_guarantee() {
 
 /// As above, with shares of 0.6, 0.67, 0.5 and 0.5.
 #[test]
-fn queues_go_by_share_and_then_by_priority_where_the_parent_says_so() {
+fn queues_sort_by_share_then_priority_on_request() {
     check(
         &four(BY_SHARE, GUARANTEED, [300, 200, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -118,7 +117,7 @@ fn a_higher_priority_comes_before_a_smaller_share() {
 
 /// As above, with shares of 0.4, 1.0, 0.5 and 0.5.
 #[test]
-fn a_smaller_share_comes_before_a_higher_priority_where_the_parent_says_so() {
+fn a_smaller_share_may_win_over_priority() {
     check(
         &four(BY_SHARE, GUARANTEED, [200, 300, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -170,7 +169,7 @@ fn queues_without_guarantee_share_their_maximum() {
 }
 
 #[test]
-fn queues_without_guarantee_go_by_priority_first() {
+fn queues_without_guarantee_sort_by_priority_first() {
     check(
         &four("", LIMITED, [300, 200, 100, 100], [1, 0, 2, 3]),
         &expect![[r#"
@@ -195,9 +194,9 @@ fn queues_without_guarantee_go_by_priority_first() {
     );
 }
 
-/// Where pending is equal, too, the path decides.
+/// At equal pending amounts, the path decides.
 #[test]
-fn of_equal_queues_the_one_with_more_pending_goes_first() {
+fn of_equal_queues_more_pending_comes_first() {
     check(
         "
         queue root.a
@@ -229,7 +228,7 @@ fn of_equal_queues_the_one_with_more_pending_goes_first() {
     );
 }
 
-/// The shares are 0.3, 0.5, 0.1 and 0.8, and then the same in other places.
+/// The shares are 0.3, 0.5, 0.1 and 0.8, and then the same in other queues.
 #[test]
 fn each_queue_is_compared_with_its_own_maximum() {
     let used = [300, 200, 100, 100];
@@ -292,7 +291,7 @@ fn each_queue_is_compared_with_its_own_maximum() {
     );
 }
 
-/// `root.a` uses nothing, is guaranteed much, and wants nothing.
+/// `root.a` uses nothing, has a large guarantee, and no pending ask.
 #[test]
 fn a_queue_with_nothing_pending_holds_nothing_back() {
     check(
@@ -317,7 +316,7 @@ fn a_queue_with_nothing_pending_holds_nothing_back() {
 }
 
 #[test]
-fn a_queue_shows_nothing_without_pending_and_never_more_than_the_highest() {
+fn an_idle_queue_shows_no_priority() {
     check(
         "
         queue root.a prop priority.policy=fence prop priority.offset=3
@@ -339,7 +338,7 @@ fn a_queue_shows_nothing_without_pending_and_never_more_than_the_highest() {
 }
 
 #[test]
-fn offsets_of_leaf_and_parent_add_to_the_highest_application() {
+fn offsets_add_to_the_highest_application_priority() {
     check(
         "
         queue root.p prop priority.offset=5

@@ -1,5 +1,5 @@
-//! When the time begins, goes on and ends after which a queue above its maximum gives back what is too
-//! much (`docs/preemption.md`).
+//! When the quota preemption delay of a queue above its maximum starts, continues and ends
+//! (`docs/preemption.md`).
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use expect_test::expect;
 use monoceros_actors::Scheduler;
 use monoceros_actors::snapshot::QueueSnapshot;
 
-use crate::ear::Ear;
 use crate::quota_preemption::{q, queues, then, three_of_six};
+use crate::recording_callback::RecordingCallback;
 use crate::world::{check, in_virtual_time, register, say};
+/// A later excess starts a new delay.
 #[test]
-fn a_queue_that_shrinks_by_itself_in_time_loses_nothing_and_its_time_begins_anew() {
+fn a_queue_shrinking_in_time_loses_nothing() {
     check(
         &format!(
             "{}
@@ -57,7 +58,7 @@ fn a_queue_that_shrinks_by_itself_in_time_loses_nothing_and_its_time_begins_anew
 }
 
 #[test]
-fn a_maximum_that_is_lowered_twice_begins_no_new_delay() {
+fn lowering_a_maximum_twice_keeps_the_delay() {
     check(
         &three_of_six(&format!(
             "
@@ -89,8 +90,9 @@ fn a_maximum_that_is_lowered_twice_begins_no_new_delay() {
     );
 }
 
+/// Lowering it again starts a new one.
 #[test]
-fn a_maximum_that_is_raised_back_in_time_takes_nothing_and_lowered_again_begins_anew() {
+fn raising_a_maximum_in_time_cancels_the_delay() {
     check(
         &three_of_six(&format!(
             "
@@ -162,7 +164,7 @@ fn another_delay_counts_from_when_the_time_began() {
 }
 
 #[test]
-fn after_a_restart_a_queue_above_its_maximum_has_its_whole_delay() {
+fn a_restart_restarts_the_whole_delay() {
     check(
         &format!(
             "{}
@@ -197,7 +199,7 @@ fn after_a_restart_a_queue_above_its_maximum_has_its_whole_delay() {
 }
 
 #[test]
-fn what_grows_in_place_takes_a_queue_above_its_maximum_too() {
+fn growth_in_place_starts_the_delay() {
     check(
         &format!(
             "{}
@@ -233,7 +235,7 @@ fn what_grows_in_place_takes_a_queue_above_its_maximum_too() {
 }
 
 #[test]
-fn without_the_switch_nothing_is_taken_and_switched_on_the_whole_delay_begins() {
+fn switching_quota_preemption_on_starts_the_delay() {
     let off = |max| q(max, "1m").replace("quotapreemptionenabled: true", "enabled: true");
     check(
         &format!(
@@ -303,7 +305,7 @@ fn switched_off_in_time_nothing_is_taken() {
 }
 
 #[test]
-fn without_a_delay_a_queue_stays_above_for_ever() {
+fn without_a_delay_a_queue_stays_above() {
     check(
         &three_of_six(&format!(
             "
@@ -328,12 +330,12 @@ fn without_a_delay_a_queue_stays_above_for_ever() {
 }
 
 #[test]
-fn the_start_time_is_shown_while_there_is_one() {
+fn the_start_time_is_shown_while_set() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
         let config = q(10, "1m");
         let config = config.trim().trim_start_matches("config");
-        register(&scheduler, "rm", config, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", config, Arc::new(RecordingCallback::default())).await;
         let queue = async || -> QueueSnapshot {
             scheduler.queues("default").await.unwrap().descendant("root.q").unwrap()
         };

@@ -1,12 +1,12 @@
-//! What queues give back that are above a maximum that was lowered (`docs/preemption.md`); when they
-//! have to is in `quota_delays`.
+//! Evictions in queues above a maximum that was lowered (`docs/preemption.md`). The time of the
+//! evictions is tested in `quota_delays`.
 
 use expect_test::expect;
 
 use crate::events::line;
 use crate::script::Script;
 use crate::world::{How, World, check, in_virtual_time, play};
-/// These queues below root, in a partition that wants quotas to be kept.
+/// These queues below root, in a partition with quota preemption.
 pub(crate) fn queues(queues: &str) -> String {
     format!(
         "config {{partitions: [{{preemption: {{quotapreemptionenabled: true}}, queues: [{{name: root, \
@@ -14,7 +14,7 @@ pub(crate) fn queues(queues: &str) -> String {
     )
 }
 
-/// A queue with this maximum, which may be above it for this long.
+/// A queue with this maximum and this quota preemption delay.
 pub(crate) fn q(max: u32, delay: &str) -> String {
     queues(&format!(
         "{{name: q, resources: {{max: {{vcore: {max}m}}}}, properties: {{quota.preemption.delay: \
@@ -22,7 +22,7 @@ pub(crate) fn q(max: u32, delay: &str) -> String {
     ))
 }
 
-/// Such a queue with a maximum of 20 on a node of 20, which uses 18 in three pieces.
+/// Such a queue with a maximum of 20 on a node of 20, which uses 18 with three allocations.
 pub(crate) fn three_of_six(steps: &str) -> String {
     let before = q(20, "1m");
     format!(
@@ -35,13 +35,13 @@ pub(crate) fn three_of_six(steps: &str) -> String {
     )
 }
 
-/// Another maximum for it.
+/// Another maximum of that queue.
 pub(crate) fn then(max: u32) -> String {
     format!("{}reload\n", q(max, "1m"))
 }
 
 #[test]
-fn a_queue_gives_back_after_its_delay_and_no_more_than_is_too_much() {
+fn a_queue_loses_its_excess_after_the_delay() {
     check(
         &three_of_six(&format!(
             "
@@ -76,7 +76,7 @@ fn a_queue_gives_back_after_its_delay_and_no_more_than_is_too_much() {
 }
 
 #[test]
-fn a_maximum_that_is_raised_while_victims_leave_calls_none_back() {
+fn raising_a_maximum_calls_no_victim_back() {
     check(
         &three_of_six(&format!(
             "
@@ -109,7 +109,7 @@ fn a_maximum_that_is_raised_while_victims_leave_calls_none_back() {
 }
 
 #[test]
-fn of_a_parent_and_a_child_that_are_both_due_the_parent_gives_back_first() {
+fn a_parent_loses_before_its_child() {
     let tree = |parent, child| {
         queues(&format!(
             "{{name: p, resources: {{max: {{vcore: {parent}m}}}}, properties: \
@@ -162,8 +162,9 @@ fn of_a_parent_and_a_child_that_are_both_due_the_parent_gives_back_first() {
     );
 }
 
+/// In proportion to the usage above their guarantees.
 #[test]
-fn what_a_parent_gives_back_is_shared_by_what_its_children_have_above_their_guarantees() {
+fn a_parents_excess_is_shared_by_its_children() {
     let tree = |max| {
         queues(&format!(
             "{{name: p, resources: {{max: {{vcore: {max}m}}}}, properties: \
@@ -214,7 +215,7 @@ fn what_a_parent_gives_back_is_shared_by_what_its_children_have_above_their_guar
 }
 
 #[test]
-fn a_queue_that_nobody_configured_gives_nothing_back() {
+fn dynamic_queues_lose_nothing() {
     let quota = |vcore| format!("{{\"resources\":{{\"vcore\":{{\"value\":{vcore}}}}}}}");
     check(
         &format!(
@@ -249,7 +250,7 @@ fn a_queue_that_nobody_configured_gives_nothing_back() {
 }
 
 #[test]
-fn what_would_be_more_than_is_too_much_stays() {
+fn a_victim_larger_than_the_excess_stays() {
     check(
         &format!(
             "{}
@@ -277,7 +278,7 @@ fn what_would_be_more_than_is_too_much_stays() {
 }
 
 #[test]
-fn a_victim_that_changes_its_size_before_it_goes_counts_as_it_is() {
+fn a_resized_victim_counts_with_its_new_size() {
     check(
         &format!(
             "{}
@@ -313,7 +314,7 @@ fn a_victim_that_changes_its_size_before_it_goes_counts_as_it_is() {
 }
 
 #[test]
-fn the_originator_stays_where_another_would_do() {
+fn the_originator_stays_if_another_suffices() {
     for first in ["originator=true", "originator=false"] {
         let second = if first.ends_with("true") { "originator=false" } else { "originator=true" };
         let (goes, stays) = if first.ends_with("true") { ("k2", "k1") } else { ("k1", "k2") };
@@ -337,7 +338,7 @@ fn the_originator_stays_where_another_would_do() {
 }
 
 #[test]
-fn an_application_loses_no_more_than_it_may_in_its_window() {
+fn quota_evictions_obey_the_window_bound() {
     let bounded = |max| {
         queues(&format!(
             "{{name: q, resources: {{max: {{vcore: {max}m}}}}, properties: \
@@ -389,8 +390,8 @@ fn an_application_loses_no_more_than_it_may_in_its_window() {
 }
 
 #[test]
-fn what_a_queue_gives_back_is_told_as_events() {
-    let told = in_virtual_time(async {
+fn quota_evictions_have_events() {
+    let notified = in_virtual_time(async {
         let mut world = World::new(How::Plain);
         let script = three_of_six(&format!("{}wait 59s\n", then(10)));
         world.play(&script).await;
@@ -398,10 +399,10 @@ fn what_a_queue_gives_back_is_told_as_events() {
         world.play("wait 1s").await;
         world.settle().await;
         let range = world.scheduler.events().range(past, u64::MAX);
-        range.records.iter().fold(String::new(), |told, record| told + &line(record) + "\n")
+        range.records.iter().fold(String::new(), |text, record| text + &line(record) + "\n")
     });
     expect![[r#"
         QUEUE root.q SET QUEUE_PREEMPTION vcore=10: above its maximum: planned to take map[vcore:8], claimed map[vcore:6], preempted 1 of 3 candidates
         REQUEST k NONE DETAILS_NONE of a vcore=6: preempted because queue `root.q` is above its maximum
-    "#]].assert_eq(&told);
+    "#]].assert_eq(&notified);
 }

@@ -1,12 +1,12 @@
-//! Headroom, quotas and running applications: what every queue from leaf to root still allows, and
-//! who may start.
+//! Headroom, quotas and limits of running applications: what every queue from leaf to root still
+//! allows, and which applications may start.
 
 use expect_test::expect;
 
 use crate::world::check;
 
 #[test]
-fn headroom_is_the_least_that_a_queue_and_those_above_leave() {
+fn headroom_is_the_least_along_the_path() {
     check(
         "
         queue root.p max vcore=20 memory=8
@@ -37,9 +37,9 @@ fn headroom_is_the_least_that_a_queue_and_those_above_leave() {
     );
 }
 
-/// What a node without capacity holds was recovered.
+/// The allocation on a node without capacity was recovered.
 #[test]
-fn headroom_without_capacity_is_what_the_quotas_leave() {
+fn headroom_without_capacity_comes_from_quotas() {
     check(
         "
         queue root.p max vcore=20 memory=10
@@ -72,7 +72,7 @@ fn headroom_without_capacity_is_what_the_quotas_leave() {
 
 /// Without usage the headroom is the effective maximum.
 #[test]
-fn the_effective_maximum_is_the_least_of_each_type_on_the_path() {
+fn the_effective_maximum_is_the_least_per_type() {
     check(
         "
         queue root.p max gpu=2
@@ -92,7 +92,7 @@ fn the_effective_maximum_is_the_least_of_each_type_on_the_path() {
 /// 420 of the queue's own 1200 is a smaller share than 400 of the root's 1000; 420 of 1000 would be
 /// a larger one.
 #[test]
-fn a_maximum_above_that_of_the_root_counts_for_the_share() {
+fn a_maximum_above_roots_sets_the_share() {
     check(
         "
         queue root.other
@@ -122,10 +122,11 @@ fn a_maximum_above_that_of_the_root_counts_for_the_share() {
     );
 }
 
-/// Memory counts by the root's maximum (0.50), so root.other with 0.40 is first; of its own maximum
-/// root.tier has 0.10 only.
+/// A type without a maximum of the queue's own uses the maximum above: memory of root.tier is 0.50
+/// of the root's maximum, so root.other with 0.40 goes first. By its own maximum root.tier would
+/// have 0.10.
 #[test]
-fn a_type_without_a_maximum_of_its_own_is_shared_by_the_one_above() {
+fn a_type_without_maximum_uses_the_one_above() {
     check(
         "
         queue root.other
@@ -156,7 +157,7 @@ fn a_type_without_a_maximum_of_its_own_is_shared_by_the_one_above() {
 }
 
 #[test]
-fn a_type_that_no_node_offers_is_never_placed() {
+fn an_ask_of_an_unknown_type_is_never_placed() {
     check(
         "
         queue root.a
@@ -175,7 +176,7 @@ fn a_type_that_no_node_offers_is_never_placed() {
 }
 
 #[test]
-fn a_type_that_a_quota_does_not_name_is_not_limited_by_it() {
+fn a_quota_limits_only_its_named_types() {
     check(
         "
         queue root.a max vcore=1
@@ -199,7 +200,7 @@ fn a_type_that_a_quota_does_not_name_is_not_limited_by_it() {
 }
 
 #[test]
-fn a_queue_above_its_quota_still_takes_what_asks_for_another_type() {
+fn a_queue_above_quota_takes_other_types() {
     check(
         "
         queue root.a max vcore=1 memory=0
@@ -225,10 +226,10 @@ fn a_queue_above_its_quota_still_takes_what_asks_for_another_type() {
     );
 }
 
-/// Nothing is released that is not held, so no queue falls below zero: a second release, or one of
-/// what was never placed, changes none.
+/// A release of an amount that is not held changes no queue, so none falls below zero: a second
+/// release, or a release of an unplaced ask.
 #[test]
-fn a_release_of_more_than_is_held_changes_no_queue() {
+fn releasing_too_much_changes_no_queue() {
     check(
         "
         queue root.p.a
@@ -265,7 +266,7 @@ fn a_release_of_more_than_is_held_changes_no_queue() {
     );
 }
 
-/// A maximum that is zero in all that it names is no maximum.
+/// A maximum with only zero amounts is no maximum.
 #[test]
 fn a_maximum_of_zeros_alone_limits_nothing() {
     check(
@@ -286,7 +287,7 @@ fn a_maximum_of_zeros_alone_limits_nothing() {
 }
 
 #[test]
-fn what_is_recovered_may_exceed_the_most_that_run_and_stops_others_only() {
+fn recovered_applications_may_exceed_the_running_limit() {
     check(
         "
         queue root.a maxapps=2
@@ -337,9 +338,9 @@ fn what_is_recovered_may_exceed_the_most_that_run_and_stops_others_only() {
     );
 }
 
-/// All levels must agree that an application may start, and those that run are never stopped.
+/// All levels must allow an application to start, and running applications are never stopped.
 #[test]
-fn a_parent_counts_the_applications_of_all_its_leaves() {
+fn a_parent_counts_applications_of_all_leaves() {
     check(
         "
         queue root.p maxapps=2

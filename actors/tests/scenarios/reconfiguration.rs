@@ -1,5 +1,5 @@
-//! Another configuration while everything runs: limits, orders and access lists. A reload changes
-//! what is decided from the next step on and takes nothing away from what runs.
+//! Reloads while applications run: limits, orders and access lists. A reload changes decisions from
+//! the next step on and evicts nothing.
 
 use expect_test::expect;
 
@@ -33,9 +33,9 @@ fn a_raised_maximum_is_used_at_once() {
     );
 }
 
-/// The maximum of the queue above is the one that held back; the leaf has none.
+/// The maximum of the queue above was the limit; the leaf has none.
 #[test]
-fn a_maximum_raised_above_a_leaf_is_used_at_once() {
+fn a_raised_maximum_above_a_leaf_applies_at_once() {
     check(
         "
         queue root.p max vcore=2
@@ -73,7 +73,7 @@ fn a_maximum_raised_above_a_leaf_is_used_at_once() {
 }
 
 #[test]
-fn a_property_that_a_reload_removes_is_back_to_its_default() {
+fn a_removed_property_returns_to_its_default() {
     check(
         "
         queue root.a prop application.sort.policy=fair prop priority.offset=7
@@ -132,7 +132,7 @@ fn a_property_that_a_reload_removes_is_back_to_its_default() {
 }
 
 #[test]
-fn a_maximum_below_what_is_used_takes_nothing_away_and_lets_nothing_in() {
+fn a_maximum_below_usage_evicts_and_admits_nothing() {
     check(
         "
         queue root.a max vcore=4
@@ -165,7 +165,7 @@ fn a_maximum_below_what_is_used_takes_nothing_away_and_lets_nothing_in() {
 }
 
 #[test]
-fn more_applications_may_run_at_once_when_the_limit_is_raised() {
+fn a_raised_running_limit_starts_waiting_applications() {
     check(
         "
         queue root.a maxapps=1
@@ -204,7 +204,7 @@ fn more_applications_may_run_at_once_when_the_limit_is_raised() {
 }
 
 #[test]
-fn the_limit_of_running_applications_of_the_root_is_applied_on_reload_too() {
+fn a_reload_applies_the_roots_running_limit() {
     check(
         "
         queue root maxapps=1
@@ -236,7 +236,7 @@ fn the_limit_of_running_applications_of_the_root_is_applied_on_reload_too() {
 }
 
 #[test]
-fn another_sort_policy_orders_what_waits_anew() {
+fn a_new_sort_policy_reorders_pending_asks() {
     check(
         "
         queue root.a prop application.sort.policy=fifo max vcore=2
@@ -304,9 +304,9 @@ fn another_priority_offset_reaches_the_queue_above() {
     );
 }
 
-/// Fairness before priority in the parent: the keys of all its children change.
+/// The parent sorts by fairness before priority: the keys of all its children change.
 #[test]
-fn another_order_of_a_parent_makes_the_keys_of_its_children_anew() {
+fn a_changed_parent_order_recomputes_its_childrens_keys() {
     check(
         "
         queue root.p max vcore=2
@@ -340,7 +340,7 @@ fn another_order_of_a_parent_makes_the_keys_of_its_children_anew() {
 }
 
 #[test]
-fn another_order_of_nodes_is_used_by_the_next_step() {
+fn a_changed_node_order_applies_to_the_next_step() {
     check(
         "
         order fair vcore=1
@@ -372,7 +372,7 @@ fn another_order_of_nodes_is_used_by_the_next_step() {
 }
 
 #[test]
-fn who_may_submit_is_asked_of_the_new_configuration() {
+fn submit_access_follows_the_new_configuration() {
     check(
         "
         queue root.a submit ada

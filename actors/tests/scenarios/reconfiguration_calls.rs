@@ -1,5 +1,5 @@
-//! Another configuration for a running session, through the calls of the embedding API: what they
-//! answer, refuse and leave as it was.
+//! Reloads of a running session through the calls of the embedding API: their answers and
+//! rejections, and the state they leave unchanged.
 
 use std::sync::Arc;
 
@@ -10,10 +10,8 @@ use monoceros_actors::{
 };
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{in_virtual_time, register, say};
-
-// ------------------------------------------------------------------------------ quotas and order
 
 const ONE: &str = "
 partitions:
@@ -32,8 +30,8 @@ partitions:
       - { name: root, submitacl: '*', queues: [ { name: a } ] }
 ";
 
-fn heard(ear: &Ear) -> String {
-    let words: Vec<_> = ear.take().iter().map(ToString::to_string).collect();
+fn received(recorder: &RecordingCallback) -> String {
+    let words: Vec<_> = recorder.take().iter().map(ToString::to_string).collect();
     words.join("\n") + "\n"
 }
 
@@ -42,11 +40,11 @@ fn configure(rm: &str, config: &str) -> si::UpdateConfigurationRequest {
     si::UpdateConfigurationRequest { rm_id, config, ..Default::default() }
 }
 
-async fn begin(config: &str) -> (SchedulerHandle, Arc<Ear>) {
+async fn begin(config: &str) -> (SchedulerHandle, Arc<RecordingCallback>) {
     let scheduler = Scheduler::builder().compare_with_full_search().start_local().unwrap();
-    let ear = Arc::new(Ear::default());
-    register(&scheduler, "rm", config, ear.clone()).await;
-    (scheduler, ear)
+    let recorder = Arc::new(RecordingCallback::default());
+    register(&scheduler, "rm", config, recorder.clone()).await;
+    (scheduler, recorder)
 }
 
 async fn update(
@@ -69,14 +67,15 @@ async fn paths(scheduler: &SchedulerHandle, partition: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_update_before_a_registration_or_of_nobody_is_an_error() {
+fn an_update_without_registration_is_an_error() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let nobody = scheduler.update_configuration(configure("", ONE)).await;
         assert_eq!(nobody, Err(ConfigurationError::RmIdMissing));
         let unknown = scheduler.update_configuration(configure("rm", ONE)).await;
         assert_eq!(unknown, Err(ConfigurationError::NotRegistered("rm".to_owned())));
-        let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+        let (one, two) =
+            (Arc::new(RecordingCallback::default()), Arc::new(RecordingCallback::default()));
         register(&scheduler, "one", ONE, one).await;
         let only = scheduler.update_configuration(configure("", TWO)).await.unwrap();
         assert_eq!((only.rm_id.as_str(), only.changed), ("one", true));
@@ -87,8 +86,9 @@ fn an_update_before_a_registration_or_of_nobody_is_an_error() {
     });
 }
 
+/// The extra configuration is applied each time.
 #[test]
-fn the_same_text_twice_is_applied_once_and_the_extra_part_each_time() {
+fn a_repeated_text_is_applied_once() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let before = scheduler.configuration("").await.unwrap();
@@ -113,9 +113,9 @@ fn the_same_text_twice_is_applied_once_and_the_extra_part_each_time() {
 }
 
 #[test]
-fn a_text_that_is_not_valid_changes_neither_queues_nor_the_extra_part() {
+fn an_invalid_text_changes_nothing() {
     in_virtual_time(async {
-        let (scheduler, ear) = begin(ONE).await;
+        let (scheduler, recorder) = begin(ONE).await;
         say(&scheduler, "rm", "node n1 vcore=4\napp a1 in root.a").await;
         let faults = ONE.replace("{ name: a }", "{ name: a, maxapplications: -1, colour: red }");
         for bad in ["partitions: [", "# nothing but a comment\n", faults.as_str()] {
@@ -131,13 +131,13 @@ fn a_text_that_is_not_valid_changes_neither_queues_nor_the_extra_part() {
         let now = scheduler.configuration("rm").await.unwrap();
         assert_eq!((now.config.as_str(), now.extra_config.len()), (ONE, 0));
         say(&scheduler, "rm", "ask a1 k1 vcore=1").await;
-        assert!(heard(&ear).contains("a1/k1 placed on n1"));
+        assert!(received(&recorder).contains("a1/k1 placed on n1"));
         scheduler.shutdown().await;
     });
 }
 
 #[test]
-fn each_fault_is_answered_and_all_of_a_text_at_once() {
+fn all_faults_of_a_text_are_answered() {
     let rule = ONE.replace("    queues:\n", "    placementrules: [{name: oracle}]\n    queues:\n");
     let template = ONE.replace(
         "{ name: a }",
@@ -173,7 +173,7 @@ fn each_fault_is_answered_and_all_of_a_text_at_once() {
 }
 
 #[test]
-fn a_text_that_differs_in_white_space_is_applied_and_means_the_same() {
+fn a_text_with_other_white_space_is_applied() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let spaced = update(&scheduler, &format!("\n{ONE}\n\n")).await.unwrap();
@@ -186,26 +186,26 @@ fn a_text_that_differs_in_white_space_is_applied_and_means_the_same() {
 }
 
 #[test]
-fn white_space_or_limits_alone_are_applied_without_an_event_of_a_queue() {
+fn white_space_and_limit_changes_have_no_queue_events() {
     let limited = |vcore: u8| {
         let limit = format!("{{limit: all, users: ['*'], maxresources: {{vcore: {vcore}m}}}}");
         ONE.replace("{ name: a }", &format!("{{ name: a, limits: [ {limit} ] }}"))
     };
     in_virtual_time(async {
-        let (scheduler, ear) = begin(&limited(4)).await;
+        let (scheduler, recorder) = begin(&limited(4)).await;
         say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 x2 vcore=1").await;
-        ear.take();
+        recorder.take();
         let past = scheduler.events().range(0, 0).highest + 1;
         for text in [format!("\n{}\n\n", limited(4)), limited(2)] {
             assert!(update(&scheduler, &text).await.unwrap().changed);
         }
         say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
-        assert_eq!(heard(&ear), "\n", "the limit is reached");
+        assert_eq!(received(&recorder), "\n", "the limit is reached");
         assert!(update(&scheduler, &limited(3)).await.unwrap().changed);
         scheduler.settle().await;
-        assert_eq!(heard(&ear), "a1/k2 placed on n1\n");
-        let told = scheduler.events().range(past, u64::MAX).records;
-        let of_queues: Vec<_> = told
+        assert_eq!(received(&recorder), "a1/k2 placed on n1\n");
+        let notified = scheduler.events().range(past, u64::MAX).records;
+        let of_queues: Vec<_> = notified
             .iter()
             .filter(|record| {
                 let is_change = record.event_change_type().as_str_name() == "SET";
@@ -218,7 +218,7 @@ fn white_space_or_limits_alone_are_applied_without_an_event_of_a_queue() {
 }
 
 #[test]
-fn flags_of_preemption_hold_from_the_next_step_on() {
+fn preemption_flags_apply_to_the_next_step() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let flags = async || {
@@ -236,7 +236,7 @@ fn flags_of_preemption_hold_from_the_next_step_on() {
 }
 
 #[test]
-fn a_bad_text_makes_no_partition_and_a_mended_one_may_follow() {
+fn a_bad_text_creates_no_partition() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let registration = |config: &str| si::RegisterResourceManagerRequest {
@@ -245,20 +245,20 @@ fn a_bad_text_makes_no_partition_and_a_mended_one_may_follow() {
             ..Default::default()
         };
         for bad in ["partitions: [", "# nothing but a comment\n", "partitions: []"] {
-            let ear = Arc::new(Ear::default());
-            let refused = scheduler.register_resource_manager(registration(bad), ear).await;
+            let recorder = Arc::new(RecordingCallback::default());
+            let refused = scheduler.register_resource_manager(registration(bad), recorder).await;
             let refused = refused.unwrap_err();
             assert!(matches!(refused, RegisterError::Config(_)), "{bad}: {refused}");
             assert!(scheduler.partitions().await.is_empty());
         }
-        register(&scheduler, "rm", ONE, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", ONE, Arc::new(RecordingCallback::default())).await;
         assert_eq!(paths(&scheduler, "default").await, ["root", "root.a"]);
         scheduler.shutdown().await;
     });
 }
 
 #[test]
-fn what_a_configuration_changes_is_told_with_what_is_in_use() {
+fn a_reload_reports_changes_with_usage() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 vcore=3").await;
@@ -282,7 +282,7 @@ fn what_a_configuration_changes_is_told_with_what_is_in_use() {
 }
 
 #[test]
-fn what_is_only_validated_has_no_effect() {
+fn validation_alone_has_no_effect() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let wanted = TWO.replace("{ name: a }", "{ name: b }");
@@ -299,7 +299,7 @@ fn what_is_only_validated_has_no_effect() {
 }
 
 #[test]
-fn another_policy_group_is_refused_and_the_same_one_may_be_named() {
+fn a_changed_policy_group_is_rejected() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let of = |group: &str| si::UpdateConfigurationRequest {
@@ -316,7 +316,7 @@ fn another_policy_group_is_refused_and_the_same_one_may_be_named() {
 }
 
 #[test]
-fn an_empty_text_means_the_configuration_of_a_registration_without_one() {
+fn an_empty_text_means_the_default_configuration() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let old_form =
@@ -336,10 +336,10 @@ fn an_empty_text_means_the_configuration_of_a_registration_without_one() {
 }
 
 #[test]
-fn other_default_queues_reach_those_who_have_no_configuration_of_their_own() {
+fn changed_default_queues_reach_rms_without_queues() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin("").await;
-        register(&scheduler, "own", ONE, Arc::new(Ear::default())).await;
+        register(&scheduler, "own", ONE, Arc::new(RecordingCallback::default())).await;
         scheduler.set_default_queues("partitions: [").await.unwrap_err();
         let outcomes = scheduler.set_default_queues(TWO).await.unwrap();
         let changed = |rm: &str| {
@@ -356,7 +356,7 @@ fn other_default_queues_reach_those_who_have_no_configuration_of_their_own() {
 }
 
 #[test]
-fn other_default_queues_leave_the_extra_part_that_was_sent_last_in_force() {
+fn changed_default_queues_keep_the_extra_configuration() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin("").await;
         let request = si::UpdateConfigurationRequest {
@@ -374,7 +374,7 @@ fn other_default_queues_leave_the_extra_part_that_was_sent_last_in_force() {
 }
 
 #[test]
-fn long_texts_are_read_elsewhere_and_mean_the_same() {
+fn long_texts_are_read_on_another_thread() {
     let leaves: Vec<_> = (0..4_000).map(|number| format!("{{ name: leaf-{number} }}")).collect();
     let long = ONE.replace("{ name: a }", &leaves.join(", "));
     assert!(long.len() > 64 << 10);
@@ -384,25 +384,25 @@ fn long_texts_are_read_elsewhere_and_mean_the_same() {
         update(&scheduler, "").await.unwrap();
         scheduler.set_default_queues(&long).await.unwrap();
         assert_eq!(scheduler.configuration("rm").await.unwrap().config, long);
-        let ear = Arc::new(Ear::default());
-        register(&scheduler, "rm", "", ear.clone()).await;
+        let recorder = Arc::new(RecordingCallback::default());
+        register(&scheduler, "rm", "", recorder.clone()).await;
         assert_eq!(paths(&scheduler, "default").await.len(), 4_001);
         let faulty = si::RegisterResourceManagerRequest {
             rm_id: "rm".to_owned(),
             config: format!("{long}colour: red\n"),
             ..Default::default()
         };
-        scheduler.register_resource_manager(faulty, ear).await.unwrap_err();
+        scheduler.register_resource_manager(faulty, recorder).await.unwrap_err();
         assert_eq!(paths(&scheduler, "default").await.len(), 4_001, "nothing has changed");
         scheduler.shutdown().await;
     });
 }
 
-/// Above the number of queues that are asked what they use.
+/// More than the number of queues whose usage is read.
 const MANY: usize = 600;
 
 #[test]
-fn a_lowered_maximum_is_checked_however_many_queues_drain() {
+fn a_lowered_maximum_is_checked_beside_many_drained_queues() {
     let leaves: Vec<_> = (0..MANY).map(|number| format!("{{ name: q{number} }}")).collect();
     let many = ONE.replace("{ name: a }", &format!("{{ name: a }}, {}", leaves.join(", ")));
     in_virtual_time(async {
@@ -420,7 +420,7 @@ fn a_lowered_maximum_is_checked_however_many_queues_drain() {
 }
 
 #[test]
-fn a_queue_made_on_demand_that_is_configured_below_its_use_says_so() {
+fn a_dynamic_queue_configured_below_its_usage_is_reported() {
     let rule = "    placementrules:\n      - { name: provided, create: true }\n";
     let dynamic = format!("{}{rule}", ONE.replace("{ name: a }", "{ name: a, parent: true }"));
     in_virtual_time(async {
@@ -442,7 +442,7 @@ fn a_queue_made_on_demand_that_is_configured_below_its_use_says_so() {
 }
 
 #[test]
-fn other_queues_of_a_policy_group_reach_those_of_it_who_brought_none() {
+fn changed_queues_of_a_policy_group_reach_its_rms() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().default_queues(ONE).start_local().unwrap();
         let join = async |rm: &str, group: &str, config: &str| {
@@ -452,8 +452,8 @@ fn other_queues_of_a_policy_group_reach_those_of_it_who_brought_none() {
                 config: config.to_owned(),
                 ..Default::default()
             };
-            let ear = Arc::new(Ear::default());
-            scheduler.register_resource_manager(request, ear).await.unwrap();
+            let recorder = Arc::new(RecordingCallback::default());
+            scheduler.register_resource_manager(request, recorder).await.unwrap();
         };
         let of = async |rm: &str| scheduler.configuration(rm).await.unwrap().config;
         let three = TWO.replace("gpu", "fpga");
@@ -485,9 +485,9 @@ fn other_queues_of_a_policy_group_reach_those_of_it_who_brought_none() {
 }
 
 #[test]
-fn a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
+fn a_removed_partition_sends_its_last_messages() {
     in_virtual_time(async {
-        let (scheduler, ear) = begin(TWO).await;
+        let (scheduler, recorder) = begin(TWO).await;
         say(
             &scheduler,
             "rm",
@@ -503,10 +503,10 @@ fn a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
             ",
         )
         .await;
-        ear.take();
+        recorder.take();
         update(&scheduler, ONE).await.unwrap();
         scheduler.settle().await;
-        let words = heard(&ear);
+        let words = received(&recorder);
         expect![[r#"
             g1 is Failing
             ask g2/k1 released: STOPPED_BY_RM
@@ -534,13 +534,13 @@ fn a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
             a1 is Running
             a1/k1 placed on n1
         "#]]
-        .assert_eq(&heard(&ear));
+        .assert_eq(&received(&recorder));
         update(&scheduler, TWO).await.unwrap();
         say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
         expect![[r#"
             g1 accepted
         "#]]
-        .assert_eq(&heard(&ear));
+        .assert_eq(&received(&recorder));
         assert!(scheduler.nodes("gpu").await.unwrap().is_empty(), "it begins empty");
         scheduler.shutdown().await;
     });
@@ -550,12 +550,14 @@ fn a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
 #[test]
 fn applications_of_a_removed_partition_hear_why() {
     in_virtual_time(async {
-        let (scheduler, ear) = begin(TWO).await;
+        let (scheduler, recorder) = begin(TWO).await;
         say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
-        ear.take();
+        recorder.take();
         update(&scheduler, ONE).await.unwrap();
-        let words = ear.take();
-        let [crate::ear::Word::AppUpdated(updated)] = &*words else { panic!("{words:?}") };
+        let words = recorder.take();
+        let [crate::recording_callback::Notification::AppUpdated(updated)] = &*words else {
+            panic!("{words:?}")
+        };
         assert_eq!(
             (updated.state.as_str(), updated.message.as_str()),
             ("Failing", "PartitionRemoved")
@@ -565,7 +567,7 @@ fn applications_of_a_removed_partition_hear_why() {
 }
 
 #[test]
-fn if_one_partition_cannot_change_none_does() {
+fn a_rejected_partition_blocks_the_whole_update() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(TWO).await;
         say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
@@ -592,16 +594,16 @@ fn if_one_partition_cannot_change_none_does() {
     });
 }
 
-/// Each partition on a thread of its own, which ends with it.
+/// Each partition has a thread of its own, which ends with it.
 #[tokio::test]
-async fn partitions_come_and_go_on_threads_of_their_own() {
+async fn partitions_with_own_threads_are_added_and_removed() {
     let scheduler = Scheduler::builder().start().unwrap();
-    let ear = Arc::new(Ear::default());
-    register(&scheduler, "rm", TWO, ear.clone()).await;
+    let recorder = Arc::new(RecordingCallback::default());
+    register(&scheduler, "rm", TWO, recorder.clone()).await;
     for round in 0..20 {
         say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
         update(&scheduler, ONE).await.unwrap();
-        assert_eq!(heard(&ear), "g1 accepted\ng1 is Failing\n", "round {round}");
+        assert_eq!(received(&recorder), "g1 accepted\ng1 is Failing\n", "round {round}");
         update(&scheduler, TWO).await.unwrap();
     }
     assert_eq!(scheduler.partitions().await.len(), 2);
@@ -610,11 +612,11 @@ async fn partitions_come_and_go_on_threads_of_their_own() {
     scheduler.shutdown().await;
 }
 
-/// What an RM sends before an update is done before it, what it sends after it, after it.
+/// Messages sent before an update are processed before it, later ones after it.
 #[test]
 fn updates_keep_their_place_among_the_requests() {
     in_virtual_time(async {
-        let (scheduler, ear) = begin(ONE).await;
+        let (scheduler, recorder) = begin(ONE).await;
         let app = |id: &str, queue: &str| si::ApplicationRequest {
             rm_id: "rm".to_owned(),
             new: vec![si::AddApplicationRequest {
@@ -627,7 +629,7 @@ fn updates_keep_their_place_among_the_requests() {
         };
         let other = ONE.replace("{ name: a }", "{ name: b }");
         let (before, update, after, last) = tokio::join!(
-            // In their turn: a request is sent when it is made, not when it is waited for.
+            // In order: a request is sent when the call is made, not when it is awaited.
             async { scheduler.update_application(app("a1", "root.a")).await },
             update(&scheduler, &other),
             async { scheduler.update_application(app("b1", "root.b")).await },
@@ -643,15 +645,15 @@ fn updates_keep_their_place_among_the_requests() {
             b1 accepted
             a2 rejected: R_PLACEMENT E_PLACEMENT_NONE
         "#]]
-        .assert_eq(&heard(&ear));
+        .assert_eq(&received(&recorder));
         scheduler.shutdown().await;
     });
 }
 
 #[test]
-fn who_deregisters_hears_what_went() {
+fn a_deregistration_returns_the_removed_counts() {
     in_virtual_time(async {
-        let (scheduler, ear) = begin(TWO).await;
+        let (scheduler, recorder) = begin(TWO).await;
         say(
             &scheduler,
             "rm",
@@ -665,10 +667,10 @@ fn who_deregisters_hears_what_went() {
             ",
         )
         .await;
-        ear.take();
+        recorder.take();
         let removed = scheduler.deregister("rm").await.unwrap();
         assert_eq!(removed, Removed { allocations: 5, nodes: 2, applications: 2 });
-        assert!(ear.take().is_empty(), "not another word");
+        assert!(recorder.take().is_empty(), "not another word");
         let again = scheduler.deregister("rm").await;
         assert_eq!(again, Err(UpdateError::NotRegistered("rm".to_owned())));
         assert!(scheduler.partitions().await.is_empty());
@@ -677,7 +679,7 @@ fn who_deregisters_hears_what_went() {
 }
 
 #[test]
-fn the_state_of_a_partition_is_shown_with_the_time_it_was_entered() {
+fn a_partitions_state_has_its_entry_time() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let shown = async || {

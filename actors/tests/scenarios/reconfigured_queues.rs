@@ -1,12 +1,12 @@
-//! Queues that a reload brings, takes away or turns into parents. A queue with applications drains
-//! and goes with the last of them; one that has any never changes its kind.
+//! Queues that a reload adds, removes or turns into parents. A queue with applications drains and
+//! is removed with the last of them; it never changes between leaf and parent.
 
 use expect_test::expect;
 
 use crate::world::check;
 
 #[test]
-fn a_queue_without_applications_goes_at_once() {
+fn a_queue_without_applications_is_removed_at_once() {
     check(
         "
         queue root.a
@@ -28,9 +28,9 @@ fn a_queue_without_applications_goes_at_once() {
     );
 }
 
-/// Of configured queues only what drains is cleaned up.
+/// Of configured queues only draining ones are cleaned up.
 #[test]
-fn a_configured_queue_stays_however_long_it_is_empty() {
+fn an_empty_configured_queue_stays() {
     check(
         "
         queue root.p.x
@@ -51,7 +51,7 @@ fn a_configured_queue_stays_however_long_it_is_empty() {
 }
 
 #[test]
-fn a_queue_with_an_application_drains_and_goes_with_it() {
+fn a_removed_queue_drains_with_its_applications() {
     check(
         "
         queue root.a
@@ -98,7 +98,7 @@ fn a_queue_with_an_application_drains_and_goes_with_it() {
 }
 
 #[test]
-fn a_draining_queue_that_comes_back_goes_on_with_what_it_has() {
+fn a_draining_queue_configured_again_continues() {
     check(
         "
         queue root.a
@@ -151,7 +151,7 @@ fn a_draining_queue_that_comes_back_goes_on_with_what_it_has() {
 }
 
 #[test]
-fn new_queues_take_applications_at_once_and_share_fairly() {
+fn new_queues_accept_applications_and_share_fairly() {
     check(
         "
         queue root.a
@@ -202,9 +202,9 @@ fn new_queues_take_applications_at_once_and_share_fairly() {
     );
 }
 
-/// The places of queues that went are used again, and parents stay before children.
+/// The slots of removed queues are used again, and parents stay before children.
 #[test]
-fn queues_come_and_go_many_times() {
+fn queues_are_added_and_removed_repeatedly() {
     check(
         "
         queue root.a.x
@@ -257,7 +257,7 @@ fn queues_come_and_go_many_times() {
 }
 
 #[test]
-fn a_leaf_with_applications_does_not_become_a_parent() {
+fn a_leaf_with_applications_stays_a_leaf() {
     check(
         "
         queue root.a max vcore=2
@@ -285,7 +285,7 @@ fn a_leaf_with_applications_does_not_become_a_parent() {
 }
 
 #[test]
-fn an_empty_leaf_becomes_a_parent_and_an_empty_parent_a_leaf() {
+fn empty_leaves_and_parents_change_their_type() {
     check(
         "
         queue root.a
@@ -322,7 +322,7 @@ fn an_empty_leaf_becomes_a_parent_and_an_empty_parent_a_leaf() {
 }
 
 #[test]
-fn a_parent_of_applications_does_not_become_a_leaf() {
+fn a_parent_of_applications_stays_a_parent() {
     check(
         "
         queue root.a.x

@@ -1,5 +1,5 @@
-//! Applications that are refused or ignored, item by item, as a resource manager hears it; what is
-//! refused changes nothing. The reasons are those of `docs/grpc.md#why-an-item-was-refused`.
+//! Applications that are rejected or ignored, item by item, with the notifications. A rejection
+//! changes no state. The reasons are those of `docs/grpc.md#why-an-item-was-refused`.
 
 use expect_test::expect;
 
@@ -29,7 +29,7 @@ fn an_application_without_a_usable_id_is_rejected() {
 }
 
 #[test]
-fn an_id_twice_in_one_message_is_accepted_once() {
+fn an_id_repeated_in_one_message_is_accepted_once() {
     check(
         "
         queue root.a
@@ -71,7 +71,7 @@ fn an_application_in_an_unknown_partition_is_rejected() {
 }
 
 #[test]
-fn an_application_of_nobody_needs_force() {
+fn an_application_without_user_needs_force() {
     check(
         "
         queue root.a
@@ -91,7 +91,7 @@ fn an_application_of_nobody_needs_force() {
 }
 
 #[test]
-fn an_application_that_no_queue_takes_is_rejected() {
+fn an_application_without_queue_is_rejected() {
     check(
         "
         queue root.p.a submit ada
@@ -120,8 +120,9 @@ fn an_application_that_no_queue_takes_is_rejected() {
     );
 }
 
+/// The queue is removed with the last of them.
 #[test]
-fn what_runs_already_and_has_no_queue_is_recovered_in_one_that_goes_with_the_last() {
+fn running_applications_without_a_queue_use_recovery() {
     check(
         "
         queue root.p.a submit ada
@@ -223,7 +224,7 @@ fn the_removal_of_an_unknown_application_is_ignored() {
 }
 
 #[test]
-fn a_removed_application_says_no_more_of_its_states() {
+fn a_removed_application_has_no_further_states() {
     check(
         "
         queue root.a

@@ -1,5 +1,5 @@
-//! Asks, allocations and releases that are refused or ignored, item by item, as a resource manager
-//! hears it; what is refused changes nothing. The reasons are those of
+//! Asks, allocations and releases that are rejected or ignored, item by item, with the
+//! notifications. A rejection changes no state. The reasons are those of
 //! `docs/grpc.md#why-an-item-was-refused`.
 
 use expect_test::expect;
@@ -113,7 +113,7 @@ fn an_ask_for_an_unknown_partition_is_rejected() {
 }
 
 #[test]
-fn an_allocation_of_nothing_or_less_is_rejected_in_every_form() {
+fn nonpositive_allocations_are_rejected_in_every_form() {
     check(
         "
         queue root.a
@@ -156,7 +156,7 @@ fn an_allocation_of_nothing_or_less_is_rejected_in_every_form() {
 }
 
 #[test]
-fn an_amount_that_cannot_be_counted_is_rejected() {
+fn uncountable_amounts_are_rejected() {
     check(
         "
         queue root.a
@@ -191,10 +191,10 @@ fn an_amount_that_cannot_be_counted_is_rejected() {
     );
 }
 
-/// Pending asks of 2^53, and of each smaller power of two, are 2^63 - 1 together, the largest quantity.
-/// Asks beyond that are taken as well, and those that are left after withdrawals are counted exactly.
+/// Pending asks of 2^53, and of each smaller power of two, sum to 2^63 - 1, the largest quantity.
+/// Asks beyond that are accepted as well, and the sum after withdrawals is exact.
 #[test]
-fn no_ask_is_refused_for_what_others_ask_for() {
+fn other_pending_asks_never_cause_a_rejection() {
     const MOST: i64 = 1 << 53;
     in_virtual_time(async {
         let mut world = World::new(How::Plain);
@@ -249,8 +249,8 @@ fn no_ask_is_refused_for_what_others_ask_for() {
     });
 }
 
-/// Reported allocations are counted whatever capacity nodes have, up to 2^63 - 1 together. An ask that
-/// would exceed that waits, on a node with room, until less is allocated.
+/// Reported allocations count whatever the capacity of nodes, up to a sum of 2^63 - 1. An ask that
+/// would exceed that waits, on a node with free capacity, until less is allocated.
 #[test]
 fn allocations_beyond_a_quantity_are_refused_or_wait() {
     const MOST: i64 = 1 << 53;
@@ -302,7 +302,7 @@ fn allocations_beyond_a_quantity_are_refused_or_wait() {
 }
 
 #[test]
-fn what_others_placed_is_rejected_when_it_cannot_be_counted() {
+fn uncountable_foreign_allocations_are_rejected() {
     check(
         "
         queue root.a
@@ -362,7 +362,7 @@ fn a_placeholder_without_a_task_group_is_rejected() {
 }
 
 #[test]
-fn the_name_of_a_task_group_is_no_longer_than_an_id() {
+fn task_group_names_are_as_short_as_ids() {
     let (long, longest) = ("g".repeat(1_025), "g".repeat(1_024));
     let script = format!(
         "
@@ -393,7 +393,7 @@ fn the_name_of_a_task_group_is_no_longer_than_an_id() {
 }
 
 #[test]
-fn an_ask_repeats_from_once_to_ten_thousand_times() {
+fn an_ask_repeats_once_to_ten_thousand_times() {
     check(
         "
         queue root.a
@@ -444,7 +444,7 @@ fn an_allocation_on_an_unknown_node_is_rejected() {
 }
 
 #[test]
-fn an_allocation_that_exists_is_taken_on_a_node_that_takes_nothing_new() {
+fn an_existing_allocation_is_accepted_on_a_closed_node() {
     check(
         "
         queue root.a
@@ -521,7 +521,7 @@ fn an_allocation_with_a_uuid_needs_a_node() {
 }
 
 #[test]
-fn what_others_placed_needs_a_node_and_may_be_nothing() {
+fn foreign_allocations_need_a_node_and_no_amount() {
     check(
         "
         node n1 vcore=4
@@ -555,7 +555,7 @@ fn what_others_placed_needs_a_node_and_may_be_nothing() {
 }
 
 #[test]
-fn a_release_of_what_is_unknown_is_ignored() {
+fn releases_of_unknown_allocations_are_ignored() {
     check(
         "
         queue root.a
@@ -583,7 +583,7 @@ fn a_release_of_what_is_unknown_is_ignored() {
 }
 
 #[test]
-fn a_release_of_a_pending_request_drops_it_without_a_reply() {
+fn releasing_a_pending_request_has_no_answer() {
     check(
         "
         queue root.a
@@ -606,7 +606,7 @@ fn a_release_of_a_pending_request_drops_it_without_a_reply() {
 }
 
 #[test]
-fn a_release_without_an_application_means_what_others_placed() {
+fn a_release_without_application_is_foreign() {
     check(
         "
         queue root.a

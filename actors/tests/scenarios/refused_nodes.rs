@@ -1,12 +1,12 @@
-//! Nodes that are refused or ignored, item by item, as a resource manager hears it; what is refused
-//! changes nothing. The reasons are those of `docs/grpc.md#why-an-item-was-refused`.
+//! Nodes that are rejected or ignored, item by item, with the notifications. A rejection changes no
+//! state. The reasons are those of `docs/grpc.md#why-an-item-was-refused`.
 
 use expect_test::expect;
 
 use crate::world::{check, too_long};
 
 #[test]
-fn a_node_without_a_usable_id_or_with_negative_amounts_is_rejected() {
+fn nodes_with_bad_ids_or_amounts_are_rejected() {
     let id = too_long();
     let longest = &id[1..];
     check(
@@ -35,7 +35,7 @@ fn a_node_without_a_usable_id_or_with_negative_amounts_is_rejected() {
 }
 
 #[test]
-fn a_node_that_exists_or_names_an_unknown_partition_is_rejected() {
+fn existing_nodes_and_unknown_partitions_are_rejected() {
     check(
         "
         node n1 vcore=1
@@ -82,7 +82,7 @@ fn a_node_without_capacity_hosts_nothing() {
 }
 
 #[test]
-fn a_node_is_rejected_for_the_first_bad_allocation_that_it_holds() {
+fn a_node_is_rejected_for_its_first_bad_allocation() {
     check(
         "
         queue root.a
@@ -131,7 +131,7 @@ fn a_change_of_an_unknown_node_is_ignored() {
 }
 
 #[test]
-fn a_negative_capacity_is_ignored_and_a_small_one_is_taken() {
+fn negative_capacities_are_ignored() {
     check(
         "
         queue root.a
@@ -161,7 +161,7 @@ fn a_negative_capacity_is_ignored_and_a_small_one_is_taken() {
 }
 
 #[test]
-fn a_node_that_is_not_ready_takes_nothing_until_it_is() {
+fn an_unready_node_waits_until_ready() {
     check(
         "
         queue root.a
@@ -191,7 +191,7 @@ fn a_node_that_is_not_ready_takes_nothing_until_it_is() {
 }
 
 #[test]
-fn a_node_that_leaves_releases_what_it_holds_and_is_not_answered() {
+fn removing_a_node_releases_without_an_answer() {
     check(
         "
         queue root.a
@@ -241,7 +241,7 @@ fn an_unknown_action_on_a_node_is_rejected() {
 }
 
 #[test]
-fn what_one_message_says_of_a_node_is_done_in_order() {
+fn changes_in_one_message_apply_in_order() {
     check(
         "
         node n1 vcore=1 ; resize n1 vcore=3 ; drain n1

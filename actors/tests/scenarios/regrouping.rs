@@ -1,5 +1,5 @@
-//! Limits of groups that come with a reload: what is said of them beforehand, and that they count what
-//! runs and let the same be placed next as after a restart
+//! Group limits added by a reload: the preview of the change, and that they count running
+//! allocations and allow the same placements as after a restart
 //! (`docs/limits.md#other-limits-while-applications-run`).
 
 use std::fmt::Write as _;
@@ -11,20 +11,20 @@ use monoceros_proto::si::v1 as si;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::ear::Ear;
 use crate::histories::runner;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{How, World, in_virtual_time, register, say};
 
 const LEAVES: [&str; 3] = ["root.a.x", "root.a.y", "root.b"];
-/// With the most that a limit there has: none is above one higher up.
+/// Queues with the highest limit that each may have: none exceeds one above it.
 const QUEUES: [(&str, i64); 5] =
     [("root", 40), ("root.a", 20), ("root.a.x", 10), ("root.a.y", 10), ("root.b", 10)];
 const GROUPS: [&str; 3] = ["dev", "ops", "qa"];
 
-/// What is written of one queue.
+/// Limits of one queue.
 #[derive(Clone, Debug)]
 struct Limited {
-    /// Of which groups, and how much less than the most.
+    /// Names of the groups, and how much less than the highest limit.
     groups: Option<(Vec<&'static str>, i64)>,
     all_others: bool,
     user: Option<i64>,
@@ -48,7 +48,7 @@ fn asks(count: usize) -> impl Strategy<Value = Vec<Asked>> {
     prop::collection::vec(asked, 1..count)
 }
 
-/// The queues with these limits; of groups only where `with_groups` says so.
+/// The queues with these limits; those of groups only if `with_groups`.
 fn queues(limits: &[Limited], with_groups: bool) -> String {
     let mut text = String::new();
     for ((path, most), Limited { groups, all_others, user }) in QUEUES.iter().zip(limits) {
@@ -74,7 +74,7 @@ fn asked(asks: &[Asked], name: &str) -> String {
     asks.iter().enumerate().map(ask).collect()
 }
 
-/// What is used and what is placed next, with a restart behind the reload or without.
+/// Usage and next placements, with a restart after the reload or without.
 fn played(before: &str, after: &str, restarts: bool) -> String {
     in_virtual_time(async {
         let mut world = World::new(How::Plain);
@@ -93,7 +93,7 @@ fn played(before: &str, after: &str, restarts: bool) -> String {
 }
 
 #[test]
-fn a_reload_counts_for_groups_what_a_restart_does() {
+fn a_reload_counts_groups_as_a_restart_does() {
     let limits = || prop::collection::vec(limited(), QUEUES.len());
     let groups = proptest::sample::subsequence(GROUPS.to_vec(), 0..=3);
     let owners = prop::collection::vec((select(&["u1", "u2", "u3"][..]), groups), 6);
@@ -124,10 +124,10 @@ fn a_reload_counts_for_groups_what_a_restart_does() {
     outcome.unwrap();
 }
 
-/// Of a group that nobody counts for so far, of one that gets somebody and is left by others, and of
-/// all who are in no named one, as who sends no groups is.
+/// For a group without applications so far, for one that gains some and loses others, and for
+/// applications in no named group, as those without groups.
 #[test]
-fn how_much_a_first_limit_of_a_group_is_exceeded_is_said_beforehand() {
+fn a_preview_lists_excess_over_first_group_limits() {
     let config = |of_parent: &str, of_other: &str| {
         format!(
             "partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [
@@ -141,7 +141,7 @@ fn how_much_a_first_limit_of_a_group_is_exceeded_is_said_beforehand() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let before = config("", &limit("old", 90));
-        register(&scheduler, "rm", &before, Arc::new(Ear::default())).await;
+        register(&scheduler, "rm", &before, Arc::new(RecordingCallback::default())).await;
         say(
             &scheduler,
             "rm",

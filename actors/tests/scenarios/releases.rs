@@ -1,12 +1,12 @@
-//! Releases and what follows from them: which are answered, what they leave pending, and who gets
-//! the room.
+//! Releases and their effects: which are answered, which asks stay pending, and which asks get the
+//! capacity.
 
 use expect_test::expect;
 
 use crate::world::{check, check_plain};
 
 #[test]
-fn a_release_is_answered_once_and_frees_every_holder() {
+fn a_release_is_answered_once_and_frees_all() {
     check(
         "
         queue root.a
@@ -37,7 +37,7 @@ fn a_release_is_answered_once_and_frees_every_holder() {
 }
 
 #[test]
-fn a_release_without_a_type_or_with_an_unknown_one_is_a_stop() {
+fn a_release_of_unknown_type_is_a_stop() {
     check(
         "
         queue root.a
@@ -61,10 +61,10 @@ fn a_release_without_a_type_or_with_an_unknown_one_is_a_stop() {
     );
 }
 
-/// A release is removed without a word if it says that the scheduler asked for it, whether the
-/// scheduler did or not.
+/// A release marked as a confirmation removes the allocation without an answer, whether the
+/// scheduler had asked for it or not.
 #[test]
-fn a_confirmation_that_nobody_waits_for_removes_in_silence() {
+fn an_unrequested_confirmation_removes_silently() {
     check(
         "
         queue root.a
@@ -93,7 +93,7 @@ fn a_confirmation_that_nobody_waits_for_removes_in_silence() {
 }
 
 #[test]
-fn a_release_of_everything_leaves_asks_of_the_older_form() {
+fn a_release_of_everything_keeps_older_form_asks() {
     check(
         "
         queue root.a
@@ -119,7 +119,7 @@ fn a_release_of_everything_leaves_asks_of_the_older_form() {
 }
 
 #[test]
-fn a_release_of_everything_takes_requests_of_todays_form() {
+fn a_release_of_everything_ends_present_form_requests() {
     check(
         "
         queue root.a
@@ -147,7 +147,7 @@ fn a_release_of_everything_takes_requests_of_todays_form() {
 }
 
 #[test]
-fn a_release_by_key_takes_all_of_that_key_and_its_request() {
+fn a_release_by_key_ends_allocations_and_request() {
     check(
         "
         queue root.a
@@ -172,7 +172,7 @@ fn a_release_by_key_takes_all_of_that_key_and_its_request() {
 }
 
 #[test]
-fn a_release_of_a_pending_request_is_not_answered() {
+fn releasing_a_pending_request_has_no_answer() {
     check(
         "
         queue root.a
@@ -196,7 +196,7 @@ fn a_release_of_a_pending_request_is_not_answered() {
 }
 
 #[test]
-fn what_the_rm_could_not_bind_is_placed_again() {
+fn an_unbound_allocation_is_placed_again() {
     check(
         "
         queue root.a
@@ -226,7 +226,7 @@ fn what_the_rm_could_not_bind_is_placed_again() {
 }
 
 #[test]
-fn what_was_told_to_end_and_could_not_be_bound_is_gone() {
+fn an_ending_unbound_allocation_is_removed() {
     check(
         "
         queue root.a
@@ -251,7 +251,7 @@ fn what_was_told_to_end_and_could_not_be_bound_is_gone() {
 }
 
 #[test]
-fn a_recovered_allocation_that_could_not_be_bound_is_pending() {
+fn an_unbound_recovered_allocation_is_pending() {
     check(
         "
         queue root.a
@@ -273,10 +273,10 @@ fn a_recovered_allocation_that_could_not_be_bound_is_pending() {
     );
 }
 
-/// The allocation that is reported in the end runs there already, under another UUID, so it is not
-/// told again.
+/// The allocation reported at the end is running there already, under another UUID, so there is no
+/// second notification.
 #[test]
-fn a_node_that_leaves_releases_what_is_on_it() {
+fn a_removed_node_releases_its_allocations() {
     check(
         "
         queue root.a
@@ -318,7 +318,7 @@ fn a_node_that_leaves_releases_what_is_on_it() {
 }
 
 #[test]
-fn a_drained_node_keeps_what_it_has_and_gets_nothing() {
+fn a_drained_node_keeps_its_allocations() {
     check(
         "
         queue root.a
@@ -347,7 +347,7 @@ fn a_drained_node_keeps_what_it_has_and_gets_nothing() {
 }
 
 #[test]
-fn a_node_that_shrinks_keeps_what_it_has_and_gets_nothing() {
+fn a_shrunk_node_keeps_its_allocations() {
     check(
         "
         queue root.a
@@ -402,7 +402,7 @@ fn use_by_others_is_no_capacity_lost() {
 }
 
 #[test]
-fn an_empty_node_that_leaves_disturbs_nobody() {
+fn removing_an_empty_node_has_no_effect() {
     check(
         "
         queue root.a
@@ -427,9 +427,9 @@ fn an_empty_node_that_leaves_disturbs_nobody() {
     );
 }
 
-/// Both are one visit, and the node must hold before it releases.
+/// Both are one visit, and the node must charge before it releases.
 #[test]
-fn what_is_reported_and_released_in_one_message_is_gone() {
+fn reported_and_released_in_one_message_is_removed() {
     check_plain(
         "
         queue root.a
@@ -457,9 +457,9 @@ fn what_is_reported_and_released_in_one_message_is_gone() {
     );
 }
 
-/// Nothing of it is left behind under its key.
+/// No entry is left under its key.
 #[test]
-fn what_left_with_its_node_may_be_reported_on_another() {
+fn allocations_lost_with_a_node_may_be_reported_elsewhere() {
     check(
         "
         queue root.a
@@ -492,9 +492,9 @@ fn what_left_with_its_node_may_be_reported_on_another() {
     );
 }
 
-/// What is pending keeps the application from completing.
+/// The pending ask keeps the application from completing.
 #[test]
-fn an_application_whose_only_allocation_could_not_be_bound_goes_on() {
+fn an_application_with_an_unbound_allocation_continues() {
     check(
         "
         queue root.a

@@ -1,12 +1,12 @@
-//! A request or report that is said again, in today's form: what of it may change, while it waits
-//! and while it runs (`docs/applications.md#the-same-key-again`).
+//! Repeated requests and reports in the present form: which fields may change, while pending and
+//! while running (`docs/applications.md#the-same-key-again`).
 
 use expect_test::expect;
 
 use crate::world::{check, check_plain};
 
 #[test]
-fn a_request_of_another_priority_stands_where_that_belongs() {
+fn a_changed_priority_moves_the_request() {
     check(
         "
         queue root.a
@@ -43,7 +43,7 @@ fn a_request_of_another_priority_stands_where_that_belongs() {
 }
 
 #[test]
-fn a_repetition_without_a_policy_is_about_the_size_alone() {
+fn a_repetition_without_policy_only_changes_the_size() {
     check(
         "
         queue root.a
@@ -71,7 +71,7 @@ fn a_repetition_without_a_policy_is_about_the_size_alone() {
     );
 }
 
-/// Two queues with a guarantee of half of the one node, and one of them has all of it.
+/// Two queues with a guarantee of half of the one node; one of them uses all of it.
 const FULL: &str = "
     queue root.q1 guaranteed vcore=5
     queue root.q2 guaranteed vcore=5
@@ -85,7 +85,7 @@ const FULL: &str = "
 ";
 
 #[test]
-fn one_that_may_preempt_from_now_on_has_victims() {
+fn a_request_gaining_preemption_has_victims() {
     check_plain(
         &format!(
             "{}
@@ -109,7 +109,7 @@ fn one_that_may_preempt_from_now_on_has_victims() {
 }
 
 #[test]
-fn one_that_may_not_preempt_any_more_has_none() {
+fn a_request_losing_preemption_has_none() {
     check_plain(
         &format!(
             "{}
@@ -133,7 +133,7 @@ fn one_that_may_not_preempt_any_more_has_none() {
 }
 
 #[test]
-fn what_runs_is_spared_from_when_its_report_says_so() {
+fn a_reported_policy_protects_a_running_allocation() {
     check_plain(
         &format!(
             "{}
@@ -157,7 +157,7 @@ fn what_runs_is_spared_from_when_its_report_says_so() {
 }
 
 #[test]
-fn what_runs_and_is_less_important_now_leaves_for_who_looked_in_vain() {
+fn a_lowered_running_priority_allows_preemption() {
     check_plain(
         "
         queue root.q1
@@ -184,7 +184,7 @@ fn what_runs_and_is_less_important_now_leaves_for_who_looked_in_vain() {
 }
 
 #[test]
-fn tags_of_what_runs_count_for_constraints_from_then_on() {
+fn changed_tags_of_allocations_count_for_constraints() {
     let apart = r#"where={"simpleConstraint":{"allocationAffinityAttribute":{"scope":"hostname","targetExpressions":[{"targetKey":"app","targetValues":["web"]}],"maxCardinality":1,"required":true}}}"#;
     check_plain(
         &format!(

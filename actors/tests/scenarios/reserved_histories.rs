@@ -1,6 +1,6 @@
-//! Random histories of reservations: nodes that are nearly full and asks that are large for them,
-//! of any age, some of which require a node; time passes in steps about as long as an ask waits
-//! before it reserves a node, and as a reservation waits before it is given up.
+//! Random histories of reservations: nearly full nodes and large asks of any age, some of which
+//! require a node. Time passes in steps about as long as the age for a reservation and the time
+//! until it is given up.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::histories::{
 use crate::script::{Amounts, Item, NodeWords, Script, Step, Wish};
 use crate::world::How;
 
-/// How old asks have to be, and how long reservations wait.
+/// The age for a reservation, and the time until it is given up.
 fn patience() -> impl Strategy<Value = Step> {
     let delay = prop_oneof![
         4 => Just(Some(Duration::from_secs(2))),
@@ -121,11 +121,11 @@ fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn any_history_of_reservations_is_that_of_a_full_search_and_ends_at_zero() {
+fn reservation_histories_equal_a_full_search() {
     run(5, history(), holds_true);
 }
 
 #[test]
-fn no_history_of_reservations_breaks_what_waits_for_its_predicate() {
+fn reservation_histories_survive_late_predicates() {
     run(3, history(), survives_late_answers);
 }

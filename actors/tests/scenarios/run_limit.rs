@@ -1,4 +1,4 @@
-//! Applications that may run for a certain time only, where that is enforced.
+//! Applications with an enforced run time.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::ended::Stage;
 use crate::script::{Script, Step};
 use crate::world::in_virtual_time;
 
-/// Says the lines of a script, some of which wait, and tells what the RM hears.
-async fn heard(enforced: bool, text: &str) -> String {
+/// Plays the lines of a script, some of which wait, and returns the notifications.
+async fn received(enforced: bool, text: &str) -> String {
     let builder = Scheduler::builder().enforce_application_timeout(enforced);
     let stage = Stage::begin(builder, "").await;
     for step in Script::parse(text).0 {
@@ -22,20 +22,20 @@ async fn heard(enforced: bool, text: &str) -> String {
             step => stage.say(&step.to_string()).await,
         }
     }
-    let mut told = stage.heard();
-    told.extend(stage.live().await);
-    told.extend(stage.completed().await);
+    let mut notified = stage.received();
+    notified.extend(stage.live().await);
+    notified.extend(stage.completed().await);
     let wrong = stage.scheduler.check_books("default").await.unwrap();
     assert_eq!(wrong, [""; 0]);
-    told.join("\n") + "\n"
+    notified.join("\n") + "\n"
 }
 
 #[track_caller]
 fn check(text: &str, expect: &Expect) {
-    expect.assert_eq(&in_virtual_time(heard(true, text)));
+    expect.assert_eq(&in_virtual_time(received(true, text)));
 }
 
-/// Two allocations of three, and five seconds.
+/// Two allocations of three, and a run time of five seconds.
 const RUNNING: &str = "
     node n1 vcore=2
     app a1 in root.q timeout 5000
@@ -44,7 +44,7 @@ const RUNNING: &str = "
 ";
 
 #[test]
-fn an_application_that_ran_for_its_time_fails_and_is_failed_when_everything_is_confirmed() {
+fn an_expired_application_fails_after_all_confirmations() {
     check(
         &format!(
             "{RUNNING}
@@ -78,7 +78,7 @@ fn an_application_that_ran_for_its_time_fails_and_is_failed_when_everything_is_c
 }
 
 #[test]
-fn what_the_resource_manager_was_asked_to_end_before_is_not_told_twice() {
+fn earlier_releases_are_not_repeated() {
     check(
         "
         node n1 vcore=2
@@ -102,9 +102,9 @@ fn what_the_resource_manager_was_asked_to_end_before_is_not_told_twice() {
     );
 }
 
-/// It may wait for as long as it takes before it runs.
+/// The time before it runs does not count.
 #[test]
-fn the_time_begins_when_an_application_runs_and_not_before() {
+fn the_run_time_starts_when_it_runs() {
     check(
         "
         app a1 in root.q timeout 5000
@@ -129,9 +129,9 @@ fn the_time_begins_when_an_application_runs_and_not_before() {
     );
 }
 
-/// The time is not set anew when it comes back; and completing is not interrupted.
+/// The time does not restart when it runs again, and completing is not interrupted.
 #[test]
-fn the_time_is_not_set_anew_and_does_not_matter_while_it_completes() {
+fn the_run_time_does_not_restart() {
     check(
         "
         node n1 vcore=1
@@ -172,7 +172,7 @@ fn the_time_is_not_set_anew_and_does_not_matter_while_it_completes() {
 }
 
 #[test]
-fn an_application_that_asks_and_holds_nothing_of_its_own_fails_and_is_failed_in_one_step() {
+fn an_expired_application_without_allocations_fails_at_once() {
     check(
         "
         node n1 vcore=1
@@ -198,7 +198,7 @@ fn an_application_that_asks_and_holds_nothing_of_its_own_fails_and_is_failed_in_
 }
 
 #[test]
-fn two_runs_of_an_id_that_end_within_a_second_are_two_entries() {
+fn two_runs_within_a_second_are_two_entries() {
     check(
         "
         node n1 vcore=1
@@ -237,9 +237,9 @@ fn two_runs_of_an_id_that_end_within_a_second_are_two_entries() {
     );
 }
 
-/// A timer of an earlier run does nothing to a later one.
+/// A timer of an earlier run has no effect on a later one.
 #[test]
-fn a_removed_application_leaves_no_timer_for_the_next_of_its_id() {
+fn a_removed_application_leaves_no_run_timer() {
     check(
         "
         node n1 vcore=1
@@ -268,7 +268,7 @@ fn a_removed_application_leaves_no_timer_for_the_next_of_its_id() {
 }
 
 #[test]
-fn of_a_gang_the_time_is_that_of_its_placeholders() {
+fn a_gangs_run_time_starts_with_its_placeholders() {
     check(
         "
         node n1 vcore=2
@@ -291,16 +291,16 @@ fn of_a_gang_the_time_is_that_of_its_placeholders() {
 }
 
 #[test]
-fn an_application_runs_for_ever_unless_its_time_is_enforced() {
-    let told = in_virtual_time(heard(false, &format!("{RUNNING}\nwait 1000s")));
-    assert!(told.ends_with("Accepted@0 Running@0\n"), "{told}");
+fn unenforced_run_times_have_no_effect() {
+    let notified = in_virtual_time(received(false, &format!("{RUNNING}\nwait 1000s")));
+    assert!(notified.ends_with("Accepted@0 Running@0\n"), "{notified}");
     let limitless = RUNNING.replace("5000", "-1");
-    let told = in_virtual_time(heard(true, &format!("{limitless}\nwait 1000s")));
-    assert!(told.ends_with("Accepted@0 Running@0\n"), "{told}");
+    let notified = in_virtual_time(received(true, &format!("{limitless}\nwait 1000s")));
+    assert!(notified.ends_with("Accepted@0 Running@0\n"), "{notified}");
 }
 
 #[test]
-fn the_asks_that_are_given_up_are_told_as_events() {
+fn asks_ended_by_the_run_time_have_events() {
     in_virtual_time(async {
         let builder = Scheduler::builder().enforce_application_timeout(true);
         let stage = Stage::begin(builder, RUNNING).await;

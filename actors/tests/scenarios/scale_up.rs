@@ -1,6 +1,6 @@
-//! Requests for which more machines would help. An autoscaler buys machines for what it hears, so a
-//! request is told once, and not at all if a quota or its user's limit would hold it back on any
-//! number of machines.
+//! Scale-up signals: requests for which more nodes would help. An autoscaler buys nodes for them,
+//! so a request is signalled once, and not at all if a quota or a user limit would block it on any
+//! number of nodes.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,16 +18,16 @@ use tokio::sync::Notify;
 use crate::wire;
 use crate::world::{ONE_LEAF, in_virtual_time, messages_to, register, say};
 
-/// Hears for which requests more machines would help, message by message.
+/// Records the scale-up signals, message by message.
 #[derive(Default)]
 struct Autoscaler {
-    heard: Mutex<Vec<String>>,
-    /// How often predicates refused something at once.
+    received: Mutex<Vec<String>>,
+    /// Number of refusals by predicates that are answered at once.
     refused: AtomicUsize,
-    /// Does not answer, and that counts as a refusal.
+    /// Whether predicates are not answered, which counts as a refusal.
     silent: AtomicBool,
-    /// Something was heard.
-    news: Notify,
+    /// Wakes waiters for a signal.
+    signalled: Notify,
 }
 
 impl ResourceManagerCallback for Autoscaler {
@@ -43,7 +43,7 @@ impl ResourceManagerCallback for Autoscaler {
         Err("refused".to_owned())
     }
 
-    /// Answers at once, but for keys that begin with `mute` never.
+    /// Answers at once, except for keys that begin with `mute`, which are never answered.
     fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
         for question in questions.into_iter().filter(|question| !question.key.starts_with("mute")) {
             let nodes = u32::try_from(question.nodes.len()).unwrap();
@@ -72,8 +72,8 @@ impl ResourceManagerCallback for Autoscaler {
                 format!("{}/{}", state.application_id, state.allocation_key)
             })
             .collect();
-        self.heard.lock().unwrap().push(keys.join(" "));
-        self.news.notify_one();
+        self.received.lock().unwrap().push(keys.join(" "));
+        self.signalled.notify_one();
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// With queues as a script has them.
+    /// Queues as in a script.
     pub(crate) async fn new(queues: &str) -> Self {
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
         let rm = Arc::new(Autoscaler::default());
@@ -108,29 +108,29 @@ impl World {
         say(&self.scheduler, "rm", text).await;
     }
 
-    /// What was heard within the next seconds.
-    pub(crate) async fn heard(&self, seconds: u64) -> Vec<String> {
+    /// Signals received within the next seconds.
+    pub(crate) async fn received(&self, seconds: u64) -> Vec<String> {
         tokio::time::sleep(Duration::from_millis(seconds * 1000 + 10)).await;
-        std::mem::take(&mut *self.rm.heard.lock().unwrap())
+        std::mem::take(&mut *self.rm.received.lock().unwrap())
     }
 
-    /// How often predicates refused something within the next seconds.
+    /// Number of refusals by predicates within the next seconds.
     pub(crate) async fn refused(&self, seconds: u64) -> usize {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         self.rm.refused.swap(0, Ordering::AcqRel)
     }
 
-    /// Nobody answers predicates from now on, and that counts as a refusal; or everybody does again.
+    /// Switches answers of predicates off, which counts as refusals, or on again.
     pub(crate) fn be_silent(&self, silent: bool) {
         self.rm.silent.store(silent, Ordering::Release);
     }
 
-    /// Keys with the number of allocations, as whoever asks sees them; of those that have no key,
+    /// Outstanding requests as keys with the number of allocations; for members without a request,
     /// the task group.
     pub(crate) async fn outstanding(&self, limit: usize) -> Vec<String> {
         let requests = self.scheduler.outstanding_requests("rm", None, limit).await.unwrap();
         let name = |request: monoceros_actors::snapshot::OutstandingRequest| {
-            // No key names what nobody has asked for.
+            // Members without a request have no key.
             let key = match request.key.as_str() {
                 "" => format!("({})", request.task_group),
                 key => key.to_owned(),
@@ -140,35 +140,35 @@ impl World {
         requests.into_iter().map(name).collect()
     }
 
-    /// Of these requests of an application, in order, those of which its RM was told.
-    async fn told(&self, application: &str) -> Vec<String> {
+    /// Those of an application's requests, in order, that were signalled.
+    async fn notified(&self, application: &str) -> Vec<String> {
         let found = self.scheduler.application("[rm]default", application).await.unwrap().unwrap();
-        let told = found.requests.into_iter().filter(|request| request.triggered_scale_up);
-        told.map(|request| request.allocation_key).collect()
+        let notified = found.requests.into_iter().filter(|request| request.triggered_scale_up);
+        notified.map(|request| request.allocation_key).collect()
     }
 }
 
 const NOTHING: Vec<String> = Vec::new();
 
 #[test]
-fn a_request_that_fits_its_queue_and_no_node_is_told_once_after_a_second() {
+fn a_fitting_request_is_signalled_once_after_a_second() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("node n1 vcore=1\napp a1 in root.default\nask a1 k1 vcore=2").await;
-        assert_eq!(world.heard(0).await, NOTHING);
-        assert_eq!(world.heard(1).await, ["a1/k1"]);
-        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.received(0).await, NOTHING);
+        assert_eq!(world.received(1).await, ["a1/k1"]);
+        assert_eq!(world.received(60).await, NOTHING);
         world.say("node n2 vcore=1\nask a1 k2 vcore=2\nask a1 k3 x2 vcore=2").await;
-        assert_eq!(world.heard(1).await, ["a1/k2 a1/k3"], "in one message");
-        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.received(1).await, ["a1/k2 a1/k3"], "in one message");
+        assert_eq!(world.received(60).await, NOTHING);
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x1", "a1/k3 x2"]);
     });
 }
 
-/// Asks of each of 300 applications: together more than twice as many as one step looks through.
+/// Asks of each of 300 applications: together more than twice as many as one step reads.
 const N_EACH: usize = 30;
 
-/// Asks of an application that no node can hold, `k0` and so on.
+/// Asks of an application that fit no node, `k0` and so on.
 fn asks(application: &str, n_asks: usize) -> String {
     let mut text = String::new();
     for number in 0..n_asks {
@@ -177,25 +177,25 @@ fn asks(application: &str, n_asks: usize) -> String {
     text
 }
 
-/// The keys that [`asks`] has, as they are heard.
-fn heard_of(application: &str, n_asks: usize) -> Vec<String> {
+/// The keys of [`asks`], as they are signalled.
+fn keys_of(application: &str, n_asks: usize) -> Vec<String> {
     (0..n_asks).map(|number| format!("{application}/k{number}")).collect()
 }
 
-/// The requests of some messages, in their order.
-fn words(heard: &[String]) -> Vec<&str> {
-    heard.iter().flat_map(|message| message.split(' ')).collect()
+/// The requests of some messages, in order.
+fn words(received: &[String]) -> Vec<&str> {
+    received.iter().flat_map(|message| message.split(' ')).collect()
 }
 
-/// These were told and no others, in this order. Where they are not, the first that differs is shown.
-fn assert_told(heard: &[&str], expected: &[String]) {
-    let differs = heard.iter().zip(expected).find(|(heard, expected)| heard != expected);
-    assert_eq!((differs, heard.len()), (None, expected.len()));
+/// Asserts that exactly these were signalled, in this order. Shows the first difference.
+fn assert_told(received: &[&str], expected: &[String]) {
+    let differs = received.iter().zip(expected).find(|(received, expected)| received != expected);
+    assert_eq!((differs, received.len()), (None, expected.len()));
 }
 
-/// More than one step tells, and more applications than one step visits.
+/// More than one step signals, and more applications than one step visits.
 #[test]
-fn many_requests_are_told_in_several_steps_in_their_order_and_each_once() {
+fn many_requests_are_signalled_in_several_steps() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("node n1 vcore=1").await;
@@ -205,22 +205,22 @@ fn many_requests_are_told_in_several_steps_in_their_order_and_each_once() {
             let application = format!("a{number:03}");
             let asks = asks(&application, n_asks);
             world.say(&format!("app {application} in root.default\n{asks}")).await;
-            expected.append(&mut heard_of(&application, n_asks));
+            expected.append(&mut keys_of(&application, n_asks));
         }
-        let heard = world.heard(2).await;
-        assert!(heard.len() > 2, "in {} messages", heard.len());
-        assert_told(&words(&heard), &expected);
-        assert_eq!(world.heard(60).await, NOTHING);
+        let received = world.received(2).await;
+        assert!(received.len() > 2, "in {} messages", received.len());
+        assert_told(&words(&received), &expected);
+        assert_eq!(world.received(60).await, NOTHING);
         world.say("ask a000 late vcore=2").await;
-        assert_eq!(world.heard(1).await, ["a000/late"]);
+        assert_eq!(world.received(1).await, ["a000/late"]);
     });
 }
 
-/// A look of many steps has begun to tell when an application and requests that it has found leave,
-/// another takes the place of the one that left, and others come. Those that leave would have been
-/// told of in the last step.
+/// A scan of several steps has sent its first signals when an application and found requests are
+/// removed, another application takes the slot of the removed one, and others are added. The
+/// removed ones would have been signalled in the last step.
 #[test]
-fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
+fn changes_between_steps_are_signalled_at_most_once() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("node n1 vcore=1").await;
@@ -229,8 +229,8 @@ fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
             world.say(&format!("app a{number:03} in root.default\n{asks}")).await;
         }
         let meddle = async {
-            world.rm.news.notified().await;
-            // At once, so that all of it is there before the next steps are over.
+            world.rm.signalled.notified().await;
+            // Concurrently, so that everything is there before the next steps are over.
             tokio::join!(
                 world.say("remove-app a290 &"),
                 world.say("withdraw a291 k3 &"),
@@ -240,27 +240,27 @@ fn what_leaves_or_comes_between_two_steps_is_told_once_or_not_at_all() {
                 world.say("ask a299 late vcore=2 &"),
             );
         };
-        let (mut heard, ()) = tokio::join!(world.heard(1), meddle);
-        assert!(heard.len() > 2, "in {} messages", heard.len());
-        heard.extend(world.heard(2).await);
-        let mut heard = words(&heard);
-        heard.sort_unstable();
+        let (mut received, ()) = tokio::join!(world.received(1), meddle);
+        assert!(received.len() > 2, "in {} messages", received.len());
+        received.extend(world.received(2).await);
+        let mut received = words(&received);
+        received.sort_unstable();
         let mut expected = Vec::new();
         for number in (0..300).filter(|number| ![290, 292].contains(number)) {
-            expected.extend(heard_of(&format!("a{number:03}"), N_EACH));
+            expected.extend(keys_of(&format!("a{number:03}"), N_EACH));
         }
-        expected.retain(|told| told != "a291/k3");
+        expected.retain(|notified| notified != "a291/k3");
         expected.extend(["a000/late", "a299/late", "z/k"].map(str::to_owned));
         expected.sort_unstable();
-        assert_told(&heard, &expected);
-        assert_eq!(world.heard(60).await, NOTHING);
+        assert_told(&received, &expected);
+        assert_eq!(world.received(60).await, NOTHING);
     });
 }
 
-/// More applications than one step visits share a maximum: those are told of that it lets run, of
-/// whichever step they are, and no other.
+/// More applications than one step visits share a maximum: exactly the requests that it allows are
+/// signalled, in whichever step they are found.
 #[test]
-fn of_many_applications_below_one_maximum_the_first_are_told() {
+fn below_one_maximum_the_first_applications_are_signalled() {
     in_virtual_time(async {
         let world = World::new("queue root.p max vcore=1000\nqueue root.p.a\nqueue root.p.b").await;
         world.say("node n1 vcore=1").await;
@@ -268,21 +268,21 @@ fn of_many_applications_below_one_maximum_the_first_are_told() {
         for number in 0..700 {
             let leaf = if number % 7 == 0 { "root.p.b" } else { "root.p.a" };
             world.say(&format!("app a{number:03} in {leaf}\nask a{number:03} k vcore=2 &")).await;
-            // Those of the first leaf come first: all 600 of them want more than there may be.
+            // Those of the first leaf come first: all 600 of them ask for more than the maximum.
             if leaf == "root.p.a" && expected.len() < 500 {
                 expected.push(format!("a{number:03}/k"));
             }
         }
-        let heard = world.heard(2).await;
-        assert_told(&words(&heard), &expected);
-        assert_eq!(world.heard(60).await, NOTHING);
+        let received = world.received(2).await;
+        assert_told(&words(&received), &expected);
+        assert_eq!(world.received(60).await, NOTHING);
     });
 }
 
-/// More queues than one step visits. The partition is put on hold when the first requests were told of,
-/// and later goes on.
+/// More queues than one step visits. The partition is paused after the first signals, and continues
+/// later.
 #[test]
-fn a_hold_between_two_steps_ends_the_look_and_the_rest_is_told_afterwards() {
+fn a_pause_between_steps_ends_the_scan() {
     in_virtual_time(async {
         let mut queues = String::new();
         for number in 0..300 {
@@ -294,25 +294,25 @@ fn a_hold_between_two_steps_ends_the_look_and_the_rest_is_told_afterwards() {
         for number in 0..300 {
             let asks = asks(&format!("a{number:03}"), N_EACH);
             world.say(&format!("app a{number:03} in root.q{number:03}\n{asks}")).await;
-            expected.append(&mut heard_of(&format!("a{number:03}"), N_EACH));
+            expected.append(&mut keys_of(&format!("a{number:03}"), N_EACH));
         }
         let control = world.scheduler.control("rm").await.unwrap();
         let hold = async {
-            world.rm.news.notified().await;
+            world.rm.signalled.notified().await;
             control.hold(true);
         };
-        let (mut heard, ()) = tokio::join!(world.heard(2), hold);
-        let n_told = words(&heard).len();
+        let (mut received, ()) = tokio::join!(world.received(2), hold);
+        let n_told = words(&received).len();
         assert!(0 < n_told && n_told < expected.len(), "{n_told} of {}", expected.len());
-        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.received(60).await, NOTHING);
         control.hold(false);
-        heard.extend(world.heard(3).await);
-        assert_told(&words(&heard), &expected);
+        received.extend(world.received(3).await);
+        assert_told(&words(&received), &expected);
     });
 }
 
 #[test]
-fn a_request_that_has_a_node_reserved_is_told_once_like_any_other() {
+fn a_reserving_request_is_signalled_once() {
     in_virtual_time(async {
         let world = World::new("").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -321,19 +321,19 @@ fn a_request_that_has_a_node_reserved_is_told_once_like_any_other() {
         world.say("ask a1 k2 vcore=2 node=n1").await;
         let nodes = world.scheduler.nodes("[rm]default").await.unwrap();
         assert_eq!(nodes[0].reservations, ["k2"], "it took the node from k1");
-        assert_eq!(world.heard(1).await, ["a1/k1"], "the other one may use no other node");
-        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.received(1).await, ["a1/k1"], "the other one may use no other node");
+        assert_eq!(world.received(60).await, NOTHING);
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1"]);
         world.say("release a1 uuid=e1").await;
         let nodes = world.scheduler.nodes("[rm]default").await.unwrap();
         assert_eq!(nodes[0].reservations, ["k1"], "k2 runs there");
-        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.received(60).await, NOTHING);
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1"], "more machines would still help");
     });
 }
 
 #[test]
-fn a_quota_is_not_mended_by_machines_and_is_shared_by_what_is_counted() {
+fn requests_share_the_rest_of_the_quota() {
     in_virtual_time(async {
         let world =
             World::new("queue root.a max vcore=5\nqueue root.a.x\nqueue root.a.y max vcore=2")
@@ -344,15 +344,15 @@ fn a_quota_is_not_mended_by_machines_and_is_shared_by_what_is_counted() {
         world
             .say("ask a1 k1 vcore=2\nask a2 k2 vcore=2\nask a2 k3 vcore=2\nask a3 k4 vcore=3")
             .await;
-        assert_eq!(world.heard(1).await, ["a1/k1 a2/k2"], "k3 and k4 do not fit beside them");
+        assert_eq!(world.received(1).await, ["a1/k1 a2/k2"], "k3 and k4 do not fit beside them");
         world.say("withdraw a1 k1").await;
-        assert_eq!(world.heard(1).await, ["a2/k3"]);
+        assert_eq!(world.received(1).await, ["a2/k3"]);
         assert_eq!(world.outstanding(9).await, ["a2/k2 x1", "a2/k3 x1"]);
     });
 }
 
 #[test]
-fn what_a_user_has_left_is_shared_by_its_applications_wherever_they_are() {
+fn applications_share_the_rest_of_the_user_limit() {
     in_virtual_time(async {
         let queues = "queue root limit users=ann vcore=4\nqueue root.a\nqueue root.b";
         let world = World::new(queues).await;
@@ -360,27 +360,27 @@ fn what_a_user_has_left_is_shared_by_its_applications_wherever_they_are() {
             "app a1 in root.a user ann\napp a2 in root.b user ann\napp b1 in root.b user bob";
         world.say(&format!("node n1 vcore=1\n{apps}")).await;
         world.say("ask a1 k1 vcore=3\nask a2 k2 vcore=2\nask b1 k3 vcore=9").await;
-        assert_eq!(world.heard(1).await, ["a2/k2 b1/k3"], "k1 does not fit beside k2");
+        assert_eq!(world.received(1).await, ["a2/k2 b1/k3"], "k1 does not fit beside k2");
         world.say("withdraw a2 k2\nask a2 k4 vcore=5").await;
-        assert_eq!(world.heard(1).await, ["a1/k1"], "k4 does not fit at all, and was not tried");
+        assert_eq!(world.received(1).await, ["a1/k1"], "k4 does not fit at all, and was not tried");
         assert_eq!(world.outstanding(9).await, ["b1/k3 x1", "a1/k1 x1"]);
     });
 }
 
 #[test]
-fn machines_of_its_kind_do_not_help_a_request_that_may_use_only_one() {
+fn a_request_for_one_node_is_not_signalled() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=5").await;
         world.say("node n1 vcore=1\napp a1 in root.a").await;
         world.say("ask a1 k1 vcore=4 node=n1\nask a1 k2 vcore=2").await;
-        assert_eq!(world.heard(9).await, NOTHING, "k1 is not told of and takes its share");
+        assert_eq!(world.received(9).await, NOTHING, "k1 is not told of and takes its share");
         assert_eq!(world.outstanding(9).await, NOTHING);
     });
 }
 
-/// Less than all of its machines would let none of its members run.
+/// A part of its nodes would let none of its members run.
 #[test]
-fn a_declared_gang_is_told_as_a_whole_or_not_at_all() {
+fn a_declared_gang_is_signalled_as_a_whole() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=9").await;
         world.say("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=2").await;
@@ -391,80 +391,85 @@ fn a_declared_gang_is_told_as_a_whole_or_not_at_all() {
             ["a1/(w) x3", "a3/(w) x3"],
             "the queue has 3 left beside a1, and a2 wants 5"
         );
-        assert_eq!(world.heard(9).await, NOTHING, "of what no RM has asked for none is told");
+        assert_eq!(world.received(9).await, NOTHING, "of what no RM has asked for none is told");
         world.say("ask a1 k1 vcore=2 group=w\nask a1 k2 x2 vcore=2 group=w").await;
         world.say("ask a2 k1 vcore=1 group=d\nask a2 k2 vcore=1").await;
-        assert_eq!(world.heard(9).await, ["a1/k1 a1/k2"], "k2 of a2 waits for its gang");
+        assert_eq!(world.received(9).await, ["a1/k1 a1/k2"], "k2 of a2 waits for its gang");
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x2", "a3/(w) x3"]);
-        // One that has asked for more than its gang needs is told of those that this needs.
+        // An application with more asks than its gang needs is signalled for the needed ones.
         world.say("ask a1 k2 x5 vcore=2 group=w").await;
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x2", "a3/(w) x3"]);
         world.say("remove-app a1").await;
-        assert_eq!(world.heard(9).await, ["a2/k1"]);
+        assert_eq!(world.received(9).await, ["a2/k1"]);
         assert_eq!(world.outstanding(9).await, ["a2/k1 x1", "a2/(w) x2", "a3/(w) x3"]);
     });
 }
 
 #[test]
-fn a_request_shows_that_it_was_told_and_one_that_no_rm_has_sent_never_does() {
+fn a_request_shows_whether_it_was_signalled() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=9").await;
         world.say("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=2").await;
         world.say("ask a1 k1 vcore=2 group=w\nask a1 k2 vcore=9").await;
-        assert_eq!(world.told("a1").await, NOTHING);
-        assert_eq!(world.heard(1).await, ["a1/k1"]);
-        assert_eq!(world.told("a1").await, ["k1"], "neither k2 nor what is asked for internally");
+        assert_eq!(world.notified("a1").await, NOTHING);
+        assert_eq!(world.received(1).await, ["a1/k1"]);
+        assert_eq!(
+            world.notified("a1").await,
+            ["k1"],
+            "neither k2 nor what is asked for internally"
+        );
     });
 }
 
-/// Whatever node it is refused on or finds no room: its placeholder has a place already.
+/// Whatever node refuses it or lacks capacity: its placeholder has a place already.
 #[test]
-fn a_member_that_waits_for_the_place_of_a_placeholder_asks_for_no_machines() {
+fn a_member_waiting_for_a_place_requests_no_node() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("node n1 vcore=1\napp a1 in root.default gang vcore=3").await;
         world.say("ask a1 p1 vcore=1 placeholder=tg\nask a1 bad vcore=1 group=tg").await;
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING);
         world.say("ask a1 p2 vcore=2 placeholder=tg").await;
-        assert_eq!(world.heard(1).await, ["a1/p2"], "a placeholder asks like any other");
-        // Without a placeholder that could be used it is a request like any other.
+        assert_eq!(world.received(1).await, ["a1/p2"], "a placeholder asks like any other");
+        // Without a usable placeholder it is a request like any other.
         world.say("withdraw a1 p2\nrelease a1 uuid=p1").await;
-        assert_eq!(world.heard(1).await, ["a1/bad"]);
+        assert_eq!(world.received(1).await, ["a1/bad"]);
     });
 }
 
 #[test]
-fn a_request_that_predicates_refuse_everywhere_wants_another_machine() {
+fn a_request_refused_everywhere_requests_a_node() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("node n1 vcore=9\napp a1 in root.default\nask a1 bad vcore=1").await;
-        assert_eq!(world.heard(1).await, ["a1/bad"]);
+        assert_eq!(world.received(1).await, ["a1/bad"]);
     });
 }
 
 #[test]
-fn a_question_that_nobody_answers_is_no_request_for_machines() {
+fn an_unanswered_question_requests_no_node() {
     in_virtual_time(async {
         let world = World::new("").await;
         let control = world.scheduler.control("rm").await.unwrap();
         control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         world.say("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.default").await;
         world.say("ask a1 bad vcore=1\nask a1 huge vcore=10").await;
-        // Refusals come question by question: `bad` is known to fit nowhere after its first retry.
-        assert_eq!(world.heard(9).await, ["a1/huge", "a1/bad"]);
-        // Nothing settles while a question is open.
+        // Refusals arrive question by question: `bad` is known to fit nowhere after its first
+        // retry.
+        assert_eq!(world.received(9).await, ["a1/huge", "a1/bad"]);
+        // The world does not settle while a question is open.
         let ask = crate::script::Script::parse("ask a1 mute vcore=1").0.pop();
         let Some(crate::script::Step::Send { items, .. }) = ask else { panic!("a message") };
         let wire::Message::Allocation(request) = wire::message("rm", &items) else { panic!() };
         world.scheduler.update_allocation(request).await.unwrap();
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         control.set_predicates(Predicates::Hold);
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         control.set_predicates(Predicates::Local);
-        assert_eq!(world.heard(9).await, NOTHING, "and there is room for it");
+        assert_eq!(world.received(9).await, NOTHING, "and there is room for it");
         let range = world.scheduler.events().range(0, 99);
         let texts: Vec<_> = range.records.iter().filter(|event| event.object_id == "bad").collect();
         assert!(texts[0].message.ends_with("refused (2x);"), "{}", texts[0].message);
@@ -472,40 +477,40 @@ fn a_question_that_nobody_answers_is_no_request_for_machines() {
 }
 
 #[test]
-fn a_refusal_for_want_of_an_answer_is_no_request_for_machines() {
+fn a_presumed_refusal_requests_no_node() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=5").await;
         world.say("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.a\nask a1 k1 vcore=4").await;
         let control = world.scheduler.control("rm").await.unwrap();
         control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
-        // Tried, and over its quota; by the time it fits, nobody answers.
+        // Tried, and over its quota; by the time it fits, predicates are not answered.
         world.say("ask a1 bad vcore=2").await;
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         world.be_silent(true);
         world.say("release a1 key=k1\nask a1 k2 vcore=1\nask a1 many x2 vcore=1").await;
-        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.received(60).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING);
         let texts = world.scheduler.events().range(0, 99).records;
         let texts: Vec<_> = texts.iter().filter(|event| event.object_id == "k2").collect();
         assert!(texts.iter().any(|text| text.message.ends_with("no answer (2x);")), "{texts:?}");
-        // It is tried again as after a refusal, and now somebody says no.
+        // It is tried again as after a refusal, and now a predicate refuses.
         world.be_silent(false);
-        assert_eq!(world.heard(600).await, ["a1/bad"]);
+        assert_eq!(world.received(600).await, ["a1/bad"]);
         assert_eq!(world.outstanding(9).await, ["a1/bad x1"]);
     });
 }
 
 #[test]
-fn an_application_that_may_not_run_asks_for_no_machines_and_is_told_of_the_block_once() {
+fn a_blocked_application_requests_no_node() {
     in_virtual_time(async {
         let world = World::new("queue root.a maxapps=1").await;
         world.say("node n1 vcore=1\napp a1 in root.a\nask a1 k1 vcore=1").await;
         world.say("app a2 in root.a\nask a2 k2 vcore=1").await;
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         world.say("ask a2 k3 vcore=9").await;
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         world.say("release a1 key=k1").await;
-        assert_eq!(world.heard(9).await, ["a2/k3"]);
+        assert_eq!(world.received(9).await, ["a2/k3"]);
         let range = world.scheduler.events().range(0, 999);
         let of_a2 = range.records.iter().filter(|record| record.object_id == "a2");
         let details: Vec<_> =
@@ -526,9 +531,9 @@ fn an_application_that_may_not_run_asks_for_no_machines_and_is_told_of_the_block
     });
 }
 
-/// Ada has 4 left, and root.b comes first; what needs more than her limits leave is never tried.
+/// Ada has 4 left, and root.b comes first; a request above the rest of her limits is never tried.
 #[test]
-fn no_more_is_asked_for_a_user_than_its_limits_leave_in_all_queues_together() {
+fn requests_stay_within_user_limits_over_all_queues() {
     in_virtual_time(async {
         let world = World::new(
             "queue root limit users=ada vcore=5
@@ -540,41 +545,41 @@ fn no_more_is_asked_for_a_user_than_its_limits_leave_in_all_queues_together() {
         world.say("ask a1 k2 x9 vcore=1\nask a1 k3 vcore=3").await;
         world.say("app b1 in root.b\nask b1 k1 x9 vcore=1\nask b1 k2 vcore=5").await;
         assert_eq!(world.outstanding(9).await, ["b1/k1 x4"]);
-        assert_eq!(world.heard(9).await, ["b1/k1"]);
+        assert_eq!(world.received(9).await, ["b1/k1"]);
     });
 }
 
 #[test]
-fn what_a_back_off_leaves_alone_asks_for_no_machines() {
+fn an_application_in_back_off_requests_no_node() {
     in_virtual_time(async {
         let world = World::new("queue root.a prop application.unschedasks.backoff=2").await;
         world.say("node n1 vcore=1 ; node n2 vcore=1 ; node n3 vcore=1\napp a1 in root.a").await;
         world.say("ask a1 k1 vcore=2 ; ask a1 k2 x3 vcore=2 ; ask a1 k3 vcore=2").await;
-        assert_eq!(world.heard(1).await, ["a1/k1 a1/k2"], "k3 is like them, and was not tried");
+        assert_eq!(world.received(1).await, ["a1/k1 a1/k2"], "k3 is like them, and was not tried");
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x3"]);
         world.say("ask a1 k4 vcore=1").await;
-        assert_eq!(world.heard(100).await, NOTHING, "nor was it after the first back-off");
+        assert_eq!(world.received(100).await, NOTHING, "nor was it after the first back-off");
         world.say("withdraw a1 k1").await;
-        assert_eq!(world.heard(31).await, ["a1/k3"]);
+        assert_eq!(world.received(31).await, ["a1/k3"]);
     });
 }
 
 #[test]
-fn on_hold_nobody_is_told_and_afterwards_they_are() {
+fn a_paused_partition_signals_afterwards() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("node n1 vcore=1\napp a1 in root.default\nask a1 k1 vcore=2").await;
         let control = world.scheduler.control("rm").await.unwrap();
         control.hold(true);
-        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.received(9).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING);
         control.hold(false);
-        assert_eq!(world.heard(2).await, ["a1/k1"]);
+        assert_eq!(world.received(2).await, ["a1/k1"]);
     });
 }
 
 #[test]
-fn whoever_asks_gets_the_whole_request_and_no_more_than_wanted() {
+fn outstanding_requests_are_complete_and_bounded() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("node n1 vcore=1\napp a1 in root.default").await;
@@ -586,7 +591,7 @@ fn whoever_asks_gets_the_whole_request_and_no_more_than_wanted() {
         assert_eq!(first.tags["creationTime"], "5");
         assert_eq!(first.pending_since_ns, 5_000_000_000);
         assert_eq!(world.outstanding(1).await, ["a1/k1 x1"]);
-        assert_eq!(world.heard(1).await, ["a1/k1 a1/k2"], "asking is not telling");
+        assert_eq!(world.received(1).await, ["a1/k1 a1/k2"], "asking is not telling");
         for (rm, partition) in [("rm", Some("other")), ("other", None)] {
             let answer = world.scheduler.outstanding_requests(rm, partition, 9).await;
             assert!(matches!(answer, Err(ReadError::PartitionNotFound(_))));
@@ -594,10 +599,10 @@ fn whoever_asks_gets_the_whole_request_and_no_more_than_wanted() {
     });
 }
 
-/// Many applications, and one with many requests of several sizes: more than one slice takes of
+/// Many applications, and one with many requests of several sizes: more than one slice reads of
 /// either.
 #[test]
-fn a_long_list_of_requests_is_read_whole_each_once_and_in_order() {
+fn a_long_list_of_requests_is_complete_and_ordered() {
     in_virtual_time(async {
         let world = World::new("").await;
         world.say("node n1 vcore=1").await;
@@ -606,7 +611,7 @@ fn a_long_list_of_requests_is_read_whole_each_once_and_in_order() {
             let mut text = vec![format!("app a{number:03} in root.default")];
             let asks = if number == 70 { 1_300 } else { 1 };
             for ask in 0..asks {
-                // Of three sizes, so that slices end within one of them and between them.
+                // Three sizes, so that slices end within one of them and between them.
                 let size = 2 + ask / 500;
                 text.push(format!("ask a{number:03} k{ask:04} vcore={size} x2 created=0"));
                 wanted.push(format!("a{number:03}/k{ask:04} x2"));
@@ -618,8 +623,8 @@ fn a_long_list_of_requests_is_read_whole_each_once_and_in_order() {
     });
 }
 
-/// Messages to applications from one more request on until the RM is told of it, while so many
-/// others wait of which it was told before.
+/// Messages to applications between one more request and its signal, while `waiting` others are
+/// pending that were signalled before.
 async fn messages_of_one_more(queues: &str, waiting: usize) -> u64 {
     let world = World::new(queues).await;
     let mut text = "node n1 vcore=1\n".to_owned();
@@ -631,15 +636,15 @@ async fn messages_of_one_more(queues: &str, waiting: usize) -> u64 {
         writeln!(text, "ask a{number} k vcore=2").unwrap();
     }
     world.say(&text).await;
-    world.heard(9).await;
+    world.received(9).await;
     let before = messages_to(&world.scheduler, "application");
     world.say(&format!("ask a{waiting} k vcore=2")).await;
-    assert_eq!(world.heard(9).await, [format!("a{waiting}/k")]);
+    assert_eq!(world.received(9).await, [format!("a{waiting}/k")]);
     messages_to(&world.scheduler, "application") - before
 }
 
 #[test]
-fn who_was_told_of_is_not_visited_again_unless_it_shares_what_is_left() {
+fn signalled_requests_are_not_visited_again() {
     let of = |queues: &'static str| {
         [4, 60].map(|waiting| in_virtual_time(messages_of_one_more(queues, waiting)))
     };

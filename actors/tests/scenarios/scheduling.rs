@@ -1,12 +1,12 @@
-//! Which ask goes where: what is tried first, on which nodes, and what it does not hold up when it
-//! finds none.
+//! Placement of asks: their order, the nodes that are tried, and asks that are not delayed by one
+//! without a node.
 
 use expect_test::expect;
 
 use crate::world::{check, check_plain};
 
 #[test]
-fn fair_nodes_are_spread_over_and_ids_break_ties() {
+fn fair_nodes_are_spread_and_ids_break_ties() {
     check(
         "
         queue root.a
@@ -80,7 +80,7 @@ fn weights_decide_which_node_is_emptier() {
 }
 
 #[test]
-fn a_node_that_lacks_what_is_asked_for_is_passed_over() {
+fn a_node_without_the_resource_is_skipped() {
     check(
         "
         queue root.a
@@ -150,7 +150,7 @@ fn no_more_applications_run_than_may() {
 }
 
 #[test]
-fn who_runs_is_counted_at_every_level() {
+fn running_applications_count_at_every_level() {
     check(
         "
         queue root.a maxapps=2
@@ -199,7 +199,8 @@ fn who_runs_is_counted_at_every_level() {
     );
 }
 
-/// Recovered applications are counted although they are more than may run; only others wait for it.
+/// Recovered applications count although they exceed the limit of running ones; only others wait
+/// for it.
 #[test]
 fn recovered_applications_may_be_more_than_may_run() {
     check(
@@ -253,7 +254,7 @@ fn recovered_applications_may_be_more_than_may_run() {
 }
 
 #[test]
-fn a_required_node_is_the_only_one_even_when_it_is_drained() {
+fn a_required_node_is_used_even_if_drained() {
     check(
         "
         queue root.a
@@ -282,7 +283,7 @@ fn a_required_node_is_the_only_one_even_when_it_is_drained() {
 }
 
 #[test]
-fn asks_that_do_not_fit_do_not_hold_back_those_that_do() {
+fn unfit_asks_do_not_block_fitting_ones() {
     check(
         "
         queue root.a max vcore=4
@@ -316,7 +317,7 @@ fn asks_that_do_not_fit_do_not_hold_back_those_that_do() {
 }
 
 #[test]
-fn predicates_are_asked_in_the_order_of_the_nodes() {
+fn predicates_follow_the_node_order() {
     check_plain(
         "
         queue root.a
@@ -343,7 +344,7 @@ fn predicates_are_asked_in_the_order_of_the_nodes() {
 }
 
 #[test]
-fn an_ask_that_every_node_refused_is_tried_again_after_a_time_if_something_changed() {
+fn a_refused_ask_is_retried_after_a_change() {
     check_plain(
         "
         queue root.a
@@ -368,7 +369,7 @@ fn an_ask_that_every_node_refused_is_tried_again_after_a_time_if_something_chang
 }
 
 #[test]
-fn a_refusal_concerns_one_ask_alone() {
+fn a_refusal_affects_one_ask_only() {
     check_plain(
         "
         queue root.a
@@ -397,7 +398,7 @@ fn a_refusal_concerns_one_ask_alone() {
 }
 
 #[test]
-fn a_new_node_is_asked_for_what_all_others_refused() {
+fn a_new_node_is_asked_after_refusals_elsewhere() {
     check_plain(
         "
         queue root.a
@@ -419,7 +420,7 @@ fn a_new_node_is_asked_for_what_all_others_refused() {
 }
 
 #[test]
-fn a_release_is_offered_to_whoever_can_use_it_in_order() {
+fn a_release_is_offered_in_order() {
     check(
         "
         queue root.a
@@ -465,7 +466,7 @@ fn a_release_is_offered_to_whoever_can_use_it_in_order() {
 }
 
 #[test]
-fn what_no_node_offers_is_not_placed() {
+fn an_unoffered_resource_is_not_placed() {
     check(
         "
         queue root.a
@@ -517,9 +518,9 @@ fn without_nodes_nothing_is_decided() {
     );
 }
 
-/// The second would exceed what the parent allows, of which its leaf alone knows nothing.
+/// The second would exceed the limit of the parent, which the leaf alone does not know.
 #[test]
-fn of_two_that_could_start_by_one_offer_only_one_may() {
+fn of_two_possible_starts_one_happens() {
     check(
         "
         queue root.p maxapps=2
@@ -557,9 +558,9 @@ fn of_two_that_could_start_by_one_offer_only_one_may() {
     );
 }
 
-/// What is left of the higher application comes after the other queue.
+/// The rest of the higher application comes after the other queue.
 #[test]
-fn an_application_whose_priority_falls_waits_for_its_turn() {
+fn an_application_with_a_lower_priority_waits() {
     check(
         "
         queue root.a
@@ -591,7 +592,7 @@ fn an_application_whose_priority_falls_waits_for_its_turn() {
 }
 
 #[test]
-fn of_nodes_that_are_equal_in_order_the_preferred_one_is_taken() {
+fn of_equal_nodes_the_preferred_is_taken() {
     check_plain(
         "
         queue root.a
@@ -622,7 +623,7 @@ fn of_nodes_that_are_equal_in_order_the_preferred_one_is_taken() {
 }
 
 #[test]
-fn among_all_nodes_the_preferred_one_is_taken_where_it_has_room_and_its_predicate_passes() {
+fn the_preferred_of_all_nodes_is_taken_if_possible() {
     check_plain(
         "
         queue root.a

@@ -1,5 +1,5 @@
-//! Resource managers come, come again and go. A session ends with everything that it brought; the
-//! next one starts from nothing, and no message of one session reaches another.
+//! Resource managers register, register again and deregister. A session ends with all of its state;
+//! the next one starts from nothing, and no message of one session reaches another.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use expect_test::expect;
 use monoceros_actors::{RegisterError, Scheduler, UpdateError};
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{check, check_plain, in_virtual_time};
 
 /// Each resource manager has partitions, nodes, applications and users of its own, whatever their
@@ -83,7 +83,7 @@ fn each_rm_is_asked_for_its_own_predicates() {
 }
 
 #[test]
-fn registering_again_empties_everything_and_the_old_session_hears_nothing() {
+fn registering_again_clears_everything() {
     check(
         "
         queue root.a
@@ -125,9 +125,9 @@ fn registering_again_empties_everything_and_the_old_session_hears_nothing() {
     );
 }
 
-/// What is under way when an RM registers again belongs to nobody.
+/// Placements in flight when an RM registers again are dropped.
 #[test]
-fn what_an_earlier_session_sent_last_is_not_answered_to_the_new_one() {
+fn late_messages_of_an_earlier_session_are_dropped() {
     check_plain(
         "
         queue root.a
@@ -152,9 +152,9 @@ fn what_an_earlier_session_sent_last_is_not_answered_to_the_new_one() {
     );
 }
 
-/// A configuration is checked before anything of the earlier session is given up.
+/// A configuration is checked before the earlier session is ended.
 #[test]
-fn a_registration_that_is_refused_leaves_the_earlier_one() {
+fn a_rejected_registration_keeps_the_earlier_session() {
     check(
         "
         queue root.a
@@ -176,7 +176,7 @@ fn a_registration_that_is_refused_leaves_the_earlier_one() {
 }
 
 #[test]
-fn an_rm_that_left_is_unknown_and_the_other_goes_on() {
+fn a_deregistered_rm_is_unknown() {
     check(
         "
         queue root.a
@@ -211,9 +211,9 @@ fn an_rm_that_left_is_unknown_and_the_other_goes_on() {
     );
 }
 
-/// The full sequence: after it the totals are those before.
+/// After the full sequence the totals are those before.
 #[test]
-fn what_an_rm_reports_again_gives_the_totals_that_were_before() {
+fn reporting_again_restores_the_totals() {
     check(
         "
         queue root.a max vcore=6
@@ -274,7 +274,7 @@ fn what_an_rm_reports_again_gives_the_totals_that_were_before() {
 }
 
 #[test]
-fn requests_of_an_unknown_rm_are_refused_by_name() {
+fn requests_of_an_unknown_rm_are_rejected() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let request = si::NodeRequest { rm_id: "rm9".into(), ..Default::default() };
@@ -290,12 +290,12 @@ fn requests_of_an_unknown_rm_are_refused_by_name() {
 }
 
 #[test]
-fn an_rm_has_an_id_of_up_to_128_bytes_without_brackets() {
+fn an_rm_id_has_at_most_128_bytes() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let register = |rm_id: String| {
             let request = si::RegisterResourceManagerRequest { rm_id, ..Default::default() };
-            scheduler.register_resource_manager(request, Arc::new(Ear::default()))
+            scheduler.register_resource_manager(request, Arc::new(RecordingCallback::default()))
         };
         assert!(matches!(register(String::new()).await, Err(RegisterError::RmIdMissing)));
         for bad in ["x".repeat(129), "[rm]".to_owned(), "a\nb".to_owned()] {

@@ -1,4 +1,4 @@
-//! What is shown of queues that come and go, and of what users and groups use.
+//! Snapshots of queues that are created and removed, and of the usage of users and groups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use expect_test::expect;
 use monoceros_actors::snapshot::{QueueSnapshot, UsageSnapshot};
 use monoceros_actors::{Scheduler, SchedulerHandle};
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{in_virtual_time, register, say};
 
 const QUEUES: &str = "
@@ -33,12 +33,12 @@ partitions:
 
 async fn started(text: &str) -> SchedulerHandle {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
-    register(&scheduler, "rm", QUEUES, Arc::new(Ear::default())).await;
+    register(&scheduler, "rm", QUEUES, Arc::new(RecordingCallback::default())).await;
     say(&scheduler, "rm", text).await;
     scheduler
 }
 
-/// The series with this in their names or labels, by the names of their families, with values.
+/// Series whose name or label contains `part`, by the names of their families, with values.
 async fn series(scheduler: &SchedulerHandle, part: &str) -> Vec<String> {
     scheduler.refresh_metrics().await;
     let families = scheduler.metrics().gather();
@@ -52,7 +52,7 @@ async fn queue(scheduler: &SchedulerHandle, path: &str) -> Option<QueueSnapshot>
 }
 
 #[test]
-fn the_series_of_a_dynamic_queue_come_and_go_with_it() {
+fn series_of_a_dynamic_queue_end_with_it() {
     in_virtual_time(async {
         let scheduler = started(
             "
@@ -88,7 +88,7 @@ fn the_series_of_a_dynamic_queue_come_and_go_with_it() {
             assert_eq!(series(&scheduler, part).await, Vec::<String>::new());
         }
 
-        // Many come and go, and the page is as long as before.
+        // Many are created and removed, and the page is as long as before.
         let before = series(&scheduler, "queue").await.len();
         for number in 0..50 {
             let text = format!("app b{number} in root.a.d{number}\nremove-app b{number}");
@@ -98,7 +98,7 @@ fn the_series_of_a_dynamic_queue_come_and_go_with_it() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(series(&scheduler, "queue").await.len(), before);
 
-        // It begins anew.
+        // Its values start again.
         say(&scheduler, "rm", "app a2 in root.a.dyn user ada").await;
         let again = series(&scheduler, "queue=\"root.a.dyn\"").await;
         assert!(!again.iter().any(|line| line.contains("running")), "{again:#?}");
@@ -107,7 +107,7 @@ fn the_series_of_a_dynamic_queue_come_and_go_with_it() {
 }
 
 #[test]
-fn a_dynamic_leaf_shows_its_template_and_nothing_of_its_parents() {
+fn a_dynamic_leaf_shows_its_template_only() {
     in_virtual_time(async {
         let scheduler = started(
             "
@@ -144,7 +144,7 @@ fn a_dynamic_leaf_shows_its_template_and_nothing_of_its_parents() {
 }
 
 #[test]
-fn ends_of_applications_go_on_counting_when_their_queue_comes_again() {
+fn counters_of_a_returning_queue_continue() {
     in_virtual_time(async {
         let scheduler = started("node n1 vcore=9").await;
         let total = async || series(&scheduler, "yunikorn_queue_app_total").await;
@@ -164,7 +164,8 @@ fn ends_of_applications_go_on_counting_when_their_queue_comes_again() {
             );
             assert_eq!(total().await, [of_queue]);
         }
-        // An application that names a queue that is there, but may not have it; and one that does not.
+        // One application names an existing queue without access, the other a queue that does not
+        // exist.
         say(
             &scheduler,
             "rm",
@@ -202,7 +203,7 @@ fn lines(usage: &UsageSnapshot, into: &mut Vec<String>) {
 }
 
 #[test]
-fn usage_is_that_of_user_and_group_at_each_queue() {
+fn usage_is_shown_per_user_group_and_queue() {
     in_virtual_time(async {
         let scheduler = started("node n1 vcore=9").await;
         let shown = async || {
@@ -217,7 +218,7 @@ fn usage_is_that_of_user_and_group_at_each_queue() {
             }
             text.join("\n") + "\n"
         };
-        // Whom a limit names is tracked before anything is used.
+        // Users named by a limit are tracked before they use anything.
         expect![[r#"
             user ada {}
             root: map[] of map[], [] of 0
@@ -283,7 +284,7 @@ fn usage_is_that_of_user_and_group_at_each_queue() {
 }
 
 #[test]
-fn what_is_said_twice_of_a_node_is_counted_once() {
+fn a_repeated_node_update_counts_once() {
     in_virtual_time(async {
         let scheduler = started("node n1 vcore=1\nnode n2 vcore=1 attr ready=maybe").await;
         // Active, draining, failed, decommissioned, unhealthy.

@@ -1,4 +1,4 @@
-//! Visits whose changes of queues climb together: what an RM reports or ends while nothing waits.
+//! Visits whose queue updates are merged: reports and releases while no ask is pending.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use expect_test::expect;
 use crate::world::{How, World, check, in_virtual_time, messages_to};
 
 #[test]
-fn totals_are_those_of_all_that_one_message_reports_and_ends() {
+fn totals_include_reports_and_releases_of_a_message() {
     check(
         "
         queue root.p.a max vcore=6
@@ -63,9 +63,9 @@ fn totals_are_those_of_all_that_one_message_reports_and_ends() {
     );
 }
 
-/// Who begins to wait in the middle of a message, and who comes after.
+/// An ask in the middle of a message, and another after it.
 #[test]
-fn what_was_gathered_counts_for_who_asks_behind_it() {
+fn merged_updates_count_for_the_next_ask() {
     check(
         "
         queue root.p max vcore=6
@@ -104,7 +104,8 @@ fn what_was_gathered_counts_for_who_asks_behind_it() {
     );
 }
 
-/// Messages to queues while so many applications of one leaf report an allocation each, in one message.
+/// Messages to queues while `applications` applications of one leaf report an allocation each, in
+/// one message.
 async fn messages_of_reports(applications: usize) -> u64 {
     let mut world = World::new(How::Plain);
     let mut text = "queue root.p.a\nnode n1 vcore=1000\n".to_owned();
@@ -123,14 +124,15 @@ async fn messages_of_reports(applications: usize) -> u64 {
 }
 
 #[test]
-fn what_many_report_in_one_message_climbs_once() {
+fn reports_of_one_message_update_queues_once() {
     let [few, many] = [2, 60].map(|n| in_virtual_time(messages_of_reports(n)));
     assert_eq!(few, many, "for 2, and for 60");
 }
 
-/// Another of the same user waits for the limit while one that waits for nothing lets go of something.
+/// An application of the same user waits for the limit when one without pending asks releases an
+/// allocation.
 #[test]
-fn who_waits_for_a_limit_gets_what_one_that_waits_for_nothing_releases() {
+fn a_limit_waiter_gets_merged_releases() {
     check(
         "
         queue root.a limit users=* vcore=4

@@ -1,12 +1,12 @@
-//! Groups of a declared gang that stay together: in one domain, where that is required, or as near
-//! to each other as there is room. `docs/gangs.md#topology` has the rules.
+//! Groups of a declared gang with a topology: in one domain, if required, or as close together as
+//! capacity allows. `docs/gangs.md#topology` has the rules.
 
 use expect_test::expect;
 
 use crate::explained;
 use crate::world::{check, check_plain};
 
-/// Racks with room for two, four and eight.
+/// Racks with capacity for two, four and eight.
 const RACKS: &str = "
     queue root.a
     node n1 vcore=2 attr rack=r1
@@ -21,7 +21,7 @@ fn with_racks(steps: &str) -> String {
 }
 
 #[test]
-fn a_group_goes_to_the_rack_with_least_room_left() {
+fn a_group_uses_the_fullest_possible_rack() {
     check(
         &with_racks(
             "
@@ -56,8 +56,9 @@ fn a_group_goes_to_the_rack_with_least_room_left() {
     );
 }
 
+/// A node in the wrong rack does not help.
 #[test]
-fn a_group_that_no_rack_takes_waits_and_a_node_in_the_wrong_rack_does_not_help() {
+fn a_group_too_large_for_any_rack_waits() {
     check(
         "
         queue root.a
@@ -90,7 +91,7 @@ fn a_group_that_no_rack_takes_waits_and_a_node_in_the_wrong_rack_does_not_help()
 }
 
 #[test]
-fn what_is_only_preferred_keeps_nobody_waiting() {
+fn preferences_do_not_delay_placement() {
     check(
         "
         queue root.a
@@ -112,7 +113,7 @@ fn what_is_only_preferred_keeps_nobody_waiting() {
 }
 
 #[test]
-fn of_preferred_attributes_the_narrowest_that_takes_all_decides() {
+fn the_narrowest_sufficient_preference_decides() {
     check(
         "
         queue root.a
@@ -137,7 +138,7 @@ fn of_preferred_attributes_the_narrowest_that_takes_all_decides() {
 }
 
 #[test]
-fn asks_that_come_later_take_places_that_are_held_and_then_others_of_the_same_rack() {
+fn later_asks_take_held_places_then_the_same_rack() {
     check(
         &with_racks(
             "
@@ -168,7 +169,7 @@ fn asks_that_come_later_take_places_that_are_held_and_then_others_of_the_same_ra
 }
 
 #[test]
-fn a_member_whose_node_goes_is_placed_anew_in_its_rack_only() {
+fn a_member_losing_its_node_stays_in_its_rack() {
     check(
         "
         queue root.a
@@ -205,7 +206,7 @@ fn a_member_whose_node_goes_is_placed_anew_in_its_rack_only() {
 }
 
 #[test]
-fn a_rack_that_changes_its_name_leaves_what_runs_and_takes_no_more() {
+fn a_renamed_rack_takes_no_more_members() {
     check(
         "
         queue root.a
@@ -231,7 +232,7 @@ fn a_rack_that_changes_its_name_leaves_what_runs_and_takes_no_more() {
 }
 
 #[test]
-fn members_that_are_reported_say_in_which_rack_the_others_go() {
+fn reported_members_fix_the_rack_of_others() {
     check(
         "
         queue root.a
@@ -257,7 +258,7 @@ fn members_that_are_reported_say_in_which_rack_the_others_go() {
 }
 
 #[test]
-fn predicates_that_refuse_a_rack_send_the_group_to_the_next() {
+fn a_refused_rack_sends_the_group_to_the_next() {
     check_plain(
         "
         queue root.a
@@ -280,7 +281,7 @@ fn predicates_that_refuse_a_rack_send_the_group_to_the_next() {
 }
 
 #[test]
-fn why_a_group_waits_names_the_rack_that_comes_nearest() {
+fn a_waiting_groups_explanation_names_the_nearest_rack() {
     explained::check(
         "
         queue root.a
@@ -324,7 +325,7 @@ fn why_a_group_waits_names_the_rack_that_comes_nearest() {
 }
 
 #[test]
-fn why_a_later_ask_waits_names_the_rack_of_its_group() {
+fn a_later_asks_explanation_names_its_rack() {
     explained::check(
         "
         queue root.a

@@ -1,7 +1,7 @@
-//! Random histories of gangs whose groups are to stay together: nodes come and go in a few places
-//! and zones, asks are late or fail, predicates refuse, answers are late, and the scheduler is lost.
-//! A full search tries every domain anew for every decision; and members of a group are never seen
-//! in two domains.
+//! Random histories of gangs with a topology: nodes are added and removed in a few places and
+//! zones, asks are late or fail, predicates refuse, answers are late, and the scheduler is
+//! restarted. A full search tries every domain again for every decision, and members of a group
+//! must never be in two domains.
 
 use monoceros_rules::nodes::attributes::REMOVED;
 use proptest::prelude::*;
@@ -14,11 +14,11 @@ use crate::judge::FIXED;
 use crate::native_histories::DECLARED;
 use crate::script::{Item, NodeWords, Script, Step, Wish};
 
-/// Nodes of which place: two of five stand in one, and one is in none.
+/// Places of nodes: two of five are in one place, and one has none.
 const PLACES: [(&str, &str); 6] =
     [("n1", "p1"), ("n2", "p2"), ("n3", "p1"), ("n4", "p2"), ("n5", "p3"), ("n6", "p3")];
 
-/// What groups require and prefer; each is taken by the number of a group.
+/// Required and preferred topologies, chosen by the number of a group.
 const TOPOLOGIES: [(&str, &[&str]); 6] = [
     (FIXED, &[]),
     (FIXED, &["zone"]),
@@ -47,7 +47,7 @@ fn together(groups: &mut [Wish], which: usize) {
     }
 }
 
-/// The same history in places, with topologies; which they are follows from the numbers.
+/// The same history with places and topologies, which are chosen by the numbers.
 fn placed(mut script: Script, numbers: &[usize]) -> Script {
     let mut numbers = numbers.iter().copied().cycle();
     for step in &mut script.0 {
@@ -72,22 +72,22 @@ fn in_domains(scripts: impl Strategy<Value = Script>) -> impl Strategy<Value = S
 const KIND: Kind = DECLARED;
 
 #[test]
-fn any_history_of_groups_that_stay_together_is_that_of_a_full_search() {
+fn topology_histories_equal_a_full_search() {
     run(7, in_domains(history(KIND)), holds_true);
 }
 
 #[test]
-fn groups_that_stay_together_in_haste_break_nothing() {
+fn rushed_topology_histories_break_nothing() {
     run(3, in_domains(rush(KIND, false)), survives_watched);
 }
 
 #[test]
-fn groups_that_stay_together_survive_predicates_that_change_their_mind() {
+fn topology_groups_survive_changing_predicates() {
     run(3, in_domains(rush(KIND, true)), survives_at_once);
 }
 
 #[test]
-fn groups_that_stay_together_survive_answers_that_come_later() {
+fn topology_groups_survive_late_answers() {
     run(3, in_domains(rush(KIND, true)), survives_late_answers);
     run(3, in_domains(history(KIND)), survives_late_answers);
 }

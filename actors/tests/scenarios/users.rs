@@ -1,5 +1,4 @@
-//! Owners of applications and their groups, where a resolver is asked that may be slow, fail or
-//! never answer.
+//! Owners of applications and their groups, with a resolver that may be slow, fail or never answer.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -12,18 +11,18 @@ use monoceros_actors::{
 use monoceros_proto::si::v1 as si;
 use tokio::time::{Instant, sleep};
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{in_virtual_time, register, say};
 
-/// Users decide by their names what comes of a lookup: `slow` takes 5 s, `slower` 8 s, `fails`,
-/// `panics` and `hangs` do so. All others are known at once, by two groups.
+/// The name of a user decides the result of a lookup: `slow` takes 5 s, `slower` 8 s, `fails`,
+/// `panics` and `hangs` do so. All others are resolved at once, to two groups.
 #[derive(Default)]
 struct Scripted {
     asked: Mutex<Vec<String>>,
 }
 
 impl Scripted {
-    /// Who was looked up since the last time.
+    /// Users that were looked up since the last call.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
@@ -64,7 +63,7 @@ partitions:
 
 struct Cluster {
     scheduler: SchedulerHandle,
-    ear: Arc<Ear>,
+    recorder: Arc<RecordingCallback>,
     scripted: Arc<Scripted>,
     start: Instant,
 }
@@ -80,23 +79,24 @@ impl Cluster {
             .user_group_resolver("scripted", Arc::new(Asked(Arc::clone(&scripted))))
             .start_local()
             .unwrap();
-        let ear = Arc::new(Ear::default());
-        register(&scheduler, "rm", config, ear.clone()).await;
-        Self { scheduler, ear, scripted, start: Instant::now() }
+        let recorder = Arc::new(RecordingCallback::default());
+        register(&scheduler, "rm", config, recorder.clone()).await;
+        Self { scheduler, recorder, scripted, start: Instant::now() }
     }
 
     /// Another RM with the same configuration.
-    async fn other(&self) -> Arc<Ear> {
-        let ear = Arc::new(Ear::default());
-        register(&self.scheduler, "other", SCRIPTED, ear.clone()).await;
-        ear
+    async fn other(&self) -> Arc<RecordingCallback> {
+        let recorder = Arc::new(RecordingCallback::default());
+        register(&self.scheduler, "other", SCRIPTED, recorder.clone()).await;
+        recorder
     }
 
-    /// Sends applications and waits until nothing more can be decided; returns what was heard.
+    /// Sends applications and waits until no further decision is possible; returns the
+    /// notifications.
     async fn submit(&self, new: Vec<si::AddApplicationRequest>) -> Vec<String> {
         send(&self.scheduler, "rm", new).await.unwrap();
         self.scheduler.settle().await;
-        heard(&self.ear)
+        received(&self.recorder)
     }
 
     async fn application(&self, id: &str) -> ApplicationSnapshot {
@@ -121,7 +121,7 @@ async fn send(
     scheduler.update_application(request).await
 }
 
-/// An application of this user and these groups; it is named like the user.
+/// An application of this user and these groups, named like the user.
 fn app(user: &str, groups: &[&str]) -> si::AddApplicationRequest {
     let groups = groups.iter().map(|&group| group.to_owned()).collect();
     si::AddApplicationRequest {
@@ -141,17 +141,17 @@ fn forced(app: si::AddApplicationRequest) -> si::AddApplicationRequest {
     si::AddApplicationRequest { tags, ..app }
 }
 
-fn heard(ear: &Ear) -> Vec<String> {
-    ear.take().iter().map(ToString::to_string).collect()
+fn received(recorder: &RecordingCallback) -> Vec<String> {
+    recorder.take().iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn what_an_rm_sends_behind_a_slow_lookup_waits_for_it_in_order() {
+fn messages_behind_a_slow_lookup_wait_in_order() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
-        let Cluster { scheduler, ear, .. } = &cluster;
+        let Cluster { scheduler, recorder, .. } = &cluster;
         say(scheduler, "rm", "node n1 vcore=4").await;
-        ear.take();
+        recorder.take();
         let (a, b, c) = tokio::join!(
             send(scheduler, "rm", vec![app("slow", &[])]),
             async {
@@ -159,7 +159,7 @@ fn what_an_rm_sends_behind_a_slow_lookup_waits_for_it_in_order() {
                 let taken = send(scheduler, "rm", vec![app("quick", &["given"])]).await;
                 (taken, cluster.seconds())
             },
-            // In its turn: a request is sent when it is made, not when it is waited for.
+            // In order: a request is sent when the call is made, not when it is awaited.
             async {
                 scheduler
                     .update_allocation(si::AllocationRequest {
@@ -181,7 +181,7 @@ fn what_an_rm_sends_behind_a_slow_lookup_waits_for_it_in_order() {
         assert_eq!((a, b, c), (Ok(()), (Ok(()), 5), Ok(())));
         scheduler.settle().await;
         assert_eq!(
-            heard(ear),
+            received(recorder),
             [
                 "slow accepted",
                 "quick accepted",
@@ -195,7 +195,7 @@ fn what_an_rm_sends_behind_a_slow_lookup_waits_for_it_in_order() {
 }
 
 #[test]
-fn other_resource_managers_do_not_wait_for_a_slow_lookup() {
+fn other_rms_do_not_wait_for_a_slow_lookup() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         let other = cluster.other().await;
@@ -206,8 +206,8 @@ fn other_resource_managers_do_not_wait_for_a_slow_lookup() {
                 send(scheduler, "other", vec![app("quick", &[])]).await.unwrap();
                 scheduler.settle_resource_manager("other").await.unwrap();
                 assert_eq!(cluster.seconds(), 0);
-                assert_eq!(heard(&other), ["quick accepted"]);
-                assert_eq!(heard(&cluster.ear), [""; 0]);
+                assert_eq!(received(&other), ["quick accepted"]);
+                assert_eq!(received(&cluster.recorder), [""; 0]);
             },
         );
         assert_eq!(cluster.seconds(), 5);
@@ -215,7 +215,7 @@ fn other_resource_managers_do_not_wait_for_a_slow_lookup() {
 }
 
 #[test]
-fn the_users_of_one_request_are_looked_up_together_and_each_once() {
+fn users_of_one_request_are_resolved_once() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         let new = vec![
@@ -244,12 +244,12 @@ fn the_users_of_one_request_are_looked_up_together_and_each_once() {
 }
 
 #[test]
-fn the_resolver_is_not_called_for_supplied_groups_and_they_are_used_unchanged() {
+fn supplied_groups_are_used_without_a_lookup() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         assert_eq!(cluster.submit(vec![app("hangs", &["g2", "g1"])]).await, ["hangs accepted"]);
         assert_eq!(cluster.application("hangs").await.groups, ["g2", "g1"]);
-        // They are remembered as if the resolver had said so.
+        // They are cached as if the resolver had returned them.
         let later = named("later", app("hangs", &[]));
         assert_eq!(cluster.submit(vec![later]).await, ["later accepted"]);
         assert_eq!(cluster.application("later").await.groups, ["g2", "g1"]);
@@ -260,7 +260,7 @@ fn the_resolver_is_not_called_for_supplied_groups_and_they_are_used_unchanged() 
 }
 
 #[test]
-fn a_user_who_cannot_be_resolved_is_rejected_and_forced_in_nogroup() {
+fn unresolvable_users_are_rejected_or_without_groups() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         for (user, seconds) in [("fails", 0), ("panics", 0), ("hangs", 10)] {
@@ -300,17 +300,17 @@ fn a_failure_is_remembered_for_30_seconds() {
 }
 
 #[test]
-fn after_301_seconds_a_user_is_resolved_again_and_no_group_is_doubled() {
+fn users_are_resolved_again_after_301_seconds() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         let other = cluster.other().await;
         cluster.submit(vec![app("quick", &[])]).await;
         sleep(Duration::from_secs(299)).await;
         cluster.submit(vec![named("remembered", app("quick", &[]))]).await;
-        // What a resolver said is known to all.
+        // The result of the resolver is shared by all RMs.
         send(&cluster.scheduler, "other", vec![app("quick", &[])]).await.unwrap();
         cluster.scheduler.settle().await;
-        assert_eq!(heard(&other), ["quick accepted"]);
+        assert_eq!(received(&other), ["quick accepted"]);
         assert_eq!(cluster.scripted.asked(), ["quick"]);
         sleep(Duration::from_secs(2)).await;
         cluster.submit(vec![named("later", app("quick", &[]))]).await;
@@ -320,7 +320,7 @@ fn after_301_seconds_a_user_is_resolved_again_and_no_group_is_doubled() {
 }
 
 #[test]
-fn what_grows_too_old_while_others_are_looked_up_is_looked_up_too() {
+fn entries_expiring_during_a_lookup_are_resolved_too() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         cluster.submit(vec![app("quick", &[])]).await;
@@ -359,17 +359,17 @@ fn a_configuration_waits_its_turn_behind_a_lookup() {
         assert!(updated.unwrap().changed);
         assert_eq!(cluster.seconds(), 5);
         scheduler.settle().await;
-        // It found the queue that the new configuration has no more.
-        assert_eq!(heard(&cluster.ear), ["slow accepted"]);
+        // It was placed in the queue that the new configuration no longer has.
+        assert_eq!(received(&cluster.recorder), ["slow accepted"]);
     });
 }
 
 #[test]
-fn a_session_that_ends_does_not_wait_for_its_lookups() {
+fn an_ending_session_does_not_wait_for_lookups() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         let scheduler = &cluster.scheduler;
-        let again = Arc::new(Ear::default());
+        let again = Arc::new(RecordingCallback::default());
         let (first, second, ()) = tokio::join!(
             send(scheduler, "rm", vec![app("hangs", &[])]),
             send(scheduler, "rm", vec![app("quick", &[])]),
@@ -380,7 +380,7 @@ fn a_session_that_ends_does_not_wait_for_its_lookups() {
         send(scheduler, "rm", vec![app("quick", &[])]).await.unwrap();
         scheduler.settle().await;
         assert_eq!(cluster.seconds(), 0);
-        assert_eq!(heard(&again), ["quick accepted"]);
-        assert_eq!(heard(&cluster.ear), [""; 0]);
+        assert_eq!(received(&again), ["quick accepted"]);
+        assert_eq!(received(&cluster.recorder), [""; 0]);
     });
 }

@@ -1,5 +1,5 @@
-//! What others measure of nodes and allocations, and the sizes of nodes that follow from it.
-//! Measured use is shown and changes no decision.
+//! Measured usage of nodes and allocations, and node sizes derived from it. Measured usage is shown
+//! and changes no decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use monoceros_actors::{Scheduler, SchedulerHandle, UpdateError};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::values::resources::Resources;
 
-use crate::ear::Ear;
+use crate::recording_callback::RecordingCallback;
 use crate::world::{ONE_LEAF, in_virtual_time, register, say};
 
 fn report(id: &str, vcore: i64) -> si::UtilizationReport {
@@ -19,12 +19,12 @@ fn report(id: &str, vcore: i64) -> si::UtilizationReport {
 
 async fn started(text: &str) -> SchedulerHandle {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
-    register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
+    register(&scheduler, "rm", ONE_LEAF, Arc::new(RecordingCallback::default())).await;
     say(&scheduler, "rm", text).await;
     scheduler
 }
 
-/// The gauge of what nodes use, and of what allocations use.
+/// The gauges of the usage of nodes and of allocations.
 async fn gauges(scheduler: &SchedulerHandle) -> (String, String) {
     scheduler.refresh_metrics().await;
     let families = scheduler.metrics().gather();
@@ -50,7 +50,7 @@ async fn recommended(scheduler: &SchedulerHandle, nodes: &[&str]) -> Vec<String>
 }
 
 #[test]
-fn a_report_names_a_node_or_an_allocation_by_uuid_or_by_key() {
+fn a_report_names_nodes_and_allocations_by_uuid_or_key() {
     in_virtual_time(async {
         let scheduler = started(
             "
@@ -81,7 +81,7 @@ fn a_report_names_a_node_or_an_allocation_by_uuid_or_by_key() {
 }
 
 #[test]
-fn nodes_that_are_too_small_or_can_go_are_named_with_the_size_they_should_have() {
+fn nodes_to_resize_or_remove_are_listed() {
     in_virtual_time(async {
         let scheduler = started(
             "

@@ -1,14 +1,14 @@
-//! Who waits and who is looked at again: whatever could be placed is placed without a further word
-//! of the resource manager, and what could not be is not tried for ever.
+//! Wake-ups of pending asks: an ask that fits is placed without a further message of the resource
+//! manager, and one that does not fit is not retried for ever.
 
 use expect_test::expect;
 
 use crate::world::check;
 
-/// What waits has nothing in common, so the least of it fits anywhere: the join of the two bounds
-/// once called for visit after visit.
+/// The pending asks have no resource in common, so their minimum fits anywhere. Regression: the
+/// join of the two bounds caused visit after visit.
 #[test]
-fn asks_that_want_different_things_are_not_tried_for_ever() {
+fn unlike_asks_are_not_retried_forever() {
     check(
         "
         queue root.a
@@ -39,7 +39,7 @@ fn asks_that_want_different_things_are_not_tried_for_ever() {
 }
 
 #[test]
-fn an_ask_that_requires_a_full_node_is_placed_when_that_node_has_room() {
+fn a_full_required_node_is_used_when_free() {
     check(
         "
         queue root.a
@@ -78,9 +78,10 @@ fn an_ask_that_requires_a_full_node_is_placed_when_that_node_has_room() {
     );
 }
 
-/// The application was visited although it had gone in the same step, and the partition was lost.
+/// Regression: the application was visited although it had been removed in the same step, and the
+/// partition was lost.
 #[test]
-fn an_application_that_goes_wakes_nobody_who_has_gone() {
+fn a_removed_application_wakes_no_removed_one() {
     check(
         "
         queue root.a

@@ -1,5 +1,5 @@
-//! Items of a script as messages of the interface, and its queues as a configuration: the one place
-//! that changes when the interface does.
+//! Builds messages of the interface from the items of a script, and a configuration from its
+//! queues: the only place that changes with the interface.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) enum Message {
     Node(si::NodeRequest),
 }
 
-/// The message that these items make. Panics where they are not of one kind.
+/// The message of these items. Panics if they are not of one kind.
 pub(crate) fn message(rm: &str, items: &[Item]) -> Message {
     let mut allocation = si::AllocationRequest { rm_id: rm.to_owned(), ..Default::default() };
     let mut application = si::ApplicationRequest { rm_id: rm.to_owned(), ..Default::default() };
@@ -126,7 +126,7 @@ fn new_application(item: &Item) -> si::AddApplicationRequest {
         unreachable!()
     };
     let groups = groups.split(',').filter(|group| !group.is_empty()).map(str::to_owned);
-    // Nobody in particular; `-` is the empty name.
+    // An application without a user; `-` is the empty name.
     let user = match user.as_str() {
         "" => "ada",
         "-" => "",
@@ -199,7 +199,7 @@ fn ask(wish: &Wish) -> si::AllocationAsk {
     }
 }
 
-/// The policy, if it says any.
+/// The preemption policy, if there is one.
 fn policy(wish: &Wish) -> Option<si::PreemptionPolicy> {
     let (allow_preempt_self, allow_preempt_other) = match &*wish.policy {
         "none" => (false, false),
@@ -232,7 +232,7 @@ fn existing(wish: &Wish, node: &str) -> si::Allocation {
 
 const STOPPED: i32 = si::TerminationType::StoppedByRm as i32;
 
-/// What the RM says of a release.
+/// The message of the RM with a release.
 fn words_of(kind: i32) -> &'static str {
     if kind == si::TerminationType::SchedulingFailedOnRm as i32 { "no image" } else { "" }
 }
@@ -241,7 +241,7 @@ fn releases(request: &mut si::AllocationRequest) -> &mut si::AllocationReleasesR
     request.releases.get_or_insert_default()
 }
 
-/// The configuration of one partition with these queues; their parents come by themselves.
+/// The configuration of one partition with these queues; missing parents are added.
 pub(crate) fn configuration(order: Option<&(String, Amounts)>, queues: &[QueueWords]) -> String {
     let mut partition = Map::new();
     partition.insert("name".to_owned(), json!("default"));
@@ -257,7 +257,7 @@ pub(crate) fn configuration(order: Option<&(String, Amounts)>, queues: &[QueueWo
         root.insert("submitacl".to_owned(), json!("*"));
     }
     partition.insert("queues".to_owned(), json!([root]));
-    // What is JSON is YAML, too.
+    // JSON is valid YAML.
     json!({ "partitions": [partition] }).to_string()
 }
 
@@ -287,7 +287,7 @@ fn below(path: &str, queues: &[QueueWords]) -> Map<String, Value> {
 }
 
 fn quantities(amounts: &Amounts) -> Value {
-    // Cores are written in thousandths, so that one is one.
+    // Cores in thousandths, so that 1 is one core.
     let text = |name: &str, quantity: i64| {
         let unit = if name == "vcore" { "m" } else { "" };
         format!("{quantity}{unit}")

@@ -1,6 +1,6 @@
-//! Plays a script against a live scheduler in virtual time and tells what its resource managers
-//! heard. Each script is played in several ways that must come to the same, so that no scenario
-//! rests on how many decisions one offer makes or how predicates are asked.
+//! Plays a script against a live scheduler in virtual time and records the notifications. Each
+//! script is played in several ways that must agree, so that no scenario depends on the number of
+//! decisions per offer or on how predicates are evaluated.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,51 +23,52 @@ use monoceros_rules::values::resources::Resources;
 
 pub(crate) use crate::common::in_virtual_time;
 use crate::decided::Decided;
-use crate::ear::{Answer, Ear, Predicates, Word};
 use crate::ending::Endings;
 use crate::judge::Judge;
 use crate::picture::{Picture, Submitted};
+use crate::recording_callback::{Answer, Notification, Predicates, RecordingCallback};
 use crate::script::{Amounts, Item, QueueWords, Script, Show, Step};
 use crate::wire::{self, Message};
 
-/// The configuration of whoever writes none: one leaf `root.default`, open to everybody.
+/// The default configuration of scripts: one leaf `root.default`, open to everybody.
 pub(crate) const ONE_LEAF: &str =
     r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: default}]}]}]}"#;
 
-/// Epoch time at which every script begins, s.
+/// Epoch time at the beginning of every script, s.
 pub(crate) const BEGIN_S: i64 = 1_000;
 
-/// How a scheduler is run.
+/// Ways to run a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// As by default.
+    /// Default settings.
     Plain,
-    /// An offer goes home after each decision.
+    /// An offer returns after each decision.
     OneAtATime,
-    /// As [`Self::OneAtATime`], and every decision and every silence is compared with a full search.
+    /// Like [`Self::OneAtATime`], with every decision, and every decision not made, compared with a
+    /// full search.
     Watched,
-    /// Predicates are answered later; so many placements may wait for one.
+    /// Predicates are answered later; at most this many placements wait for an answer.
     Later(usize),
-    /// As [`Self::Later`] and with the books checked at every offer; answers are as dice say.
+    /// Like [`Self::Later`], with the books checked at every offer and random answers.
     Dice(usize),
 }
 
-/// What a script came to.
+/// The result of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Played {
-    /// What was heard and shown, line by line.
+    /// Notifications and shown content, line by line.
     pub(crate) text: String,
-    /// What should not have happened.
+    /// Faults that were found.
     pub(crate) wrong: Vec<String>,
 }
 
-/// Plays the script in all three ways, which must agree, and compares what was heard.
+/// Plays the script in all three ways, which must agree, and compares the notifications.
 #[track_caller]
 pub(crate) fn check(text: &str, expect: &Expect) {
     check_also(text, expect, &[How::OneAtATime, How::Watched, How::Later(1)]);
 }
 
-/// As [`check`], where it comes to the same in these ways.
+/// Like [`check`], for scripts that give the same result in these ways, too.
 #[track_caller]
 pub(crate) fn check_also(text: &str, expect: &Expect, hows: &[How]) {
     let script = Script::parse(text);
@@ -80,14 +81,14 @@ pub(crate) fn check_also(text: &str, expect: &Expect, hows: &[How]) {
     }
 }
 
-/// As [`check`] for scripts that change what predicates answer, or whose lines are not waited for:
+/// Like [`check`] for scripts that change the answers of predicates, or do not wait after a line:
 /// the full search would ask too early or too late.
 #[track_caller]
 pub(crate) fn check_plain(text: &str, expect: &Expect) {
     check_also(text, expect, &[]);
 }
 
-/// As [`check`] with a full search beside each decision, which here may find something wrong.
+/// Like [`check`] with a full search of each decision, which may report a fault here.
 #[track_caller]
 pub(crate) fn check_watched(text: &str, expect: &Expect) {
     let script = Script::parse(text);
@@ -112,12 +113,12 @@ pub(crate) fn play(script: &Script, how: How) -> Played {
     })
 }
 
-/// How many messages actors of a kind got so far.
+/// Number of messages to actors of a kind so far.
 pub(crate) fn messages_to(scheduler: &SchedulerHandle, kind: &str) -> u64 {
     counted(scheduler, "monoceros_actor_messages_total", Some(kind))
 }
 
-/// What a counter says, of those of a family the one with a label of this value.
+/// Value of a counter; for a family, of the one with a label of this value.
 pub(crate) fn counted(scheduler: &SchedulerHandle, family: &str, value: Option<&str>) -> u64 {
     let families = scheduler.metrics().gather();
     let family = families.iter().find(|candidate| candidate.name() == family);
@@ -141,7 +142,7 @@ pub(crate) async fn register(
     scheduler.register_resource_manager(request, callback).await.unwrap();
 }
 
-/// Sends the messages of a script and waits until nothing more can be decided.
+/// Sends the messages of a script and waits until no further decision is possible.
 pub(crate) async fn say(scheduler: &SchedulerHandle, rm: &str, text: &str) {
     for step in Script::parse(text).0 {
         let Step::Send { items, .. } = step else { panic!("`{step}` is no message") };
@@ -160,31 +161,32 @@ async fn send(scheduler: &SchedulerHandle, rm: &str, items: &[Item]) -> Result<(
 
 /// A resource manager.
 struct Side {
-    ear: Arc<Ear>,
+    recorder: Arc<RecordingCallback>,
     judge: Judge,
     decided: Decided,
     endings: Endings,
-    /// Its applications, as it submitted them.
+    /// Its applications, as submitted.
     known: Submitted,
-    /// Ears of earlier sessions, which must hear nothing more.
-    deaf: Vec<Arc<Ear>>,
-    /// Its partition was lost: nothing can be compared until it registers again.
+    /// Callbacks of earlier sessions, which must receive nothing more.
+    old_recorders: Vec<Arc<RecordingCallback>>,
+    /// Whether its partition was lost: nothing can be compared until it registers again.
     is_lost: bool,
 }
 
-/// A scheduler that plays a script, and its resource managers, each with an ear and a judge.
+/// A scheduler that plays a script, and its resource managers, each with a recording callback and a
+/// judge.
 pub(crate) struct World {
     pub(crate) scheduler: SchedulerHandle,
     sides: BTreeMap<String, Side>,
     present: String,
     order: Option<(String, Amounts)>,
     queues: Vec<QueueWords>,
-    /// The text of a configuration; where there is one, it counts and not `queues` and `order`.
+    /// Text of a configuration, which replaces `queues` and `order` if it is set.
     config: Option<String>,
-    /// Order, queues and text as the scheduler last took them.
+    /// Order, queues and text of the configuration in force.
     in_force: (Option<(String, Amounts)>, Vec<QueueWords>, Option<String>),
     played: Played,
-    /// The scheduler did not come to rest once, and would not the next time.
+    /// Whether the scheduler failed to settle once, and would fail again.
     stands_still: bool,
     how: How,
 }
@@ -214,7 +216,7 @@ impl World {
         }
     }
 
-    /// The steps of a script, one after another.
+    /// Plays the steps of a script, one after another.
     pub(crate) async fn play(&mut self, text: &str) {
         for step in Script::parse(text).0 {
             self.step(&step).await;
@@ -259,15 +261,15 @@ impl World {
             Step::Prefer { key, node, by, among_all } => {
                 let said = (*by, *among_all);
                 let side = self.side().await;
-                side.ear.predicates().preferred.insert((key.clone(), node.clone()), said);
+                side.recorder.predicates().preferred.insert((key.clone(), node.clone()), said);
             }
             Step::Refuse { key, node } => self.answer(key, node, Some(Answer::Refuses)).await,
             Step::Explode { key, node } => self.answer(key, node, Some(Answer::Panics)).await,
             Step::Waver { key, node } => self.answer(key, node, Some(Answer::Wavers)).await,
             Step::Allow { key, node } => self.answer(key, node, None).await,
-            Step::Apart => self.side().await.ear.predicates().apart = true,
+            Step::Apart => self.side().await.recorder.predicates().apart = true,
             Step::RefuseSome { percent, seed } => {
-                self.side().await.ear.predicates().some = Some((*percent, *seed));
+                self.side().await.recorder.predicates().some = Some((*percent, *seed));
             }
             Step::Reservations { delay, timeout } => {
                 assert!(self.sides.is_empty(), "`{step}` comes before anything else");
@@ -285,7 +287,7 @@ impl World {
         }
     }
 
-    /// What was heard, shown and found wrong since the last time.
+    /// Notifications, shown content and faults since the last call.
     pub(crate) fn take_played(&mut self) -> Played {
         std::mem::take(&mut self.played)
     }
@@ -294,8 +296,10 @@ impl World {
         if !self.sides.contains_key(&self.present) {
             self.register().await;
         }
-        let told = &self.played.text;
-        self.sides.get_mut(&self.present).unwrap_or_else(|| panic!("nobody registered:\n{told}"))
+        let notified = &self.played.text;
+        self.sides
+            .get_mut(&self.present)
+            .unwrap_or_else(|| panic!("nobody registered:\n{notified}"))
     }
 
     async fn register(&mut self) {
@@ -308,31 +312,32 @@ impl World {
             config,
             ..Default::default()
         };
-        let ear = Arc::new(Ear::default());
-        match self.scheduler.register_resource_manager(request, ear.clone()).await {
+        let recorder = Arc::new(RecordingCallback::default());
+        match self.scheduler.register_resource_manager(request, recorder.clone()).await {
             Ok(_) => {
                 self.in_force = (self.order.clone(), self.queues.clone(), self.config.clone());
-                ear.counted().at_once = !matches!(self.how, How::Later(_) | How::Dice(_));
+                recorder.counted().at_once = !matches!(self.how, How::Later(_) | How::Dice(_));
                 if let How::Later(in_flight) | How::Dice(in_flight) = self.how {
                     let control = self.scheduler.control(&self.present).await.unwrap();
                     let holds = true;
                     let remote = monoceros_actors::Predicates::Remote { in_flight, holds };
                     control.set_predicates(remote);
-                    ear.predicates().dice = matches!(self.how, How::Dice(_));
+                    recorder.predicates().dice = matches!(self.how, How::Dice(_));
                 }
                 let side = Side {
-                    ear,
+                    recorder,
                     judge: Judge::default(),
                     decided: Decided::default(),
                     endings: Endings::default(),
                     known: Submitted::default(),
-                    deaf: Vec::new(),
+                    old_recorders: Vec::new(),
                     is_lost: false,
                 };
                 if let Some(old) = self.sides.insert(self.present.clone(), side) {
-                    old.ear.take();
-                    let deaf = old.deaf.into_iter().chain([old.ear]).collect();
-                    self.sides.get_mut(&self.present).unwrap().deaf = deaf;
+                    old.recorder.take();
+                    let old_recorders =
+                        old.old_recorders.into_iter().chain([old.recorder]).collect();
+                    self.sides.get_mut(&self.present).unwrap().old_recorders = old_recorders;
                 }
             }
             Err(error) => {
@@ -369,7 +374,8 @@ impl World {
         self.settle().await;
     }
 
-    /// The queues of the configuration are there as configured, and the others that are left drain.
+    /// Checks that the configured queues exist as configured, and that other remaining queues
+    /// drain.
     async fn is_configured(&mut self, text: &str) {
         let partition = format!("[{}]default", self.present);
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
@@ -399,15 +405,15 @@ impl World {
 
     async fn answer(&mut self, key: &str, node: &str, answer: Option<Answer>) {
         let pair = (key.to_owned(), node.to_owned());
-        let mut predicates = self.side().await.ear.predicates();
+        let mut predicates = self.side().await.recorder.predicates();
         match answer {
-            Some(answer) => predicates.said.insert(pair, answer),
+            Some(answer) => predicates.answers.insert(pair, answer),
             None if key == "*" && node == "*" => {
                 let Predicates { dice, apart, .. } = *predicates;
                 *predicates = Predicates { dice, apart, ..Predicates::default() };
                 None
             }
-            None => predicates.said.remove(&pair),
+            None => predicates.answers.remove(&pair),
         };
     }
 
@@ -422,7 +428,7 @@ impl World {
         let order = NodeOrder::new(policy, &weights.collect::<Vec<_>>());
         let partition = format!("[{}]default", self.present);
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
-        // Nothing but what can be placed is asked for: reservations are not made for their age here.
+        // Only for asks that can be placed: reservations are not made for their age here.
         let patience = Patience { delay: None, ..Patience::default() };
         let passes = |_: About<'_>, _: &str, _| true;
         let answers = Answers { passes: &passes, prefers: &|_: &str, _: &str| None };
@@ -434,7 +440,7 @@ impl World {
         }
     }
 
-    /// Sends these items, if there are any, and perhaps waits.
+    /// Sends these items, if there are any, and waits if `waits`.
     async fn say(&mut self, items: &[Item], waits: bool) {
         if !items.is_empty() {
             self.send(items, waits).await;
@@ -444,17 +450,17 @@ impl World {
         }
     }
 
-    /// The RM registers again and brings back what it knows; what runs then is charged as before.
+    /// The RM registers again and reports its state; its allocations must be charged as before.
     async fn recover(&mut self, number: u64) {
         self.settle().await;
         let partition = format!("[{}]default", self.present);
         let side = self.side().await;
-        let (known, predicates) = (side.known.clone(), side.ear.predicates().clone());
+        let (known, predicates) = (side.known.clone(), side.recorder.predicates().clone());
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
         let nodes = self.scheduler.nodes(&partition).await.unwrap();
         let mut picture = Picture::of(&facts, &nodes, &known, number);
         self.register().await;
-        *self.side().await.ear.predicates() = predicates;
+        *self.side().await.recorder.predicates() = predicates;
         for item in picture.applications() {
             self.say(&[item], true).await;
         }
@@ -471,10 +477,10 @@ impl World {
 
     async fn send(&mut self, items: &[Item], waits: bool) {
         let side = self.side().await;
-        side.judge.says(items, waits);
-        side.decided.says(items);
+        side.judge.sent(items, waits);
+        side.decided.sent(items);
         for item in items {
-            side.known.says(item);
+            side.known.sent(item);
         }
         let sent = send(&self.scheduler, &self.present, items).await;
         if let Err(error) = sent {
@@ -482,9 +488,9 @@ impl World {
         }
     }
 
-    /// Waits until nothing more can be decided, notes what was said, and judges it.
+    /// Waits until no further decision is possible, records the notifications, and judges them.
     pub(crate) async fn settle(&mut self) {
-        // No time passes while anything can be done: a limit of 1 ms is reached only by a standstill.
+        // No time passes while a task is ready: a limit of 1 ms is reached only in a standstill.
         let limit = Duration::from_millis(1);
         if tokio::time::timeout(limit, self.scheduler.settle()).await.is_err() {
             self.played.wrong.push("settling does not end".to_owned());
@@ -494,19 +500,19 @@ impl World {
         let rms: Vec<String> = self.sides.keys().cloned().collect();
         for rm in rms {
             let side = self.sides.get_mut(&rm).unwrap();
-            let words = side.ear.take();
-            for word in &words {
-                side.judge.hears(word);
-                side.decided.hears(word);
-                side.endings.hears(word);
-                side.known.hears(word);
+            let words = side.recorder.take();
+            for notification in &words {
+                side.judge.receive(notification);
+                side.decided.receive(notification);
+                side.endings.receive(notification);
+                side.known.receive(notification);
                 let prefix = if many { format!("{rm}: ") } else { String::new() };
-                writeln!(self.played.text, "{prefix}{}", brief(&word.to_string())).unwrap();
+                writeln!(self.played.text, "{prefix}{}", brief(&notification.to_string())).unwrap();
             }
-            if side.deaf.iter().any(|ear| !ear.take().is_empty()) {
+            if side.old_recorders.iter().any(|recorder| !recorder.take().is_empty()) {
                 self.played.wrong.push(format!("an earlier session of {rm} heard something"));
             }
-            if words.iter().any(|word| matches!(word, Word::Resync(_))) {
+            if words.iter().any(|notification| matches!(notification, Notification::Resync(_))) {
                 side.is_lost = true;
             }
             if !side.is_lost {
@@ -525,7 +531,7 @@ impl World {
         let mut wrong = facts.check();
         wrong.extend(side.judge.settles(&facts, &nodes));
         wrong.extend(side.decided.settles(&kept.rows));
-        wrong.extend(side.ear.counted().settles(&facts));
+        wrong.extend(side.recorder.counted().settles(&facts));
         self.played.wrong.extend(wrong);
     }
 
@@ -667,7 +673,7 @@ impl World {
     }
 }
 
-/// An allocation by its key, and the group whose place it keeps if it is a placeholder.
+/// Formats an allocation by its key, and a placeholder with its group.
 fn held(held: &AllocationSnapshot) -> String {
     let key = &held.allocation_key;
     if held.internal {
@@ -676,7 +682,7 @@ fn held(held: &AllocationSnapshot) -> String {
     if held.placeholder { format!("{key} for {}", held.task_group_name) } else { key.clone() }
 }
 
-/// What a queue is, and what limits it.
+/// Formats a queue and its limits.
 fn shape(queue: &QueueFact) -> String {
     let config = &queue.config;
     let kind = if config.is_dynamic { "dynamic" } else { "configured" };
@@ -700,10 +706,10 @@ fn shape(queue: &QueueFact) -> String {
     line
 }
 
-/// The line with the length of overlong words in their stead.
+/// Replaces overlong words of a line by their length.
 fn brief(line: &str) -> String {
-    let short = |word: &str| match word.len() {
-        0..=200 => word.to_owned(),
+    let short = |notification: &str| match notification.len() {
+        0..=200 => notification.to_owned(),
         bytes => format!("({bytes}_bytes)"),
     };
     line.split(' ').map(short).collect::<Vec<_>>().join(" ")

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_known_is_refused() {
+    fn an_unknown_node_is_refused() {
         let query = cb::PredicateQuery { node_index: vec![99], ..query(cb::EvalMode::All) };
         let result = listener().judge(&Even, &query);
         assert_eq!((&*result.pass_bitmap, result.failures.len()), (&[0][..], 1));

@@ -308,7 +308,7 @@ fn lowered_queues_are_concerned_before_drained_branches() {
 }
 
 #[test]
-fn what_was_not_looked_at_is_said() {
+fn queues_with_unknown_usage_are_counted() {
     let (old, new) = (queues("{name: a}"), queues("{name: a, maxapplications: 1}"));
     let mut usage = usage(&[]);
     usage.partitions.get_mut("default").unwrap().left_out = 7;

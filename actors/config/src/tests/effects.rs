@@ -129,7 +129,7 @@ fn templates_and_numbers_without_effect_are_warned_of() {
 }
 
 #[test]
-fn maxima_that_keep_everything_out_are_warned_of() {
+fn maxima_that_exclude_everything_warn() {
     for name in ["vcore", "memory", "pods"] {
         let max = format!("{{gpu: 1, {name}: 0}}");
         let queue = format!("{{name: a, resources: {{max: {max}}}}}");
@@ -163,7 +163,7 @@ fn redundant_or_empty_access_lists_warn() {
 }
 
 #[test]
-fn rules_that_another_scheduler_refuses_are_warned_of() {
+fn rules_rejected_by_other_schedulers_warn() {
     let rule = "placementrules: [{name: user, create: true, parent: {name: fixed, value: P}}]";
     let queues = |flag: &str| format!("{{name: p, {flag}queues: [{{name: a}}]}}");
     check_one(

@@ -119,7 +119,7 @@ fn a_limit_needs_unique_subjects_and_amounts() {
 }
 
 #[test]
-fn nobody_may_use_more_than_the_queue() {
+fn limits_are_bounded_by_the_queue() {
     let leaf = |queue: &str, limit: &str| {
         tree("", &format!("{{name: a, {queue}, limits: [{{users: [u], {limit}}}]}}"))
     };

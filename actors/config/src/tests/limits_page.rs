@@ -11,7 +11,7 @@ use super::super::parse;
 const PAGE: &str = include_str!("../../../../docs/limits.md");
 
 #[test]
-fn the_page_tells_what_happens() {
+fn the_documented_example_is_true() {
     let text = PAGE.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let root = parse(text).unwrap().partitions.remove(0).root;
     let mut trackers = Trackers::new(&root);

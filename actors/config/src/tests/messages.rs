@@ -198,7 +198,7 @@ fn whole(text: &str) -> String {
 }
 
 #[test]
-fn each_message_mentions_what_it_is_about() {
+fn each_message_names_its_subject() {
     for (text, code, parts) in FAULTS {
         let errors = parse(&whole(text)).unwrap_err();
         let Some(error) = errors.told.iter().find(|error| error.code == *code) else {

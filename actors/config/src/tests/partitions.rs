@@ -28,7 +28,7 @@ fn the_default_configuration_creates_a_queue_per_namespace() {
 }
 
 /// What an update with it does is in the scenarios,
-/// `an_empty_text_means_the_configuration_of_a_registration_without_one`.
+/// `an_empty_text_means_the_default_configuration`.
 #[test]
 fn empty_text_has_no_partitions() {
     assert_eq!(parsed("").partitions, []);
@@ -189,7 +189,7 @@ fn node_order_needs_a_known_type_and_valid_weights() {
 }
 
 #[test]
-fn the_root_offers_what_the_nodes_have() {
+fn the_root_has_no_resources_of_its_own() {
     for resources in ["{max: {}}", "{guaranteed: {}}", "{max: {memory: 1}}"] {
         for name in ["root", "ROOT"] {
             let text =

@@ -186,7 +186,7 @@ fn a_bad_eviction_bound_warns() {
 }
 
 /// What a live partition does with the change is in the scenarios,
-/// `a_property_that_a_reload_removes_is_back_to_its_default`.
+/// `a_removed_property_returns_to_its_default`.
 #[test]
 fn a_reload_without_a_property_sets_its_default() {
     let flat = |queue: &str| reload::flat(&parsed(&below_root(queue)).partitions[0].root);

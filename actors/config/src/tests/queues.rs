@@ -258,7 +258,7 @@ fn priority_offset_and_policy_are_not_inherited() {
 }
 
 #[test]
-fn a_queue_overrides_what_it_inherits() {
+fn a_queue_overrides_inherited_settings() {
     let configuration = parsed(&below_root(
         "{name: p, properties: {priority.offset: 1, a: x, b: x}, queues: [{name: c, properties: \
          {priority.offset: -7, b: y}}]}",
@@ -324,7 +324,7 @@ fn unknown_properties_are_kept_and_a_near_miss_warns() {
 }
 
 #[test]
-fn access_lists_are_checked_where_they_stand() {
+fn access_lists_are_checked_in_place() {
     let text = below_root("{name: a, submitacl: \"u g x\", adminacl: \"u  g\"}");
     let errors = parse(&text).unwrap_err();
     let found: Vec<(&str, &str)> =

@@ -132,7 +132,7 @@ fn unsupported_yaml_features_are_rejected_by_name() {
 }
 
 #[test]
-fn warnings_say_what_was_understood() {
+fn warnings_describe_the_reading() {
     check(
         "
 partitions:

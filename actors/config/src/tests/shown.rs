@@ -21,7 +21,7 @@ fn absent_settings_are_omitted() {
 }
 
 #[test]
-fn everything_that_was_written_is_shown_as_it_was_written() {
+fn written_settings_are_shown_unchanged() {
     let shown = json(
         "
 partitions:

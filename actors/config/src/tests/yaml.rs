@@ -68,7 +68,7 @@ fn merge_keys_are_unique_and_take_mappings() {
 }
 
 #[test]
-fn a_tag_may_say_what_its_value_is() {
+fn a_tag_may_state_the_type() {
     means(
         "!!map {partitions: !!seq [!!map {queues: [{name: !!str 7, parent: !!bool yes, properties: \
          {a: !!int -5, b: !!float 1e3, c: !!null ~, d: !!str null, e: !!int 010, f: !!str}, \

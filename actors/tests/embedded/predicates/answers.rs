@@ -1,4 +1,4 @@
-//! What waits, and what an answer does to it.
+//! Placements that wait for the answer of a predicate, and the effect of each answer.
 
 use std::time::Duration;
 
@@ -11,32 +11,32 @@ use super::shim::{assumed_at, failed, passed, passed_at, play};
 const SCOPES: [Scope; 3] = [Scope::Topology, Scope::Node, Scope::Static];
 
 #[test]
-fn what_waits_is_counted_everywhere_and_is_no_allocation_yet() {
+fn a_waiting_placement_is_counted_but_not_an_allocation() {
     play("{name: a}", 64, |world| async move {
         world.node("n1", 4).await;
         world.app("app", "root.a").await;
         world.ask("app", "k1", 3).await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n1"]);
         assert_eq!(world.used_and_pending().await, (3, 0));
         let apps = world.scheduler.applications("default", "root.a").await.unwrap();
         assert!(apps[0].allocations.is_empty());
         let nodes = world.scheduler.nodes("default").await.unwrap();
         assert!(nodes[0].allocations.is_empty());
         assert_eq!(world.root().await.running_apps, 0);
-        // A release by its key finds nothing to release.
+        // A release by key finds nothing to release.
         world.end("app", "k1", TerminationType::Timeout).await;
-        assert!(world.heard().await.is_empty());
+        assert!(world.received().await.is_empty());
         world.shim.answer([(1, passed(Scope::Topology))]);
-        assert_eq!(world.heard().await, ["app Running", "k1 on n1"]);
+        assert_eq!(world.received().await, ["app Running", "k1 on n1"]);
         assert_eq!(world.root().await.running_apps, 1);
         assert_eq!(world.used_and_pending().await, (3, 0));
     });
 }
 
 #[test]
-fn no_more_wait_than_the_window_and_no_more_than_quota_allows() {
+fn the_window_and_the_quota_bound_waiting_placements() {
     play("{name: a, resources: {max: {vcore: 5}}}", 3, |world| async move {
-        // Quotas count cores, requests thousandths of one.
+        // Quotas count cores, requests thousandths of a core.
         world.nodes(2, 10_000).await;
         world.app("app", "root.a").await;
         world.ask_many("app", "k", 1_000, 9).await;
@@ -53,7 +53,7 @@ fn no_more_wait_than_the_window_and_no_more_than_quota_allows() {
 }
 
 #[test]
-fn an_application_that_may_start_takes_the_place_of_a_running_one_while_it_waits() {
+fn a_waiting_first_placement_counts_as_a_running_application() {
     play("{name: a, maxapplications: 1}", 64, |world| async move {
         world.node("n1", 10).await;
         world.app("one", "root.a").await;
@@ -71,21 +71,21 @@ fn an_application_that_may_start_takes_the_place_of_a_running_one_while_it_waits
         world.shim.answer_all(&passed(Scope::Static));
         world.app("three", "root.a").await;
         world.ask("three", "k4", 1).await;
-        assert!(world.heard().await.contains(&"k2 on n1".to_owned()));
+        assert!(world.received().await.contains(&"k2 on n1".to_owned()));
         assert!(world.shim.open().is_empty());
     });
 }
 
 #[test]
-fn instances_of_one_ask_have_the_names_that_they_always_have() {
+fn instances_of_one_ask_keep_their_names() {
     play("{name: a}", 64, |world| async move {
         world.node("n1", 10).await;
         world.app("app", "root.a").await;
         world.ask_many("app", "k", 1, 3).await;
         world.run().await;
         world.shim.answer_all(&passed(Scope::Static));
-        let heard = world.heard().await;
-        assert_eq!(heard, ["app Running", "k#1 on n1", "k#2 on n1", "k#3 on n1"]);
+        let received = world.received().await;
+        assert_eq!(received, ["app Running", "k#1 on n1", "k#2 on n1", "k#3 on n1"]);
     });
 }
 
@@ -97,36 +97,37 @@ fn another_candidate_that_passes_gets_the_placement() {
         world.ask("app", "k1", 1).await;
         world.run().await;
         world.shim.answer([(1, failed())]);
-        assert_eq!(world.heard().await, ["2 k1? 16 nodes"]);
+        assert_eq!(world.received().await, ["2 k1? 16 nodes"]);
         assert_eq!(world.shim.open()[0].nodes[0].as_ref(), "n002");
         world.shim.answer([(2, passed_at(7))]);
-        assert_eq!(world.heard().await, ["app Running", "k1 on n009"]);
+        assert_eq!(world.received().await, ["app Running", "k1 on n009"]);
         let nodes = world.scheduler.nodes("default").await.unwrap();
         let held: Vec<_> = nodes.iter().filter(|node| !node.allocations.is_empty()).collect();
         assert_eq!((held.len(), held[0].node_id.as_str()), (1, "n009"));
     });
 }
 
+/// Its assumption is withdrawn.
 #[test]
-fn a_candidate_without_room_by_now_is_asked_about_again_and_its_assumption_withdrawn() {
+fn a_full_candidate_is_asked_about_again() {
     play("{name: a}", 64, |world| async move {
         world.nodes(3, 4).await;
         world.app("app", "root.a").await;
         world.ask("app", "k1", 3).await;
         world.run().await;
         world.shim.answer([(1, failed())]);
-        assert_eq!(world.heard().await, ["2 k1? n002 n003"]);
+        assert_eq!(world.received().await, ["2 k1? n002 n003"]);
         world.request("app", "other", 4, "n003").await;
         world.run().await;
         world.shim.answer([(2, assumed_at(1))]);
         // n002 refused and n003 is full.
-        assert_eq!(world.heard().await, ["2 withdrawn"]);
+        assert_eq!(world.received().await, ["2 withdrawn"]);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.heard().await, ["3 k1? n001"]);
+        assert_eq!(world.received().await, ["3 k1? n001"]);
     });
 }
 
-/// Whether the answer about `k1`, asked before `n1` (else `n2`) changed, is void.
+/// Whether the answer about `k1`, requested before `n1` (else `n2`) changed, is void.
 fn is_void(scope: Scope, where_it_changed: &'static str, how: &'static str) -> bool {
     let void = std::cell::Cell::new(false);
     play("{name: a}", 64, |world| {
@@ -142,7 +143,7 @@ fn is_void(scope: Scope, where_it_changed: &'static str, how: &'static str) -> b
             world.request("other", "older", 5, "n2").await;
             world.run().await;
             world.ask("app", "k1", 1).await;
-            assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+            assert_eq!(world.received().await, ["app Accepted", "1 k1? n1"]);
             match how {
                 "placed" => world.request("other", "new", 1, where_it_changed).await,
                 _ if where_it_changed == "n1" => {
@@ -152,16 +153,16 @@ fn is_void(scope: Scope, where_it_changed: &'static str, how: &'static str) -> b
             }
             world.run().await;
             world.shim.answer([(1, passed(scope))]);
-            let heard = world.heard().await;
-            void.set(heard.iter().any(|word| word.starts_with("2 k1?")));
-            assert_ne!(void.get(), heard.contains(&"k1 on n1".to_owned()), "{heard:?}");
+            let received = world.received().await;
+            void.set(received.iter().any(|word| word.starts_with("2 k1?")));
+            assert_ne!(void.get(), received.contains(&"k1 on n1".to_owned()), "{received:?}");
         }
     });
     void.get()
 }
 
 #[test]
-fn what_was_placed_or_ended_meanwhile_makes_an_answer_void_that_rests_on_it() {
+fn placements_and_ends_void_answers_that_depend_on_them() {
     for how in ["placed", "ended"] {
         for (at, expected) in [("n1", [true, true, false]), ("n2", [true, false, false])] {
             let void = SCOPES.map(|scope| is_void(scope, at, how));
@@ -170,8 +171,9 @@ fn what_was_placed_or_ended_meanwhile_makes_an_answer_void_that_rests_on_it() {
     }
 }
 
+/// The window shrinks.
 #[test]
-fn of_answers_that_rest_on_everything_one_counts_and_the_window_shrinks() {
+fn of_answers_depending_on_everything_one_counts() {
     play("{name: a}", 8, |world| async move {
         world.nodes(10, 4).await;
         world.app("app", "root.a").await;
@@ -181,8 +183,12 @@ fn of_answers_that_rest_on_everything_one_counts_and_the_window_shrinks() {
         for _ in 0..5 {
             waiting.push(world.shim.open_ids().len());
             world.shim.answer_all(&passed(Scope::Topology));
-            let heard = world.heard().await;
-            assert_eq!(heard.iter().filter(|word| word.contains(" on ")).count(), 1, "{heard:?}");
+            let received = world.received().await;
+            assert_eq!(
+                received.iter().filter(|word| word.contains(" on ")).count(),
+                1,
+                "{received:?}"
+            );
         }
         assert_eq!(waiting, [8, 4, 2, 1, 2]);
         assert_eq!(world.used_and_pending().await.0, 5 + 1);
@@ -192,7 +198,7 @@ fn of_answers_that_rest_on_everything_one_counts_and_the_window_shrinks() {
 }
 
 #[test]
-fn what_the_rm_assumed_itself_makes_nothing_void() {
+fn assumptions_of_the_rm_void_no_answer() {
     for scope in SCOPES {
         play("{name: a}", 8, |world| async move {
             world.nodes(2, 10).await;
@@ -201,14 +207,18 @@ fn what_the_rm_assumed_itself_makes_nothing_void() {
             world.run().await;
             let verdict = Verdict::Passed { position: 0, scope, assumed: true };
             world.shim.answer_all(&verdict);
-            let heard = world.heard().await;
-            assert_eq!(heard.iter().filter(|word| word.contains(" on ")).count(), 8, "{verdict:?}");
+            let received = world.received().await;
+            assert_eq!(
+                received.iter().filter(|word| word.contains(" on ")).count(),
+                8,
+                "{verdict:?}"
+            );
         });
     }
 }
 
 #[test]
-fn an_assumption_that_is_not_taken_makes_void_what_was_answered_on_top_of_it() {
+fn a_refused_assumption_voids_answers_built_on_it() {
     play("{name: a}", 8, |world| async move {
         world.nodes(1, 10).await;
         world.app("app", "root.a").await;
@@ -216,23 +226,23 @@ fn an_assumption_that_is_not_taken_makes_void_what_was_answered_on_top_of_it() {
         world.ask("app", "k2", 1).await;
         world.run().await;
         world.withdraw("app", "k1").await;
-        assert_eq!(world.heard().await, ["1 withdrawn"]);
+        assert_eq!(world.received().await, ["1 withdrawn"]);
         let on_top = Verdict::Passed { position: 0, scope: Scope::Node, assumed: true };
         world.shim.answer([(1, on_top.clone()), (2, on_top)]);
-        assert_eq!(world.heard().await, ["2 withdrawn", "3 k2? n001"]);
+        assert_eq!(world.received().await, ["2 withdrawn", "3 k2? n001"]);
     });
 }
 
 #[test]
-fn questions_and_words_leave_in_the_order_in_which_they_were_decided() {
+fn questions_and_notifications_leave_in_decision_order() {
     play("{name: a}", 1, |world| async move {
         world.node("n1", 4).await;
         world.app("app", "root.a").await;
         world.ask("app", "k1", 1).await;
         world.ask("app", "k2", 1).await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n1"]);
         world.shim.answer([(1, assumed_at(0))]);
-        assert_eq!(world.heard().await, ["app Running", "k1 on n1", "2 k2? n1"]);
+        assert_eq!(world.received().await, ["app Running", "k1 on n1", "2 k2? n1"]);
     });
 }
 
@@ -248,12 +258,13 @@ fn settling_waits_for_answers() {
         assert!(settled.is_err(), "the answer is still to come");
         world.shim.answer([(1, passed(Scope::Static))]);
         tokio::time::timeout(second, world.scheduler.settle()).await.unwrap();
-        assert_eq!(world.shim.heard(), ["app Running", "k1 on n1"]);
+        assert_eq!(world.shim.received(), ["app Running", "k1 on n1"]);
     });
 }
 
+/// Answers go to the partition that asked.
 #[test]
-fn answers_go_to_the_partition_that_asked_and_no_other_has_the_same_number() {
+fn question_numbers_are_unique_over_partitions() {
     let config = "partitions:\n\
         - {name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}\n\
         - {name: gpu, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}\n";
@@ -289,9 +300,9 @@ fn answers_go_to_the_partition_that_asked_and_no_other_has_the_same_number() {
             sink.answer(vec![monoceros_actors::PredicateAnswer { id: second.id, verdict }]);
         };
         answer(&first.answers);
-        assert!(world.heard().await.is_empty(), "the other partition did not ask that");
+        assert!(world.received().await.is_empty(), "the other partition did not ask that");
         answer(&second.answers);
-        assert_eq!(world.heard().await, ["app Running", "k2 on g1"]);
+        assert_eq!(world.received().await, ["app Running", "k2 on g1"]);
         assert_eq!(world.scheduler.check_books("gpu").await, Ok(Vec::new()));
     });
 }
@@ -322,7 +333,7 @@ fn everything_is_counted() {
     });
 }
 
-/// Says which nodes pass, and nothing of questions.
+/// Returns the nodes that pass, without using questions.
 #[derive(Default)]
 struct Plain(std::sync::Mutex<Vec<String>>);
 
@@ -339,7 +350,7 @@ impl monoceros_actors::ResourceManagerCallback for Plain {
 }
 
 #[test]
-fn whoever_implements_only_the_predicate_answers_questions_by_it() {
+fn an_implementation_of_the_plain_predicate_answers_questions() {
     play("{name: a}", 4, |world| async move {
         let plain = std::sync::Arc::new(Plain::default());
         let register = monoceros_proto::si::v1::RegisterResourceManagerRequest {
@@ -360,38 +371,38 @@ fn whoever_implements_only_the_predicate_answers_questions_by_it() {
     });
 }
 
-/// The alternative that passes has left while the question was out: the answer is void, and asked
-/// again.
+/// The alternative that passes was removed while the question was open: the answer is void, and the
+/// question is repeated.
 #[test]
-fn an_answer_for_a_node_that_has_left_is_void() {
+fn an_answer_for_a_removed_node_is_void() {
     play("{name: a}", 64, |world| async move {
         world.nodes(3, 10).await;
         world.app("app", "root.a").await;
         world.ask("app", "k1", 1).await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n001"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n001"]);
         world.shim.answer([(1, failed())]);
-        assert_eq!(world.heard().await, ["2 k1? n002 n003"]);
+        assert_eq!(world.received().await, ["2 k1? n002 n003"]);
         world.act("n003", ActionFromRm::Decomission).await;
-        assert_eq!(world.heard().await, Vec::<String>::new());
+        assert_eq!(world.received().await, Vec::<String>::new());
         world.shim.answer([(2, passed_at(1))]);
-        assert_eq!(world.heard().await, ["3 k1? n002"]);
+        assert_eq!(world.received().await, ["3 k1? n002"]);
         assert_eq!(world.count("monoceros_predicate_answers_total", "void").to_string(), "1");
         world.shim.answer([(3, passed(Scope::Static))]);
-        assert_eq!(world.heard().await, ["app Running", "k1 on n002"]);
+        assert_eq!(world.received().await, ["app Running", "k1 on n002"]);
     });
 }
 
-/// The alternative that passes confirms or refuses: it drains by now, or others took its room.
+/// The alternative that passes confirms or refuses: it drains by now, or others took its capacity.
 #[test]
-fn the_node_that_passes_has_the_last_word() {
+fn the_passing_node_confirms_or_refuses() {
     for took_room in [false, true] {
         play("{name: a}", 64, |world| async move {
             world.nodes(3, 10).await;
             world.app("app", "root.a").await;
             world.ask("app", "k1", 6).await;
-            assert_eq!(world.heard().await, ["app Accepted", "1 k1? n001"]);
+            assert_eq!(world.received().await, ["app Accepted", "1 k1? n001"]);
             world.shim.answer([(1, failed())]);
-            assert_eq!(world.heard().await, ["2 k1? n002 n003"]);
+            assert_eq!(world.received().await, ["2 k1? n002 n003"]);
             if took_room {
                 world.request("app", "other", 6, "n003").await;
             } else {
@@ -399,8 +410,8 @@ fn the_node_that_passes_has_the_last_word() {
             }
             world.run().await;
             world.shim.answer([(2, passed_at(1))]);
-            let heard = world.heard().await;
-            assert!(!heard.iter().any(|word| word.contains(" on ")), "{heard:?}");
+            let received = world.received().await;
+            assert!(!received.iter().any(|word| word.contains(" on ")), "{received:?}");
             assert_eq!(world.root().await.pending_resource.to_string(), "map[vcore:6]");
         });
     }

@@ -1,6 +1,6 @@
-//! Placement constraints of what waits for its answer: it is counted while it waits, and what has
-//! come between is looked at once more when it is settled. The constraints come in the field of the
-//! interface, in both of its forms.
+//! Placement constraints of placements that wait for an answer: they count while they wait, and
+//! changes in the meantime are checked once more when they are settled. The constraints are in the
+//! field of the interface, in both of its forms.
 
 use monoceros_actors::Scope;
 use monoceros_proto::si::v1 as si;
@@ -48,7 +48,7 @@ async fn ask(world: &World, key: &str, scope: &str) {
     world.ask_for(ask).await;
 }
 
-/// The request in today's form.
+/// The request in the present form.
 async fn request(world: &World, key: &str, placement_constraint: Option<si::PlacementConstraint>) {
     let allocation = si::Allocation {
         allocation_key: key.to_owned(),
@@ -66,7 +66,7 @@ async fn request(world: &World, key: &str, placement_constraint: Option<si::Plac
     world.scheduler.update_allocation(request).await.unwrap();
 }
 
-/// A node of a rack, as it comes or as it changes.
+/// A node of a rack, created or changed.
 async fn rack(
     world: &World,
     id: &str,
@@ -88,7 +88,7 @@ async fn rack(
 }
 
 #[test]
-fn what_waits_for_its_answer_counts_for_the_next_in_both_forms_of_the_field() {
+fn a_waiting_placement_counts_for_constraints_of_the_next() {
     play("{name: a}", 64, |world| async move {
         world.node("n1", 4).await;
         world.node("n2", 4).await;
@@ -96,56 +96,57 @@ fn what_waits_for_its_answer_counts_for_the_next_in_both_forms_of_the_field() {
         ask(&world, "k1", "hostname").await;
         request(&world, "k2", Some(at_most(1, "hostname"))).await;
         ask(&world, "k3", "hostname").await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1", "2 k2? n2"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n1", "2 k2? n2"]);
         world.shim.answer_all(&passed(Scope::Static));
-        assert_eq!(world.heard().await, ["app Running", "k1 on n1", "k2 on n2"]);
+        assert_eq!(world.received().await, ["app Running", "k1 on n1", "k2 on n2"]);
         world.end("app", "k1", TerminationType::StoppedByRm).await;
-        assert_eq!(world.heard().await, ["k1 released", "3 k3? n1"]);
+        assert_eq!(world.received().await, ["k1 released", "3 k3? n1"]);
     });
 }
 
 #[test]
-fn a_request_of_todays_form_that_comes_again_keeps_its_constraint() {
+fn a_repeated_request_keeps_its_constraint() {
     play("{name: a}", 64, |world| async move {
         world.node("n1", 4).await;
         world.app("app", "root.a").await;
         request(&world, "k1", Some(at_most(1, ""))).await;
         request(&world, "k2", Some(at_most(1, ""))).await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n1"]);
         request(&world, "k2", None).await;
-        assert!(world.heard().await.is_empty(), "it changes sizes only");
+        assert!(world.received().await.is_empty(), "it changes sizes only");
     });
 }
 
 #[test]
-fn a_rack_that_a_node_joins_meanwhile_voids_the_late_answer_of_whoever_is_settled_first() {
+fn a_node_joining_a_rack_voids_a_late_answer() {
     play("{name: a}", 64, |world| async move {
         rack(&world, "n1", "a", ActionFromRm::Create, vec![]).await;
         rack(&world, "n2", "b", ActionFromRm::Create, vec![]).await;
         world.app("app", "root.a").await;
         ask(&world, "k1", "rack").await;
         ask(&world, "k2", "rack").await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1", "2 k2? n2"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n1", "2 k2? n2"]);
         rack(&world, "n2", "a", ActionFromRm::Update, vec![]).await;
-        assert!(world.heard().await.is_empty());
+        assert!(world.received().await.is_empty());
         world.shim.answer([(1, passed(Scope::Static))]);
-        assert!(world.heard().await.is_empty(), "there is another in its rack now");
+        assert!(world.received().await.is_empty(), "there is another in its rack now");
         assert_eq!(world.used_and_pending().await, (1, 1));
         world.shim.answer([(2, passed(Scope::Static))]);
-        assert_eq!(world.heard().await, ["app Running", "k2 on n2"]);
+        assert_eq!(world.received().await, ["app Running", "k2 on n2"]);
         world.end("app", "k2", TerminationType::StoppedByRm).await;
-        assert_eq!(world.heard().await, ["k2 released", "3 k1? n1"]);
+        assert_eq!(world.received().await, ["k2 released", "3 k1? n1"]);
     });
 }
 
+/// The next rack is asked.
 #[test]
-fn an_allocation_that_is_reported_meanwhile_voids_the_late_answer_and_the_next_rack_is_asked() {
+fn a_reported_allocation_voids_a_late_answer() {
     play("{name: a}", 64, |world| async move {
         rack(&world, "n1", "a", ActionFromRm::Create, vec![]).await;
         rack(&world, "n2", "b", ActionFromRm::Create, vec![]).await;
         world.app("app", "root.a").await;
         ask(&world, "k1", "rack").await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n1"]);
         let there = si::Allocation {
             allocation_key: "old".to_owned(),
             application_id: "app".to_owned(),
@@ -158,8 +159,8 @@ fn an_allocation_that_is_reported_meanwhile_voids_the_late_answer_and_the_next_r
         rack(&world, "n3", "a", ActionFromRm::Create, vec![there]).await;
         world.run().await;
         world.shim.answer([(1, passed(Scope::Static))]);
-        assert_eq!(world.heard().await, ["2 k1? n2"]);
+        assert_eq!(world.received().await, ["2 k1? n2"]);
         world.shim.answer([(2, passed(Scope::Static))]);
-        assert_eq!(world.heard().await, ["k1 on n2"]);
+        assert_eq!(world.received().await, ["k1 on n2"]);
     });
 }

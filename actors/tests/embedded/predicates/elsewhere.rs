@@ -1,5 +1,5 @@
-//! Answers that say what of the other nodes they depend on: what makes them void, and that nothing is
-//! placed against a rule that concerns other nodes, however late answers come.
+//! Answers with topics of other nodes: what makes them void, and that no placement violates a rule
+//! about other nodes, however late answers are.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,30 +11,31 @@ use proptest::prelude::*;
 
 use super::shim::{World, passed, play};
 
-/// A node passes; the answer depends on these topics elsewhere, and the placement affects those.
+/// A node passes; the answer depends on these topics of other nodes, and the placement affects
+/// those.
 fn passes(depends_on: &[u64], affects: &[u64]) -> Verdict {
     let elsewhere = Elsewhere { depends_on: depends_on.into(), affects: affects.into() };
     passed(Scope::Elsewhere(Arc::new(elsewhere)))
 }
 
-/// Two requests that are asked about together, on two nodes.
+/// Two requests with open questions on two nodes.
 async fn two_are_asked_about(world: &World) {
     world.nodes(2, 10).await;
     world.app("app", "root.a").await;
     world.ask("app", "k1", 1).await;
     world.ask("app", "k2", 1).await;
-    assert_eq!(world.heard().await, ["app Accepted", "1 k1? n001", "2 k2? n002"]);
+    assert_eq!(world.received().await, ["app Accepted", "1 k1? n001", "2 k2? n002"]);
 }
 
 #[test]
-fn a_late_answer_is_void_if_what_was_placed_elsewhere_affects_what_it_depends_on() {
+fn a_placement_voids_late_answers_on_its_topics() {
     for (placed, late, is_void) in [
         (passes(&[], &[7]), passes(&[7], &[]), true),
         (passes(&[], &[6, 7]), passes(&[5, 7], &[]), true),
         (passes(&[], &[7]), passes(&[8], &[7]), false),
         (passes(&[7], &[]), passes(&[7], &[7]), false),
         (passes(&[], &[]), passes(&[], &[]), false),
-        // One of the two says nothing of other nodes.
+        // One of the two names no topics.
         (passed(Scope::Node), passes(&[7], &[]), true),
         (passed(Scope::Node), passes(&[], &[]), true),
         (passed(Scope::Static), passes(&[], &[]), true),
@@ -45,16 +46,16 @@ fn a_late_answer_is_void_if_what_was_placed_elsewhere_affects_what_it_depends_on
             two_are_asked_about(&world).await;
             let case = format!("{placed:?}, then {late:?}");
             world.shim.answer([(2, placed)]);
-            assert_eq!(world.heard().await, ["app Running", "k2 on n002"]);
+            assert_eq!(world.received().await, ["app Running", "k2 on n002"]);
             world.shim.answer([(1, late)]);
             let expected = if is_void { "3 k1? n001" } else { "k1 on n001" };
-            assert_eq!(world.heard().await, [expected], "{case}");
+            assert_eq!(world.received().await, [expected], "{case}");
         });
     }
 }
 
 #[test]
-fn what_comes_to_the_node_itself_makes_an_answer_void_whatever_it_affects() {
+fn a_placement_on_the_node_itself_voids_an_answer() {
     play("{name: a}", 8, |world| async move {
         world.node("n1", 10).await;
         world.app("app", "root.a").await;
@@ -62,67 +63,68 @@ fn what_comes_to_the_node_itself_makes_an_answer_void_whatever_it_affects() {
         world.ask("app", "k2", 1).await;
         world.run().await;
         world.shim.answer([(2, passes(&[], &[]))]);
-        assert_eq!(world.heard().await, ["app Running", "k2 on n1"]);
+        assert_eq!(world.received().await, ["app Running", "k2 on n1"]);
         world.shim.answer([(1, passes(&[], &[]))]);
-        assert_eq!(world.heard().await, ["3 k1? n1"]);
+        assert_eq!(world.received().await, ["3 k1? n1"]);
     });
 }
 
 #[test]
-fn what_ends_elsewhere_affects_what_it_affected_when_it_was_placed() {
+fn an_end_affects_the_topics_of_its_placement() {
     for (depends_on, is_void) in [(7, true), (8, false)] {
         play("{name: a}", 8, |world| async move {
             two_are_asked_about(&world).await;
             world.shim.answer([(2, passes(&[], &[7]))]);
             world.run().await;
-            // It is asked about anew, so that the placement is older than the question.
+            // The question is repeated, so that the placement is older than the question.
             world.shim.answer([(1, passed(Scope::Topology))]);
-            assert_eq!(world.heard().await, ["3 k1? n001"]);
+            assert_eq!(world.received().await, ["3 k1? n001"]);
             world.end("app", "k2", TerminationType::StoppedByRm).await;
-            assert_eq!(world.heard().await, ["k2 released"]);
+            assert_eq!(world.received().await, ["k2 released"]);
             world.shim.answer([(3, passes(&[depends_on], &[]))]);
             let expected = if is_void { "4 k1? n001" } else { "k1 on n001" };
-            assert_eq!(world.heard().await, [expected], "it depends on {depends_on}");
+            assert_eq!(world.received().await, [expected], "it depends on {depends_on}");
         });
     }
 }
 
+/// The shim may have counted on it.
 #[test]
-fn what_comes_to_nothing_affects_everything_as_the_shim_may_have_counted_on_it() {
+fn a_withdrawn_placement_affects_every_topic() {
     play("{name: a}", 8, |world| async move {
         two_are_asked_about(&world).await;
         world.withdraw("app", "k2").await;
-        assert_eq!(world.heard().await, ["2 withdrawn"]);
+        assert_eq!(world.received().await, ["2 withdrawn"]);
         world.shim.answer([(1, passes(&[], &[]))]);
-        assert_eq!(world.heard().await, ["3 k1? n001"]);
+        assert_eq!(world.received().await, ["3 k1? n001"]);
     });
 }
 
-/// What a shim says of its answers.
+/// How truthful a shim's topics are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
-    /// What is so.
+    /// The true topics.
     Truth,
-    /// It leaves out whom a placement affects.
+    /// Leaves out topics that a placement affects.
     TooLittle,
 }
 
-/// What came of a history.
+/// The result of a history.
 #[derive(Debug, Default)]
 struct Outcome {
     placed: usize,
-    /// Placements beside another of their group in one zone.
+    /// Number of placements beside another of their group in one zone.
     against_the_rule: usize,
 }
 
-/// A shim for clusters of four zones. Of each group, the first letter of a request, no two may run in
-/// one zone; only plain requests (`p`) may run anywhere.
+/// A shim for clusters of four zones. No two requests of a group, named by the first letter, may
+/// run in one zone; plain requests (`p`) may run anywhere.
 struct Zones {
     says: Says,
     state: u64,
-    /// What runs where, as far as it was told.
+    /// Nodes of the allocations it was notified of.
     view: BTreeMap<String, String>,
-    /// Answers by question. Each was found when the question came, and is given much later.
+    /// Answers by question. Each was computed when the question arrived, and is sent much later.
     late: BTreeMap<u64, Verdict>,
     outcome: Outcome,
 }
@@ -145,8 +147,8 @@ impl Zones {
         group == "p" || !self.view.iter().any(clashes)
     }
 
-    /// What it hears, in order: a question is answered from what it was told before it.
-    fn hear(&mut self, words: &[String], nodes_of: &BTreeMap<u64, Vec<String>>) {
+    /// Handles notifications in order: a question is answered from the state before it.
+    fn record(&mut self, words: &[String], nodes_of: &BTreeMap<u64, Vec<String>>) {
         for word in words {
             match &word.split(' ').collect::<Vec<_>>()[..] {
                 [key, "on", node] => {
@@ -158,7 +160,7 @@ impl Zones {
                 [number, "withdrawn"] => _ = self.late.remove(&number.parse().unwrap()),
                 [number, key, ..] if key.ends_with('?') => {
                     let (number, key) = (number.parse().unwrap(), key.trim_end_matches('?'));
-                    // One that was withdrawn in the same turn is not open any more.
+                    // A question withdrawn in the same turn is no longer open.
                     let Some(nodes) = nodes_of.get(&number) else { continue };
                     let verdict = self.judge(key, nodes);
                     self.late.insert(number, verdict);
@@ -194,12 +196,12 @@ impl Zones {
                 let ends = self.view.keys().nth(at).unwrap().clone();
                 world.end("app", &ends, TerminationType::StoppedByRm).await;
             }
-            let words = world.heard().await;
+            let words = world.received().await;
             let open = world.shim.open();
             let nodes = |nodes: &[Arc<str>]| nodes.iter().map(ToString::to_string).collect();
             let nodes_of = open.iter().map(|one| (one.id.0, nodes(&one.nodes))).collect();
-            self.hear(&words, &nodes_of);
-            // Some of what is known by now, in any order.
+            self.record(&words, &nodes_of);
+            // Some of the present answers, in any order.
             let mut answers: Vec<_> = self.late.keys().map(|number| (*number, ())).collect();
             answers.retain(|_| self.dice(2) == 0);
             answers.sort_by_key(|(number, ())| number.wrapping_mul(self.state | 1));
@@ -228,16 +230,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_late_answer_places_anything_against_a_rule_about_other_nodes(seed in any::<u64>()) {
+    fn late_answers_never_violate_rules_about_other_nodes(seed in any::<u64>()) {
         let outcome = history(seed, Says::Truth);
         prop_assert_eq!(outcome.against_the_rule, 0, "{:?}", outcome);
         prop_assert!(outcome.placed > 5, "{:?}", outcome);
     }
 }
 
-/// The histories above are such that a placement which is not known to matter does harm.
+/// The histories above are such that leaving out a topic causes a violation.
 #[test]
-fn a_shim_that_says_too_little_gets_what_it_does_not_want() {
+fn a_shim_with_missing_topics_gets_violations() {
     let harm: usize = (0..10).map(|seed| history(seed, Says::TooLittle).against_the_rule).sum();
     assert!(harm > 0);
 }

@@ -1,5 +1,5 @@
-//! Predicates that are answered later, under the test's control, in virtual time: what waits, what
-//! an answer does, who takes a placement back.
+//! Predicates that are answered later, controlled by the test, in virtual time: waiting placements,
+//! the effect of an answer, and withdrawals.
 
 mod shim;
 

@@ -1,4 +1,4 @@
-//! How an ask goes on after a refusal, and when it is tried again.
+//! An ask after a refusal: the next node, and the time of the next try.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use monoceros_actors::{Invalidation, Scheduler, Scope, Verdict};
 
 use super::shim::{World, failed, passed, passed_at, play, play_with};
 
-/// Fails everything until nothing is asked any more; the numbers of candidates of each question.
+/// Fails all questions until none is asked any more; returns the number of candidates of each
+/// question.
 async fn fail_all(world: &World) -> Vec<usize> {
     let mut widths = Vec::new();
     while !world.shim.open().is_empty() {
@@ -19,7 +20,7 @@ async fn fail_all(world: &World) -> Vec<usize> {
 }
 
 #[test]
-fn the_next_question_names_16_others_then_twice_as_many() {
+fn questions_name_16_more_nodes_then_twice_as_many() {
     play("{name: a}", 64, |world| async move {
         world.nodes(100, 4).await;
         world.app("app", "root.a").await;
@@ -27,9 +28,9 @@ fn the_next_question_names_16_others_then_twice_as_many() {
         world.run().await;
         assert_eq!(fail_all(&world).await, [1, 16, 32, 51]);
         assert_eq!(world.used_and_pending().await, (0, 1));
-        assert!(world.heard().await.is_empty());
+        assert!(world.received().await.is_empty());
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.heard().await, ["5 k1? n001"], "it begins anew after a second");
+        assert_eq!(world.received().await, ["5 k1? n001"], "it begins anew after a second");
         assert_eq!(fail_all(&world).await, [1, 16, 32, 51]);
         tokio::time::sleep(Duration::from_millis(1_900)).await;
         assert!(world.shim.open().is_empty(), "then it waits for two");
@@ -51,7 +52,7 @@ fn no_question_names_more_than_was_set() {
 }
 
 #[test]
-fn after_a_success_the_next_instance_asks_one_node_again() {
+fn after_a_success_one_node_is_asked_again() {
     play("{name: a}", 1, |world| async move {
         world.nodes(30, 4).await;
         world.app("app", "root.a").await;
@@ -60,12 +61,12 @@ fn after_a_success_the_next_instance_asks_one_node_again() {
         world.shim.answer([(1, failed())]);
         world.run().await;
         world.shim.answer([(2, passed_at(3))]);
-        assert_eq!(world.heard().await, ["app Running", "k#1 on n005", "3 k? n001"]);
+        assert_eq!(world.received().await, ["app Running", "k#1 on n005", "3 k? n001"]);
     });
 }
 
 #[test]
-fn asks_that_are_refused_everywhere_do_not_wake_each_other() {
+fn asks_refused_everywhere_do_not_wake_each_other() {
     play("{name: a}", 64, |world| async move {
         world.nodes(3, 1).await;
         world.app("app", "root.a").await;
@@ -78,26 +79,26 @@ fn asks_that_are_refused_everywhere_do_not_wake_each_other() {
         let asked = fail_all(&world).await.len();
         assert!(asked < 40, "{asked} questions");
         assert_eq!(world.used_and_pending().await, (0, 7));
-        assert!(world.heard().await.is_empty());
+        assert!(world.received().await.is_empty());
     });
 }
 
-/// Two asks, one node that refuses the first and one that would not: whoever was not asked because
-/// somebody else held it is asked once it is free, without waiting for a second.
+/// Two asks, one node that refuses the first and one that would not: a node that was skipped
+/// because another ask held it is asked about once it is free, without waiting for a second.
 #[test]
-fn a_node_that_comes_back_is_asked_if_it_was_not_asked_before() {
+fn a_released_node_is_asked_if_skipped_before() {
     play("{name: a}", 64, |world| async move {
         world.nodes(2, 1).await;
         world.app("app", "root.a").await;
         world.ask("app", "k1", 1).await;
         world.ask("app", "k2", 1).await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n001", "2 k2? n002"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n001", "2 k2? n002"]);
         world.shim.answer([(1, failed())]);
-        assert!(world.heard().await.is_empty(), "n002 is held for k2");
+        assert!(world.received().await.is_empty(), "n002 is held for k2");
         world.shim.answer([(2, failed())]);
-        assert_eq!(world.heard().await, ["3 k1? n002", "4 k2? n001"]);
+        assert_eq!(world.received().await, ["3 k1? n002", "4 k2? n001"]);
         world.shim.answer_all(&passed(Scope::Static));
-        assert_eq!(world.heard().await, ["app Running", "k1 on n002", "k2 on n001"]);
+        assert_eq!(world.received().await, ["app Running", "k1 on n002", "k2 on n001"]);
     });
 }
 
@@ -110,34 +111,34 @@ fn a_node_that_grows_is_asked_at_once() {
         world.run().await;
         assert_eq!(fail_all(&world).await, [1, 1]);
         world.change_node("n002", Some(5), true).await;
-        assert_eq!(world.heard().await.len(), 1);
+        assert_eq!(world.received().await.len(), 1);
     });
 }
 
 #[test]
-fn a_node_that_grew_while_the_others_were_asked_is_asked_again() {
+fn a_node_that_grew_meanwhile_is_asked_again() {
     play("{name: a}", 64, |world| async move {
         world.nodes(2, 4).await;
         world.app("app", "root.a").await;
         world.ask("app", "k1", 1).await;
         world.run().await;
         world.shim.answer([(1, failed())]);
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n001", "2 k1? n002"][2..]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n001", "2 k1? n002"][2..]);
         world.change_node("n001", Some(5), true).await;
         world.run().await;
         world.shim.answer([(2, failed())]);
-        assert_eq!(world.heard().await, ["3 k1? n001"]);
+        assert_eq!(world.received().await, ["3 k1? n001"]);
         assert_eq!(fail_all(&world).await, [1, 1], "and then no more");
     });
 }
 
 #[test]
-fn what_is_named_as_no_longer_right_is_asked_again_at_once() {
+fn invalidated_refusals_are_asked_again_at_once() {
     let named: [fn() -> Invalidation; 4] = [
         || Invalidation { all: true, ..Invalidation::default() },
         || Invalidation { keys: vec!["k1".to_owned()], ..Invalidation::default() },
         || Invalidation { nodes: vec!["n001".to_owned()], ..Invalidation::default() },
-        // Nobody else may use a node that is reserved for an ask which requires it.
+        // No other ask may use a node that is reserved for an ask which requires it.
         || Invalidation { nodes: vec!["n003".to_owned()], ..Invalidation::default() },
     ];
     for (invalidation, asked) in named.into_iter().zip([3, 1, 2, 1]) {
@@ -159,13 +160,13 @@ fn what_is_named_as_no_longer_right_is_asked_again_at_once() {
                 ..Invalidation::default()
             };
             world.control.invalidate(other);
-            assert!(world.heard().await.is_empty());
+            assert!(world.received().await.is_empty());
         });
     }
 }
 
 #[test]
-fn invalidation_in_the_middle_of_a_try_begins_it_anew() {
+fn an_invalidation_restarts_a_try_in_progress() {
     play("{name: a}", 1, |world| async move {
         world.nodes(3, 4).await;
         world.app("app", "root.a").await;
@@ -177,70 +178,70 @@ fn invalidation_in_the_middle_of_a_try_begins_it_anew() {
         world.control.invalidate(Invalidation { keys, ..Invalidation::default() });
         world.run().await;
         world.shim.answer([(2, Verdict::Unanswered)]);
-        assert_eq!(world.heard().await, ["3 k1? n001"]);
+        assert_eq!(world.received().await, ["3 k1? n001"]);
     });
 }
 
 #[test]
-fn what_was_not_answered_is_asked_again() {
+fn unanswered_questions_are_repeated() {
     play("{name: a}", 64, |world| async move {
         world.nodes(2, 4).await;
         world.app("app", "root.a").await;
         world.ask("app", "k1", 1).await;
         world.run().await;
         world.shim.answer([(1, Verdict::Unanswered)]);
-        assert_eq!(world.heard().await, ["2 k1? n001"]);
+        assert_eq!(world.received().await, ["2 k1? n001"]);
         world.shim.answer([(1, passed(Scope::Static))]);
-        assert!(world.heard().await.is_empty(), "the first question is over");
+        assert!(world.received().await.is_empty(), "the first question is over");
     });
 }
 
 #[test]
-fn a_callback_that_panics_is_asked_again_after_a_second_and_not_at_once() {
+fn a_panicking_callback_is_asked_again_after_a_second() {
     play("{name: a}", 64, |world| async move {
         world.shim.panics.store(true, Ordering::Release);
         world.nodes(2, 4).await;
         world.app("app", "root.a").await;
         world.ask("app", "k1", 1).await;
         world.scheduler.settle().await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n001"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n001"]);
         assert_eq!(world.used_and_pending().await, (0, 1));
         world.shim.panics.store(false, Ordering::Release);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.heard().await, ["2 k1? n001"]);
+        assert_eq!(world.received().await, ["2 k1? n001"]);
     });
 }
 
 #[test]
-fn an_answer_about_a_candidate_that_was_not_named_counts_as_none() {
+fn an_answer_about_an_unnamed_candidate_counts_as_none() {
     play("{name: a}", 64, |world| async move {
         world.nodes(2, 4).await;
         world.app("app", "root.a").await;
         world.ask("app", "k1", 1).await;
         world.run().await;
         world.shim.answer([(1, passed_at(1))]);
-        assert!(world.heard().await.is_empty());
+        assert!(world.received().await.is_empty());
         assert_eq!(world.used_and_pending().await, (0, 1));
     });
 }
 
-/// Waiting for a node that somebody else holds is one deadline, however often that holds and lets go.
+/// Waiting for a held node has one deadline, however often the holder lets go and holds again.
 #[test]
-fn an_ask_that_waits_for_a_held_node_is_tried_again_after_a_second_at_the_latest() {
+fn an_ask_waiting_for_a_held_node_retries_within_a_second() {
     play("{name: a}", 64, |world| async move {
         world.nodes(2, 2).await;
         world.app("app", "root.a").await;
         world.ask_first_on("app", "k1", 1, "n002").await;
         world.ask("app", "k2", 2).await;
-        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n002", "2 k2? n001"]);
+        assert_eq!(world.received().await, ["app Accepted", "1 k1? n002", "2 k2? n001"]);
         world.shim.answer([(2, failed())]);
-        assert!(world.heard().await.is_empty());
+        assert!(world.received().await.is_empty());
         for number in [1, 3, 4] {
             world.shim.answer([(number, Verdict::Unanswered)]);
-            assert_eq!(world.heard().await.len(), 1, "only about k1, which comes first");
+            assert_eq!(world.received().await.len(), 1, "only about k1, which comes first");
         }
         assert_eq!(world.shim.open_ids(), [5]);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.heard().await, ["6 k2? n001"]);
+        assert_eq!(world.received().await, ["6 k2? n001"]);
     });
 }

@@ -17,39 +17,39 @@ use monoceros_proto::si::v1::{self as si, TerminationType};
 use super::preemption::{self, PreemptionAnswers};
 use crate::common::in_virtual_time;
 
-/// One side of the wire: what it heard, and what it was asked and has not answered.
+/// The RM's side of the interface: notifications, and questions without an answer.
 #[derive(Default)]
 pub(crate) struct Shim {
-    heard: Mutex<Vec<String>>,
+    received: Mutex<Vec<String>>,
     open: Mutex<BTreeMap<u64, PredicateQuestion>>,
     sink: Mutex<Option<AnswerSink>>,
     pub(crate) panics: AtomicBool,
-    /// What is asked in the middle of a placement is refused.
+    /// Whether predicates answered at once refuse.
     pub(crate) refuses: AtomicBool,
     pub(crate) preemption: PreemptionAnswers,
 }
 
 impl Shim {
-    fn hear(&self, words: impl IntoIterator<Item = String>) {
-        self.heard.lock().unwrap().extend(words);
+    fn record(&self, words: impl IntoIterator<Item = String>) {
+        self.received.lock().unwrap().extend(words);
     }
 
-    /// What was heard since the last time.
-    pub(crate) fn heard(&self) -> Vec<String> {
-        std::mem::take(&mut *self.heard.lock().unwrap())
+    /// Notifications since the last call.
+    pub(crate) fn received(&self) -> Vec<String> {
+        std::mem::take(&mut *self.received.lock().unwrap())
     }
 
-    /// The questions that have no answer yet, in order.
+    /// Questions without an answer, in order.
     pub(crate) fn open(&self) -> Vec<PredicateQuestion> {
         self.open.lock().unwrap().values().cloned().collect()
     }
 
-    /// Their numbers.
+    /// Numbers of these questions.
     pub(crate) fn open_ids(&self) -> Vec<u64> {
         self.open.lock().unwrap().keys().copied().collect()
     }
 
-    /// Answers together, also what is not asked any more.
+    /// Answers several questions in one call; they may be withdrawn already.
     pub(crate) fn answer(&self, answers: impl IntoIterator<Item = (u64, Verdict)>) {
         let answers: Vec<_> = answers
             .into_iter()
@@ -64,14 +64,14 @@ impl Shim {
         sink.answer(answers);
     }
 
-    /// The same answer to everything that is open.
+    /// Gives the same answer to all open questions.
     pub(crate) fn answer_all(&self, verdict: &Verdict) {
         let open = self.open_ids();
         self.answer(open.into_iter().map(|id| (id, verdict.clone())));
     }
 }
 
-/// What an allocation is called: by its UUID, and in today's form by its key.
+/// Name of an allocation: its UUID, or in the present form its key.
 fn named<'a>(uuid: &'a str, key: &'a str) -> &'a str {
     if uuid.is_empty() { key } else { uuid }
 }
@@ -81,7 +81,7 @@ impl ResourceManagerCallback for Shim {
         let placed = |new: si::Allocation| {
             format!("{} on {}", named(&new.uuid, &new.allocation_key), new.node_id)
         };
-        self.hear(response.new.into_iter().map(placed));
+        self.record(response.new.into_iter().map(placed));
         let released = |gone: si::AllocationRelease| {
             let how = match gone.termination_type() {
                 TerminationType::PlaceholderReplaced => "is to give way",
@@ -90,20 +90,20 @@ impl ResourceManagerCallback for Shim {
             };
             format!("{} {how}", named(&gone.uuid, &gone.allocation_key))
         };
-        self.hear(response.released.into_iter().map(released));
+        self.record(response.released.into_iter().map(released));
         let given_up = |ask: si::AllocationAskRelease| format!("{} given up", ask.allocation_key);
-        self.hear(response.released_asks.into_iter().map(given_up));
+        self.record(response.released_asks.into_iter().map(given_up));
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
         let entered = |app: si::UpdatedApplication| format!("{} {}", app.application_id, app.state);
-        self.hear(response.updated.into_iter().map(entered));
+        self.record(response.updated.into_iter().map(entered));
     }
 
     fn update_node(&self, _response: si::NodeResponse) {}
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
-        self.hear([format!("{} asked at once", args.allocation_key)]);
+        self.record([format!("{} asked at once", args.allocation_key)]);
         if self.refuses.load(Ordering::Acquire) { Err("no".to_owned()) } else { Ok(()) }
     }
 
@@ -117,7 +117,7 @@ impl ResourceManagerCallback for Shim {
             let how = if question.allocate { "" } else { " in place" };
             format!("{} {}? {nodes}{how}", question.id.0, question.key)
         });
-        self.hear(words);
+        self.record(words);
         assert!(!self.panics.load(Ordering::Acquire), "the test panics");
         for question in questions {
             *self.sink.lock().unwrap() = Some(question.answers.clone());
@@ -131,17 +131,17 @@ impl ResourceManagerCallback for Shim {
         &self,
         args: &si::PreemptionPredicatesArgs,
     ) -> si::PreemptionPredicatesResponse {
-        self.hear([preemption::words(args)]);
+        self.record([preemption::words(args)]);
         self.preemption.now(args)
     }
 
     fn ask_preemption(&self, group: PreemptionQuestions) {
-        self.hear(group.questions.iter().map(preemption::words));
+        self.record(group.questions.iter().map(preemption::words));
         self.preemption.later(group);
     }
 
     fn cancel_predicates(&self, questions: Vec<QuestionId>) {
-        self.hear(questions.iter().map(|question| format!("{} withdrawn", question.0)));
+        self.record(questions.iter().map(|question| format!("{} withdrawn", question.0)));
         let mut open = self.open.lock().unwrap();
         open.retain(|id, _| !questions.contains(&QuestionId(*id)));
     }
@@ -163,16 +163,17 @@ pub(crate) fn failed() -> Verdict {
     Verdict::Failed { reasons: vec![("no reason".to_owned(), 1)] }
 }
 
-/// A scheduler with one RM, and what the RM says.
+/// A scheduler with one RM, and the calls of the RM.
 pub(crate) struct World {
     pub(crate) scheduler: SchedulerHandle,
     pub(crate) shim: Arc<Shim>,
     pub(crate) control: ResourceManagerControl,
-    /// Of the test's partition.
+    /// Partition of the test.
     pub(crate) partition: String,
 }
 
-/// Plays a story in virtual time. `queues` is the list below root; `in_flight` placements may wait.
+/// Plays a story in virtual time. `queues` is the list below root; at most `in_flight` placements
+/// may wait.
 pub(crate) fn play<F: Future<Output = ()>>(
     queues: &str,
     in_flight: usize,
@@ -221,19 +222,18 @@ impl World {
         Self { scheduler, shim, control, partition: "default".to_owned() }
     }
 
-    /// Lets everything run that can run without an answer, checks the books, and returns what was
-    /// heard.
-    pub(crate) async fn heard(&self) -> Vec<String> {
-        // The clock is paused: it moves on only when there is nothing else to do.
+    /// Lets all tasks run that need no answer, checks the books, and returns the notifications.
+    pub(crate) async fn received(&self) -> Vec<String> {
+        // The clock is paused: it advances only when no task is ready.
         tokio::time::sleep(Duration::from_millis(1)).await;
         let wrong = self.scheduler.check_books(&self.partition).await.unwrap();
         assert_eq!(wrong, Vec::<String>::new());
-        self.shim.heard()
+        self.shim.received()
     }
 
-    /// [`Self::heard`] by somebody else.
+    /// Like [`Self::heard`], without taking the notifications.
     pub(crate) async fn run(&self) {
-        self.heard().await;
+        self.received().await;
     }
 
     async fn tell_node(&self, node: si::NodeInfo) {
@@ -266,7 +266,7 @@ impl World {
         self.configure(config(queues)).await;
     }
 
-    /// The same queues, and preemption switched off.
+    /// The same queues, with preemption switched off.
     pub(crate) async fn switch_preemption_off(&self, queues: &str) {
         self.configure(config(queues) + "  preemption: {enabled: false}\n").await;
     }
@@ -309,7 +309,7 @@ impl World {
             .await;
     }
 
-    /// An application whose placeholders want so much together, and may wait for so long.
+    /// An application with a total of its placeholders and a timeout.
     pub(crate) async fn gang(&self, id: &str, queue: &str, vcore: i64, timeout_ms: i64) {
         let gang = si::AddApplicationRequest {
             placeholder_ask: Some(resource(vcore)),
@@ -319,12 +319,12 @@ impl World {
         self.submit(id, queue, gang).await;
     }
 
-    /// An application that declares so many members of the task group `g`, each of this size.
+    /// An application that declares `members` members of the task group `g`, each of this size.
     pub(crate) async fn declared(&self, id: &str, queue: &str, members: i32, vcore: i64) {
         self.declared_for(id, queue, (members, vcore), 0).await;
     }
 
-    /// As [`Self::declared`]; the places of its members are held for so long, and 0 is as by default.
+    /// Like [`Self::declared`]; places of its members are held for this time, 0 is the default.
     pub(crate) async fn declared_for(
         &self,
         id: &str,
@@ -394,7 +394,7 @@ impl World {
         self.ask_with_priority(0, app, key, vcore, node).await;
     }
 
-    /// Ahead of what has no priority.
+    /// An ask with a higher priority than the default.
     pub(crate) async fn ask_first_on(&self, app: &str, key: &str, vcore: i64, node: &str) {
         self.ask_with_priority(5, app, key, vcore, node).await;
     }
@@ -414,7 +414,7 @@ impl World {
         self.allocate(si::AllocationRequest { asks: vec![ask], ..Default::default() }).await;
     }
 
-    /// In today's form: of a key that is known only the size changes.
+    /// An ask in the present form: for a known key only the size changes.
     pub(crate) async fn request(&self, app: &str, key: &str, vcore: i64, node: &str) {
         let allocation = si::Allocation {
             allocation_key: key.to_owned(),
@@ -440,7 +440,7 @@ impl World {
         .await;
     }
 
-    /// By UUID.
+    /// Releases an allocation by UUID.
     pub(crate) async fn end(&self, app: &str, uuid: &str, kind: TerminationType) {
         let release = si::AllocationRelease {
             application_id: app.to_owned(),
@@ -455,7 +455,7 @@ impl World {
         .await;
     }
 
-    /// The RM can never run it where it is. By UUID.
+    /// Reports that the allocation with this UUID can never run on its node.
     pub(crate) async fn refuse_for_good(&self, app: &str, uuid: &str) {
         let release = si::AllocationRelease {
             application_id: app.to_owned(),
@@ -485,7 +485,7 @@ impl World {
         self.scheduler.queues(&self.partition).await.unwrap()
     }
 
-    /// Used and pending of root, cores.
+    /// Used and pending cores of root.
     pub(crate) async fn used_and_pending(&self) -> (i64, i64) {
         let root = self.root().await;
         let vcore = |amount: &monoceros_rules::values::resources::Resources| {
@@ -494,7 +494,7 @@ impl World {
         (vcore(&root.allocated_resource), vcore(&root.pending_resource))
     }
 
-    /// A number that the scheduler counts, by its name and the value of its label.
+    /// Value of a counter, by its name and the value of its label.
     pub(crate) fn count(&self, name: &str, label: &str) -> f64 {
         let families = self.scheduler.metrics().gather();
         let family = families.iter().find(|family| family.name() == name).unwrap();

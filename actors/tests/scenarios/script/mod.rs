@@ -1,4 +1,4 @@
-//! Scenarios as text: what a resource manager does, one message per line.
+//! Scenarios as text: the messages of a resource manager, one per line.
 //!
 //! Every step is a value with a `Display` that [`Script::parse`] reads back, so that a failing
 //! random run prints a script which can be pasted into a test.
@@ -11,7 +11,7 @@
 //! node  n1 vcore=4 memory=10 occupied vcore=1 attr ready=false holds a1/k9 vcore=1
 //! node  n2 vcore=4 drained
 //! app   a1 in root.a user ada groups dev,ops tag application.create.force=true
-//! app   a2 in root.a gang vcore=4 style Hard timeout 5000             its placeholders want so much
+//! app   a2 in root.a gang vcore=4 style Hard timeout 5000             total of its placeholders
 //! app   a3 in root.a needs w x3 vcore=1 prio=5 needs d x1             task groups; this d of any size
 //! ask   a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000      an AllocationAsk
 //! request a1 k2 vcore=1                                               an Allocation without node
@@ -29,7 +29,7 @@
 //! ask - k1 vcore=1                                                    an id or key `-` is empty
 //! ```
 //!
-//! A reload is written as a configuration anew:
+//! A reload begins with a new configuration:
 //!
 //! ```text
 //! forget                                   the queues and the order of nodes written so far
@@ -37,21 +37,22 @@
 //! reload
 //! ```
 //!
-//! An RM that has lost its scheduler registers again and brings back what it knows: nodes, active
-//! applications, what runs and what is pending. The number says in which order.
+//! An RM whose scheduler was restarted registers again and reports its state: nodes, active
+//! applications, allocations and pending asks. The number decides the order.
 //!
 //! ```text
 //! recover 7
 //! ```
 //!
-//! What these words cannot say is written as the text of a configuration, on one line, which counts
-//! instead of queues and order until it is forgotten:
+//! Settings without a word of their own are written as the text of a configuration, on one line. It
+//! replaces queues and order until it is forgotten:
 //!
 //! ```text
 //! config {partitions: [{placementrules: [{name: user, create: true}], queues: [{name: root}]}]}
 //! ```
 //!
-//! After each line the run waits until nothing more can be decided, unless the line ends in `&`.
+//! After each line the run waits until no further decision is possible, unless the line ends in
+//! `&`.
 
 mod read;
 mod written;
@@ -64,7 +65,7 @@ pub(crate) use written::kind_name;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amounts(pub(crate) Vec<(String, i64)>);
 
-/// What is asked for or exists already.
+/// An ask, or an existing allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     pub(crate) app: String,
@@ -78,22 +79,22 @@ pub(crate) struct Wish {
     pub(crate) timeout_ms: i64,
     pub(crate) uuid: String,
     pub(crate) partition: String,
-    /// Of a placeholder, its task group (which may be empty).
+    /// Task group of a placeholder, which may be empty. `None` for others.
     pub(crate) placeholder: Option<String>,
-    /// Of any other, its task group; empty for none.
+    /// Task group of a member; empty for none. Not used for placeholders.
     pub(crate) group: String,
-    /// Whom it may preempt, and who may preempt it: `none`, `itself`, `others` or `both`; empty
-    /// where it does not say.
+    /// Preemption policy: `none`, `itself`, `others` or `both`; empty if the message has none.
     pub(crate) policy: String,
-    /// It is the first of its application.
+    /// Whether it is the originator of its application.
     pub(crate) originator: bool,
-    /// Tags that a script gives any name.
+    /// Further tags with any name.
     pub(crate) tags: Vec<(String, String)>,
-    /// Its placement constraint, JSON without spaces; empty for none.
+    /// Placement constraint as JSON without spaces; empty for none.
     pub(crate) constraint: String,
-    /// Of a task group, the attribute of which all members are in one domain; empty for none.
+    /// Required topology of a task group: the attribute that must have one value for all members.
+    /// Empty for none.
     pub(crate) within: String,
-    /// Of a task group, the attributes by which members are preferably together.
+    /// Preferred topology of a task group: attributes that should have one value for all members.
     pub(crate) near: Vec<String>,
 }
 
@@ -122,10 +123,11 @@ impl Wish {
     }
 }
 
-/// A release of what has failed, beside the termination types: the RM stops it, and says so.
+/// Type of a release after a failure, besides the termination types: the RM stops the allocation
+/// and reports that it failed.
 pub(crate) const FAILED: i32 = 1_001;
 
-/// Which allocations a release names.
+/// The allocations that a release names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     Key(String),
@@ -133,11 +135,11 @@ pub(crate) enum Which {
     All,
 }
 
-/// A node as created or changed.
+/// A created or changed node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeWords {
     pub(crate) id: String,
-    /// Of a change: `None` says nothing of it.
+    /// Capacity. `None` in a change that does not name it.
     pub(crate) total: Option<Amounts>,
     pub(crate) occupied: Option<Amounts>,
     pub(crate) attributes: Vec<(String, String)>,
@@ -145,7 +147,7 @@ pub(crate) struct NodeWords {
     pub(crate) holds: Vec<Wish>,
 }
 
-/// A limit of users and groups, in the order in which it is written.
+/// A limit of users and groups, in the order of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LimitWords {
     pub(crate) users: Vec<String>,
@@ -163,7 +165,7 @@ pub(crate) struct QueueWords {
     pub(crate) max_apps: u64,
     pub(crate) properties: Vec<(String, String)>,
     pub(crate) limits: Vec<LimitWords>,
-    /// Who may submit; everybody unless one queue says otherwise.
+    /// Submit access list. `None` admits everybody, unless another queue has a list.
     pub(crate) submit: Option<String>,
 }
 
@@ -184,16 +186,17 @@ pub(crate) enum Item {
         id: String,
         queue: String,
         user: String,
-        /// Separated by commas; empty: as the user's name says.
+        /// Groups separated by commas. Empty if the resolver decides by the user's name.
         groups: String,
         tags: Vec<(String, String)>,
         partition: String,
-        /// What its placeholders want together.
+        /// Total of its placeholders.
         gang: Amounts,
-        /// What becomes of it when its placeholders time out, as written.
+        /// Gang scheduling style as written.
         style: String,
         timeout_ms: i64,
-        /// Its task groups: each is named by a key, and needs so many members of this size.
+        /// Task groups. The key is the name of the group, `repeat` the number of members, the
+        /// amounts the size of each.
         needs: Vec<Wish>,
     },
     RemoveApp(String),
@@ -219,17 +222,17 @@ pub(crate) enum Item {
     },
 }
 
-/// What a script may show.
+/// Kinds of content that a script may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
     Queues,
-    /// Which queues are there, and what they are limited to.
+    /// Existing queues and their limits.
     Shapes,
     Apps,
     Nodes,
-    /// What users and groups use.
+    /// Usage of users and groups.
     Users,
-    /// The placeholders of each task group.
+    /// Placeholders of each task group.
     TaskGroups,
 }
 
@@ -241,51 +244,50 @@ pub(crate) enum Step {
         weights: Amounts,
     },
     Queue(QueueWords),
-    /// The text of a configuration.
+    /// Text of a configuration.
     Config(String),
-    /// Later lines are this RM's, which registers unless it has.
+    /// Selects the RM of the following lines. It registers if it has not yet.
     As(String),
     /// The present RM registers (again) with the queues of the script so far.
     Register,
-    /// Later configurations are without the queues and the order so far.
+    /// Clears the queues and the node order for later configurations.
     Forget,
-    /// The present RM is configured with the queues of the script so far.
+    /// The present RM updates its configuration to the queues of the script so far.
     Reload,
-    /// The partition of the present RM enters a state.
+    /// The partition of the present RM changes its state.
     State(String),
-    /// The present RM registers again and brings back all that it knows, in an order that the
-    /// number decides.
+    /// The present RM registers again and reports its state, in an order chosen by the number.
     Recover(u64),
-    /// The present RM leaves.
+    /// The present RM deregisters.
     Leave,
     Send {
         items: Vec<Item>,
         waits: bool,
     },
-    /// The RM confirms a release that the scheduler asked for and that it has not confirmed yet: the
-    /// one of this number, counted round and round; `None` all of them.
+    /// The RM confirms an open release of the scheduler. `which` is its number, taken modulo the
+    /// open ones; `None` confirms all of them.
     Confirm {
         which: Option<usize>,
-        /// Another termination type than the one that it was asked with.
+        /// Termination type, if other than that of the release.
         kind: Option<i32>,
         waits: bool,
     },
     /// The RM repeats one of its confirmations.
     ConfirmAgain(usize),
-    /// Before anything else: how old an ask has to be before it reserves a node (`None`: it never
-    /// does), and when a reservation is given up that cannot be used.
+    /// Settings of reservations, before anything else: the age from which an ask reserves a node
+    /// (`None`: never), and the time after which an unused reservation is given up.
     Reservations {
         delay: Option<Duration>,
         timeout: Duration,
     },
-    /// The ask prefers the node by so much, among equal ones or among all.
+    /// The ask prefers the node by this score, among equal nodes or among all.
     Prefer {
         key: String,
         node: String,
         by: i64,
         among_all: bool,
     },
-    /// The predicate says no; `*` is any ask or node.
+    /// The predicate refuses the ask on the node; `*` is any ask or node.
     Refuse {
         key: String,
         node: String,
@@ -295,26 +297,26 @@ pub(crate) enum Step {
         key: String,
         node: String,
     },
-    /// The predicate says no and yes in turns, beginning with no.
+    /// The predicate alternates between refusing and accepting, beginning with a refusal.
     Waver {
         key: String,
         node: String,
     },
-    /// The predicate says yes again; `* *` is to everything.
+    /// The predicate accepts again; `* *` is every pair.
     Allow {
         key: String,
         node: String,
     },
-    /// What is of one kind keeps clear of each other: predicates refuse it where another runs.
+    /// Predicates refuse allocations beside others of their kind.
     Apart,
-    /// So many of a hundred pairs of ask and node are refused, the same in every run.
+    /// Predicates refuse this percentage of the pairs of ask and node, the same ones in every run.
     RefuseSome {
         percent: u8,
         seed: u64,
     },
     Wait(Duration),
     Settle,
-    /// Nothing more could be placed even if every predicate passed.
+    /// Asserts that no ask could be placed even if every predicate passed.
     Quiet,
     Show(Show),
 }

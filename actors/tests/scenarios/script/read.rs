@@ -1,4 +1,4 @@
-//! Text as steps; what makes no sense is a panic that shows the line.
+//! Parses scripts. An invalid line is a panic that shows the line.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl<'a> Words<'a> {
         self.next().to_owned()
     }
 
-    /// An id or key, which may be empty.
+    /// Reads an id or key, which may be empty.
     fn id(&mut self) -> String {
         let word = self.next();
         if word == "-" { String::new() } else { word.to_owned() }
@@ -45,12 +45,12 @@ impl<'a> Words<'a> {
         (name.to_owned(), value.to_owned())
     }
 
-    /// Takes the word if it is the next one.
+    /// Takes the next word if it is `word`.
     fn takes(&mut self, word: &str) -> bool {
         self.words.next_if_eq(&word).is_some()
     }
 
-    /// Amounts up to the next word that is none.
+    /// Reads amounts up to the next word that is not an amount.
     fn amounts(&mut self) -> Amounts {
         let mut amounts = Amounts::default();
         while let Some((name, value)) = self.words.peek().and_then(|word| word.split_once('=')) {
@@ -73,7 +73,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Words before `=` that name no resource.
+/// Words before `=` that are not resource names.
 const OPTIONS: [&str; 12] = [
     "prio",
     "node",
@@ -90,7 +90,7 @@ const OPTIONS: [&str; 12] = [
 ];
 
 impl Script {
-    /// Reads one step per line; empty lines and what follows `//` count for nothing.
+    /// Reads one step per line. Empty lines and text after `//` are ignored.
     pub(crate) fn parse(text: &str) -> Self {
         let lines = text.lines().map(|line| line.split_once("//").map_or(line, |(line, _)| line));
         let lines = lines.map(str::trim).filter(|line| !line.is_empty());
@@ -374,7 +374,7 @@ fn release(words: &mut Words<'_>) -> Item {
     Item::Release { app, which, kind: kind(words) }
 }
 
-/// A termination type by its name or its number; that the RM stopped it unless it says otherwise.
+/// Reads a termination type by name or number. The default is a stop by the RM.
 fn kind(words: &mut Words<'_>) -> i32 {
     if !words.takes("as") {
         return TerminationType::StoppedByRm as i32;

@@ -1,4 +1,5 @@
-//! Steps as text, so that a random history that failed prints a script that can be played again.
+//! Writes steps as text, so that a random history that failed prints a script that can be played
+//! again.
 
 use std::fmt;
 

@@ -91,7 +91,7 @@ fn tags_name_queues_as_submissions_do() {
 }
 
 #[test]
-fn a_filter_lets_pass_whom_it_names() {
+fn a_filter_admits_the_listed_users() {
     let queues = &[OPEN, "root.q"];
     let long = format!("(?i){}", "user1");
     for (kind, users, groups, user, of, passes) in [

@@ -39,7 +39,7 @@ const APPS: &str = "namespace.resourcemaxapps";
 const FIVE: &str = r#"{"resources":{"vcore":{"value":5}}}"#;
 
 #[test]
-fn tags_replace_what_the_template_said() {
+fn tags_replace_the_template() {
     let queue = templated();
     let unchanged = "map[vcore:9000] map[vcore:1000] 7";
     for (said, expected) in [

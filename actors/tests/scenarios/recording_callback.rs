@@ -1,5 +1,5 @@
-//! The resource manager's ear: what the scheduler says, word by word, and what predicates answer.
-//! A callback without a cluster behind it, which a script tells how to answer.
+//! A callback that records the notifications of the scheduler one by one. There is no cluster
+//! behind it: a script decides how its predicates answer.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,9 +17,9 @@ use monoceros_proto::si::v1 as si;
 use crate::assuming::Counted;
 use crate::script::kind_name;
 
-/// One thing that the scheduler said.
+/// One notification of the scheduler.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Word {
+pub(crate) enum Notification {
     AppAccepted(String),
     AppRejected(String, String),
     AppUpdated(si::UpdatedApplication),
@@ -36,14 +36,14 @@ pub(crate) enum Word {
     Resync(String),
 }
 
-/// The code that a reason ends with.
+/// The code at the end of a reason.
 fn code(reason: &str) -> &str {
     let code = reason.rsplit_once('[').and_then(|(_, code)| code.strip_suffix(']'));
     code.unwrap_or(reason)
 }
 
-/// An allocation by its application and UUID, with the key where that differs; by its key alone
-/// where it has no UUID, as in today's form.
+/// Formats an allocation: its application and UUID, with the key if that differs; the key alone if
+/// there is no UUID, as in the present form.
 fn name(app: &str, key: &str, uuid: &str) -> String {
     if uuid.is_empty() || key == uuid {
         format!("{app}/{key}")
@@ -52,7 +52,7 @@ fn name(app: &str, key: &str, uuid: &str) -> String {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AppAccepted(id) | Self::NodeAccepted(id) => write!(f, "{id} accepted"),
@@ -88,39 +88,39 @@ impl fmt::Display for Word {
     }
 }
 
-/// How a predicate answers other than with yes.
+/// Answers of a predicate other than acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Refuses,
     Panics,
-    /// Refuses the next time, and not the time after.
+    /// Refuses the next time, and accepts the time after.
     Wavers,
-    /// Passes the next time, and not the time after.
+    /// Accepts the next time, and refuses the time after.
     WaversBack,
 }
 
-/// What predicates answer.
+/// The answers of predicates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Predicates {
-    /// By key and node; `*` is any. A key `reserve:KEY` is for reservations alone, `allocate:KEY` for
-    /// all else.
-    pub(crate) said: BTreeMap<(String, String), Answer>,
-    /// What asks prefer, by key and node: by how much, and whether among all nodes.
+    /// Answers by key and node; `*` is any. A key `reserve:KEY` applies to reservations only,
+    /// `allocate:KEY` to all other questions.
+    pub(crate) answers: BTreeMap<(String, String), Answer>,
+    /// Preferences of asks by key and node: the score, and whether it applies among all nodes.
     pub(crate) preferred: BTreeMap<(String, String), (i64, bool)>,
-    /// Of a hundred pairs, and which.
+    /// Percentage of refused pairs, and the seed.
     pub(crate) some: Option<(u8, u64)>,
-    /// Questions that are answered later are answered as dice say: what an answer rests on, whether
-    /// the RM counts on it, and now and then none at all.
+    /// Whether later answers are random: their scope, whether the RM assumes them, and sometimes no
+    /// answer.
     pub(crate) dice: bool,
-    /// What is of one kind keeps clear of each other: of all that is counted.
+    /// Whether allocations of one kind, among those counted, exclude each other.
     pub(crate) apart: bool,
 }
 
 impl Predicates {
     fn answer(&mut self, key: &str, node: &str, allocate: bool) -> Option<Answer> {
-        for (key_said, node_said) in [(key, node), (key, "*"), ("*", node), ("*", "*")] {
-            let said = self.said.get_mut(&(key_said.to_owned(), node_said.to_owned()));
-            match said {
+        for (key_pattern, node_pattern) in [(key, node), (key, "*"), ("*", node), ("*", "*")] {
+            let answers = self.answers.get_mut(&(key_pattern.to_owned(), node_pattern.to_owned()));
+            match answers {
                 None => {}
                 Some(answer @ Answer::Wavers) => {
                     *answer = Answer::WaversBack;
@@ -137,39 +137,39 @@ impl Predicates {
         let mut hasher = DefaultHasher::new();
         (key, node, seed).hash(&mut hasher);
         if !allocate {
-            // What may be reserved is not what may be used now.
+            // A node may be refused for reservations and not for allocations, and vice versa.
             "reserve".hash(&mut hasher);
         }
         (hasher.finish() % 100 < u64::from(percent)).then_some(Answer::Refuses)
     }
 }
 
-/// Hears everything that one session is told.
+/// Records all notifications of one session.
 #[derive(Debug, Default)]
-pub(crate) struct Ear {
-    heard: Mutex<Vec<Word>>,
+pub(crate) struct RecordingCallback {
+    received: Mutex<Vec<Notification>>,
     predicates: Mutex<Predicates>,
     counted: Mutex<Counted>,
 }
 
-impl Ear {
-    /// What was heard since the last time.
-    pub(crate) fn take(&self) -> Vec<Word> {
-        std::mem::take(&mut *self.heard.lock().unwrap())
+impl RecordingCallback {
+    /// Returns the notifications since the last call.
+    pub(crate) fn take(&self) -> Vec<Notification> {
+        std::mem::take(&mut *self.received.lock().unwrap())
     }
 
-    /// What predicates answer.
+    /// The answers of predicates.
     pub(crate) fn predicates(&self) -> MutexGuard<'_, Predicates> {
         self.predicates.lock().unwrap()
     }
 
-    /// What it counts as running.
+    /// The allocations that it counts as running.
     pub(crate) fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap()
     }
 
-    /// Whether it may run there beside what is counted, where that matters. What goes there once
-    /// something else has gone may.
+    /// Whether the allocation is compatible with those counted on the node, if that is checked. A
+    /// placement that waits for a release passes.
     fn keeps_clear(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         let mut counted = self.counted();
         if self.predicates().apart && args.allocate && !counted.is_clear(args) {
@@ -179,41 +179,45 @@ impl Ear {
         Ok(())
     }
 
-    fn hear(&self, words: impl IntoIterator<Item = Word>) {
-        self.heard.lock().unwrap().extend(words);
+    fn record(&self, words: impl IntoIterator<Item = Notification>) {
+        self.received.lock().unwrap().extend(words);
     }
 }
 
-impl ResourceManagerCallback for Ear {
+impl ResourceManagerCallback for RecordingCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
-        response.new.iter().for_each(|new| self.counted().hears(new));
-        // Clients go through the lists of a message in this order.
-        self.hear(response.new.into_iter().map(Word::Allocated));
-        self.hear(response.rejected.into_iter().map(Word::AskRejected));
-        self.hear(response.rejected_allocations.into_iter().map(Word::AllocationRejected));
-        self.hear(response.released.into_iter().map(Word::Released));
-        self.hear(response.released_asks.into_iter().map(Word::AskReleased));
+        response.new.iter().for_each(|new| self.counted().receive(new));
+        // Clients process the lists of a message in this order.
+        self.record(response.new.into_iter().map(Notification::Allocated));
+        self.record(response.rejected.into_iter().map(Notification::AskRejected));
+        self.record(
+            response.rejected_allocations.into_iter().map(Notification::AllocationRejected),
+        );
+        self.record(response.released.into_iter().map(Notification::Released));
+        self.record(response.released_asks.into_iter().map(Notification::AskReleased));
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
         let accepted = response.accepted.into_iter();
-        self.hear(accepted.map(|app| Word::AppAccepted(app.application_id)));
+        self.record(accepted.map(|app| Notification::AppAccepted(app.application_id)));
         let rejected = response.rejected.into_iter();
-        self.hear(rejected.map(|app| Word::AppRejected(app.application_id, app.reason)));
-        self.hear(response.updated.into_iter().map(Word::AppUpdated));
+        self.record(rejected.map(|app| Notification::AppRejected(app.application_id, app.reason)));
+        self.record(response.updated.into_iter().map(Notification::AppUpdated));
     }
 
     fn update_node(&self, response: si::NodeResponse) {
-        self.hear(response.accepted.into_iter().map(|node| Word::NodeAccepted(node.node_id)));
+        self.record(
+            response.accepted.into_iter().map(|node| Notification::NodeAccepted(node.node_id)),
+        );
         let rejected = response.rejected.into_iter();
-        self.hear(rejected.map(|node| Word::NodeRejected(node.node_id, node.reason)));
+        self.record(rejected.map(|node| Notification::NodeRejected(node.node_id, node.reason)));
     }
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         let (key, node) = (&args.allocation_key, &args.node_id);
         let kind = if args.allocate { "allocate" } else { "reserve" };
         let of_kind = (format!("{kind}:{key}"), node.clone());
-        let answer = self.predicates().said.get(&of_kind).copied();
+        let answer = self.predicates().answers.get(&of_kind).copied();
         let answer = answer.or_else(|| self.predicates().answer(key, node, args.allocate));
         match answer {
             None => self.keeps_clear(args),
@@ -222,7 +226,8 @@ impl ResourceManagerCallback for Ear {
         }
     }
 
-    /// Refused of as many as other questions are, and where a script refuses everything on a node.
+    /// Refuses held places as often as other questions, and where a script refuses everything on a
+    /// node.
     fn hold_predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         assert_eq!((&*args.allocation_key, args.allocate), ("", true));
         let key = format!("hold:{}/{}", args.application_id, args.task_group_name);
@@ -266,7 +271,7 @@ impl ResourceManagerCallback for Ear {
             args.application_id = application.to_string();
             group.as_deref().unwrap_or_default().clone_into(&mut args.task_group_name);
             args.allocate = allocate;
-            // A panic is a refusal here as it is in the middle of a placement.
+            // A panic counts as a refusal, as it does during a placement.
             let position = nodes.iter().position(|node| {
                 args.node_id = node.to_string();
                 let asked = catch_unwind(AssertUnwindSafe(|| match group {
@@ -297,6 +302,6 @@ impl ResourceManagerCallback for Ear {
     }
 
     fn resync_required(&self, cause: &str) {
-        self.hear([Word::Resync(cause.to_owned())]);
+        self.record([Notification::Resync(cause.to_owned())]);
     }
 }
