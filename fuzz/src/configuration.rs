@@ -1,38 +1,41 @@
-//! A queue configuration, whoever wrote it: read or refused, with nothing else about it.
+//! Target for queue configurations: any text is either accepted or rejected.
 //!
-//! # What must hold, whatever is fed
-//! * Nothing panics, and the same text is answered the same way again.
-//! * What is refused has a reason, told in at most 200 faults of a line each; of warnings there are no
-//!   more either. What is accepted has queues whose paths are as every other
-//!   part relies on: lower case, below their parent, each once in its partition.
-//! * No queue may be promised more than it may use.
+//! # Properties for every input
+//! * Nothing panics, and the same text gives the same result again.
+//! * A rejection has a reason, listed in at most 200 errors of one line each; warnings have the
+//!   same bound. Queues of an accepted text have valid paths: lower case, below their parent,
+//!   unique in the partition.
+//! * No queue has a guarantee above its maximum.
 
 use std::collections::BTreeSet;
 
 use monoceros_actors::config;
 use monoceros_actors::config::QueueConfig;
 
-/// Faults of one text that are told.
-const TOLD: usize = 200;
+/// Most errors that one text lists.
+const MOST_LISTED: usize = 200;
 
-/// The longest message, characters, with what shows that it was cut.
+/// Longest message in characters, including the mark that it was cut.
 const MESSAGE: usize = 2_100;
 
-/// Reads a text, if it is one.
+/// Reads the bytes as a configuration, if they are a text.
 pub fn configuration(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let answer = config::parse(text);
     assert_eq!(config::parse(text), answer, "the same text, another answer");
     match answer {
         Err(refusal) => {
-            assert!((1..=TOLD).contains(&refusal.told.len()));
+            assert!((1..=MOST_LISTED).contains(&refusal.told.len()));
             for fault in refusal.told {
                 check_line(&fault.message, &fault.path, data.len());
                 assert!(!fault.to_string().contains('\n'), "{fault}");
             }
         }
         Ok(configuration) => {
-            assert!(configuration.warnings.len() <= TOLD + 1, "the last one says how many more");
+            assert!(
+                configuration.warnings.len() <= MOST_LISTED + 1,
+                "the last one says how many more"
+            );
             for warning in &configuration.warnings {
                 check_line(&warning.message, &warning.path, data.len());
             }
@@ -44,7 +47,7 @@ pub fn configuration(data: &[u8]) {
     }
 }
 
-/// What is said of a place in a text of so many bytes.
+/// Checks the place in a message, for a text of so many bytes.
 fn check_line(message: &str, path: &str, bytes: usize) {
     assert!(!message.is_empty() && message.chars().count() <= MESSAGE, "{message}");
     assert!(!message.contains('\n'), "{message}");

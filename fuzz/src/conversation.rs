@@ -1,16 +1,16 @@
-//! All that may happen between a session and its shim, in any order and in a time of its own: streams
-//! that begin and are lost, questions of the scheduler, results, acknowledgements, events and nodes.
-//! What the shim says is made from what it was sent, or is any bytes at all.
+//! Target for the callback conversation between a session and its shim, in any order and in virtual
+//! time: streams that begin and break, questions of the scheduler, results, acknowledgements,
+//! events and nodes. Messages of the shim are built from those it received, or are arbitrary bytes.
 //!
-//! # What must hold, whatever happens
+//! # Properties for every input
 //! * Nothing panics.
-//! * Each question is answered once, unless the scheduler gave it up, at the latest when the session
-//!   ends; whoever asked for a state, a configuration or a preemption hears of it once.
+//! * Each question is answered once, unless the scheduler cancelled it, and at the latest when the
+//!   session ends. So is each request for a state dump, a configuration or a preemption.
 //! * Every response reaches the allocation stream, in order.
-//! * Questions name nodes by indexes that the stream was told, and no more of them, and no more
-//!   batches, than was agreed on; no message is larger than agreed on.
-//! * Numbers of cache syncs, of dictionaries and of events rise; no more events come than there is
-//!   credit for.
+//! * Questions name nodes by indexes that were sent on the stream. The number of nodes, the number
+//!   of batches and the size of messages are within the agreed bounds.
+//! * Numbers of cache syncs, of dictionaries and of events rise; the number of events is within the
+//!   credit.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use prost::Message as _;
 
 use super::draw::Draw;
 
-/// Events that a stream may be sent where the shim has no wish.
+/// Initial event credit if the shim requests none.
 const FIRST_CREDIT: u64 = 256;
 
 /// Names of nodes.
@@ -33,8 +33,8 @@ const NODES: [&str; 10] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8",
 /// Keys of requests.
 const KEYS: [&str; 6] = ["k0", "k1", "k2", "k3", "k4", "k5"];
 
-/// Plays steps until the bytes are used up, and ends the session. Returns how many messages the shim
-/// has read.
+/// Runs steps until the bytes are used up, and ends the session. Returns the number of messages
+/// that the shim has read.
 pub fn conversation(data: &[u8]) -> usize {
     let draw = &mut Draw::new(data);
     let mut play = Play::new(draw.one_in(2));
@@ -46,13 +46,13 @@ pub fn conversation(data: &[u8]) -> usize {
     play.end()
 }
 
-/// A session and what is known of it from outside.
+/// A session with the state observed from outside.
 struct Play {
     talk: Talk,
-    /// Questions that wait for their answers.
+    /// Unanswered questions.
     open: BTreeSet<u64>,
     n_questions: u64,
-    /// Requests of other kinds that wait for their answers.
+    /// Unanswered requests of other kinds.
     asked: BTreeSet<u64>,
     /// Responses that were not delivered yet, by the message of their only release.
     undelivered: VecDeque<String>,
@@ -69,7 +69,7 @@ struct Shim {
     welcome: cb::Welcome,
     dictionary: BTreeMap<u32, String>,
     last_dictionary: u64,
-    /// Batches without an answer to each of their questions.
+    /// Batches with at least one unanswered question.
     batches: BTreeMap<u64, cb::PredicateBatch>,
     preemptions: Vec<(u64, usize)>,
     states: Vec<(u64, u32)>,
@@ -110,12 +110,12 @@ impl Play {
             6..9 => self.results(draw),
             9 => {
                 if let Ok(message) = cb::ShimMessage::decode(draw.bytes()) {
-                    self.say(message);
+                    self.send(message);
                 }
             }
             10 => self.other_answer(draw),
             11 => {
-                // Nobody waits for long without a sign of life, mostly.
+                // Mostly shorter than the time after which a silent stream is closed.
                 let longest = if draw.one_in(16) { 20 } else { 10 };
                 let time = Duration::from_millis(1 << draw.below(longest));
                 if !self.talk.wait(time, draw.below(64)) {
@@ -168,7 +168,7 @@ impl Play {
             confirm_assume: draw.one_in(2),
             ..cb::Hello::default()
         };
-        // What the last stream was sent and has not read is lost.
+        // Messages sent on the last stream and not read are lost.
         self.talk.attach(&hello);
         let Some(cb::CoreMessage { body: Some(Body::Welcome(welcome)) }) = self.talk.take() else {
             panic!("a stream begins with its welcome");
@@ -258,7 +258,7 @@ impl Play {
         }
     }
 
-    fn say(&mut self, message: cb::ShimMessage) {
+    fn send(&mut self, message: cb::ShimMessage) {
         let credit = match &message.body {
             Some(Said::EventCredit(credit)) => u64::from(credit.add),
             _ => 0,
@@ -273,12 +273,12 @@ impl Play {
                 shim.batches.remove(&batch);
             }
         }
-        if !self.talk.say(message) {
+        if !self.talk.send(message) {
             self.shim = None;
         }
     }
 
-    /// Results about one of the batches that are out: all of it or a part, sense or nonsense.
+    /// Sends results about one of the open batches: complete or partial, valid or not.
     fn results(&mut self, draw: &mut Draw<'_>) {
         self.take();
         let Some(shim) = &self.shim else { return };
@@ -308,7 +308,7 @@ impl Play {
             last,
             results,
         };
-        self.say(cb::ShimMessage { body: Some(Said::PredicateResults(results)) });
+        self.send(cb::ShimMessage { body: Some(Said::PredicateResults(results)) });
     }
 
     fn other_answer(&mut self, draw: &mut Draw<'_>) {
@@ -361,10 +361,10 @@ impl Play {
             }
             _ => Said::Heartbeat(cb::Heartbeat { reply: draw.one_in(2), ..Default::default() }),
         };
-        self.say(cb::ShimMessage { body: Some(body) });
+        self.send(cb::ShimMessage { body: Some(body) });
     }
 
-    /// Reads all that was sent.
+    /// Reads all messages that were sent.
     fn take(&mut self) {
         while let Some(message) = self.talk.take() {
             let Some(shim) = &mut self.shim else { panic!("no stream has begun: {message:?}") };
@@ -377,8 +377,8 @@ impl Play {
         }
     }
 
-    /// What the scheduler and the other streams have got.
-    fn hear(&mut self) {
+    /// Reads the responses received by the scheduler and by the other streams.
+    fn read_responses(&mut self) {
         for heard in self.talk.heard() {
             match heard {
                 Heard::Answered(id) => assert!(self.open.remove(&id), "question {id}"),
@@ -392,11 +392,11 @@ impl Play {
         }
     }
 
-    /// The session is over: nothing is left open.
+    /// Ends the session and checks that no question is left open.
     fn end(mut self) -> usize {
         self.take();
         self.talk.detach();
-        self.hear();
+        self.read_responses();
         assert_eq!(self.open, BTreeSet::new(), "questions without an answer");
         assert_eq!(self.asked, BTreeSet::new(), "requests without an answer");
         assert!(self.undelivered.is_empty(), "{:?}", self.undelivered);
@@ -405,7 +405,7 @@ impl Play {
 }
 
 impl Shim {
-    /// Reads a message; how many parts it could have been sent in.
+    /// Reads a message. Returns the number of parts it could have been sent in.
     fn read(&mut self, body: Body, last_sync: &mut u64, n_events: usize) -> usize {
         match body {
             Body::NodeDictionary(part) => {

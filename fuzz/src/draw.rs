@@ -1,6 +1,6 @@
-//! Choices that are read off the bytes of a fuzzer, so that whatever it changes is another choice.
+//! Draws choices from the bytes of a fuzzer, so that a changed byte is a changed choice.
 
-/// Names that mean something in the sessions which are fed, and some that should not.
+/// Names that have a meaning in the fed sessions, and some that should have none.
 const NAMES: [&str; 12] = [
     "applicationID",
     "allocationKey",
@@ -16,39 +16,39 @@ const NAMES: [&str; 12] = [
     "\u{1f4a3}",
 ];
 
-/// Choices; all are the first when the bytes are used up.
+/// The remaining bytes; when they are used up, every choice is the first.
 #[derive(Clone, Debug)]
 pub struct Draw<'b>(&'b [u8]);
 
 impl<'b> Draw<'b> {
-    /// Those of these bytes.
+    /// Draws from these bytes.
     pub fn new(bytes: &'b [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Whether there are no more.
+    /// Whether the bytes are used up.
     pub fn is_over(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A byte.
+    /// Draws a byte.
     pub fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         *first
     }
 
-    /// A number below `n`, which is at most 256.
+    /// Draws a number below `n`, which is at most 256.
     pub fn below(&mut self, n: usize) -> usize {
         usize::from(self.byte()) % n.max(1)
     }
 
-    /// True in about one of `n` cases.
+    /// Draws true in about one of `n` cases.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }
 
-    /// Some bytes.
+    /// Draws some bytes.
     pub fn bytes(&mut self) -> &'b [u8] {
         let length = usize::from(self.byte()).min(self.0.len());
         let (taken, rest) = self.0.split_at(length);
@@ -56,7 +56,7 @@ impl<'b> Draw<'b> {
         taken
     }
 
-    /// A number: mostly a small one, sometimes one at an edge.
+    /// Draws a number: mostly a small one, sometimes an edge case.
     pub fn number(&mut self) -> i64 {
         match self.byte() {
             250 => i64::MAX,
@@ -73,14 +73,14 @@ impl<'b> Draw<'b> {
         }
     }
 
-    /// The lower half of a number.
+    /// Draws the lower half of a number.
     pub fn small_number(&mut self) -> i32 {
         #[expect(clippy::cast_possible_truncation, reason = "whichever it is, it is a choice")]
         let number = self.number() as i32;
         number
     }
 
-    /// A text: mostly a name that is used elsewhere, too.
+    /// Draws a text: mostly a name that is used elsewhere, too.
     pub fn text(&mut self) -> String {
         match self.byte() {
             255 => "x".repeat(1_025),
@@ -90,14 +90,14 @@ impl<'b> Draw<'b> {
         }
     }
 
-    /// A name, as an application or a node would have one.
+    /// Draws a valid name of an application or a node.
     pub fn name(&mut self) -> &'static str {
         NAMES[self.below(NAMES.len())]
     }
 
-    /// A few of something.
+    /// Draws a short list.
     pub fn list<T>(&mut self, one: impl Fn(&mut Self) -> T) -> Vec<T> {
-        // Now and then more than a chunk holds.
+        // Now and then more than one chunk holds.
         let most = if self.one_in(32) { 600 } else { self.below(4) };
         std::iter::from_fn(|| (!self.is_over()).then(|| one(self))).take(most).collect()
     }

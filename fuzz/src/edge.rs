@@ -1,10 +1,10 @@
-//! A whole service in one process, and bytes to feed it over a socket, each in a session of its own.
-//! An execution takes milliseconds, since it waits until all actors have settled.
+//! Target for a whole service in one process. It is fed over a socket, each input in a session of
+//! its own. An execution takes milliseconds, since it waits until all actors have settled.
 //!
-//! # What must hold, whatever is fed
+//! # Properties for every input
 //! * Nothing panics, and no call hangs.
-//! * The books of the resource manager that was fed agree with what every actor says.
-//! * Another resource manager keeps what it has.
+//! * The books of the fed resource manager agree with the state of every actor.
+//! * Another resource manager keeps its state.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -31,7 +31,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::Kind;
 use super::raw::Raw;
 
-/// Calls that [`Kind::Admin`] chooses among. Ending the service is not one of them.
+/// Calls that [`Kind::Admin`] chooses among. The call that ends the service is not included.
 const ADMIN_CALLS: [&str; 20] = [
     "/monoceros.v1.AdminService/UpdateConfig",
     "/monoceros.v1.AdminService/ValidateConfig",
@@ -55,24 +55,24 @@ const ADMIN_CALLS: [&str; 20] = [
     "/monoceros.v1.MetricsService/WatchEvents",
 ];
 
-/// Those that go on until the client leaves.
+/// Calls that go on until the client ends them.
 const ENDLESS: [&str; 3] = [
     "/monoceros.v1.MetricsService/WatchAutoScalingMetrics",
     "/monoceros.v1.MetricsService/StreamEvents",
     "/monoceros.v1.MetricsService/WatchEvents",
 ];
 
-/// The one that is fed, and the one that must not notice.
+/// The resource manager that is fed, and one that must not be affected.
 const FED: &str = "rmID";
 const WITNESS: &str = "witness";
 
-/// How long an endless call may say nothing before the client leaves.
+/// Silence of an endless call after which the client ends it.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// Longer than anything takes: then something hangs.
+/// Time limit of a step, longer than any should take. Beyond it, the service hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Names are those that the golden messages use, so that these find what they name.
+/// The names are those of the golden messages, so that these find their objects.
 const QUEUES: &str = "
 partitions:
   - name: default
@@ -81,14 +81,15 @@ partitions:
     queues: [{name: root, submitacl: '*', queues: [{name: a}]}]
 ";
 
-/// The service, running.
+/// The running service.
 pub struct Edge {
     runtime: Runtime,
     handle: SchedulerHandle,
     channel: Channel,
 }
 
-/// Feeds one message of the kind that the first byte says to a service that goes on running.
+/// Feeds one message to a service that is shared by all executions. The first byte chooses the kind
+/// of message.
 pub fn edge(data: &[u8]) {
     static EDGE: LazyLock<Edge> = LazyLock::new(Edge::start);
     if let Some((kind, data)) = Kind::first(data) {
@@ -96,10 +97,10 @@ pub fn edge(data: &[u8]) {
     }
 }
 
-/// Does not listen.
-struct Deaf;
+/// Callbacks that ignore every message.
+struct IgnoreAll;
 
-impl ResourceManagerCallback for Deaf {
+impl ResourceManagerCallback for IgnoreAll {
     fn update_allocation(&self, _response: si::AllocationResponse) {}
 
     fn update_application(&self, _response: si::ApplicationResponse) {}
@@ -108,7 +109,7 @@ impl ResourceManagerCallback for Deaf {
 }
 
 impl Edge {
-    /// Starts it with default settings.
+    /// Starts the service with default settings.
     pub fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -130,7 +131,7 @@ impl Edge {
                 rm_id: WITNESS.to_owned(),
                 ..si::RegisterResourceManagerRequest::default()
             };
-            let registered = served.register_resource_manager(witness, Arc::new(Deaf)).await;
+            let registered = served.register_resource_manager(witness, Arc::new(IgnoreAll)).await;
             registered.expect("a witness");
             let nodes = si::NodeRequest { rm_id: WITNESS.to_owned(), ..nodes("default") };
             served.update_node(nodes).await.expect("a node of the witness");
@@ -140,7 +141,7 @@ impl Edge {
         Self { runtime, handle, channel }
     }
 
-    /// Feeds one message to a fresh session, and looks at what is left.
+    /// Feeds one message to a new session, and checks the state afterwards.
     pub fn feed(&self, kind: Kind, data: &[u8]) {
         let fed = async { timeout(PATIENCE, self.feed_now(kind, data)).await };
         self.runtime.block_on(fed).expect("nothing hangs");
@@ -170,12 +171,12 @@ impl Edge {
             Kind::Admin => {
                 if let Some((first, rest)) = data.split_first() {
                     let path = ADMIN_CALLS[usize::from(*first) % ADMIN_CALLS.len()];
-                    // On the wire a call with one answer is a stream of one.
+                    // On the wire a unary call is a stream of one message.
                     self.stream(path, vec![data.slice_ref(rest)]).await;
                 }
             }
         }
-        // It may have been ended by what was fed.
+        // The fed message may have ended the session.
         let _ = self.handle.settle_resource_manager(FED).await;
         for partition in ["default", "partitionname"] {
             let books = self.handle.check_books(&format!("[{FED}]{partition}")).await;
@@ -190,8 +191,8 @@ impl Edge {
         assert_eq!(nodes.map(|nodes| nodes.len()), Ok(1), "{kind:?}: the witness");
     }
 
-    /// A session with an application, nodes, something that runs and something that waits, in each
-    /// of two partitions.
+    /// Creates a session with an application, nodes, a running allocation and a pending ask, in
+    /// each of two partitions.
     async fn set_up(&self) {
         let register = si::RegisterResourceManagerRequest {
             rm_id: FED.to_owned(),
@@ -209,7 +210,8 @@ impl Edge {
         }
     }
 
-    /// One message (or two), then the end of the client's side; reads until the server ends, too.
+    /// Sends one message or two, closes the client's side, and reads until the server ends the
+    /// call.
     async fn stream(&self, path: &'static str, messages: Vec<Bytes>) {
         let mut grpc = Grpc::new(self.channel.clone());
         grpc.ready().await.expect("the service lives");
@@ -261,7 +263,7 @@ fn amount(vcore: i64) -> si::Resource {
     si::Resource { resources: resources.into() }
 }
 
-/// What is there already when a message is fed.
+/// The application that exists before a message is fed.
 fn application(partition: &str) -> si::ApplicationRequest {
     let ugi = si::UserGroupInformation { user: "user".to_owned(), groups: vec!["g".to_owned()] };
     let new = si::AddApplicationRequest {
@@ -297,7 +299,7 @@ fn asks(partition: &str) -> si::AllocationRequest {
     si::AllocationRequest { allocations, rm_id: FED.to_owned(), ..Default::default() }
 }
 
-/// A shim that answers everything.
+/// The greeting of a shim with every capability.
 fn greeting() -> Bytes {
     let hello = callback::Hello {
         rm_id: FED.to_owned(),

@@ -1,5 +1,4 @@
-//! The items of a message, counted and named by hand: what measuring and translation are held
-//! against.
+//! Counts and names the items of a message by hand, to check measuring and translation against.
 
 use monoceros_actors::Ignored;
 use monoceros_actors::fuzzing::{Item, List, Outcomes};
@@ -15,10 +14,10 @@ pub(crate) const PARTITIONS: [&str; 2] = ["default", "partitionName"];
 
 /// A message type whose lists are counted.
 pub(crate) trait Lists {
-    /// How many messages its lists hold, at every depth.
+    /// Number of messages in its lists, at every depth.
     fn n_items(&self) -> usize;
 
-    /// The resource manager that it names, where that is known before it is decoded.
+    /// The resource manager it names, if that is known before decoding.
     #[allow(clippy::unnecessary_literal_bound, reason = "most of them name one")]
     fn rm_id(&self) -> &str {
         ""
@@ -151,7 +150,7 @@ fn ask(ask: &legacy::AllocationAsk) -> usize {
         + near.map(|near| near.traget_expressions.len()).sum::<usize>()
 }
 
-/// The items of a request, and how many of them need no answer and are not counted.
+/// The items of a request, and the number of items that need no answer and are not counted.
 pub(crate) struct Named {
     pub(crate) items: Vec<Item>,
     /// Releases of asks that confirm a timeout.
@@ -184,7 +183,8 @@ pub(crate) fn of_allocations(request: &si::AllocationRequest) -> Named {
         for release in &releases.allocations_to_release {
             let (key, uuid) =
                 (&*release.allocation_key, first_of(&[&release.uuid, &release.allocation_id]));
-            // Without an application it is a foreign allocation, which has no UUID of its own.
+            // A release without an application is of a foreign allocation, which has no UUID of its
+            // own.
             let is_foreign = release.application_id.is_empty();
             let name = if is_foreign { first_of(&[key, uuid]) } else { first_of(&[uuid, key]) };
             items.push((List::Releases, name.to_owned()));
@@ -207,8 +207,8 @@ pub(crate) fn of_nodes(request: &si::NodeRequest) -> Named {
 }
 
 impl Named {
-    /// Every item has one outcome, and each that is refused a reason in words and a code. `bytes` is
-    /// the size of the request.
+    /// Checks that every item has one outcome, and each rejected item a reason and a code. `bytes`
+    /// is the size of the request.
     pub(crate) fn check(mut self, outcomes: Outcomes, is_strict: bool, bytes: usize) {
         let n_items = self.items.len();
         let mut said = 0;

@@ -1,14 +1,13 @@
 //! The bodies of the fuzz targets, and of the test that runs them on the golden messages
-//! (`tests/repository/fuzzing`): `docs/fuzzing.md`.
+//! (`tests/repository/fuzzing`). See `docs/fuzzing.md`.
 //!
-//! # Why most of them start nothing
-//! What a client sends is measured, decoded and translated by plain functions, and an execution of
-//! those takes microseconds; one against a service waits until its actors have settled. So a fuzzer
-//! looks a thousand times more often. Only [`Edge`] is a whole service: it alone shows that nothing
-//! hangs, and that the books agree with what every actor says.
+//! # Why most targets start no service
+//! Messages of a client are measured, decoded and translated by plain functions. An execution of
+//! those takes microseconds, while one against a service waits until its actors have settled. So a
+//! fuzzer runs a thousand times more inputs. Only [`Edge`] is a whole service: it alone shows that
+//! nothing hangs, and that the books agree with the state of every actor.
 //!
-//! Reading order: [`draw`], `items`, `message`, `request`, `conversation`,
-//! `configuration`, `edge`.
+//! Reading order: [`draw`], `items`, `message`, `request`, `conversation`, `configuration`, `edge`.
 
 mod configuration;
 mod conversation;
@@ -25,7 +24,7 @@ pub use self::edge::{Edge, edge};
 pub use self::message::message;
 pub use self::request::request;
 
-/// What a message is sent to.
+/// Kind of call that a message is fed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `UpdateAllocation`
@@ -34,7 +33,7 @@ pub enum Kind {
     Application,
     /// `UpdateNode`
     Node,
-    /// `Update`, of the oldest dialect
+    /// `Update`, in the oldest dialect
     Update,
     /// `RegisterResourceManager`, with its queue configuration
     Register,
@@ -42,12 +41,12 @@ pub enum Kind {
     Callback,
     /// `Attach`, in place of the greeting
     Greeting,
-    /// A call of the administration: the first byte says which
+    /// An administration call, chosen by the first byte
     Admin,
 }
 
 impl Kind {
-    /// Each of them.
+    /// All kinds.
     pub const ALL: [Self; 8] = [
         Self::Allocation,
         Self::Application,
@@ -59,7 +58,7 @@ impl Kind {
         Self::Admin,
     ];
 
-    /// The first byte says which kind the rest is a message of.
+    /// Splits the input: the first byte is the kind, the rest the message.
     fn first(data: &[u8]) -> Option<(Self, &[u8])> {
         let (first, rest) = data.split_first()?;
         Some((Self::ALL[usize::from(*first) % Self::ALL.len()], rest))

@@ -1,12 +1,12 @@
-//! The bytes of a message, as they come over the network: measured, decoded where that is allowed,
+//! Target for the bytes of a message from the network: measured, decoded if measuring allows it,
 //! and translated.
 //!
-//! # What must hold, whatever is fed
+//! # Properties for every input
 //! * Nothing panics.
-//! * Measuring counts the items that decoding makes, and never fewer; what decodes is not broken; the
-//!   resource manager is the same before and after.
-//! * What is decoded takes no more memory than measuring said, but for a factor.
-//! * Each item has one outcome: it is handed to its partition, refused by its name and with a reason,
+//! * Measuring counts at least the items that decoding makes. A message that decodes was not
+//!   measured as broken, and names the same resource manager before and after.
+//! * A decoded message takes no more memory than measured, except for a constant factor.
+//! * Each item has one outcome: it is passed to its partition, rejected by its name with a reason,
 //!   or ignored and counted.
 
 use std::collections::BTreeMap;
@@ -37,12 +37,12 @@ static MEASURING: LazyLock<Measuring> = LazyLock::new(Measuring::new);
 static SETTINGS: LazyLock<Settings> =
     LazyLock::new(|| Settings::load(None, &Flags::default()).expect("the defaults"));
 
-/// How much more memory than measured a message may take. Measuring counts what is asked for, and
-/// lists and maps begin with room for more than one.
+/// How much more memory than measured a message may take. Measuring counts the requested sizes,
+/// while lists and maps start with capacity for several elements.
 const FACTOR: usize = 4;
 
-/// Feeds one message of the kind that the first byte says. `in_use` says how many bytes are allocated
-/// now; where that cannot be known, always the same.
+/// Feeds one message; the first byte chooses its kind. `in_use` returns the number of allocated
+/// bytes, or a constant if that is unknown.
 pub fn message(data: &[u8], in_use: fn() -> usize) {
     let Some((kind, data)) = Kind::first(data) else { return };
     let mut session = Session::new(false);
@@ -89,7 +89,7 @@ pub fn message(data: &[u8], in_use: fn() -> usize) {
     }
 }
 
-/// A session as far as translation goes.
+/// The part of a session that translation needs.
 pub(crate) struct Session {
     translation: Translation,
     options: LegacyOptions,
@@ -112,7 +112,7 @@ impl Session {
     }
 }
 
-/// The message that these bytes are, where they are one that may be decoded.
+/// Decodes the message, if measuring allows it.
 fn decoded<M: Message + Default + Lists>(
     path: &str,
     data: &[u8],
@@ -134,16 +134,16 @@ fn decoded<M: Message + Default + Lists>(
     assert_eq!(MEASURING.rm_id(path, data), message.rm_id(), "{path}");
     let plain = message.encode_to_vec();
     let of_plain = MEASURING.measure(path, &plain);
-    // What is said several times may have become more by being written out.
+    // Fields that are repeated on the wire may be larger once they are merged.
     if of_plain.may_be_decoded {
         assert_eq!(of_plain.items, n_items, "{path}");
     }
     Some(message)
 }
 
-/// A request of today's streams.
+/// A request of the present streams.
 pub(crate) trait Translated: Message {
-    /// Translates it, and checks what has become of each item.
+    /// Translates it, and checks the outcome of each item.
     fn translate(self, translation: &mut Translation, is_strict: bool);
 }
 
@@ -168,13 +168,13 @@ impl Translated for si::NodeRequest {
     }
 }
 
-/// Translates a request of today's streams.
+/// Translates a request of the present streams.
 pub(crate) fn translated<M: Translated>(session: &mut Session, request: M) {
     let Session { translation, options, .. } = session;
     request.translate(translation, options.strict_enums);
 }
 
-/// Takes a request of the oldest dialect apart, and translates the parts.
+/// Splits a request of the oldest dialect, and translates the parts.
 pub(crate) fn of_the_oldest_dialect(session: &mut Session, request: legacy::UpdateRequest) {
     let existing = request.new_schedulable_nodes.iter();
     let existing: usize = existing.map(|node| node.existing_allocations.len()).sum();
@@ -189,7 +189,7 @@ pub(crate) fn of_the_oldest_dialect(session: &mut Session, request: legacy::Upda
         assert!(reason.ends_with(']') && reason.contains(" ["), "{reason}");
         n_outcomes += 1;
     }
-    // Some say that an item was read in the mildest way, and it goes on.
+    // Some notes only report a lenient reading of an item, which is processed.
     let is_outcome = |reason: &&Ignored| match reason {
         Ignored::PriorityClass => false,
         Ignored::TerminationType => session.options.strict_enums,
@@ -205,7 +205,7 @@ pub(crate) fn of_the_oldest_dialect(session: &mut Session, request: legacy::Upda
     translated(session, parts.nodes);
 }
 
-/// Reads what a registration brings.
+/// Reads the contents of a registration.
 fn registered(request: si::RegisterResourceManagerRequest) {
     if check_rm_id(&request.rm_id).is_err() {
         return;

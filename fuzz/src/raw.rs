@@ -1,10 +1,10 @@
-//! Messages of gRPC as the bytes that they are, for clients that say what no library would.
+//! gRPC messages as plain bytes, for clients that send what no library would.
 
 use prost::bytes::{Buf as _, BufMut as _, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Passes bytes as they are.
+/// Codec that passes bytes unchanged.
 #[derive(Default)]
 pub(crate) struct Raw;
 

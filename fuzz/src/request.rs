@@ -1,7 +1,7 @@
-//! Requests that are well formed and say anything: several in a row to one session, in today's form
-//! and in the oldest dialect. A fuzzer seldom finds such messages byte by byte.
+//! Target for well-formed requests with arbitrary content: several in a row to one session, in the
+//! present form and in the oldest dialect. A fuzzer seldom finds such messages byte by byte.
 //!
-//! What must hold is what must hold of a [`message`](super::message).
+//! The properties are those of [`message`](super::message).
 
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
@@ -10,7 +10,7 @@ use si::placement_constraint::Constraint;
 use super::draw::Draw;
 use super::message::{Session, of_the_oldest_dialect, translated};
 
-/// Keys of tags and attributes that decide something.
+/// Keys of tags and attributes that have a meaning.
 const TAGS: [&str; 9] = [
     "foreign",
     "si/node-partition",
@@ -23,7 +23,7 @@ const TAGS: [&str; 9] = [
     "monoceros.io/placement-constraint",
 ];
 
-/// Values of them.
+/// Values of these tags and attributes.
 const VALUES: [&str; 9] = [
     "default",
     "static",
@@ -84,7 +84,7 @@ fn amount(draw: &mut Draw<'_>) -> Option<si::Resource> {
     Some(si::Resource { resources: resources.into_iter().chain([usual]).collect() })
 }
 
-/// More names than an RM may use, over a few messages.
+/// Draws more names than an RM may use, over a few messages.
 fn many_names(draw: &mut Draw<'_>) -> Vec<(String, si::Quantity)> {
     let prefix = draw.byte();
     let names = (0..200).map(|n| format!("r{prefix}-{n}"));
