@@ -213,8 +213,32 @@ pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
     if !report.errors.is_empty() {
         return Err(ConfigErrors { told: report.errors, n_more: report.n_more_errors });
     }
+    for partition in &partitions {
+        debug_assert_tree(&partition.root);
+    }
     let checksum = checksum::of(text);
     shown.checksum.clone_from(&checksum);
     let warnings = types.warnings(&report.into_warnings(), &KnownTypes::new());
     Ok(Configuration { partitions, checksum, warnings, types, shown })
+}
+
+/// Asserts the invariants of an accepted queue tree in debug builds: the root is named `root` and
+/// has no resources; paths follow the tree; siblings differ; only parents have children.
+fn debug_assert_tree(root: &QueueConfig) {
+    fn check(queue: &QueueConfig) {
+        let mut paths = std::collections::BTreeSet::new();
+        for child in &queue.children {
+            let path = format!("{}.{}", queue.path, child.name);
+            debug_assert_eq!(*child.path, *path, "a path is that of the parent and the name");
+            debug_assert_eq!(path, path.to_lowercase(), "paths are in lower case");
+            debug_assert!(paths.insert(path), "siblings have different names");
+            check(child);
+        }
+        debug_assert!(!queue.is_leaf || queue.children.is_empty(), "a leaf has no children");
+    }
+    if cfg!(debug_assertions) {
+        debug_assert_eq!(&*root.path, "root", "the root queue has the path `root`");
+        debug_assert!(root.max.is_none() && root.guaranteed.is_none(), "root has no resources");
+        check(root);
+    }
 }

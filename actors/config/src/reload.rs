@@ -145,6 +145,7 @@ pub fn check(
     };
     for change in changes {
         let QueueChange::Set(config) = change else { continue };
+        debug_assert!(tree.contains_key(&config.path), "only existing queues are set");
         let was_leaf = tree.get(&config.path).is_none_or(|standing| standing.config.is_leaf);
         if was_leaf != config.is_leaf
             && let Some(what) = inhabitant(&config.path)

@@ -16,7 +16,7 @@ use monoceros_rules::values::resources::Limits;
 pub(super) struct Clauses(Vec<(Weight, String)>);
 
 impl Clauses {
-    pub(super) fn say(&mut self, weight: Weight, text: impl Into<String>) {
+    pub(super) fn add(&mut self, weight: Weight, text: impl Into<String>) {
         self.0.push((weight, text.into()));
     }
 
@@ -92,7 +92,7 @@ impl Clauses {
             let told = &told[change as usize];
             if !told.is_empty() {
                 let weight = change.weight(absent);
-                self.say(weight, format!("{what} {}: {}", change.text(), listed(told)));
+                self.add(weight, format!("{what} {}: {}", change.text(), listed(told)));
             }
         }
     }
@@ -109,7 +109,7 @@ impl Clauses {
             }
             (old, new) => (Weight::Loosened, format!("{what} raised from {old} to {new}")),
         };
-        self.say(weight, text);
+        self.add(weight, text);
     }
 }
 

@@ -98,16 +98,16 @@ pub(super) fn compare(
         clauses.append(own);
     }
     if let Some(usage) = usage {
-        say_above(&old.limits, new, usage, clauses);
+        add_users_above(&old.limits, new, usage, clauses);
     }
     if !is_said {
         let text = "limits are written in another order, or with other descriptions";
-        clauses.say(Weight::Changed, text);
+        clauses.add(Weight::Changed, text);
     }
 }
 
 /// Lists the users and groups that exceed a limit of a queue which did not apply before.
-pub(super) fn say_above(
+pub(super) fn add_users_above(
     old: &[LimitConfig],
     new: &QueueConfig,
     usage: &PartitionUsage,
@@ -120,7 +120,7 @@ pub(super) fn say_above(
         if !above.is_empty() {
             let who = enumerate(&above, 4);
             let text = format!("limits that bind now, with nothing new until less is used: {who}");
-            clauses.say(Weight::Over, text);
+            clauses.add(Weight::Over, text);
         }
     }
 }

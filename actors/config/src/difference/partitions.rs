@@ -87,11 +87,11 @@ fn compare(old: &PartitionConfig, new: &PartitionConfig, clauses: &mut Clauses) 
             shortened(&rules(&new.placement), LONGEST_RULES),
             shortened(&rules(&old.placement), LONGEST_RULES)
         );
-        clauses.say(Weight::Changed, text);
+        clauses.add(Weight::Changed, text);
     }
     if old.node_order != new.node_order {
         let (is, was) = (node_order(&new.node_order), node_order(&old.node_order));
-        clauses.say(Weight::Changed, format!("nodes are ordered by {is}, before by {was}"));
+        clauses.add(Weight::Changed, format!("nodes are ordered by {is}, before by {was}"));
     }
     for (what, old, new) in [
         ("preemption", old.preemption.enabled, new.preemption.enabled),
@@ -99,7 +99,7 @@ fn compare(old: &PartitionConfig, new: &PartitionConfig, clauses: &mut Clauses) 
     ] {
         if old != new {
             let state = if new { "on" } else { "off" };
-            clauses.say(Weight::Changed, format!("{what} is switched {state}"));
+            clauses.add(Weight::Changed, format!("{what} is switched {state}"));
         }
     }
     if old.resolver != new.resolver {
@@ -107,7 +107,7 @@ fn compare(old: &PartitionConfig, new: &PartitionConfig, clauses: &mut Clauses) 
             "the user and group resolver `{}` instead of `{}` has no effect before a restart",
             new.resolver, old.resolver
         );
-        clauses.say(Weight::Changed, text);
+        clauses.add(Weight::Changed, text);
     }
 }
 

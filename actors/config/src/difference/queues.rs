@@ -145,20 +145,20 @@ fn taken_up(
         Allowance { max: template.max.as_ref(), applications: template.max_applications }
     });
     let mut clauses = Clauses::default();
-    say_exceeded(&Allowance::of(queue).newly_exceeded(&before, used), &mut clauses);
-    limits::say_above(&[], queue, usage, &mut clauses);
+    add_exceeded(&Allowance::of(queue).newly_exceeded(&before, used), &mut clauses);
+    limits::add_users_above(&[], queue, usage, &mut clauses);
     lines.extend(clauses.into_lines(&format!("{prefix}{}", queue.path)));
     for child in &queue.children {
         taken_up(prefix, child, template, usage, lines);
     }
 }
 
-fn say_exceeded(exceeded: &[String], clauses: &mut Clauses) {
+fn add_exceeded(exceeded: &[String], clauses: &mut Clauses) {
     if !exceeded.is_empty() {
         let exceeded = listed(exceeded);
         let text =
             format!("now below what is used: {exceeded}, nothing new starts until it is less");
-        clauses.say(Weight::Over, text);
+        clauses.add(Weight::Over, text);
     }
 }
 
@@ -183,7 +183,7 @@ fn compare(
         } else {
             "becomes a parent, which is refused while it has an application"
         };
-        clauses.say(Weight::Drained, text);
+        clauses.add(Weight::Drained, text);
     }
     quotas(old, new, usage, clauses);
     access("submit", &old.submit_acl, &new.submit_acl, new, above, clauses);
@@ -213,7 +213,7 @@ fn quotas(
     } else {
         // One line holds the lowered limits and the usage above them.
         clauses.append(own.all_of(Weight::Over));
-        say_exceeded(&exceeded, clauses);
+        add_exceeded(&exceeded, clauses);
     }
     clauses.compare("guaranteed", &guaranteed(old), &guaranteed(new), Absent::Nothing);
 }
@@ -231,7 +231,7 @@ fn access(
         return;
     }
     match (old.is_everybody(), new.is_everybody()) {
-        (false, true) => return clauses.say(Weight::Loosened, format!("everybody may {what} now")),
+        (false, true) => return clauses.add(Weight::Loosened, format!("everybody may {what} now")),
         (true, false) => {
             let named: Vec<String> = people(new).into_iter().collect();
             let still = if named.is_empty() {
@@ -240,7 +240,7 @@ fn access(
                 format!("only {}", enumerate(&named, MOST_NAMES))
             };
             let text = format!("not everybody may {what} any more: {still}");
-            return say_lost(&text, opened_above(what, queue, above), clauses);
+            return add_lost_permission(&text, opened_above(what, queue, above), clauses);
         }
         (true, true) | (false, false) => {}
     }
@@ -249,21 +249,21 @@ fn access(
     let gone: Vec<String> = was.difference(&is).cloned().collect();
     if !come.is_empty() {
         let text = format!("{} may {what} now", enumerate(&come, MOST_NAMES));
-        clauses.say(Weight::Loosened, text);
+        clauses.add(Weight::Loosened, text);
     }
     if !gone.is_empty() {
         let text = format!("{} may no longer {what}", enumerate(&gone, MOST_NAMES));
-        say_lost(&text, opened_above(what, queue, above), clauses);
+        add_lost_permission(&text, opened_above(what, queue, above), clauses);
     }
 }
 
 /// Describes the loss of a permission. It takes nothing away if an ancestor grants it to everybody.
-fn say_lost(text: &str, still_by: Option<&str>, clauses: &mut Clauses) {
+fn add_lost_permission(text: &str, still_by: Option<&str>, clauses: &mut Clauses) {
     match still_by {
         Some(path) => {
-            clauses.say(Weight::Changed, format!("{text}, but `{path}` lets everybody"));
+            clauses.add(Weight::Changed, format!("{text}, but `{path}` lets everybody"));
         }
-        None => clauses.say(Weight::Tightened, format!("{text}, unless a queue above allows it")),
+        None => clauses.add(Weight::Tightened, format!("{text}, unless a queue above allows it")),
     }
 }
 
@@ -295,7 +295,7 @@ fn properties(old: &QueueConfig, new: &QueueConfig, above: &Above<'_>, clauses: 
     };
     let changed = changed_texts(&old.properties, &new.properties, is_inherited);
     if !changed.is_empty() {
-        clauses.say(Weight::Changed, format!("properties: {}", enumerate(&changed, MOST_NAMES)));
+        clauses.add(Weight::Changed, format!("properties: {}", enumerate(&changed, MOST_NAMES)));
     }
 }
 
@@ -328,8 +328,8 @@ fn template(old: Option<&Template>, new: Option<&Template>, clauses: &mut Clause
     let none = Template::default();
     let mut own = Clauses::default();
     match (old, new) {
-        (None, Some(_)) => own.say(Weight::Changed, "new"),
-        (Some(_), None) => own.say(Weight::Changed, "gone, that of a queue above counts"),
+        (None, Some(_)) => own.add(Weight::Changed, "new"),
+        (Some(_), None) => own.add(Weight::Changed, "gone, that of a queue above counts"),
         _ => {}
     }
     let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
@@ -342,7 +342,7 @@ fn template(old: Option<&Template>, new: Option<&Template>, clauses: &mut Clause
     own.compare_count("maxapplications", old.max_applications, new.max_applications);
     let changed = changed_texts(&old.properties, &new.properties, |_| false);
     if !changed.is_empty() {
-        own.say(Weight::Changed, format!("properties: {}", enumerate(&changed, MOST_NAMES)));
+        own.add(Weight::Changed, format!("properties: {}", enumerate(&changed, MOST_NAMES)));
     }
-    clauses.say(Weight::Changed, format!("template for dynamic queues to come: {}", own.joined()));
+    clauses.add(Weight::Changed, format!("template for dynamic queues to come: {}", own.joined()));
 }

@@ -442,7 +442,7 @@ fn long_summaries_keep_the_most_important_lines() {
 }
 
 #[test]
-fn lines_and_the_whole_are_bounded_however_much_is_configured() {
+fn lines_and_summary_are_bounded() {
     let is_bounded = |difference: &Difference| {
         // The remark about the length is not counted.
         let is_short = |line: &Line| line.text.chars().count() <= LONGEST_LINE + 40;

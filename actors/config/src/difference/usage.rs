@@ -80,6 +80,7 @@ impl Concerned {
                 QueueChange::Drain(path) if !is_below_drained(path) => tops.push(Arc::clone(path)),
                 QueueChange::Set(config) => {
                     let Some(StandingQueue { config: was, state }) = tree.get(&config.path) else {
+                        debug_assert!(false, "`{}` is set and does not exist", config.path);
                         continue;
                     };
                     let path = Arc::clone(&config.path);

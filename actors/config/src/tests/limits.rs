@@ -194,7 +194,7 @@ fn a_wildcard_comes_last_and_zeros_alone_are_no_limit() {
 }
 
 #[test]
-fn nobody_may_use_more_than_a_queue_above_allows() {
+fn limits_are_bounded_by_queues_above() {
     let two = |root: &str, leaf: &str| {
         tree(&format!("{{{root}}}"), &format!("{{name: a, limits: [{{{leaf}}}]}}"))
     };

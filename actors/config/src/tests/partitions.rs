@@ -27,8 +27,7 @@ fn the_default_configuration_creates_a_queue_per_namespace() {
     assert!(partition.root.submit_acl.allows("anyone", &[""; 0]));
 }
 
-/// What an update with it does is in the scenarios,
-/// `an_empty_text_means_the_default_configuration`.
+/// The scenario `an_empty_text_means_the_default_configuration` tests an update with an empty text.
 #[test]
 fn empty_text_has_no_partitions() {
     assert_eq!(parsed("").partitions, []);

@@ -185,8 +185,7 @@ fn a_bad_eviction_bound_warns() {
     }
 }
 
-/// What a live partition does with the change is in the scenarios,
-/// `a_removed_property_returns_to_its_default`.
+/// The scenario `a_removed_property_returns_to_its_default` tests the change in a live partition.
 #[test]
 fn a_reload_without_a_property_sets_its_default() {
     let flat = |queue: &str| reload::flat(&parsed(&below_root(queue)).partitions[0].root);

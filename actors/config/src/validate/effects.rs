@@ -136,8 +136,11 @@ impl Walk<'_> {
 
     /// Warns about a maximum that excludes almost every request.
     fn max<T>(&mut self, max: &Limits, of: &str, written: &Field<T>) {
-        let Field::Given(Located { place, .. }) = written else { return };
         let named = max.sorted();
+        let Field::Given(Located { place, .. }) = written else {
+            debug_assert!(named.is_empty(), "{of} has amounts that nobody wrote");
+            return;
+        };
         if named.iter().all(|(_, most)| *most == 0) {
             return;
         }

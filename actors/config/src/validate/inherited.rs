@@ -60,6 +60,7 @@ fn walk<'d, V>(
     above: &mut Above<'d, V>,
     judge: &mut impl FnMut(&Entry<'d>, &Compared<'_, 'd, V>) -> Option<V>,
 ) {
+    debug_assert_eq!(queue.raw.limits.listed().len(), queue.limits.len(), "each limit was checked");
     let mut passed = Vec::new();
     for (raw, limit) in queue.raw.limits.listed().iter().zip(&queue.limits) {
         let users = raw.users.listed().iter().map(|name| (Kind::User, name));

@@ -69,7 +69,7 @@ impl Draft {
         }
         if self.raw.limits.listed().is_empty() {
             self.raw.limits = of_partition.clone();
-        } else if !says_the_same(&limits.value, self.raw.limits.listed()) {
+        } else if !has_same_content(&limits.value, self.raw.limits.listed()) {
             let message = format!(
                 "the partition has limits and so has its root queue, on line {}, and they differ; \
                  remove one of the two lists, or make them equal in content, order and descriptions",
@@ -266,7 +266,7 @@ impl Subjects {
 }
 
 /// Whether two lists have the same content in the same order.
-fn says_the_same(left: &[Limit], right: &[Limit]) -> bool {
+fn has_same_content(left: &[Limit], right: &[Limit]) -> bool {
     left.iter().map(Limit::shown).eq(right.iter().map(Limit::shown))
 }
 
