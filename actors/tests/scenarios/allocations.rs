@@ -100,7 +100,7 @@ fn a_report_does_not_move_a_known_allocation() {
 }
 
 #[test]
-fn an_allocation_changes_in_place_whatever_the_limits() {
+fn an_allocation_changes_in_place_despite_limits() {
     check(
         "
         queue root.a max memory=5

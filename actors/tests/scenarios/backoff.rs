@@ -8,7 +8,7 @@ use expect_test::expect;
 use monoceros_actors::Scheduler;
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{check, in_virtual_time, register, say};
+use crate::world::{check, in_virtual_time, register, send_lines};
 
 /// The third ask has a node, and still waits.
 #[test]
@@ -285,7 +285,7 @@ fn the_end_of_the_back_off_is_shown() {
         let queues: Vec<_> = script.into_iter().map(queue).collect();
         let config = crate::wire::configuration(None, &queues);
         register(&scheduler, "rm", &config, Arc::new(RecordingCallback::default())).await;
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "node n1 vcore=4 ; node n2 vcore=4\napp a1 in root.a\napp b1 in root.b",
@@ -302,11 +302,11 @@ fn the_end_of_the_back_off_is_shown() {
         };
         assert_eq!(deadlines().await, ["", ""]);
         let asks = ["a1", "b1"].map(|app| format!("ask {app} k1 vcore=5 ; ask {app} k2 vcore=1"));
-        say(&scheduler, "rm", &asks.join("\n")).await;
+        send_lines(&scheduler, "rm", &asks.join("\n")).await;
         assert_eq!(deadlines().await, ["1970-01-01T00:01:30.0Z", "1970-01-01T00:00:00.1Z"]);
         tokio::time::sleep(Duration::from_millis(250)).await;
         assert_eq!(deadlines().await, ["1970-01-01T00:01:30.0Z", "1970-01-01T00:00:00.3Z"]);
-        say(&scheduler, "rm", "withdraw a1 k1\nwithdraw b1 k1").await;
+        send_lines(&scheduler, "rm", "withdraw a1 k1\nwithdraw b1 k1").await;
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(deadlines().await, ["1970-01-01T00:01:30.0Z", ""]);
         tokio::time::sleep(Duration::from_secs(90)).await;

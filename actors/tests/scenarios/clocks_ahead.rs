@@ -7,7 +7,7 @@ use expect_test::expect;
 use monoceros_actors::Scheduler;
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{check, in_virtual_time, register, say};
+use crate::world::{check, in_virtual_time, register, send_lines};
 
 #[test]
 fn an_ask_created_ahead_preempts_after_the_delay() {
@@ -217,7 +217,7 @@ fn a_creation_time_ahead_is_shown_unchanged() {
             ask a1 k2 vcore=1 created=4601
             ask a1 k2 vcore=1
         ";
-        say(&scheduler, "rm", text).await;
+        send_lines(&scheduler, "rm", text).await;
         let apps = scheduler.applications("default", "root.a").await.unwrap();
         let seconds = |ns: i64| ns / 1_000_000_000;
         let allocation = &apps[0].allocations[0];

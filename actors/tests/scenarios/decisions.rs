@@ -9,7 +9,7 @@ use monoceros_actors::{DecisionFilter, DecisionKind, Page, Scheduler};
 
 use crate::explained::after;
 use crate::quota_preemption::{then, three_of_six};
-use crate::world::{How, in_virtual_time, register, say};
+use crate::world::{How, in_virtual_time, register, send_lines};
 
 /// Plays a script and compares its decisions, the oldest first.
 #[track_caller]
@@ -597,7 +597,7 @@ fn the_number_of_kept_decisions_is_a_setting() {
                 app a1 in root.default
                 ask a1 k x5 vcore=1000
                 ";
-            say(&scheduler, "rm", script).await;
+            send_lines(&scheduler, "rm", script).await;
             let (all, page) = (DecisionFilter::default(), Page::default());
             let listed = scheduler.list_decisions("default", all, page).await.unwrap();
             assert_eq!(listed.rows.iter().map(|it| it.id).collect::<Vec<_>>(), kept);

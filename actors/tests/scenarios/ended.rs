@@ -12,7 +12,7 @@ use monoceros_actors::{
 
 use crate::events::named;
 use crate::recording_callback::RecordingCallback;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 /// Queues without one for applications that name no existing queue.
 const QUEUES: &str =
@@ -31,12 +31,12 @@ impl Stage {
         let recorder = Arc::new(RecordingCallback::default());
         register(&scheduler, "rm", QUEUES, recorder.clone()).await;
         let stage = Self { scheduler, recorder };
-        stage.say(text).await;
+        stage.send_lines(text).await;
         stage
     }
 
-    pub(crate) async fn say(&self, text: &str) {
-        say(&self.scheduler, "rm", text).await;
+    pub(crate) async fn send_lines(&self, text: &str) {
+        send_lines(&self.scheduler, "rm", text).await;
     }
 
     async fn wait(&self, seconds: u64) {
@@ -118,9 +118,9 @@ fn a_completed_application_moves_to_the_history() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "").await;
         stage.wait(5).await;
-        stage.say(ONE_RUN).await;
+        stage.send_lines(ONE_RUN).await;
         stage.wait(10).await;
-        stage.say("release a1 *").await;
+        stage.send_lines("release a1 *").await;
         assert_eq!(stage.completed().await, [""; 0]);
         stage.wait(30).await;
         expect![[r#"
@@ -152,10 +152,10 @@ fn a_completed_application_moves_to_the_history() {
 fn usage_is_shown_while_an_application_lives() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
-        stage.say("node n2 vcore=1").await;
-        stage.say("ask a1 k2 vcore=1 node=n2").await;
+        stage.send_lines("node n2 vcore=1").await;
+        stage.send_lines("ask a1 k2 vcore=1 node=n2").await;
         stage.wait(7).await;
-        stage.say("release a1 uuid=k2").await;
+        stage.send_lines("release a1 uuid=k2").await;
         let live = stage.scheduler.all_applications("default").await.unwrap().remove(0);
         let used = format!("{:?}", live.resource_history.resource_usage);
         assert_eq!(used, r#"{"UNKNOWN": map[vcore:7]}"#);
@@ -177,12 +177,12 @@ fn usage_counts_under_the_nodes_present_instance_type() {
         )
         .await;
         stage.wait(2).await;
-        stage.say("release a1 uuid=k1#1").await;
-        stage.say("resize n1 vcore=4 attr si/instance-type=large").await;
+        stage.send_lines("release a1 uuid=k1#1").await;
+        stage.send_lines("resize n1 vcore=4 attr si/instance-type=large").await;
         stage.wait(3).await;
-        stage.say("release a1 uuid=k1#2").await;
+        stage.send_lines("release a1 uuid=k1#2").await;
         stage.wait(4).await;
-        stage.say("remove n1").await;
+        stage.send_lines("remove n1").await;
         let live = stage.scheduler.all_applications("default").await.unwrap().remove(0);
         let used = format!("{:?}", live.resource_history.resource_usage);
         assert_eq!(used, r#"{"large": map[vcore:14], "small": map[vcore:2]}"#);
@@ -195,19 +195,19 @@ fn the_state_log_lists_each_entered_state() {
         let stage = Stage::begin(Scheduler::builder(), "app a1 in root.q").await;
         let log = async || stage.live().await[0].split(": ").last().unwrap().to_owned();
         assert_eq!(log().await, "");
-        stage.say("ask a1 k1 vcore=1").await;
+        stage.send_lines("ask a1 k1 vcore=1").await;
         assert_eq!(log().await, "Accepted@0");
         stage.wait(5).await;
-        stage.say("node n1 vcore=2").await;
+        stage.send_lines("node n1 vcore=2").await;
         let running = "Accepted@0 Running@5, started at 5000ms";
         assert_eq!(log().await, running);
         stage.wait(1).await;
-        stage.say("ask a1 k2 vcore=1").await;
+        stage.send_lines("ask a1 k2 vcore=1").await;
         assert_eq!(log().await, running, "a second allocation changes nothing");
-        stage.say("release a1 *").await;
+        stage.send_lines("release a1 *").await;
         assert_eq!(log().await, "Accepted@0 Running@5 Completing@6, started at 5000ms");
         stage.wait(1).await;
-        stage.say("ask a1 k3 vcore=1").await;
+        stage.send_lines("ask a1 k3 vcore=1").await;
         let again = "Accepted@0 Running@5 Completing@6 Running@7, started at 7000ms";
         assert_eq!(log().await, again);
     });
@@ -222,7 +222,7 @@ fn a_users_usage_ends_with_the_last_release() {
             bob.map_or_else(Default::default, |bob| bob.queues.resource_usage)
         };
         assert_eq!(format!("{:?}", used().await), "map[memory:3 vcore:2]");
-        stage.say("release a1 uuid=k1").await;
+        stage.send_lines("release a1 uuid=k1").await;
         assert!(used().await.is_empty());
         assert!(stage.live().await[0].starts_with("a1 is Completing"));
     });
@@ -245,11 +245,11 @@ fn placeholder_and_preempted_usage_count_separately() {
         )
         .await;
         stage.wait(12).await;
-        stage.say("release a1 uuid=p1 as PLACEHOLDER_REPLACED").await;
+        stage.send_lines("release a1 uuid=p1 as PLACEHOLDER_REPLACED").await;
         stage.wait(8).await;
-        stage.say("release a1 uuid=k1 as PREEMPTED_BY_SCHEDULER").await;
+        stage.send_lines("release a1 uuid=k1 as PREEMPTED_BY_SCHEDULER").await;
         stage.wait(10).await;
-        stage.say("release a1 *").await;
+        stage.send_lines("release a1 *").await;
         stage.wait(30).await;
         let kept = stage.scheduler.completed_applications("default").await.unwrap().remove(0);
         expect![[r#"
@@ -287,11 +287,11 @@ fn a_reported_allocation_counts_from_its_report_on() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "").await;
         stage.wait(100).await;
-        stage.say("node n1 vcore=4").await;
-        stage.say("app a1 in root.q").await;
-        stage.say("exists a1 k1 on n1 vcore=2 uuid=u1 created=10").await;
+        stage.send_lines("node n1 vcore=4").await;
+        stage.send_lines("app a1 in root.q").await;
+        stage.send_lines("exists a1 k1 on n1 vcore=2 uuid=u1 created=10").await;
         stage.wait(3).await;
-        stage.say("release a1 uuid=u1").await;
+        stage.send_lines("release a1 uuid=u1").await;
         let live = stage.scheduler.all_applications("default").await.unwrap().remove(0);
         let used = format!("{:?}", live.resource_history.resource_usage);
         assert_eq!(used, r#"{"UNKNOWN": map[vcore:6]}"#);
@@ -330,7 +330,7 @@ fn a_later_rejection_of_an_id_replaces_the_earlier() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "app a1 in root.x").await;
         stage.wait(1).await;
-        stage.say("app a1 in root.y user bob").await;
+        stage.send_lines("app a1 in root.y user bob").await;
         let rejected = stage.rejected().await;
         assert_eq!(rejected.len(), 1);
         assert!(rejected[0].starts_with("a1 is Rejected in root.y of bob from 1s"), "{rejected:?}");
@@ -363,7 +363,7 @@ fn rejected_applications_are_deleted_after_three_days() {
 fn completed_applications_expire_after_three_days() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
-        stage.say("release a1 *").await;
+        stage.send_lines("release a1 *").await;
         stage.wait(30).await;
         stage.received();
         stage.wait(3 * DAY_S - 1).await;
@@ -384,9 +384,9 @@ fn completed_applications_expire_after_three_days() {
 fn expiry_is_silent_while_the_id_is_active_again() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
-        stage.say("release a1 *").await;
+        stage.send_lines("release a1 *").await;
         stage.wait(30).await;
-        stage.say("app a1 in root.q").await;
+        stage.send_lines("app a1 in root.q").await;
         stage.received();
         let past = stage.next_event();
         stage.wait(3 * DAY_S).await;
@@ -401,10 +401,10 @@ fn each_run_of_an_id_is_a_separate_entry() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "node n1 vcore=4").await;
         for run in 0..3 {
-            stage.say("app a1 in root.q").await;
-            stage.say("ask a1 k1 vcore=1").await;
+            stage.send_lines("app a1 in root.q").await;
+            stage.send_lines("ask a1 k1 vcore=1").await;
             if run < 2 {
-                stage.say("release a1 *").await;
+                stage.send_lines("release a1 *").await;
                 stage.wait(30).await;
             }
         }
@@ -439,7 +439,7 @@ fn an_application_removed_by_its_rm_is_not_kept() {
         .await;
         stage.received();
         for app in ["new", "accepted", "running", "completing"] {
-            stage.say(&format!("remove-app {app}")).await;
+            stage.send_lines(&format!("remove-app {app}")).await;
         }
         assert_eq!(
             stage.received(),
@@ -448,7 +448,7 @@ fn an_application_removed_by_its_rm_is_not_kept() {
         assert_eq!(stage.completed().await, [""; 0]);
         stage.wait(10 * DAY_S).await;
         assert_eq!(stage.received(), [""; 0]);
-        stage.say("app running in root.q").await;
+        stage.send_lines("app running in root.q").await;
         assert_eq!(stage.received(), ["running accepted"]);
     });
 }
@@ -458,10 +458,10 @@ fn beyond_the_bound_the_oldest_entry_is_dropped() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder().ended_applications(2), "").await;
         for app in ["a1", "a2", "a3"] {
-            stage.say(&format!("app {app} in root.q")).await;
-            stage.say(&format!("ask {app} k1 vcore=1")).await;
-            stage.say(&format!("withdraw {app} k1")).await;
-            stage.say(&format!("app no-{app} in root.nowhere")).await;
+            stage.send_lines(&format!("app {app} in root.q")).await;
+            stage.send_lines(&format!("ask {app} k1 vcore=1")).await;
+            stage.send_lines(&format!("withdraw {app} k1")).await;
+            stage.send_lines(&format!("app no-{app} in root.nowhere")).await;
         }
         stage.wait(30).await;
         let ids = |lines: Vec<String>| -> Vec<String> {
@@ -478,10 +478,10 @@ fn beyond_the_bound_the_oldest_entry_is_dropped() {
 fn a_finished_run_has_summary_events() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
-        stage.say("node n2 vcore=1").await;
-        stage.say("ask a1 k2 vcore=1 node=n2").await;
+        stage.send_lines("node n2 vcore=1").await;
+        stage.send_lines("ask a1 k2 vcore=1 node=n2").await;
         stage.wait(10).await;
-        stage.say("release a1 *").await;
+        stage.send_lines("release a1 *").await;
         let past = stage.next_event();
         stage.wait(30).await;
         expect![[r#"
@@ -534,15 +534,15 @@ fn a_removal_summarises_running_allocations_too() {
         )
         .await;
         stage.wait(4).await;
-        stage.say("node n2 vcore=8").await;
-        stage.say("ask a1 k2 vcore=3 node=n2").await;
+        stage.send_lines("node n2 vcore=8").await;
+        stage.send_lines("ask a1 k2 vcore=3 node=n2").await;
         stage.wait(1).await;
-        stage.say("release a1 uuid=k1").await;
-        stage.say("ask a1 r1 vcore=2 group=tg node=n2").await;
+        stage.send_lines("release a1 uuid=k1").await;
+        stage.send_lines("ask a1 r1 vcore=2 group=tg node=n2").await;
         stage.wait(5).await;
         stage.received();
         let past = stage.next_event();
-        stage.say("remove-app a1").await;
+        stage.send_lines("remove-app a1").await;
         let notified = stage.events(past, "a1");
         let summed_up = notified.iter().skip_while(|line| !line.contains("state="));
         expect![[r#"
@@ -588,7 +588,7 @@ fn held_places_count_as_placeholders_in_the_summary() {
         .await;
         stage.wait(10).await;
         let past = stage.next_event();
-        stage.say("remove-app a1").await;
+        stage.send_lines("remove-app a1").await;
         let notified = stage.events(past, "a1");
         let used = notified.iter().filter(|line| line.contains("resource-seconds"));
         let expected = [
@@ -616,11 +616,11 @@ fn a_removal_while_completing_or_failing_keeps_that_state() {
         )
         .await;
         stage.wait(7).await;
-        stage.say("release done uuid=k1").await;
+        stage.send_lines("release done uuid=k1").await;
         stage.wait(3).await;
         let past = stage.next_event();
         for (app, state, used) in [("done", "Completing", 7), ("late", "Failing", 10)] {
-            stage.say(&format!("remove-app {app}")).await;
+            stage.send_lines(&format!("remove-app {app}")).await;
             let notified = stage.events(past, app);
             let summary = notified.iter().find(|line| line.contains("state=")).unwrap();
             assert!(summary.contains(&format!("state={state} ")), "{summary}");
@@ -635,11 +635,11 @@ fn a_removal_while_completing_or_failing_keeps_that_state() {
 fn a_removal_without_a_run_has_no_summary() {
     in_virtual_time(async {
         let stage = Stage::begin(Scheduler::builder(), "app new in root.q").await;
-        stage.say("app accepted in root.q").await;
-        stage.say("ask accepted k1 vcore=1").await;
+        stage.send_lines("app accepted in root.q").await;
+        stage.send_lines("ask accepted k1 vcore=1").await;
         for app in ["new", "accepted"] {
             let past = stage.next_event();
-            stage.say(&format!("remove-app {app}")).await;
+            stage.send_lines(&format!("remove-app {app}")).await;
             let notified = stage.events(past, app);
             assert!(notified.contains(&format!("APP {app} REMOVE DETAILS_NONE")), "{notified:?}");
             assert!(!notified.iter().any(|line| line.contains("state=")), "{notified:?}");
@@ -658,8 +658,8 @@ fn ended_applications_are_sorted_paged_and_filtered() {
         let user = |n| if n % 2 == 0 { "ada" } else { "bob" };
         let came =
             each(&|n| format!("app a{n:04} in root.q user {}\nask a{n:04} k vcore=1", user(n)));
-        stage.say(&came).await;
-        stage.say(&each(&|n| format!("release a{n:04} *"))).await;
+        stage.send_lines(&came).await;
+        stage.send_lines(&each(&|n| format!("release a{n:04} *"))).await;
         stage.wait(31).await;
         let read = async |filter: ApplicationFilter, newest_first: bool, limit| {
             let (mut ids, mut after) = (Vec::new(), None);

@@ -11,7 +11,7 @@ use monoceros_proto::si::v1 as si;
 use crate::events::{line, named};
 use crate::script::Script;
 use crate::wire;
-use crate::world::{ONE_LEAF, in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, in_virtual_time, register, send_lines};
 
 /// Records events only, batch by batch.
 #[derive(Default)]
@@ -51,9 +51,9 @@ fn an_rm_receives_its_own_events_each_second() {
         seconds(3).await;
         assert_eq!(one.batches(), ["root root.default"]);
         assert_eq!(two.batches(), ["root root.default"]);
-        say(&scheduler, "one", "node n1 vcore=1").await;
+        send_lines(&scheduler, "one", "node n1 vcore=1").await;
         tokio::time::sleep(Duration::from_millis(900)).await;
-        say(&scheduler, "one", "drain n1").await;
+        send_lines(&scheduler, "one", "drain n1").await;
         assert!(one.batches().is_empty(), "the batch is not due yet");
         seconds(1).await;
         assert_eq!(one.batches(), ["n1 n1 root n1"]);
@@ -73,7 +73,7 @@ fn events_beyond_the_batch_bound_stay_in_the_ring() {
         let scheduler = Scheduler::builder().events(settings).start_local().unwrap();
         let rm = Arc::new(Listener::default());
         register(&scheduler, "rm", ONE_LEAF, rm.clone()).await;
-        say(&scheduler, "rm", "node n1 vcore=1\nnode n2 vcore=1").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=1\nnode n2 vcore=1").await;
         seconds(3).await;
         assert_eq!(rm.batches(), ["root root.default n1 n1 root"]);
         let range = scheduler.events().range(1, 9);
@@ -88,7 +88,7 @@ fn without_event_tracking_nothing_is_sent_or_kept() {
         let scheduler = Scheduler::builder().events(off).start_local().unwrap();
         let rm = Arc::new(Listener::default());
         register(&scheduler, "rm", ONE_LEAF, rm.clone()).await;
-        say(&scheduler, "rm", "node n1 vcore=1").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=1").await;
         seconds(3).await;
         let events = scheduler.events();
         assert_eq!((events.range(0, u64::MAX).records.len(), events.is_tracking()), (0, false));
@@ -121,7 +121,7 @@ fn extra_configuration_applies_to_one_rm_only() {
         let rm = Arc::new(Listener::default());
         scheduler.register_resource_manager(request, rm.clone()).await.unwrap();
         for id in ["rm", "other"] {
-            say(&scheduler, id, "node n1 vcore=1\nnode n2 vcore=1").await;
+            send_lines(&scheduler, id, "node n1 vcore=1\nnode n2 vcore=1").await;
         }
         seconds(3).await;
         let events = scheduler.events();

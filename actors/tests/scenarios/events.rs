@@ -11,7 +11,7 @@ use monoceros_proto::si::v1 as si;
 use crate::recording_callback::RecordingCallback;
 use crate::script::Script;
 use crate::wire;
-use crate::world::{How, World, in_virtual_time, register, say};
+use crate::world::{How, World, in_virtual_time, register, send_lines};
 
 /// Type, object, change, detail, reference, amount and message of an event.
 pub(crate) fn line(record: &si::EventRecord) -> String {
@@ -478,7 +478,7 @@ fn a_reload_has_events_for_its_changes_only() {
             queue("root.c", ""),
         ]);
         register(&scheduler, "rm", &before, Arc::new(RecordingCallback::default())).await;
-        say(&scheduler, "rm", "node n1 vcore=1").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=1").await;
         let past = scheduler.events().range(0, 0).highest + 1;
         let config = configuration(&[
             queue("root.a", "max vcore=3 guaranteed vcore=2"),

@@ -9,7 +9,7 @@ use monoceros_proto::si::v1 as si;
 
 use crate::events::{check, line, named};
 use crate::recording_callback::RecordingCallback;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 #[test]
 fn a_hard_gang_fails_with_its_last_place() {
@@ -107,7 +107,7 @@ fn applications_of_a_removed_partition_fail_with_a_reason() {
     let notified = in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         register(&scheduler, "rm", two, Arc::new(RecordingCallback::default())).await;
-        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        send_lines(&scheduler, "rm", "app g1 in root.a partition gpu").await;
         let past = scheduler.events().range(0, 0).highest + 1;
         scheduler.update_configuration(update(one)).await.unwrap();
         scheduler.settle().await;
@@ -174,7 +174,7 @@ fn events_do_not_pile_up_without_a_receiver() {
                 Arc::new(RecordingCallback::default()),
             )
             .await;
-            say(&scheduler, "rm", "node n1 vcore=1\napp a1 in root.default").await;
+            send_lines(&scheduler, "rm", "node n1 vcore=1\napp a1 in root.default").await;
             tokio::time::sleep(std::time::Duration::from_secs(3)).await;
             ["created", "channeled", "processed", "stored", "collected"]
                 .map(|what| counted(&scheduler, &format!("yunikorn_event_total_{what}")))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use monoceros_actors::{EventSettings, Scheduler, SchedulerHandle};
 
 use crate::recording_callback::{Answer, RecordingCallback};
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 const QUEUES: &str = r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [
     {name: small, resources: {max: {gpu: 2}}},
@@ -21,7 +21,7 @@ async fn begin(tracking: bool) -> (SchedulerHandle, Arc<RecordingCallback>) {
     let scheduler = builder.start_local().unwrap();
     let recorder = Arc::new(RecordingCallback::default());
     register(&scheduler, "rm", QUEUES, recorder.clone()).await;
-    say(&scheduler, "rm", "node n1 gpu=9").await;
+    send_lines(&scheduler, "rm", "node n1 gpu=9").await;
     (scheduler, recorder)
 }
 
@@ -49,13 +49,13 @@ async fn wait(scheduler: &SchedulerHandle, seconds: u64) {
 fn a_request_over_quota_logs_count_and_time() {
     in_virtual_time(async {
         let (scheduler, _) = begin(true).await;
-        say(&scheduler, "rm", "app a1 in root.small").await;
-        say(&scheduler, "rm", "ask a1 held x2 gpu=1").await;
-        say(&scheduler, "rm", "ask a1 k1 gpu=2").await;
+        send_lines(&scheduler, "rm", "app a1 in root.small").await;
+        send_lines(&scheduler, "rm", "ask a1 held x2 gpu=1").await;
+        send_lines(&scheduler, "rm", "ask a1 k1 gpu=2").await;
         assert_eq!(logs(&scheduler).await, ["k1: Not enough queue quota x1 @0"]);
         wait(&scheduler, 5).await;
         // Requests of one shape are tried as one, and again when another one is added.
-        say(&scheduler, "rm", "ask a1 k2 gpu=2").await;
+        send_lines(&scheduler, "rm", "ask a1 k2 gpu=2").await;
         let log = ["k1", "k2"].map(|key| format!("{key}: Not enough queue quota x2 @5"));
         assert_eq!(logs(&scheduler).await, log);
     });
@@ -65,10 +65,10 @@ fn a_request_over_quota_logs_count_and_time() {
 fn a_request_over_its_user_limit_logs_that() {
     in_virtual_time(async {
         let (scheduler, _) = begin(true).await;
-        say(&scheduler, "rm", "app a1 in root.shared").await;
-        say(&scheduler, "rm", "ask a1 held gpu=2").await;
+        send_lines(&scheduler, "rm", "app a1 in root.shared").await;
+        send_lines(&scheduler, "rm", "ask a1 held gpu=2").await;
         wait(&scheduler, 3).await;
-        say(&scheduler, "rm", "ask a1 k1 gpu=1").await;
+        send_lines(&scheduler, "rm", "ask a1 k1 gpu=1").await;
         assert_eq!(logs(&scheduler).await, ["k1: Not enough user quota x1 @3"]);
     });
 }
@@ -77,9 +77,9 @@ fn a_request_over_its_user_limit_logs_that() {
 fn requests_without_a_node_have_no_log() {
     in_virtual_time(async {
         let (scheduler, _) = begin(true).await;
-        say(&scheduler, "rm", "node n2 gpu=9").await;
-        say(&scheduler, "rm", "app a1 in root.open").await;
-        say(&scheduler, "rm", "ask a1 k1 gpu=10").await;
+        send_lines(&scheduler, "rm", "node n2 gpu=9").await;
+        send_lines(&scheduler, "rm", "app a1 in root.open").await;
+        send_lines(&scheduler, "rm", "ask a1 k1 gpu=10").await;
         assert_eq!(logs(&scheduler).await, ["k1: "]);
     });
 }
@@ -91,11 +91,11 @@ fn predicate_reasons_are_counted_by_nodes() {
     for tracking in [true, false] {
         in_virtual_time(async {
             let (scheduler, recorder) = begin(tracking).await;
-            say(&scheduler, "rm", "node n2 gpu=9").await;
+            send_lines(&scheduler, "rm", "node n2 gpu=9").await;
             let refused = ("k1".to_owned(), "*".to_owned());
             recorder.predicates().answers.insert(refused.clone(), Answer::Refuses);
-            say(&scheduler, "rm", "app a1 in root.open").await;
-            say(&scheduler, "rm", "ask a1 k1 gpu=1").await;
+            send_lines(&scheduler, "rm", "app a1 in root.open").await;
+            send_lines(&scheduler, "rm", "ask a1 k1 gpu=1").await;
             let reason = "the script refuses";
             assert_eq!(logs(&scheduler).await, [format!("k1: {reason} x2 @0")]);
             wait(&scheduler, 1).await;
@@ -112,11 +112,11 @@ fn a_replaced_request_starts_a_new_log() {
     in_virtual_time(async {
         let (scheduler, recorder) = begin(true).await;
         recorder.predicates().answers.insert(("k1".to_owned(), "*".to_owned()), Answer::Refuses);
-        say(&scheduler, "rm", "node n2 gpu=9").await;
-        say(&scheduler, "rm", "app a1 in root.open").await;
-        say(&scheduler, "rm", "ask a1 k1 gpu=1").await;
+        send_lines(&scheduler, "rm", "node n2 gpu=9").await;
+        send_lines(&scheduler, "rm", "app a1 in root.open").await;
+        send_lines(&scheduler, "rm", "ask a1 k1 gpu=1").await;
         assert_ne!(logs(&scheduler).await, ["k1: "]);
-        say(&scheduler, "rm", "ask a1 k1 gpu=10").await;
+        send_lines(&scheduler, "rm", "ask a1 k1 gpu=10").await;
         assert_eq!(logs(&scheduler).await, ["k1: "]);
     });
 }

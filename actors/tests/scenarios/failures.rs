@@ -9,7 +9,7 @@ use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
 use crate::recording_callback::{Answer, Notification, RecordingCallback};
-use crate::world::{ONE_LEAF, check_plain, check_watched, in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, check_plain, check_watched, in_virtual_time, register, send_lines};
 
 #[test]
 fn a_predicate_that_panics_refuses() {
@@ -159,13 +159,13 @@ fn no_actor_outlives_its_session() {
         assert_eq!(alive(&scheduler), only_rm_proxy);
         for _ in 0..3 {
             register(&scheduler, "rm", ONE_LEAF, Arc::new(RecordingCallback::default())).await;
-            say(&scheduler, "rm", WORK).await;
-            say(&scheduler, "rm", "remove-app a1\nremove n1").await;
+            send_lines(&scheduler, "rm", WORK).await;
+            send_lines(&scheduler, "rm", "remove-app a1\nremove n1").await;
             turns().await;
             let at_work = alive(&scheduler);
             assert_eq!((at_work.get("application"), at_work.get("node")), (None, None));
             assert_eq!((at_work["rm"], at_work["partition"]), (1, 1));
-            say(&scheduler, "rm", WORK).await;
+            send_lines(&scheduler, "rm", WORK).await;
         }
         scheduler.stop_resource_manager("rm").await.unwrap();
         turns().await;
@@ -183,7 +183,7 @@ async fn actors_of_an_ended_partition_are_not_counted() {
         let nodes = (0..300).map(|n| format!("node n{n} vcore=4"));
         let applications = (0..100).map(|n| format!("app a{n} in root.default"));
         let words: Vec<_> = nodes.chain(applications).collect();
-        say(
+        send_lines(
             &scheduler,
             "rm",
             &words.join(
@@ -221,10 +221,10 @@ fn all_actors_of_a_lost_partition_end() {
         let scheduler = Scheduler::builder().compare_with_full_search().start_local().unwrap();
         let recorder = Arc::new(RecordingCallback::default());
         register(&scheduler, "rm", ONE_LEAF, recorder.clone()).await;
-        say(&scheduler, "rm", WORK).await;
+        send_lines(&scheduler, "rm", WORK).await;
         let pair = ("k2".to_owned(), "n1".to_owned());
         recorder.predicates().answers.insert(pair, Answer::Wavers);
-        say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
+        send_lines(&scheduler, "rm", "ask a1 k2 vcore=1").await;
         turns().await;
         let (proxy, session) = (("rm_proxy".to_owned(), 1), ("rm".to_owned(), 1));
         assert_eq!(alive(&scheduler), BTreeMap::from([proxy.clone(), session]));
@@ -251,15 +251,15 @@ fn a_panicking_callback_stops_its_own_rm_only() {
         let recorder = Arc::new(RecordingCallback::default());
         register(&scheduler, "broken", ONE_LEAF, Arc::new(Broken)).await;
         register(&scheduler, "sound", ONE_LEAF, recorder.clone()).await;
-        say(&scheduler, "broken", WORK).await;
-        say(&scheduler, "sound", WORK).await;
+        send_lines(&scheduler, "broken", WORK).await;
+        send_lines(&scheduler, "sound", WORK).await;
         let placed = |words: Vec<Notification>| {
             words.into_iter().filter(|word| matches!(word, Notification::Allocated(_))).count()
         };
         assert_eq!(placed(recorder.take()), 1);
         let mended = Arc::new(RecordingCallback::default());
         register(&scheduler, "broken", ONE_LEAF, mended.clone()).await;
-        say(&scheduler, "broken", WORK).await;
+        send_lines(&scheduler, "broken", WORK).await;
         assert_eq!(placed(mended.take()), 1);
         scheduler.stop_resource_manager("broken").await.unwrap();
         scheduler.stop_resource_manager("sound").await.unwrap();

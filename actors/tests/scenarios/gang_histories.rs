@@ -323,7 +323,7 @@ pub(crate) fn rush(kind: Kind, may_change: bool) -> impl Strategy<Value = Script
         }
         parts
     });
-    let say = (items, prop::bool::weighted(0.2)).prop_map(|(parts, waits)| {
+    let send_lines = (items, prop::bool::weighted(0.2)).prop_map(|(parts, waits)| {
         let parts = parts.into_iter().filter(|items| !items.is_empty());
         parts.map(|items| Step::Send { items, waits }).collect()
     });
@@ -345,7 +345,8 @@ pub(crate) fn rush(kind: Kind, may_change: bool) -> impl Strategy<Value = Script
         1 => Just(Step::Settle),
         1 => any::<u8>().prop_map(|number| Step::Recover(number.into())),
     ];
-    let steps = prop_oneof![30 => say, 22 => single.prop_map(|step| vec![step]), 1 => reload()];
+    let steps =
+        prop_oneof![30 => send_lines, 22 => single.prop_map(|step| vec![step]), 1 => reload()];
     let steps = prop::collection::vec(steps, 0..40);
     (queues(), first_nodes(), steps, any::<bool>()).prop_map(|(queues, there, steps, by_time)| {
         let queues = queues.into_iter().map(Step::Queue);
@@ -391,12 +392,12 @@ fn gangs_in_haste_break_nothing() {
 }
 
 #[test]
-fn gangs_whose_predicates_change_their_mind_break_nothing() {
+fn gangs_survive_changing_predicates() {
     run(3, rush(OF_PLACEHOLDERS, true), survives_at_once);
 }
 
 #[test]
-fn gangs_whose_predicates_are_answered_later_break_nothing() {
+fn gangs_survive_late_predicates() {
     run(3, rush(OF_PLACEHOLDERS, true), survives_late_answers);
 }
 

@@ -9,7 +9,9 @@ use expect_test::expect;
 use monoceros_actors::{ApplicationFilter, ApplicationList, Page, Scheduler};
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{How, ONE_LEAF, World, check, check_plain, in_virtual_time, register, say};
+use crate::world::{
+    How, ONE_LEAF, World, check, check_plain, in_virtual_time, register, send_lines,
+};
 
 /// Both nodes are charged until the placeholder has ended, the queue and the user only once.
 #[test]
@@ -709,7 +711,7 @@ fn a_replacing_member_shows_its_placeholders_request_time() {
     let allocation = in_virtual_time(async {
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
         register(&scheduler, "rm", ONE_LEAF, Arc::new(RecordingCallback::default())).await;
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "
@@ -720,9 +722,9 @@ fn a_replacing_member_shows_its_placeholders_request_time() {
         )
         .await;
         tokio::time::sleep(Duration::from_secs(3)).await;
-        say(&scheduler, "rm", "ask a1 r1 vcore=1 group=tg").await;
+        send_lines(&scheduler, "rm", "ask a1 r1 vcore=1 group=tg").await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        say(&scheduler, "rm", "release a1 uuid=p1 as PLACEHOLDER_REPLACED").await;
+        send_lines(&scheduler, "rm", "release a1 uuid=p1 as PLACEHOLDER_REPLACED").await;
         let mut apps = scheduler.applications("[rm]default", "root.default").await.unwrap();
         apps.remove(0).allocations.remove(0)
     });

@@ -8,7 +8,7 @@ use monoceros_actors::{ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1 as si;
 
 use crate::recording_callback::{Notification, RecordingCallback};
-use crate::world::{ONE_LEAF, check, in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, check, in_virtual_time, register, send_lines};
 
 #[test]
 fn an_incomplete_soft_gang_continues_without_placeholders() {
@@ -496,13 +496,13 @@ fn the_end_of_a_gang_has_a_reason() {
                 ask {app} p1 vcore=1 placeholder=tg
                 "
             );
-            say(&scheduler, "rm", &text).await;
+            send_lines(&scheduler, "rm", &text).await;
         }
-        say(&scheduler, "rm", "node n1 vcore=9").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=9").await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         scheduler.settle().await;
-        say(&scheduler, "rm", "release Soft-app uuid=p1 as TIMEOUT").await;
-        say(&scheduler, "rm", "release Hard-app uuid=p1 as TIMEOUT").await;
+        send_lines(&scheduler, "rm", "release Soft-app uuid=p1 as TIMEOUT").await;
+        send_lines(&scheduler, "rm", "release Hard-app uuid=p1 as TIMEOUT").await;
         recorder.take()
     });
     let states: Vec<_> = words
@@ -550,7 +550,7 @@ fn the_end_of_a_gang_is_notified_after_its_state() {
         let messages = Arc::new(Messages::default());
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
         register(&scheduler, "rm", ONE_LEAF, messages.clone()).await;
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "

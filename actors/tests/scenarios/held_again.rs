@@ -467,10 +467,10 @@ fn an_unanswered_search_ends() {
         let control = world.scheduler.control("rm").await.unwrap();
         control.set_predicates(Predicates::Remote { in_flight: 8, holds: true });
         world.be_silent(true);
-        world.say("node n1 vcore=9\napp a1 in root.default needs w x2 vcore=1").await;
-        world.say("exists a1 k1 on n1 vcore=1 group=w").await;
+        world.send_lines("node n1 vcore=9\napp a1 in root.default needs w x2 vcore=1").await;
+        world.send_lines("exists a1 k1 on n1 vcore=1 group=w").await;
         let again = "tag monoceros.io/hold-again-since=1000 tag monoceros.io/hold-again.w=1";
-        world.say(&format!("app a1 in root.default {again}")).await;
+        world.send_lines(&format!("app a1 in root.default {again}")).await;
         let waits = async || world.scheduler.explain("default", "a1", 0).await.unwrap().len();
         assert_eq!(waits().await, 1);
         tokio::time::sleep(Duration::from_millis(4_900)).await;

@@ -581,17 +581,17 @@ pub(crate) fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     let mut all = head;
     let releases_first = steps.len().is_multiple_of(2);
     all.extend(steps);
-    let mut say = |item| all.push(Step::Send { items: vec![item], waits: true });
+    let mut send_lines = |item| all.push(Step::Send { items: vec![item], waits: true });
     for app in (1..=APPS).map(|number| format!("a{number}")) {
         if releases_first {
             let kind = TerminationType::StoppedByRm as i32;
-            say(Item::Withdraw { app: app.clone(), key: String::new(), kind });
-            say(Item::Release { app: app.clone(), which: Which::All, kind });
+            send_lines(Item::Withdraw { app: app.clone(), key: String::new(), kind });
+            send_lines(Item::Release { app: app.clone(), which: Which::All, kind });
         }
-        say(Item::RemoveApp(app));
+        send_lines(Item::RemoveApp(app));
     }
     for node in (1..=NODES).map(|number| format!("n{number}")) {
-        say(Item::RemoveNode(node));
+        send_lines(Item::RemoveNode(node));
     }
     all.push(Step::Show(Show::Queues));
     Script(all)

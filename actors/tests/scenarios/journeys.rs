@@ -6,7 +6,7 @@ use std::time::Duration;
 use monoceros_actors::{Journey, Journeys, Scheduler, SchedulerHandle};
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{ONE_LEAF, in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, in_virtual_time, register, send_lines};
 
 /// Records the journeys.
 #[derive(Debug, Default)]
@@ -50,14 +50,14 @@ fn a_journey_has_request_and_decision_times() {
     in_virtual_time(async {
         let (scheduler, notified) = followed(1.0).await;
         let wait = async |seconds| tokio::time::sleep(Duration::from_secs(seconds)).await;
-        say(&scheduler, "rm", "app a1 in root.default user ada\nask a1 k1 vcore=1").await;
+        send_lines(&scheduler, "rm", "app a1 in root.default user ada\nask a1 k1 vcore=1").await;
         wait(5).await;
-        say(&scheduler, "rm", "ask a1 k2 x2 vcore=1").await;
+        send_lines(&scheduler, "rm", "ask a1 k2 x2 vcore=1").await;
         assert_eq!(notified.take(), [""; 0], "there is no node");
         wait(2).await;
-        say(&scheduler, "rm", "node n1 vcore=2").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=2").await;
         wait(1).await;
-        say(&scheduler, "rm", "node n2 vcore=1").await;
+        send_lines(&scheduler, "rm", "node n2 vcore=1").await;
         assert_eq!(
             notified.take(),
             [
@@ -67,7 +67,7 @@ fn a_journey_has_request_and_decision_times() {
             ]
         );
         // An allocation that is reported as running was not placed.
-        say(&scheduler, "rm", "node n3 vcore=4\nexists a1 k3 on n3 vcore=1").await;
+        send_lines(&scheduler, "rm", "node n3 vcore=4\nexists a1 k3 on n3 vcore=1").await;
         assert_eq!(notified.take(), [""; 0]);
         scheduler.shutdown().await;
     });
@@ -77,17 +77,17 @@ fn a_journey_has_request_and_decision_times() {
 fn members_of_a_gang_tell_their_own_ways() {
     in_virtual_time(async {
         let (scheduler, notified) = followed(1.0).await;
-        say(&scheduler, "rm", "app a1 in root.default user ada needs a x3 vcore=1").await;
-        say(&scheduler, "rm", "ask a1 k1 vcore=1 group=a").await;
+        send_lines(&scheduler, "rm", "app a1 in root.default user ada needs a x3 vcore=1").await;
+        send_lines(&scheduler, "rm", "ask a1 k1 vcore=1 group=a").await;
         tokio::time::sleep(Duration::from_secs(3)).await;
-        say(&scheduler, "rm", "ask a1 k2 vcore=1 group=a\nnode n1 vcore=4").await;
+        send_lines(&scheduler, "rm", "ask a1 k2 vcore=1 group=a\nnode n1 vcore=4").await;
         let with_the_gang = [
             "a1/k1 on n1 in root.default of ada: [0, 0, 3, 3, 3]",
             "a1/k2 on n1 in root.default of ada: [3, 3, 3, 3, 3]",
         ];
         assert_eq!(notified.take(), with_the_gang, "nobody asked for the third");
         tokio::time::sleep(Duration::from_secs(1)).await;
-        say(&scheduler, "rm", "ask a1 k3 vcore=1 group=a").await;
+        send_lines(&scheduler, "rm", "ask a1 k3 vcore=1 group=a").await;
         assert_eq!(notified.take(), ["a1/k3 on n1 in root.default of ada: [4, 4, 4, 4, 4]"]);
         scheduler.shutdown().await;
     });
@@ -97,8 +97,12 @@ fn members_of_a_gang_tell_their_own_ways() {
 fn untraced_placements_have_no_journey() {
     in_virtual_time(async {
         let (scheduler, notified) = followed(0.0).await;
-        say(&scheduler, "rm", "node n1 vcore=4\napp a1 in root.default\nask a1 k1 x3 vcore=1")
-            .await;
+        send_lines(
+            &scheduler,
+            "rm",
+            "node n1 vcore=4\napp a1 in root.default\nask a1 k1 x3 vcore=1",
+        )
+        .await;
         assert_eq!(notified.take(), [""; 0]);
         scheduler.shutdown().await;
     });

@@ -65,7 +65,7 @@ pub(crate) struct Judge {
     new_nodes: BTreeMap<String, usize>,
     wishes: BTreeMap<Id, usize>,
     /// Items of the present line; several if it is not judged strictly.
-    said: Vec<Item>,
+    line_items: Vec<Item>,
     strict: bool,
     /// Releases that must be notified.
     owed: BTreeSet<Id>,
@@ -94,7 +94,7 @@ struct Placed {
 impl Judge {
     /// Records a message of the RM.
     pub(crate) fn sent(&mut self, items: &[Item], waits: bool) {
-        let strict = items.len() == 1 && waits && self.said.is_empty();
+        let strict = items.len() == 1 && waits && self.line_items.is_empty();
         self.strict = strict;
         self.placed.clear();
         // The scheduler processes a message in this order: asks before releases.
@@ -138,7 +138,7 @@ impl Judge {
                 }
                 self.apply_effects(item);
             }
-            self.said.push(item.clone());
+            self.line_items.push(item.clone());
         }
     }
 
@@ -342,7 +342,7 @@ impl Judge {
             Notification::NodeAccepted(id) => {
                 self.answers_node(id);
                 self.nodes.insert(id.clone());
-                self.takes_what_it_holds(id);
+                self.book_allocations_of(id);
             }
             Notification::NodeRejected(id, _) => self.answers_node(id),
             Notification::Resync(_) => {}
@@ -367,13 +367,13 @@ impl Judge {
 
     fn answers_node(&mut self, id: &str) {
         let unknown_action = |item: &Item| matches!(item, Item::Act { node, .. } if node == id);
-        if !self.said.iter().any(unknown_action) {
+        if !self.line_items.iter().any(unknown_action) {
             answer(&mut self.new_nodes, &id.to_owned(), &mut self.wrong);
         }
     }
 
-    fn takes_what_it_holds(&mut self, node: &str) {
-        let holds = self.said.iter().find_map(|item| match item {
+    fn book_allocations_of(&mut self, node: &str) {
+        let holds = self.line_items.iter().find_map(|item| match item {
             Item::Node(words) if words.id == node => Some(words.holds.clone()),
             _ => None,
         });
@@ -473,7 +473,7 @@ impl Judge {
             Item::Exists(wish, _) => wish.app == *app && wish.uuid == *uuid,
             _ => false,
         };
-        self.said.iter().any(reports)
+        self.line_items.iter().any(reports)
     }
 
     /// Checks the end of an ask by the scheduler, which happens only when a gang times out, or with
@@ -501,8 +501,8 @@ impl Judge {
     /// Checks a quiet moment: missing notifications, differences from the state shown by the
     /// scheduler, and decisions that exceeded a limit.
     pub(crate) fn settles(&mut self, facts: &Facts, nodes: &[NodeSnapshot]) -> Vec<String> {
-        let said = std::mem::take(&mut self.said);
-        for item in &said {
+        let line_items = std::mem::take(&mut self.line_items);
+        for item in &line_items {
             self.settles_item(item);
         }
         for (id, count) in &self.new_apps {
@@ -526,7 +526,7 @@ impl Judge {
         self.check_domains(facts);
         if self.strict {
             self.agrees(&shown, facts);
-            self.check_limits(said.first(), facts);
+            self.check_limits(line_items.first(), facts);
         }
         self.live = shown;
         self.apps = facts
@@ -595,8 +595,8 @@ impl Judge {
     /// of the line is enough: decisions only add, so each of them was within the limits. A member
     /// that replaces a placeholder uses capacity charged before, unless it was enlarged in flight,
     /// which no limit prevents.
-    fn check_limits(&mut self, said: Option<&Item>, facts: &Facts) {
-        let forced = match said {
+    fn check_limits(&mut self, item: Option<&Item>, facts: &Facts) {
+        let forced = match item {
             Some(Item::Exists(wish, _)) => Some((&wish.app, &wish.key)),
             _ => None,
         };

@@ -12,7 +12,7 @@ use monoceros_actors::{
 use monoceros_proto::si::v1 as si;
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 pub(crate) const QUEUES: &str = "
 partitions:
@@ -40,7 +40,7 @@ fn node(number: usize) -> String {
 async fn with_nodes(callback: Arc<dyn ResourceManagerCallback>) -> SchedulerHandle {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
     register(&scheduler, "rm", QUEUES, callback).await;
-    say(&scheduler, "rm", &lines(NODES, |n| format!("node {} vcore=9", node(n)))).await;
+    send_lines(&scheduler, "rm", &lines(NODES, |n| format!("node {} vcore=9", node(n)))).await;
     scheduler
 }
 
@@ -65,7 +65,7 @@ fn placements_run_between_slices_of_a_list() {
     in_virtual_time(async {
         let counter = Arc::new(Counter::default());
         let scheduler = with_nodes(Arc::clone(&counter) as _).await;
-        say(&scheduler, "rm", "app a1 in root.a").await;
+        send_lines(&scheduler, "rm", "app a1 in root.a").await;
         let before = counter.0.load(Ordering::Relaxed);
         let all = BTreeSet::new();
         let mut read = Box::pin(scheduler.list_nodes("default", &all, Page::default()));
@@ -76,7 +76,7 @@ fn placements_run_between_slices_of_a_list() {
             tokio::select! {
                 biased;
                 listed = &mut read => break listed.unwrap(),
-                () = say(&scheduler, "rm", &ask) => {}
+                () = send_lines(&scheduler, "rm", &ask) => {}
             }
         };
         let placed = counter.0.load(Ordering::Relaxed) - before;
@@ -102,7 +102,7 @@ fn continuous_reads_do_not_keep_a_partition_busy() {
             biased;
             () = endless => unreachable!("it has no end"),
             // Each line is waited for until no further decision is possible.
-            () = say(&scheduler, "rm", "app a1 in root.a\nask a1 k1 vcore=1") => {}
+            () = send_lines(&scheduler, "rm", "app a1 in root.a\nask a1 k1 vcore=1") => {}
         }
     });
 }
@@ -152,7 +152,7 @@ fn a_permanent_node_is_on_exactly_one_page() {
                     let comes = format!("node {id}x vcore=1\nnode {id} vcore=9");
                     let goes = format!("remove {id}\nremove {id}x");
                     let text = if n_page.is_multiple_of(20) { goes } else { comes };
-                    say(&scheduler, "rm", &text).await;
+                    send_lines(&scheduler, "rm", &text).await;
                 }
                 n_page += 1;
                 after = Some(next);
@@ -177,7 +177,7 @@ fn a_page_continues_after_a_removed_node() {
         };
         let (first, next) = ids(page(None, 2)).await;
         assert_eq!((first, next.as_deref()), (vec![node(0), node(1)], Some("n0001")));
-        say(&scheduler, "rm", "remove n0001").await;
+        send_lines(&scheduler, "rm", "remove n0001").await;
         let (second, _) = ids(page(next.as_deref(), 2)).await;
         assert_eq!(second, [node(2), node(3)]);
         let (last, next) = ids(page(Some("n0297"), 2)).await;
@@ -190,7 +190,7 @@ fn removed_attributes_are_not_listed() {
     in_virtual_time(async {
         let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let of = async |line: &str| {
-            say(&scheduler, "rm", line).await;
+            send_lines(&scheduler, "rm", line).await;
             let found = scheduler.node("default", "x").await.unwrap().unwrap();
             let said = found.attributes.into_iter().filter(|(key, _)| key != "si/node-partition");
             said.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
@@ -232,8 +232,8 @@ fn applications_are_filtered_by_queue_state_user_and_id() {
             let user = ["ada", "bob"][n % 2];
             format!("app x{n:04} in {queue} user {user}")
         };
-        say(&scheduler, "rm", &lines(2_500, line)).await;
-        say(&scheduler, "rm", &lines(30, |n| format!("ask x{:04} k vcore=1", n * 50))).await;
+        send_lines(&scheduler, "rm", &lines(2_500, line)).await;
+        send_lines(&scheduler, "rm", &lines(30, |n| format!("ask x{:04} k vcore=1", n * 50))).await;
         let count = async |filter: ApplicationFilter| {
             let mut after = None::<String>;
             let mut found = 0;
@@ -274,7 +274,7 @@ fn ended_applications_are_read_by_number() {
     in_virtual_time(async {
         let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         let refused = lines(200, |n| format!("app r{n:03} in root.nope"));
-        say(&scheduler, "rm", &refused).await;
+        send_lines(&scheduler, "rm", &refused).await;
         let (mut after, mut seen) = (None::<String>, Vec::new());
         loop {
             let asked = page(after.as_deref(), 30);
@@ -285,7 +285,7 @@ fn ended_applications_are_read_by_number() {
             after = Some(next);
             if seen.len() == 60 {
                 // Rejected again, so it is the latest.
-                say(&scheduler, "rm", "app r000 in root.nope").await;
+                send_lines(&scheduler, "rm", "app r000 in root.nope").await;
             }
         }
         let mut expected: Vec<String> = (0..200).map(|n| format!("r{n:03}")).collect();
@@ -324,14 +324,14 @@ fn queue_trees_are_read_in_slices_or_partly() {
 fn reading_is_no_step_and_acknowledging_is_none() {
     in_virtual_time(async {
         let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
-        say(&scheduler, "rm", "app a1 in root.a\nask a1 k1 vcore=1").await;
+        send_lines(&scheduler, "rm", "app a1 in root.a\nask a1 k1 vcore=1").await;
         let before = scheduler.steps("default").await.unwrap();
         scheduler.nodes("default").await.unwrap();
         scheduler.queues("default").await.unwrap();
         scheduler.refresh_metrics().await;
         scheduler.settle().await;
         assert_eq!(scheduler.steps("default").await.unwrap(), before);
-        say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
+        send_lines(&scheduler, "rm", "ask a1 k2 vcore=1").await;
         let after = scheduler.steps("default").await.unwrap();
         assert!(after.first > before.first);
         register(&scheduler, "rm", QUEUES, Arc::new(RecordingCallback::default())).await;
@@ -350,8 +350,8 @@ fn brief_rows_have_allocation_counts() {
                 n % 4
             )
         });
-        say(&scheduler, "rm", &applications).await;
-        say(&scheduler, "rm", "foreign f on n0007 vcore=1").await;
+        send_lines(&scheduler, "rm", &applications).await;
+        send_lines(&scheduler, "rm", "foreign f on n0007 vcore=1").await;
         let brief =
             |after: Option<String>, limit| Page { after, limit, brief: true, ..Page::default() };
         // At once, and in pages that end within a slice and after one.

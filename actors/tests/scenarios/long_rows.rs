@@ -11,7 +11,7 @@ use tokio::time::advance;
 
 use crate::lists::QUEUES;
 use crate::recording_callback::RecordingCallback;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 /// As many as fit in several slices.
 const ASKS: usize = 3_000;
@@ -20,14 +20,14 @@ async fn scheduler() -> SchedulerHandle {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
     register(&scheduler, "rm", QUEUES, Arc::new(RecordingCallback::default())).await;
     let apps = "node n1 vcore=1000\napp fat in root.a\napp lean in root.a";
-    say(&scheduler, "rm", apps).await;
+    send_lines(&scheduler, "rm", apps).await;
     scheduler
 }
 
 /// Sends `count` asks of `vcore` of the application `fat`.
 async fn ask(scheduler: &SchedulerHandle, count: usize, vcore: usize) {
     let asks: Vec<_> = (0..count).map(|n| format!("ask fat k{n:04} vcore={vcore}")).collect();
-    say(scheduler, "rm", &asks.join("\n")).await;
+    send_lines(scheduler, "rm", &asks.join("\n")).await;
 }
 
 /// Keys of all pending requests and allocations of an application.
@@ -53,7 +53,7 @@ async fn read_while(
         let said = async {
             // Consecutive steps have different times.
             advance(Duration::from_millis(1)).await;
-            say(scheduler, "rm", &meanwhile(turns)).await;
+            send_lines(scheduler, "rm", &meanwhile(turns)).await;
         };
         tokio::select! {
             biased;
@@ -143,7 +143,7 @@ fn churning_asks_affect_no_other_ask() {
 fn a_long_node_is_read_whole() {
     in_virtual_time(async {
         let scheduler = scheduler().await;
-        say(&scheduler, "rm", "node big vcore=1000000").await;
+        send_lines(&scheduler, "rm", "node big vcore=1000000").await;
         ask(&scheduler, ASKS, 10).await;
         let nodes = scheduler.nodes("default").await.unwrap();
         let held: Vec<_> = nodes.iter().flat_map(|node| &node.allocations).collect();

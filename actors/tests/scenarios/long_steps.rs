@@ -13,7 +13,7 @@ use tokio::task::spawn_local;
 
 use crate::common::vcore;
 use crate::lists::QUEUES;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 /// Most refusals of nodes, or releases, in one step.
 const PER_STEP: u64 = 2_048;
@@ -81,7 +81,7 @@ async fn start(slices: &Arc<Slices>, nodes: usize) -> SchedulerHandle {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
     register(&scheduler, "rm", QUEUES, Arc::clone(slices) as _).await;
     let node = |number| format!("node n{number:04} vcore=100000\n");
-    say(&scheduler, "rm", &(0..nodes).map(node).collect::<String>()).await;
+    send_lines(&scheduler, "rm", &(0..nodes).map(node).collect::<String>()).await;
     scheduler
 }
 
@@ -195,8 +195,8 @@ fn a_large_application_is_removed_in_slices() {
     in_virtual_time(async {
         let slices = Arc::new(Slices::default());
         let scheduler = start(&slices, 1).await;
-        say(&scheduler, "rm", "app a1 in root.a\nask a1 k x5000 vcore=19").await;
-        say(&scheduler, "rm", "app b1 in root.b\nask b1 k1 vcore=20000").await;
+        send_lines(&scheduler, "rm", "app a1 in root.a\nask a1 k x5000 vcore=19").await;
+        send_lines(&scheduler, "rm", "app b1 in root.b\nask b1 k1 vcore=20000").await;
         assert_eq!(slices.placed.load(Ordering::Relaxed), 5_000);
         let before = steps(&scheduler).await;
         let remove = vec![si::RemoveApplicationRequest {
@@ -210,7 +210,7 @@ fn a_large_application_is_removed_in_slices() {
         assert_eq!(slices.released.load(Ordering::Relaxed), 5_000);
         let before_b1 = slices.released_before.load(Ordering::Relaxed);
         assert!(before_b1 < 5_000, "{before_b1} were released before b1 was placed");
-        say(&scheduler, "rm", "app a1 in root.a\nask a1 k vcore=5").await;
+        send_lines(&scheduler, "rm", "app a1 in root.a\nask a1 k vcore=5").await;
         assert!(steps(&scheduler).await > before + 3);
         assert_eq!(slices.placed.load(Ordering::Relaxed), 5_002);
         let a1 = scheduler.application("default", "a1").await.unwrap().unwrap();
@@ -226,8 +226,8 @@ fn a_full_release_ends_only_earlier_allocations() {
     in_virtual_time(async {
         let slices = Arc::new(Slices::default());
         let scheduler = start(&slices, 1).await;
-        say(&scheduler, "rm", "app a1 in root.a\nask a1 k x5000 vcore=19").await;
-        say(&scheduler, "rm", "ask a1 late vcore=20000").await;
+        send_lines(&scheduler, "rm", "app a1 in root.a\nask a1 k x5000 vcore=19").await;
+        send_lines(&scheduler, "rm", "ask a1 late vcore=20000").await;
         let allocations_to_release = vec![si::AllocationRelease {
             application_id: "a1".into(),
             termination_type: si::TerminationType::StoppedByRm as i32,

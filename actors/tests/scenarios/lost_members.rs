@@ -435,7 +435,7 @@ fn a_held_place_lost_with_its_node_counts() {
 }
 
 #[test]
-fn an_entry_says_how_many_members_run() {
+fn an_entry_counts_running_members() {
     let text = TWO.replace("gang in", "a1 in").replace("ask gang", "ask a1");
     // The name of another type may be dropped with the scheduler, before the entry is written.
     let text = text.replace("gpu", "vcore");

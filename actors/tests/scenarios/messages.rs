@@ -6,13 +6,13 @@ use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
 use crate::recording_callback::{Notification, RecordingCallback};
-use crate::world::{ONE_LEAF, counted, in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, counted, in_virtual_time, register, send_lines};
 
 async fn received(epoch_ns: i64, text: &str) -> Vec<Notification> {
     let scheduler = Scheduler::builder().epoch_ns(epoch_ns).start_local().unwrap();
     let recorder = Arc::new(RecordingCallback::default());
     register(&scheduler, "rm", ONE_LEAF, recorder.clone()).await;
-    say(&scheduler, "rm", text).await;
+    send_lines(&scheduler, "rm", text).await;
     recorder.take()
 }
 
@@ -86,7 +86,7 @@ fn the_present_form_repeats_policies_and_names_partitions() {
             app a1 in root.a partition [rm]default
             app a1 in root.a partition gpu
         ";
-        say(&scheduler, "rm", nodes_and_apps).await;
+        send_lines(&scheduler, "rm", nodes_and_apps).await;
         let ask = |key: &str, partition: &str, preemption_policy| si::Allocation {
             allocation_key: key.into(),
             application_id: "a1".into(),
@@ -112,7 +112,7 @@ fn the_present_form_repeats_policies_and_names_partitions() {
             si::AllocationRequest { rm_id: "rm".into(), allocations, ..Default::default() };
         scheduler.update_allocation(request).await.unwrap();
         scheduler.settle().await;
-        say(&scheduler, "rm", "release a1 key=kept\nremove n1").await;
+        send_lines(&scheduler, "rm", "release a1 key=kept\nremove n1").await;
         recorder.take()
     });
     let new = words.iter().filter_map(|notification| match notification {
@@ -194,9 +194,10 @@ fn a_state_message_has_time_and_cause() {
         let recorder = Arc::new(RecordingCallback::default());
         let scheduler = Scheduler::builder().epoch_ns(5_000_000_000).start_local().unwrap();
         register(&scheduler, "rm", ONE_LEAF, recorder.clone()).await;
-        say(&scheduler, "rm", "node n1 vcore=9\napp a1 in root.default\nask a1 k1 vcore=1").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=9\napp a1 in root.default\nask a1 k1 vcore=1")
+            .await;
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-        say(&scheduler, "rm", "release a1 uuid=k1").await;
+        send_lines(&scheduler, "rm", "release a1 uuid=k1").await;
         tokio::time::sleep(std::time::Duration::from_secs(31)).await;
         scheduler.settle().await;
         recorder.take()
@@ -240,7 +241,7 @@ fn nodes_of_one_message_share_one_answer() {
         let answers = Arc::new(Answers::default());
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
         register(&scheduler, "rm", ONE_LEAF, answers.clone()).await;
-        say(&scheduler, "rm", "node n1 vcore=1 ; node n1 vcore=2 ; resize n1 vcore=3").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=1 ; node n1 vcore=2 ; resize n1 vcore=3").await;
         assert_eq!(*answers.0.lock().unwrap(), [(1, 1)]);
     });
 }
@@ -259,18 +260,23 @@ fn no_offer_is_sent_without_pending_asks() {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let recorder = Arc::new(RecordingCallback::default());
         register(&scheduler, "rm", ONE_LEAF, recorder.clone()).await;
-        say(&scheduler, "rm", "node n1 vcore=2\napp a1 in root.default").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=2\napp a1 in root.default").await;
         assert_eq!(offers(&scheduler).await, 0);
-        say(&scheduler, "rm", "ask a1 k x3 vcore=1").await;
+        send_lines(&scheduler, "rm", "ask a1 k x3 vcore=1").await;
         let two_of_three = offers(&scheduler).await;
         assert!(two_of_three > 0);
-        say(&scheduler, "rm", "release a1 uuid=k#1").await;
+        send_lines(&scheduler, "rm", "release a1 uuid=k#1").await;
         let all = offers(&scheduler).await;
         assert!(all > two_of_three, "the third waited for that");
-        say(&scheduler, "rm", "release a1 uuid=k#2\nnode n2 vcore=1\napp a2 in root.default").await;
+        send_lines(
+            &scheduler,
+            "rm",
+            "release a1 uuid=k#2\nnode n2 vcore=1\napp a2 in root.default",
+        )
+        .await;
         assert_eq!(offers(&scheduler).await, all, "nobody waits for any of these");
         recorder.take();
-        say(&scheduler, "rm", "ask a2 last vcore=1").await;
+        send_lines(&scheduler, "rm", "ask a2 last vcore=1").await;
         assert!(offers(&scheduler).await > all);
         let is_placed =
             |notification: &Notification| matches!(notification, Notification::Allocated(_));

@@ -15,14 +15,16 @@ fn a_gang_without_places_signals_each_request_once() {
     in_virtual_time(async {
         let world = World::new("").await;
         world
-            .say("node n1 vcore=2\napp a1 in root.default needs w x3 vcore=1 needs d x1 vcore=2")
+            .send_lines(
+                "node n1 vcore=2\napp a1 in root.default needs w x3 vcore=1 needs d x1 vcore=2",
+            )
             .await;
         assert_eq!(world.received(9).await, NOTHING);
         assert_eq!(world.outstanding(9).await, ["a1/(w) x3", "a1/(d) x1"]);
-        world.say("ask a1 k1 vcore=1 group=w").await;
+        world.send_lines("ask a1 k1 vcore=1 group=w").await;
         assert_eq!(world.received(1).await, ["a1/k1"]);
         assert_eq!(world.received(60).await, NOTHING);
-        world.say("node n2 vcore=1\nask a1 k2 vcore=1 group=w").await;
+        world.send_lines("node n2 vcore=1\nask a1 k2 vcore=1 group=w").await;
         assert_eq!(world.received(9).await, ["a1/k2"]);
         let mut outstanding = world.outstanding(9).await;
         outstanding.sort_unstable();
@@ -30,7 +32,7 @@ fn a_gang_without_places_signals_each_request_once() {
         let all = world.scheduler.outstanding_requests("rm", None, 9).await.unwrap();
         let groups = all.iter().filter(|request| request.key.is_empty());
         assert_eq!(groups.filter(|request| !request.task_group.is_empty()).count(), 2);
-        world.say("node n3 vcore=9").await;
+        world.send_lines("node n3 vcore=9").await;
         assert_eq!(world.received(9).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING, "it runs");
     });
@@ -40,10 +42,10 @@ fn a_gang_without_places_signals_each_request_once() {
 fn a_gangs_scale_up_request_counts_against_its_quota() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=5").await;
-        world.say("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=1").await;
-        world.say("app a2 in root.a\nask a2 k1 vcore=3\nask a2 k2 vcore=2").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=1").await;
+        world.send_lines("app a2 in root.a\nask a2 k1 vcore=3\nask a2 k2 vcore=2").await;
         assert_eq!(world.received(9).await, ["a2/k2"], "k1 does not fit beside the gang");
-        world.say("remove-app a1").await;
+        world.send_lines("remove-app a1").await;
         assert_eq!(world.received(9).await, ["a2/k1"]);
     });
 }
@@ -53,8 +55,8 @@ fn a_gangs_scale_up_request_counts_against_its_quota() {
 fn a_refused_gang_is_retried_after_growing_pauses() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("node n1 vcore=4\napp a1 in root.default needs w x1 vcore=1").await;
-        world.say("ask a1 bad vcore=1 group=w").await;
+        world.send_lines("node n1 vcore=4\napp a1 in root.default needs w x1 vcore=1").await;
+        world.send_lines("ask a1 bad vcore=1 group=w").await;
         assert!(world.refused(0).await > 0);
         let mut tries = String::new();
         for _ in 0..40 {
@@ -62,7 +64,7 @@ fn a_refused_gang_is_retried_after_growing_pauses() {
         }
         let (after_16, after_8) = ("...............x", ".......x");
         assert_eq!(tries, format!(".x.x...x{after_8}{after_16}........"));
-        world.say("node n2 vcore=4").await;
+        world.send_lines("node n2 vcore=4").await;
         assert!(world.refused(0).await > 0, "a node came");
         assert!(world.refused(2).await > 0, "and soon again");
     });
@@ -73,11 +75,11 @@ fn a_refused_gang_is_retried_after_growing_pauses() {
 fn a_gang_over_its_quota_requests_no_nodes() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=4").await;
-        world.say("node n1 vcore=2\napp a1 in root.a\nask a1 k1 vcore=2").await;
-        world.say("app a2 in root.a needs w x3 vcore=1\nask a2 k2 vcore=1 group=w").await;
+        world.send_lines("node n1 vcore=2\napp a1 in root.a\nask a1 k1 vcore=2").await;
+        world.send_lines("app a2 in root.a needs w x3 vcore=1\nask a2 k2 vcore=1 group=w").await;
         assert_eq!(world.received(9).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING);
-        world.say("release a1 key=k1\nnode n2 vcore=0").await;
+        world.send_lines("release a1 key=k1\nnode n2 vcore=0").await;
         assert_eq!(world.received(9).await, ["a2/k2"]);
     });
 }
@@ -86,14 +88,18 @@ fn a_gang_over_its_quota_requests_no_nodes() {
 fn a_refused_gang_requests_nodes_unless_unanswered() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("app a1 in root.default needs w x2 vcore=1\nask a1 bad vcore=1 group=w").await;
-        world.say("node n1 vcore=9").await;
+        world
+            .send_lines("app a1 in root.default needs w x2 vcore=1\nask a1 bad vcore=1 group=w")
+            .await;
+        world.send_lines("node n1 vcore=9").await;
         assert_eq!(world.received(9).await, ["a1/bad"]);
         let control = world.scheduler.control("rm").await.unwrap();
         control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         world.be_silent(true);
-        world.say("app a2 in root.default needs w x2 vcore=9\nask a2 bad2 vcore=9 group=w").await;
-        world.say("node n2 vcore=9").await;
+        world
+            .send_lines("app a2 in root.default needs w x2 vcore=9\nask a2 bad2 vcore=9 group=w")
+            .await;
+        world.send_lines("node n2 vcore=9").await;
         assert_eq!(world.received(60).await, NOTHING, "no answer is no full cluster");
         assert_eq!(world.outstanding(9).await, NOTHING);
         world.be_silent(false);

@@ -7,7 +7,7 @@ use expect_test::expect;
 use monoceros_actors::{ObjectState, ReadError, Scheduler};
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 const TWO: &str = "
 partitions:
@@ -30,7 +30,7 @@ fn partitions_have_separate_nodes_applications_and_queues() {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let recorder = Arc::new(RecordingCallback::default());
         register(&scheduler, "rm", TWO, recorder.clone()).await;
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "
@@ -75,7 +75,7 @@ fn a_stopped_partition_affects_no_other() {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let recorder = Arc::new(RecordingCallback::default());
         register(&scheduler, "rm", TWO, recorder.clone()).await;
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "
@@ -88,7 +88,7 @@ fn a_stopped_partition_affects_no_other() {
         .await;
         scheduler.set_partition_state("rm", "default", ObjectState::Stopped).await.unwrap();
         recorder.take();
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "

@@ -10,7 +10,7 @@ use monoceros_proto::si::v1 as si;
 use crate::events::{check, named};
 use crate::explained::after;
 use crate::recording_callback::RecordingCallback;
-use crate::world::{How, in_virtual_time, register, say};
+use crate::world::{How, in_virtual_time, register, send_lines};
 
 /// Queues that accept everybody.
 const ANYBODY: &str =
@@ -101,7 +101,7 @@ fn reservations_name_the_pod() {
             ",
             pod("p")
         );
-        say(&scheduler, "rm", &both).await;
+        send_lines(&scheduler, "rm", &both).await;
         let node = scheduler.nodes("[rm]default").await.unwrap().remove(0);
         assert_eq!(node.reservations, ["plain", "uid"]);
         let named = node.reserving_pods.iter().map(|(key, pod)| format!("{key}: {pod}"));
@@ -114,7 +114,7 @@ fn foreign_pods_are_named_at_start_and_end() {
     let notified = in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         register(&scheduler, "rm", ANYBODY, Arc::new(RecordingCallback::default())).await;
-        say(&scheduler, "rm", "node n1 vcore=4").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=4").await;
         let past = scheduler.events().range(0, 0).highest + 1;
         let foreign = si::Allocation::ask("", "uid", [("vcore", 1)])
             .with_tag("foreign", "default")

@@ -164,7 +164,7 @@ impl Shown {
     }
 
     /// A node on which the request could run now without evictions.
-    fn room_for(&self, key: &str) -> Option<&str> {
+    fn free_node_for(&self, key: &str) -> Option<&str> {
         let (leaf, ask) = self.pending.iter().find(|(_, ask)| ask.allocation_key == key)?;
         let may_use = |node: &&NodeSnapshot| {
             let is_open = if ask.required_node_id.is_empty() {
@@ -210,7 +210,7 @@ impl Shown {
 }
 
 /// Plays a history. Returns the number of requests for which victims were evicted.
-async fn leaves_in_vain(script: &Script) -> Result<usize, TestCaseError> {
+async fn needless_evictions(script: &Script) -> Result<usize, TestCaseError> {
     let mut world = World::new(How::Plain);
     let (mut seen, mut notified) = (0, 0);
     for step in &script.0 {
@@ -229,7 +229,7 @@ async fn leaves_in_vain(script: &Script) -> Result<usize, TestCaseError> {
         let shown = Shown::of(&world).await;
         notified += keys.len();
         for key in keys {
-            let node = shown.room_for(&key);
+            let node = shown.free_node_for(&key);
             prop_assert_eq!(node, None, "others left for `{}` in vain: {}", key, step);
         }
     }
@@ -243,7 +243,7 @@ fn no_eviction_while_capacity_is_free() {
     const CASES: u32 = 24;
     let notified = Cell::new(0);
     let result = runner(CASES).run(&history(), |script| {
-        notified.set(notified.get() + in_virtual_time(leaves_in_vain(&script))?);
+        notified.set(notified.get() + in_virtual_time(needless_evictions(&script))?);
         Ok(())
     });
     if let Err(TestError::Fail(why, script)) = result {

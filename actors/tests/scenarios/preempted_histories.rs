@@ -402,18 +402,18 @@ impl Arena {
             writeln!(text, "exists {name} r{at} on n{node} vcore={size}")
                 .expect("a string takes everything");
         }
-        arena.say(&text).await;
+        arena.send_lines(&text).await;
         arena
     }
 
-    async fn say(&mut self, text: &str) {
+    async fn send_lines(&mut self, text: &str) {
         self.world.play(text).await;
     }
 
     async fn ask(&mut self, name: &str, size: i64) {
         self.n_asks += 1;
         let key = self.n_asks;
-        self.say(&format!("ask {name} k{key} vcore={size} policy=both")).await;
+        self.send_lines(&format!("ask {name} k{key} vcore={size} policy=both")).await;
     }
 
     /// Losses since the last call.
@@ -466,7 +466,7 @@ impl Arena {
 
     /// Checks that no application got back an earlier loss from its winner, directly or over other
     /// applications.
-    fn nobody_takes_in_turns(&self) -> Result<(), TestCaseError> {
+    fn check_no_cycles(&self) -> Result<(), TestCaseError> {
         for (at, loss) in self.losses.iter().enumerate() {
             // Evictions of one commit are not earlier losses of each other.
             let is_before = |it: &&Loss| it.at_ns < loss.at_ns && loss.at_ns - it.at_ns < WINDOW_NS;
@@ -497,7 +497,7 @@ async fn without_storm(fight: &Fight) -> Result<[usize; 1], TestCaseError> {
     let mut last_round = 0;
     for round in 0..24 {
         let before = arena.kept().await;
-        arena.say("wait 16s").await;
+        arena.send_lines("wait 16s").await;
         let news = arena.news();
         for (name, kept) in arena.kept().await {
             let least = before[&name].min(arena.guaranteed(&name));
@@ -510,7 +510,7 @@ async fn without_storm(fight: &Fight) -> Result<[usize; 1], TestCaseError> {
         for loss in news {
             arena.ask(&loss.loser, loss.size).await;
         }
-        arena.say("confirm *").await;
+        arena.send_lines("confirm *").await;
         let in_vain: Vec<_> = served.difference(&arena.placed().await).cloned().collect();
         prop_assert_eq!(in_vain, Vec::<String>::new(), "others left for them");
     }
@@ -523,7 +523,7 @@ async fn without_storm(fight: &Fight) -> Result<[usize; 1], TestCaseError> {
     let most = guaranteed + i64::try_from(askers.len()).unwrap() * (largest - 1);
     let evicted: i64 = losses.iter().map(|it| it.size).sum();
     prop_assert!(evicted <= most, "{} of {}: {:?}", evicted, most, losses);
-    arena.nobody_takes_in_turns()?;
+    arena.check_no_cycles()?;
     prop_assert_eq!(arena.world.take_played().wrong, Vec::<String>::new());
     Ok([losses.len()])
 }
@@ -541,13 +541,13 @@ async fn without_turns(fight: &Fight) -> Result<[usize; 2], TestCaseError> {
                 let held = apps.iter().flat_map(|app| &app.allocations).take(*count);
                 let ends = held.map(|it| format!("release {name} key={}\n", it.allocation_key));
                 let ends = ends.collect::<String>();
-                arena.say(&format!("withdraw {name} *\n{ends}")).await;
+                arena.send_lines(&format!("withdraw {name} *\n{ends}")).await;
             }
-            Move::Wait(seconds) => arena.say(&format!("wait {seconds}s\nconfirm *")).await,
+            Move::Wait(seconds) => arena.send_lines(&format!("wait {seconds}s\nconfirm *")).await,
         }
         arena.news();
     }
-    arena.nobody_takes_in_turns()?;
+    arena.check_no_cycles()?;
     prop_assert_eq!(arena.world.take_played().wrong, Vec::<String>::new());
     Ok([arena.losses.len(), arena.n_loops])
 }

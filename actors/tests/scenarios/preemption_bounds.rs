@@ -5,7 +5,7 @@ use expect_test::expect;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::ChangeDetail as Detail;
 
-use crate::preemption_rules::{check, events_told, siblings};
+use crate::preemption_rules::{check, events_of, siblings};
 
 #[test]
 fn an_application_loses_within_its_window_bound() {
@@ -141,7 +141,7 @@ fn a_loser_takes_nothing_back_within_the_window() {
     expect![[r#"
         61s: APP a NONE PREEMPTION_LOOP of b
     "#]]
-    .assert_eq(&events_told(&given, is_loop));
+    .assert_eq(&events_of(&given, is_loop));
     let waits = "
         wait 599s
         show nodes
@@ -160,7 +160,7 @@ fn a_loser_takes_nothing_back_within_the_window() {
     expect![[r#"
         61s: APP a NONE PREEMPTION_LOOP of b
     "#]]
-    .assert_eq(&events_told(&(given + waits), is_loop));
+    .assert_eq(&events_of(&(given + waits), is_loop));
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn notified(given: &str, steps: &str, how: How) -> String {
 }
 
 /// The events of a script that match, with their times.
-pub(crate) fn events_told(script: &str, matters: impl Fn(&si::EventRecord) -> bool) -> String {
+pub(crate) fn events_of(script: &str, matters: impl Fn(&si::EventRecord) -> bool) -> String {
     in_virtual_time(async {
         let mut world = World::new(How::Plain);
         world.play(script).await;

@@ -3,9 +3,7 @@
 
 use expect_test::expect;
 
-use crate::preemption_rules::{
-    check, events_told, full_queue, full_queue_on_three_nodes, siblings,
-};
+use crate::preemption_rules::{check, events_of, full_queue, full_queue_on_three_nodes, siblings};
 use crate::world::{How, World, in_virtual_time};
 
 /// Nodes with free capacity were not tried for it yet, so its second try may still use them.
@@ -90,7 +88,7 @@ fn a_failed_search_is_repeated_after_15_seconds() {
 #[test]
 fn a_blocked_daemon_is_reported_every_15_seconds() {
     // All allocations on its node are more important, and the one that ends is too small.
-    let notified = events_told(
+    let notified = events_of(
         "
         queue root.q
         node n1 vcore=10

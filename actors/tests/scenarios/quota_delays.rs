@@ -9,7 +9,7 @@ use monoceros_actors::snapshot::QueueSnapshot;
 
 use crate::quota_preemption::{q, queues, then, three_of_six};
 use crate::recording_callback::RecordingCallback;
-use crate::world::{check, in_virtual_time, register, say};
+use crate::world::{check, in_virtual_time, register, send_lines};
 /// A later excess starts a new delay.
 #[test]
 fn a_queue_shrinking_in_time_loses_nothing() {
@@ -340,7 +340,12 @@ fn the_start_time_is_shown_while_set() {
             scheduler.queues("default").await.unwrap().descendant("root.q").unwrap()
         };
         assert_eq!(queue().await.quota_preemption_start_time, 0);
-        say(&scheduler, "rm", "node n1 vcore=20\napp a in root.q\nexists a k on n1 vcore=18").await;
+        send_lines(
+            &scheduler,
+            "rm",
+            "node n1 vcore=20\napp a in root.q\nexists a k on n1 vcore=18",
+        )
+        .await;
         let shown = queue().await;
         assert!(!shown.is_quota_preemption_running);
         let start_ns = shown.quota_preemption_start_time;

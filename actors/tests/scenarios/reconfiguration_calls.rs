@@ -11,7 +11,7 @@ use monoceros_actors::{
 use monoceros_proto::si::v1 as si;
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 const ONE: &str = "
 partitions:
@@ -116,7 +116,7 @@ fn a_repeated_text_is_applied_once() {
 fn an_invalid_text_changes_nothing() {
     in_virtual_time(async {
         let (scheduler, recorder) = begin(ONE).await;
-        say(&scheduler, "rm", "node n1 vcore=4\napp a1 in root.a").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=4\napp a1 in root.a").await;
         let faults = ONE.replace("{ name: a }", "{ name: a, maxapplications: -1, colour: red }");
         for bad in ["partitions: [", "# nothing but a comment\n", faults.as_str()] {
             let request = si::UpdateConfigurationRequest {
@@ -130,7 +130,7 @@ fn an_invalid_text_changes_nothing() {
         }
         let now = scheduler.configuration("rm").await.unwrap();
         assert_eq!((now.config.as_str(), now.extra_config.len()), (ONE, 0));
-        say(&scheduler, "rm", "ask a1 k1 vcore=1").await;
+        send_lines(&scheduler, "rm", "ask a1 k1 vcore=1").await;
         assert!(received(&recorder).contains("a1/k1 placed on n1"));
         scheduler.shutdown().await;
     });
@@ -193,13 +193,14 @@ fn white_space_and_limit_changes_have_no_queue_events() {
     };
     in_virtual_time(async {
         let (scheduler, recorder) = begin(&limited(4)).await;
-        say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 x2 vcore=1").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 x2 vcore=1")
+            .await;
         recorder.take();
         let past = scheduler.events().range(0, 0).highest + 1;
         for text in [format!("\n{}\n\n", limited(4)), limited(2)] {
             assert!(update(&scheduler, &text).await.unwrap().changed);
         }
-        say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
+        send_lines(&scheduler, "rm", "ask a1 k2 vcore=1").await;
         assert_eq!(received(&recorder), "\n", "the limit is reached");
         assert!(update(&scheduler, &limited(3)).await.unwrap().changed);
         scheduler.settle().await;
@@ -261,7 +262,7 @@ fn a_bad_text_creates_no_partition() {
 fn a_reload_reports_changes_with_usage() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
-        say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 vcore=3").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 vcore=3").await;
         let lower = ONE.replace("{ name: a }", "{ name: a, resources: {max: {vcore: 2m}} }");
         let request = configure("rm", &lower);
         let tried = scheduler.validate_configuration(request).await.unwrap().difference;
@@ -323,7 +324,7 @@ fn an_empty_text_means_the_default_configuration() {
             si::UpdateConfigurationRequest { configs: TWO.to_owned(), ..configure("rm", "") };
         scheduler.update_configuration(old_form).await.unwrap();
         assert_eq!(scheduler.configuration("rm").await.unwrap().config, TWO);
-        say(&scheduler, "rm", "node n1 vcore=2\napp a1 in root.a\nask a1 k1 vcore=1").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=2\napp a1 in root.a\nask a1 k1 vcore=1").await;
         update(&scheduler, "").await.unwrap();
         let default = scheduler.configuration("rm").await.unwrap().config;
         assert_eq!(default, monoceros_config::DEFAULT);
@@ -407,7 +408,7 @@ fn a_lowered_maximum_is_checked_beside_many_drained_queues() {
     let many = ONE.replace("{ name: a }", &format!("{{ name: a }}, {}", leaves.join(", ")));
     in_virtual_time(async {
         let (scheduler, _ear) = begin(&many).await;
-        say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 vcore=3").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 vcore=3").await;
         let lower = ONE.replace("{ name: a }", "{ name: a, resources: {max: {vcore: 2m}} }");
         let difference = update(&scheduler, &lower).await.unwrap().difference;
         let lines: Vec<_> = difference.lines().iter().map(|line| line.text.as_str()).collect();
@@ -425,7 +426,8 @@ fn a_dynamic_queue_configured_below_its_usage_is_reported() {
     let dynamic = format!("{}{rule}", ONE.replace("{ name: a }", "{ name: a, parent: true }"));
     in_virtual_time(async {
         let (scheduler, _ear) = begin(&dynamic).await;
-        say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a.b\nask a1 k1 vcore=3").await;
+        send_lines(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a.b\nask a1 k1 vcore=3")
+            .await;
         let configured = dynamic.replace(
             "parent: true",
             "queues: [{ name: b, resources: {max: {vcore: 2m}} }, { name: c }]",
@@ -488,7 +490,7 @@ fn changed_queues_of_a_policy_group_reach_its_rms() {
 fn a_removed_partition_sends_its_last_messages() {
     in_virtual_time(async {
         let (scheduler, recorder) = begin(TWO).await;
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "
@@ -515,7 +517,7 @@ fn a_removed_partition_sends_its_last_messages() {
         "#]]
         .assert_eq(&words);
         assert_eq!(scheduler.partitions().await.len(), 1);
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "
@@ -536,7 +538,7 @@ fn a_removed_partition_sends_its_last_messages() {
         "#]]
         .assert_eq(&received(&recorder));
         update(&scheduler, TWO).await.unwrap();
-        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        send_lines(&scheduler, "rm", "app g1 in root.a partition gpu").await;
         expect![[r#"
             g1 accepted
         "#]]
@@ -548,10 +550,10 @@ fn a_removed_partition_sends_its_last_messages() {
 
 /// The message of the applications is part of the interface.
 #[test]
-fn applications_of_a_removed_partition_hear_why() {
+fn applications_of_a_removed_partition_get_a_reason() {
     in_virtual_time(async {
         let (scheduler, recorder) = begin(TWO).await;
-        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        send_lines(&scheduler, "rm", "app g1 in root.a partition gpu").await;
         recorder.take();
         update(&scheduler, ONE).await.unwrap();
         let words = recorder.take();
@@ -570,7 +572,7 @@ fn applications_of_a_removed_partition_hear_why() {
 fn a_rejected_partition_blocks_the_whole_update() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(TWO).await;
-        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        send_lines(&scheduler, "rm", "app g1 in root.a partition gpu").await;
         let mut both = TWO.replacen("{ name: a }", "{ name: b }", 1);
         both = both.replace("{ name: a }", "{ name: a, queues: [ { name: x } ] }");
         let refused = update(&scheduler, &both).await.unwrap_err();
@@ -601,7 +603,7 @@ async fn partitions_with_own_threads_are_added_and_removed() {
     let recorder = Arc::new(RecordingCallback::default());
     register(&scheduler, "rm", TWO, recorder.clone()).await;
     for round in 0..20 {
-        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        send_lines(&scheduler, "rm", "app g1 in root.a partition gpu").await;
         update(&scheduler, ONE).await.unwrap();
         assert_eq!(received(&recorder), "g1 accepted\ng1 is Failing\n", "round {round}");
         update(&scheduler, TWO).await.unwrap();
@@ -654,7 +656,7 @@ fn updates_keep_their_place_among_the_requests() {
 fn a_deregistration_returns_the_removed_counts() {
     in_virtual_time(async {
         let (scheduler, recorder) = begin(TWO).await;
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "

@@ -13,7 +13,7 @@ use proptest::sample::select;
 
 use crate::histories::runner;
 use crate::recording_callback::RecordingCallback;
-use crate::world::{How, World, in_virtual_time, register, say};
+use crate::world::{How, World, in_virtual_time, register, send_lines};
 
 const LEAVES: [&str; 3] = ["root.a.x", "root.a.y", "root.b"];
 /// Queues with the highest limit that each may have: none exceeds one above it.
@@ -142,7 +142,7 @@ fn a_preview_lists_excess_over_first_group_limits() {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let before = config("", &limit("old", 90));
         register(&scheduler, "rm", &before, Arc::new(RecordingCallback::default())).await;
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "node n1 memory=300

@@ -7,7 +7,7 @@ use expect_test::expect;
 use monoceros_actors::Scheduler;
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{check, in_virtual_time, register, say};
+use crate::world::{check, in_virtual_time, register, send_lines};
 
 /// n1 and n2 are half full, n3 is too small for the large ask, and n8 is closed: quotas leave
 /// enough. Running allocations have a higher priority than the asks that require a node, so that
@@ -365,7 +365,7 @@ fn a_reservation_shows_on_node_application_and_queues() {
         let config = r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [
             {name: a, queues: [{name: x}]}, {name: b}]}]}]}"#;
         register(&scheduler, "rm", config, Arc::new(RecordingCallback::default())).await;
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "

@@ -19,7 +19,7 @@ async fn received(enforced: bool, text: &str) -> String {
                 tokio::time::sleep(time).await;
                 stage.scheduler.settle().await;
             }
-            step => stage.say(&step.to_string()).await,
+            step => stage.send_lines(&step.to_string()).await,
         }
     }
     let mut notified = stage.received();

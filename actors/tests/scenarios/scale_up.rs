@@ -16,7 +16,7 @@ use monoceros_proto::si::v1::update_container_scheduling_state_request::Scheduli
 use tokio::sync::Notify;
 
 use crate::wire;
-use crate::world::{ONE_LEAF, in_virtual_time, messages_to, register, say};
+use crate::world::{ONE_LEAF, in_virtual_time, messages_to, register, send_lines};
 
 /// Records the scale-up signals, message by message.
 #[derive(Default)]
@@ -104,8 +104,8 @@ impl World {
         Self { scheduler, rm }
     }
 
-    pub(crate) async fn say(&self, text: &str) {
-        say(&self.scheduler, "rm", text).await;
+    pub(crate) async fn send_lines(&self, text: &str) {
+        send_lines(&self.scheduler, "rm", text).await;
     }
 
     /// Signals received within the next seconds.
@@ -154,11 +154,11 @@ const NOTHING: Vec<String> = Vec::new();
 fn a_fitting_request_is_signalled_once_after_a_second() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("node n1 vcore=1\napp a1 in root.default\nask a1 k1 vcore=2").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.default\nask a1 k1 vcore=2").await;
         assert_eq!(world.received(0).await, NOTHING);
         assert_eq!(world.received(1).await, ["a1/k1"]);
         assert_eq!(world.received(60).await, NOTHING);
-        world.say("node n2 vcore=1\nask a1 k2 vcore=2\nask a1 k3 x2 vcore=2").await;
+        world.send_lines("node n2 vcore=1\nask a1 k2 vcore=2\nask a1 k3 x2 vcore=2").await;
         assert_eq!(world.received(1).await, ["a1/k2 a1/k3"], "in one message");
         assert_eq!(world.received(60).await, NOTHING);
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x1", "a1/k3 x2"]);
@@ -188,7 +188,7 @@ fn words(received: &[String]) -> Vec<&str> {
 }
 
 /// Asserts that exactly these were signalled, in this order. Shows the first difference.
-fn assert_told(received: &[&str], expected: &[String]) {
+fn assert_signalled(received: &[&str], expected: &[String]) {
     let differs = received.iter().zip(expected).find(|(received, expected)| received != expected);
     assert_eq!((differs, received.len()), (None, expected.len()));
 }
@@ -198,20 +198,20 @@ fn assert_told(received: &[&str], expected: &[String]) {
 fn many_requests_are_signalled_in_several_steps() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("node n1 vcore=1").await;
+        world.send_lines("node n1 vcore=1").await;
         let mut expected = Vec::new();
         for number in 0..300 {
             let n_asks = if number == 7 { 4_000 } else { 2 };
             let application = format!("a{number:03}");
             let asks = asks(&application, n_asks);
-            world.say(&format!("app {application} in root.default\n{asks}")).await;
+            world.send_lines(&format!("app {application} in root.default\n{asks}")).await;
             expected.append(&mut keys_of(&application, n_asks));
         }
         let received = world.received(2).await;
         assert!(received.len() > 2, "in {} messages", received.len());
-        assert_told(&words(&received), &expected);
+        assert_signalled(&words(&received), &expected);
         assert_eq!(world.received(60).await, NOTHING);
-        world.say("ask a000 late vcore=2").await;
+        world.send_lines("ask a000 late vcore=2").await;
         assert_eq!(world.received(1).await, ["a000/late"]);
     });
 }
@@ -223,21 +223,21 @@ fn many_requests_are_signalled_in_several_steps() {
 fn changes_between_steps_are_signalled_at_most_once() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("node n1 vcore=1").await;
+        world.send_lines("node n1 vcore=1").await;
         for number in 0..300 {
             let asks = asks(&format!("a{number:03}"), N_EACH);
-            world.say(&format!("app a{number:03} in root.default\n{asks}")).await;
+            world.send_lines(&format!("app a{number:03} in root.default\n{asks}")).await;
         }
         let meddle = async {
             world.rm.signalled.notified().await;
             // Concurrently, so that everything is there before the next steps are over.
             tokio::join!(
-                world.say("remove-app a290 &"),
-                world.say("withdraw a291 k3 &"),
-                world.say("withdraw a292 * &"),
-                world.say("app z in root.default &\nask z k vcore=2 &"),
-                world.say("ask a000 late vcore=2 &"),
-                world.say("ask a299 late vcore=2 &"),
+                world.send_lines("remove-app a290 &"),
+                world.send_lines("withdraw a291 k3 &"),
+                world.send_lines("withdraw a292 * &"),
+                world.send_lines("app z in root.default &\nask z k vcore=2 &"),
+                world.send_lines("ask a000 late vcore=2 &"),
+                world.send_lines("ask a299 late vcore=2 &"),
             );
         };
         let (mut received, ()) = tokio::join!(world.received(1), meddle);
@@ -252,7 +252,7 @@ fn changes_between_steps_are_signalled_at_most_once() {
         expected.retain(|notified| notified != "a291/k3");
         expected.extend(["a000/late", "a299/late", "z/k"].map(str::to_owned));
         expected.sort_unstable();
-        assert_told(&received, &expected);
+        assert_signalled(&received, &expected);
         assert_eq!(world.received(60).await, NOTHING);
     });
 }
@@ -263,18 +263,20 @@ fn changes_between_steps_are_signalled_at_most_once() {
 fn below_one_maximum_the_first_applications_are_signalled() {
     in_virtual_time(async {
         let world = World::new("queue root.p max vcore=1000\nqueue root.p.a\nqueue root.p.b").await;
-        world.say("node n1 vcore=1").await;
+        world.send_lines("node n1 vcore=1").await;
         let mut expected = Vec::new();
         for number in 0..700 {
             let leaf = if number % 7 == 0 { "root.p.b" } else { "root.p.a" };
-            world.say(&format!("app a{number:03} in {leaf}\nask a{number:03} k vcore=2 &")).await;
+            world
+                .send_lines(&format!("app a{number:03} in {leaf}\nask a{number:03} k vcore=2 &"))
+                .await;
             // Those of the first leaf come first: all 600 of them ask for more than the maximum.
             if leaf == "root.p.a" && expected.len() < 500 {
                 expected.push(format!("a{number:03}/k"));
             }
         }
         let received = world.received(2).await;
-        assert_told(&words(&received), &expected);
+        assert_signalled(&words(&received), &expected);
         assert_eq!(world.received(60).await, NOTHING);
     });
 }
@@ -289,11 +291,11 @@ fn a_pause_between_steps_ends_the_scan() {
             let _ = writeln!(queues, "queue root.q{number:03}");
         }
         let world = World::new(&queues).await;
-        world.say("node n1 vcore=1").await;
+        world.send_lines("node n1 vcore=1").await;
         let mut expected = Vec::new();
         for number in 0..300 {
             let asks = asks(&format!("a{number:03}"), N_EACH);
-            world.say(&format!("app a{number:03} in root.q{number:03}\n{asks}")).await;
+            world.send_lines(&format!("app a{number:03} in root.q{number:03}\n{asks}")).await;
             expected.append(&mut keys_of(&format!("a{number:03}"), N_EACH));
         }
         let control = world.scheduler.control("rm").await.unwrap();
@@ -307,7 +309,7 @@ fn a_pause_between_steps_ends_the_scan() {
         assert_eq!(world.received(60).await, NOTHING);
         control.hold(false);
         received.extend(world.received(3).await);
-        assert_told(&words(&received), &expected);
+        assert_signalled(&words(&received), &expected);
     });
 }
 
@@ -316,15 +318,17 @@ fn a_reserving_request_is_signalled_once() {
     in_virtual_time(async {
         let world = World::new("").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
-        world.say("node n1 vcore=2\napp a1 in root.default\nexists a1 e1 on n1 vcore=1").await;
-        world.say("node n2 vcore=8 drained\nask a1 k1 vcore=2 created=1").await;
-        world.say("ask a1 k2 vcore=2 node=n1").await;
+        world
+            .send_lines("node n1 vcore=2\napp a1 in root.default\nexists a1 e1 on n1 vcore=1")
+            .await;
+        world.send_lines("node n2 vcore=8 drained\nask a1 k1 vcore=2 created=1").await;
+        world.send_lines("ask a1 k2 vcore=2 node=n1").await;
         let nodes = world.scheduler.nodes("[rm]default").await.unwrap();
         assert_eq!(nodes[0].reservations, ["k2"], "it took the node from k1");
         assert_eq!(world.received(1).await, ["a1/k1"], "the other one may use no other node");
         assert_eq!(world.received(60).await, NOTHING);
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1"]);
-        world.say("release a1 uuid=e1").await;
+        world.send_lines("release a1 uuid=e1").await;
         let nodes = world.scheduler.nodes("[rm]default").await.unwrap();
         assert_eq!(nodes[0].reservations, ["k1"], "k2 runs there");
         assert_eq!(world.received(60).await, NOTHING);
@@ -339,13 +343,17 @@ fn requests_share_the_rest_of_the_quota() {
             World::new("queue root.a max vcore=5\nqueue root.a.x\nqueue root.a.y max vcore=2")
                 .await;
         world
-            .say("node n1 vcore=1\napp a1 in root.a.x\napp a2 in root.a.x\napp a3 in root.a.y")
+            .send_lines(
+                "node n1 vcore=1\napp a1 in root.a.x\napp a2 in root.a.x\napp a3 in root.a.y",
+            )
             .await;
         world
-            .say("ask a1 k1 vcore=2\nask a2 k2 vcore=2\nask a2 k3 vcore=2\nask a3 k4 vcore=3")
+            .send_lines(
+                "ask a1 k1 vcore=2\nask a2 k2 vcore=2\nask a2 k3 vcore=2\nask a3 k4 vcore=3",
+            )
             .await;
         assert_eq!(world.received(1).await, ["a1/k1 a2/k2"], "k3 and k4 do not fit beside them");
-        world.say("withdraw a1 k1").await;
+        world.send_lines("withdraw a1 k1").await;
         assert_eq!(world.received(1).await, ["a2/k3"]);
         assert_eq!(world.outstanding(9).await, ["a2/k2 x1", "a2/k3 x1"]);
     });
@@ -358,10 +366,10 @@ fn applications_share_the_rest_of_the_user_limit() {
         let world = World::new(queues).await;
         let apps =
             "app a1 in root.a user ann\napp a2 in root.b user ann\napp b1 in root.b user bob";
-        world.say(&format!("node n1 vcore=1\n{apps}")).await;
-        world.say("ask a1 k1 vcore=3\nask a2 k2 vcore=2\nask b1 k3 vcore=9").await;
+        world.send_lines(&format!("node n1 vcore=1\n{apps}")).await;
+        world.send_lines("ask a1 k1 vcore=3\nask a2 k2 vcore=2\nask b1 k3 vcore=9").await;
         assert_eq!(world.received(1).await, ["a2/k2 b1/k3"], "k1 does not fit beside k2");
-        world.say("withdraw a2 k2\nask a2 k4 vcore=5").await;
+        world.send_lines("withdraw a2 k2\nask a2 k4 vcore=5").await;
         assert_eq!(world.received(1).await, ["a1/k1"], "k4 does not fit at all, and was not tried");
         assert_eq!(world.outstanding(9).await, ["b1/k3 x1", "a1/k1 x1"]);
     });
@@ -371,8 +379,8 @@ fn applications_share_the_rest_of_the_user_limit() {
 fn a_request_for_one_node_is_not_signalled() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=5").await;
-        world.say("node n1 vcore=1\napp a1 in root.a").await;
-        world.say("ask a1 k1 vcore=4 node=n1\nask a1 k2 vcore=2").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.a").await;
+        world.send_lines("ask a1 k1 vcore=4 node=n1\nask a1 k2 vcore=2").await;
         assert_eq!(world.received(9).await, NOTHING, "k1 is not told of and takes its share");
         assert_eq!(world.outstanding(9).await, NOTHING);
     });
@@ -383,23 +391,23 @@ fn a_request_for_one_node_is_not_signalled() {
 fn a_declared_gang_is_signalled_as_a_whole() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=9").await;
-        world.say("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=2").await;
-        world.say("app a2 in root.a needs d x1 vcore=1 needs w x2 vcore=2").await;
-        world.say("app a3 in root.a needs w x3 vcore=1").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=2").await;
+        world.send_lines("app a2 in root.a needs d x1 vcore=1 needs w x2 vcore=2").await;
+        world.send_lines("app a3 in root.a needs w x3 vcore=1").await;
         assert_eq!(
             world.outstanding(9).await,
             ["a1/(w) x3", "a3/(w) x3"],
             "the queue has 3 left beside a1, and a2 wants 5"
         );
         assert_eq!(world.received(9).await, NOTHING, "of what no RM has asked for none is told");
-        world.say("ask a1 k1 vcore=2 group=w\nask a1 k2 x2 vcore=2 group=w").await;
-        world.say("ask a2 k1 vcore=1 group=d\nask a2 k2 vcore=1").await;
+        world.send_lines("ask a1 k1 vcore=2 group=w\nask a1 k2 x2 vcore=2 group=w").await;
+        world.send_lines("ask a2 k1 vcore=1 group=d\nask a2 k2 vcore=1").await;
         assert_eq!(world.received(9).await, ["a1/k1 a1/k2"], "k2 of a2 waits for its gang");
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x2", "a3/(w) x3"]);
         // An application with more asks than its gang needs is signalled for the needed ones.
-        world.say("ask a1 k2 x5 vcore=2 group=w").await;
+        world.send_lines("ask a1 k2 x5 vcore=2 group=w").await;
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x2", "a3/(w) x3"]);
-        world.say("remove-app a1").await;
+        world.send_lines("remove-app a1").await;
         assert_eq!(world.received(9).await, ["a2/k1"]);
         assert_eq!(world.outstanding(9).await, ["a2/k1 x1", "a2/(w) x2", "a3/(w) x3"]);
     });
@@ -409,8 +417,8 @@ fn a_declared_gang_is_signalled_as_a_whole() {
 fn a_request_shows_whether_it_was_signalled() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=9").await;
-        world.say("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=2").await;
-        world.say("ask a1 k1 vcore=2 group=w\nask a1 k2 vcore=9").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=2").await;
+        world.send_lines("ask a1 k1 vcore=2 group=w\nask a1 k2 vcore=9").await;
         assert_eq!(world.notified("a1").await, NOTHING);
         assert_eq!(world.received(1).await, ["a1/k1"]);
         assert_eq!(
@@ -426,14 +434,14 @@ fn a_request_shows_whether_it_was_signalled() {
 fn a_member_waiting_for_a_place_requests_no_node() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("node n1 vcore=1\napp a1 in root.default gang vcore=3").await;
-        world.say("ask a1 p1 vcore=1 placeholder=tg\nask a1 bad vcore=1 group=tg").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.default gang vcore=3").await;
+        world.send_lines("ask a1 p1 vcore=1 placeholder=tg\nask a1 bad vcore=1 group=tg").await;
         assert_eq!(world.received(9).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING);
-        world.say("ask a1 p2 vcore=2 placeholder=tg").await;
+        world.send_lines("ask a1 p2 vcore=2 placeholder=tg").await;
         assert_eq!(world.received(1).await, ["a1/p2"], "a placeholder asks like any other");
         // Without a usable placeholder it is a request like any other.
-        world.say("withdraw a1 p2\nrelease a1 uuid=p1").await;
+        world.send_lines("withdraw a1 p2\nrelease a1 uuid=p1").await;
         assert_eq!(world.received(1).await, ["a1/bad"]);
     });
 }
@@ -442,7 +450,7 @@ fn a_member_waiting_for_a_place_requests_no_node() {
 fn a_request_refused_everywhere_requests_a_node() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("node n1 vcore=9\napp a1 in root.default\nask a1 bad vcore=1").await;
+        world.send_lines("node n1 vcore=9\napp a1 in root.default\nask a1 bad vcore=1").await;
         assert_eq!(world.received(1).await, ["a1/bad"]);
     });
 }
@@ -453,8 +461,8 @@ fn an_unanswered_question_requests_no_node() {
         let world = World::new("").await;
         let control = world.scheduler.control("rm").await.unwrap();
         control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
-        world.say("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.default").await;
-        world.say("ask a1 bad vcore=1\nask a1 huge vcore=10").await;
+        world.send_lines("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.default").await;
+        world.send_lines("ask a1 bad vcore=1\nask a1 huge vcore=10").await;
         // Refusals arrive question by question: `bad` is known to fit nowhere after its first
         // retry.
         assert_eq!(world.received(9).await, ["a1/huge", "a1/bad"]);
@@ -480,14 +488,16 @@ fn an_unanswered_question_requests_no_node() {
 fn a_presumed_refusal_requests_no_node() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=5").await;
-        world.say("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.a\nask a1 k1 vcore=4").await;
+        world
+            .send_lines("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.a\nask a1 k1 vcore=4")
+            .await;
         let control = world.scheduler.control("rm").await.unwrap();
         control.set_predicates(Predicates::Remote { in_flight: 8, holds: false });
         // Tried, and over its quota; by the time it fits, predicates are not answered.
-        world.say("ask a1 bad vcore=2").await;
+        world.send_lines("ask a1 bad vcore=2").await;
         assert_eq!(world.received(9).await, NOTHING);
         world.be_silent(true);
-        world.say("release a1 key=k1\nask a1 k2 vcore=1\nask a1 many x2 vcore=1").await;
+        world.send_lines("release a1 key=k1\nask a1 k2 vcore=1\nask a1 many x2 vcore=1").await;
         assert_eq!(world.received(60).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING);
         let texts = world.scheduler.events().range(0, 99).records;
@@ -504,12 +514,12 @@ fn a_presumed_refusal_requests_no_node() {
 fn a_blocked_application_requests_no_node() {
     in_virtual_time(async {
         let world = World::new("queue root.a maxapps=1").await;
-        world.say("node n1 vcore=1\napp a1 in root.a\nask a1 k1 vcore=1").await;
-        world.say("app a2 in root.a\nask a2 k2 vcore=1").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.a\nask a1 k1 vcore=1").await;
+        world.send_lines("app a2 in root.a\nask a2 k2 vcore=1").await;
         assert_eq!(world.received(9).await, NOTHING);
-        world.say("ask a2 k3 vcore=9").await;
+        world.send_lines("ask a2 k3 vcore=9").await;
         assert_eq!(world.received(9).await, NOTHING);
-        world.say("release a1 key=k1").await;
+        world.send_lines("release a1 key=k1").await;
         assert_eq!(world.received(9).await, ["a2/k3"]);
         let range = world.scheduler.events().range(0, 999);
         let of_a2 = range.records.iter().filter(|record| record.object_id == "a2");
@@ -541,9 +551,9 @@ fn requests_stay_within_user_limits_over_all_queues() {
              queue root.b",
         )
         .await;
-        world.say("node n1 vcore=1\napp a1 in root.a\nask a1 k1 vcore=1 prio=1").await;
-        world.say("ask a1 k2 x9 vcore=1\nask a1 k3 vcore=3").await;
-        world.say("app b1 in root.b\nask b1 k1 x9 vcore=1\nask b1 k2 vcore=5").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.a\nask a1 k1 vcore=1 prio=1").await;
+        world.send_lines("ask a1 k2 x9 vcore=1\nask a1 k3 vcore=3").await;
+        world.send_lines("app b1 in root.b\nask b1 k1 x9 vcore=1\nask b1 k2 vcore=5").await;
         assert_eq!(world.outstanding(9).await, ["b1/k1 x4"]);
         assert_eq!(world.received(9).await, ["b1/k1"]);
     });
@@ -553,13 +563,15 @@ fn requests_stay_within_user_limits_over_all_queues() {
 fn an_application_in_back_off_requests_no_node() {
     in_virtual_time(async {
         let world = World::new("queue root.a prop application.unschedasks.backoff=2").await;
-        world.say("node n1 vcore=1 ; node n2 vcore=1 ; node n3 vcore=1\napp a1 in root.a").await;
-        world.say("ask a1 k1 vcore=2 ; ask a1 k2 x3 vcore=2 ; ask a1 k3 vcore=2").await;
+        world
+            .send_lines("node n1 vcore=1 ; node n2 vcore=1 ; node n3 vcore=1\napp a1 in root.a")
+            .await;
+        world.send_lines("ask a1 k1 vcore=2 ; ask a1 k2 x3 vcore=2 ; ask a1 k3 vcore=2").await;
         assert_eq!(world.received(1).await, ["a1/k1 a1/k2"], "k3 is like them, and was not tried");
         assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x3"]);
-        world.say("ask a1 k4 vcore=1").await;
+        world.send_lines("ask a1 k4 vcore=1").await;
         assert_eq!(world.received(100).await, NOTHING, "nor was it after the first back-off");
-        world.say("withdraw a1 k1").await;
+        world.send_lines("withdraw a1 k1").await;
         assert_eq!(world.received(31).await, ["a1/k3"]);
     });
 }
@@ -568,7 +580,7 @@ fn an_application_in_back_off_requests_no_node() {
 fn a_paused_partition_signals_afterwards() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("node n1 vcore=1\napp a1 in root.default\nask a1 k1 vcore=2").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.default\nask a1 k1 vcore=2").await;
         let control = world.scheduler.control("rm").await.unwrap();
         control.hold(true);
         assert_eq!(world.received(9).await, NOTHING);
@@ -582,8 +594,8 @@ fn a_paused_partition_signals_afterwards() {
 fn outstanding_requests_are_complete_and_bounded() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("node n1 vcore=1\napp a1 in root.default").await;
-        world.say("ask a1 k1 vcore=2 created=5 prio=1\nask a1 k2 vcore=2").await;
+        world.send_lines("node n1 vcore=1\napp a1 in root.default").await;
+        world.send_lines("ask a1 k1 vcore=2 created=5 prio=1\nask a1 k2 vcore=2").await;
         let all = world.scheduler.outstanding_requests("rm", Some("default"), 9).await.unwrap();
         let first = &all[0];
         assert_eq!((first.partition.as_str(), first.queue.as_str()), ("default", "root.default"));
@@ -605,7 +617,7 @@ fn outstanding_requests_are_complete_and_bounded() {
 fn a_long_list_of_requests_is_complete_and_ordered() {
     in_virtual_time(async {
         let world = World::new("").await;
-        world.say("node n1 vcore=1").await;
+        world.send_lines("node n1 vcore=1").await;
         let mut wanted = Vec::new();
         for number in 0..200 {
             let mut text = vec![format!("app a{number:03} in root.default")];
@@ -616,7 +628,7 @@ fn a_long_list_of_requests_is_complete_and_ordered() {
                 text.push(format!("ask a{number:03} k{ask:04} vcore={size} x2 created=0"));
                 wanted.push(format!("a{number:03}/k{ask:04} x2"));
             }
-            world.say(&text.join("\n")).await;
+            world.send_lines(&text.join("\n")).await;
         }
         assert_eq!(world.outstanding(usize::MAX).await, wanted);
         assert_eq!(world.outstanding(700).await, wanted[..700]);
@@ -635,10 +647,10 @@ async fn messages_of_one_more(queues: &str, waiting: usize) -> u64 {
     for number in 0..waiting {
         writeln!(text, "ask a{number} k vcore=2").unwrap();
     }
-    world.say(&text).await;
+    world.send_lines(&text).await;
     world.received(9).await;
     let before = messages_to(&world.scheduler, "application");
-    world.say(&format!("ask a{waiting} k vcore=2")).await;
+    world.send_lines(&format!("ask a{waiting} k vcore=2")).await;
     assert_eq!(world.received(9).await, [format!("a{waiting}/k")]);
     messages_to(&world.scheduler, "application") - before
 }

@@ -8,7 +8,7 @@ use monoceros_actors::snapshot::{QueueSnapshot, UsageSnapshot};
 use monoceros_actors::{Scheduler, SchedulerHandle};
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 const QUEUES: &str = "
 partitions:
@@ -34,7 +34,7 @@ partitions:
 async fn started(text: &str) -> SchedulerHandle {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
     register(&scheduler, "rm", QUEUES, Arc::new(RecordingCallback::default())).await;
-    say(&scheduler, "rm", text).await;
+    send_lines(&scheduler, "rm", text).await;
     scheduler
 }
 
@@ -76,12 +76,12 @@ fn series_of_a_dynamic_queue_end_with_it() {
         "#]]
         .assert_debug_eq(&at_first);
 
-        say(&scheduler, "rm", "release a1 *").await;
+        send_lines(&scheduler, "rm", "release a1 *").await;
         let idle = series(&scheduler, "queue=\"root.a.dyn\"").await;
         let nothing = "resource=\"vcore\",state=\"allocated\"} 0";
         assert!(idle.iter().any(|line| line.contains(nothing)), "{idle:#?}");
 
-        say(&scheduler, "rm", "remove-app a1").await;
+        send_lines(&scheduler, "rm", "remove-app a1").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(queue(&scheduler, "root.a.dyn").await, None);
         for part in ["root.a.dyn", "root_a_dyn"] {
@@ -92,14 +92,14 @@ fn series_of_a_dynamic_queue_end_with_it() {
         let before = series(&scheduler, "queue").await.len();
         for number in 0..50 {
             let text = format!("app b{number} in root.a.d{number}\nremove-app b{number}");
-            say(&scheduler, "rm", &text).await;
+            send_lines(&scheduler, "rm", &text).await;
         }
         assert!(series(&scheduler, "queue").await.len() > before + 50);
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(series(&scheduler, "queue").await.len(), before);
 
         // Its values start again.
-        say(&scheduler, "rm", "app a2 in root.a.dyn user ada").await;
+        send_lines(&scheduler, "rm", "app a2 in root.a.dyn user ada").await;
         let again = series(&scheduler, "queue=\"root.a.dyn\"").await;
         assert!(!again.iter().any(|line| line.contains("running")), "{again:#?}");
         scheduler.shutdown().await;
@@ -155,8 +155,8 @@ fn counters_of_a_returning_queue_continue() {
                 ask a{round} k1 vcore=2
                 "
             );
-            say(&scheduler, "rm", &text).await;
-            say(&scheduler, "rm", &format!("release a{round} *")).await;
+            send_lines(&scheduler, "rm", &text).await;
+            send_lines(&scheduler, "rm", &format!("release a{round} *")).await;
             tokio::time::sleep(Duration::from_secs(60)).await;
             assert_eq!(queue(&scheduler, "root.a.dyn").await, None, "it went with its application");
             let of_queue = format!(
@@ -166,7 +166,7 @@ fn counters_of_a_returning_queue_continue() {
         }
         // One application names an existing queue without access, the other a queue that does not
         // exist.
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "app a9 in root.b user ada\napp a9 in root.b user ada\napp x in root.a",
@@ -231,7 +231,7 @@ fn usage_is_shown_per_user_group_and_queue() {
             root.a: map[] of map[memory:0 vcore:3000], [] of 0
         "#]]
         .assert_eq(&shown().await);
-        say(
+        send_lines(
             &scheduler,
             "rm",
             "
@@ -266,7 +266,7 @@ fn usage_is_shown_per_user_group_and_queue() {
         assert_eq!(scheduler.user("default", "eve").await, Ok(None));
         assert_eq!(scheduler.group("default", "ops").await, Ok(None));
         assert!(scheduler.users("other").await.is_err());
-        say(&scheduler, "rm", "remove-app a1\nremove-app b1").await;
+        send_lines(&scheduler, "rm", "remove-app a1\nremove-app b1").await;
         expect![[r#"
             user ada {}
             root: map[] of map[], [] of 0
@@ -289,7 +289,7 @@ fn a_repeated_node_update_counts_once() {
         let scheduler = started("node n1 vcore=1\nnode n2 vcore=1 attr ready=maybe").await;
         // Active, draining, failed, decommissioned, unhealthy.
         let counted = async |text: &str| {
-            say(&scheduler, "rm", text).await;
+            send_lines(&scheduler, "rm", text).await;
             let all = series(&scheduler, "yunikorn_scheduler_node{").await;
             let value = |state: &str| {
                 let line = all.iter().find(|line| line.contains(state)).unwrap();

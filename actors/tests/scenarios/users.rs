@@ -12,7 +12,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::time::{Instant, sleep};
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{in_virtual_time, register, send_lines};
 
 /// The name of a user decides the result of a lookup: `slow` takes 5 s, `slower` 8 s, `fails`,
 /// `panics` and `hangs` do so. All others are resolved at once, to two groups.
@@ -150,7 +150,7 @@ fn messages_behind_a_slow_lookup_wait_in_order() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         let Cluster { scheduler, recorder, .. } = &cluster;
-        say(scheduler, "rm", "node n1 vcore=4").await;
+        send_lines(scheduler, "rm", "node n1 vcore=4").await;
         recorder.take();
         let (a, b, c) = tokio::join!(
             send(scheduler, "rm", vec![app("slow", &[])]),

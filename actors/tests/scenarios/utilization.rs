@@ -9,7 +9,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_rules::values::resources::Resources;
 
 use crate::recording_callback::RecordingCallback;
-use crate::world::{ONE_LEAF, in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, in_virtual_time, register, send_lines};
 
 fn report(id: &str, vcore: i64) -> si::UtilizationReport {
     let resources = [("vcore".to_owned(), si::Quantity { value: vcore })].into();
@@ -20,7 +20,7 @@ fn report(id: &str, vcore: i64) -> si::UtilizationReport {
 async fn started(text: &str) -> SchedulerHandle {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
     register(&scheduler, "rm", ONE_LEAF, Arc::new(RecordingCallback::default())).await;
-    say(&scheduler, "rm", text).await;
+    send_lines(&scheduler, "rm", text).await;
     scheduler
 }
 

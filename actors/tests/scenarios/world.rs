@@ -143,7 +143,7 @@ pub(crate) async fn register(
 }
 
 /// Sends the messages of a script and waits until no further decision is possible.
-pub(crate) async fn say(scheduler: &SchedulerHandle, rm: &str, text: &str) {
+pub(crate) async fn send_lines(scheduler: &SchedulerHandle, rm: &str, text: &str) {
     for step in Script::parse(text).0 {
         let Step::Send { items, .. } = step else { panic!("`{step}` is no message") };
         send(scheduler, rm, &items).await.unwrap();
@@ -252,11 +252,11 @@ impl World {
             Step::Recover(number) => self.recover(*number).await,
             Step::Confirm { which, kind, waits } => {
                 let items = self.side().await.endings.confirm(*which, *kind);
-                self.say(&items, *waits).await;
+                self.send_lines(&items, *waits).await;
             }
             Step::ConfirmAgain(number) => {
                 let items = self.side().await.endings.confirm_again(*number);
-                self.say(&items, true).await;
+                self.send_lines(&items, true).await;
             }
             Step::Prefer { key, node, by, among_all } => {
                 let said = (*by, *among_all);
@@ -441,7 +441,7 @@ impl World {
     }
 
     /// Sends these items, if there are any, and waits if `waits`.
-    async fn say(&mut self, items: &[Item], waits: bool) {
+    async fn send_lines(&mut self, items: &[Item], waits: bool) {
         if !items.is_empty() {
             self.send(items, waits).await;
             if waits {
@@ -462,16 +462,16 @@ impl World {
         self.register().await;
         *self.side().await.recorder.predicates() = predicates;
         for item in picture.applications() {
-            self.say(&[item], true).await;
+            self.send_lines(&[item], true).await;
         }
         picture.keeps_active(&self.scheduler.facts(&partition).await.unwrap());
         for item in picture.nodes_and_allocations() {
-            self.say(&[item], true).await;
+            self.send_lines(&[item], true).await;
         }
         let after = self.scheduler.facts(&partition).await.unwrap();
         self.played.wrong.extend(picture.differs_from(&after));
         for item in picture.asks() {
-            self.say(&[item], true).await;
+            self.send_lines(&[item], true).await;
         }
     }
 

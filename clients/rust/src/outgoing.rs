@@ -333,7 +333,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_or_doubled_whatever_breaks(steps in prop::collection::vec(0..4u8, 0..60)) {
+        fn breaks_neither_lose_nor_repeat_requests(steps in prop::collection::vec(0..4u8, 0..60)) {
             let mut outgoing = Outgoing::new(BATCH_ITEMS);
             let (mut made, mut got, mut taken) = (0, 0, 0);
             let mut on_the_way = VecDeque::new();

@@ -231,7 +231,7 @@ impl World {
         self.shim.received()
     }
 
-    /// Like [`Self::heard`], without taking the notifications.
+    /// Like [`Self::received`], without taking the notifications.
     pub(crate) async fn run(&self) {
         self.received().await;
     }
