@@ -88,7 +88,7 @@ func TestTheManualNamesTheVersionsOfTheModule(t *testing.T) {
 		parts := strings.SplitN(strings.Fields(after)[0], ".", 3)
 		return strings.Join(parts[:2], ".")
 	}
-	expected := fmt.Sprintf("asks for Go %s, grpc %s and protobuf %s,",
+	expected := fmt.Sprintf("needs at least Go %s, grpc %s and protobuf %s.",
 		version("\ngo "), version("google.golang.org/grpc v"), version("google.golang.org/protobuf v"))
 	if !strings.Contains(string(manual), expected) {
 		t.Errorf("README.md does not say `%s`", expected)
