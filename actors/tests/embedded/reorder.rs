@@ -207,7 +207,7 @@ fn an_allocation_waits_for_its_node() {
 /// When the node is added, one application is visited, then another, and then the first again,
 /// which removes a part of what it added: queues learn of it in that order.
 #[test]
-fn a_repeated_waiting_report_counts_from_the_repetition() {
+fn the_last_report_of_a_waiting_allocation_counts() {
     use si::node_info::ActionFromRm::Create;
     play(|scheduler, recorder| async move {
         application(&scheduler, "ada").await;

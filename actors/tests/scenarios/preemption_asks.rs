@@ -44,8 +44,9 @@ fn of_equal_asks_only_permitted_ones_have_victims() {
     );
 }
 
+/// An ask made after its application lost an allocation gets no victims together with earlier asks.
 #[test]
-fn losses_exclude_later_asks_and_not_earlier_ones() {
+fn asks_before_and_after_a_loss_search_separately() {
     let before = "
         queue root.q1 guaranteed vcore=5
         queue root.q2 guaranteed vcore=5
