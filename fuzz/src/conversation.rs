@@ -41,7 +41,7 @@ pub fn conversation(data: &[u8]) -> usize {
     play.attach(draw);
     while !draw.is_over() {
         play.step(draw);
-        play.hear();
+        play.read_responses();
     }
     play.end()
 }
@@ -273,7 +273,7 @@ impl Play {
                 shim.batches.remove(&batch);
             }
         }
-        if !self.talk.send(message) {
+        if !self.talk.say(message) {
             self.shim = None;
         }
     }
