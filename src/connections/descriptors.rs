@@ -1,50 +1,49 @@
-//! What the file descriptors that the process may have are for: connections, threads of partitions,
-//! and the rest.
+//! The budget of file descriptors: for connections, threads of partitions, and the rest.
 //!
 //! # Why
-//! A process without a descriptor left takes no connection, reads no certificate and writes no file; a
-//! probe of health then waits until it gives up. So connections and threads are bounded below what the
-//! system allows, each by a part of its own, and the soft limit is raised to the hard one first, which
-//! is what it is for.
+//! A process out of descriptors accepts no connections, reads no certificates and writes no files;
+//! health probes then run into their timeouts. So connections and threads get fixed shares of what
+//! the system allows. The soft limit is first raised to the hard one, as intended for such
+//! processes.
 
 use std::fs;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tracing::{info, warn};
 
-use super::places::Limits;
+use super::slots::Limits;
 
-/// Left free for files, look-ups of users, and what libraries open.
+/// Reserved for files, user look-ups, and libraries.
 const OTHERS: usize = 32;
 
-/// One part in so many is for threads of partitions.
+/// The share of partition threads, as a divisor.
 const THREADS_PART: usize = 4;
 
-/// How many a thread of partitions takes: those of its runtime.
+/// Descriptors of one partition thread: those of its runtime.
 const PER_THREAD: usize = 4;
 
-/// What is counted as open where the system does not say.
+/// Assumed number of open descriptors if the system does not say.
 const OPEN_ALREADY: usize = 32;
 
-/// No more are asked for: each costs the kernel some memory.
+/// Upper limit requested: each descriptor costs the kernel memory.
 const MOST: u64 = 65_536;
 
-/// Those that the process may have, if the system says.
+/// The number of descriptors that the process may have, if known.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptors(Option<usize>);
 
 impl Descriptors {
-    /// As many as the process may ask for.
+    /// Raises the limit as far as the process may.
     pub fn raised() -> Self {
         Self(raised())
     }
 
-    /// How many threads they suffice for; none if nobody knows.
+    /// The number of partition threads that this allows. `None` if unknown.
     pub fn partition_threads(self) -> Option<usize> {
         self.0.map(threads_of)
     }
 
-    /// `wanted` of each edge, as far as they suffice.
+    /// Reduces the limits of both edges (gRPC, REST) to the descriptors available.
     pub fn fitting(self, wanted: [Limits; 2]) -> [Limits; 2] {
         let Some(allowed) = self.0 else { return wanted };
         let open = fs::read_dir("/proc/self/fd").map_or(OPEN_ALREADY, Iterator::count);
@@ -67,17 +66,17 @@ fn threads_of(allowed: usize) -> usize {
     (allowed / THREADS_PART / PER_THREAD).max(1)
 }
 
-/// Each gets what it wants, or its part of what there is.
+/// Splits the free descriptors between both edges.
 fn shared(wanted: [Limits; 2], free: usize) -> [Limits; 2] {
     let half = free / 2;
     let [grpc, rest] = wanted.map(|limits| limits.in_all());
-    // What one does not need, the other may have.
+    // An edge may use what the other one does not need.
     let of_grpc = half.max(free.saturating_sub(rest)).min(grpc);
     let of_rest = free.saturating_sub(of_grpc);
     [wanted[0].within(of_grpc), wanted[1].within(of_rest)]
 }
 
-/// How many descriptors the process may have, after asking for as many as it may ask for.
+/// Raises the soft limit. Returns the limit then in force.
 fn raised() -> Option<usize> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     let wanted = hard.min(MOST).max(soft);

@@ -1,17 +1,16 @@
-//! The connections of an edge: plain, or inside TLS.
+//! The connections of an edge, plain or with TLS.
 //!
 //! # Why here
-//! Both edges need what neither of their servers brings: certificates that are replaced while the
-//! service runs, a deadline for a client that connects and sends nothing, or takes nothing, and a
-//! bound on how many there are.
+//! Both edges need features that their servers lack: certificates that are replaced while the
+//! service runs, a timeout for clients that connect and send or receive nothing, and a limit on the
+//! number of connections.
 //!
 //! # Invariants
-//! * A client that is slow to agree on keys holds up nobody: handshakes go on beside each other and
-//!   beside the acceptance of new connections.
-//! * A connection is handed on when its handshake is complete and its client has begun to speak, that of
-//!   HTTP/2 with the preface: a server of that has no deadline for it.
-//! * Of clients that are silent, the oldest makes room for the next; of those that speak, see
-//!   `places`.
+//! * A slow TLS handshake delays no one: handshakes run concurrently with each other and with the
+//!   acceptance of new connections.
+//! * A connection is passed on once its handshake is complete and its client has sent something;
+//!   for HTTP/2 the preface, since an HTTP/2 server has no timeout for it.
+//! * Among silent clients, the oldest makes room for the next; for the others see `slots`.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -27,34 +26,34 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-pub use self::places::{Calls, Limits, OpenCall};
+pub use self::slots::{Calls, Limits, OpenCall};
 pub use self::transport::Connection;
 
-use self::places::Places;
+use self::slots::Places;
 use self::transport::{Transport, set_up};
 use crate::tls::Tls;
 
 pub mod descriptors;
-mod places;
+mod slots;
 mod transport;
 
-/// Pause before the next connection is taken when taking one failed: commonly the process has no
-/// file descriptor left, and one must be given back first.
+/// Pause after a failed accept. Commonly the process has no file descriptor left, and one must be
+/// freed first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a client of HTTP/2 begins with (RFC 9113, 3.4).
+/// The first bytes of an HTTP/2 client (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How long a client may take to begin: as long as for a handshake.
+/// How long a client may take to send its first bytes: as long as for a handshake.
 const BEGINNING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pause before a preface of which only a part is there is looked at again.
+/// Pause before an incomplete preface is examined again.
 const PREFACE_PAUSE: Duration = Duration::from_millis(20);
 
-/// How many connections an edge serves unless it is told otherwise.
+/// The default number of served connections.
 const USUAL: usize = 1_024;
 
-/// The connections that come to one listener, until the service stops.
+/// The connections accepted from one listener, until the service stops.
 #[derive(Debug)]
 pub struct Connections {
     listener: TcpListener,
@@ -62,15 +61,15 @@ pub struct Connections {
     speaks_http_2: bool,
     limits: Limits,
     places: Arc<Places>,
-    /// Connections that are not ready.
+    /// Connections whose client has not begun.
     newcomers: JoinSet<Option<Connection>>,
-    /// The same, oldest first, to be turned away; some may be ready by now.
+    /// The same, oldest first; some may have begun meanwhile.
     oldest: VecDeque<AbortHandle>,
     stop: CancellationToken,
 }
 
 impl Connections {
-    /// The connections that come to `listener` until `stop` is cancelled.
+    /// Accepts connections from `listener` until `stop` is cancelled.
     pub fn new(listener: TcpListener, tls: Option<Arc<Tls>>, stop: CancellationToken) -> Self {
         let limits = Limits::serving(USUAL);
         Self {
@@ -85,14 +84,14 @@ impl Connections {
         }
     }
 
-    /// The same, as many as `limits` say.
+    /// Sets the limits.
     #[must_use]
     pub fn limited(self, limits: Limits) -> Self {
         Self { limits, places: Arc::new(Places::new(limits)), ..self }
     }
 
-    /// The same for a server of HTTP/2: a plain connection whose client does not begin with the
-    /// preface of it within ten seconds is closed.
+    /// Requires the HTTP/2 preface: a plain connection is closed if its client does not begin with
+    /// it within ten seconds.
     #[must_use]
     pub fn speaking_http_2(self) -> Self {
         Self { speaks_http_2: true, ..self }
@@ -103,13 +102,14 @@ impl Connections {
         self.listener.local_addr()
     }
 
-    /// The next one; none once the service stops. What was under way may be dropped.
+    /// The next connection. `None` once the service stops, which may drop connections not passed on
+    /// yet.
     pub async fn next(&mut self) -> Option<Connection> {
         let stop = self.stop.clone();
         stop.run_until_cancelled(self.ready()).await
     }
 
-    /// All connections, as a stream.
+    /// Converts to a stream of all connections.
     pub fn into_stream(self) -> impl Stream<Item = Result<Connection, Infallible>> {
         stream::unfold(self, async |mut connections| {
             let connection = connections.next().await?;
@@ -132,7 +132,7 @@ impl Connections {
                     Ok((stream, address)) => self.welcome(stream, address),
                     Err(error) => {
                         warn!(%error, "connection not accepted");
-                        // Whoever is silent has a descriptor that others need.
+                        // A silent client occupies a descriptor that others need.
                         self.turn_oldest_away();
                         sleep(ACCEPT_PAUSE).await;
                     }
@@ -157,7 +157,7 @@ impl Connections {
         self.oldest.push_back(self.newcomers.spawn(newcomer.begin(stream)));
     }
 
-    /// The newcomer that has been silent for the longest time goes.
+    /// Closes the newcomer that has been silent for the longest time.
     fn turn_oldest_away(&mut self) {
         while let Some(newcomer) = self.oldest.pop_front() {
             if !newcomer.is_finished() {
@@ -167,7 +167,7 @@ impl Connections {
     }
 }
 
-/// A connection that is not ready.
+/// A connection whose client has not begun.
 struct Newcomer {
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
@@ -202,9 +202,9 @@ impl Newcomer {
     }
 }
 
-/// Waits until the client speaks, that of HTTP/2 the whole preface, and takes nothing of it. Says whether
-/// to hand the connection on: a client that speaks something else is handed on, too, because the server
-/// tells it so.
+/// Waits, without consuming bytes, until the client has begun; with HTTP/2, until the preface is
+/// complete. Returns whether to pass the connection on. A client of another protocol is passed on
+/// too, because the server answers it with an error.
 async fn begins(stream: &TcpStream, speaks_http_2: bool) -> io::Result<bool> {
     let mut beginning = [0; PREFACE.len()];
     loop {
@@ -216,7 +216,7 @@ async fn begins(stream: &TcpStream, speaks_http_2: bool) -> io::Result<bool> {
         if is_whole || !speaks_http_2 {
             return Ok(true);
         }
-        // A part that was looked at is still there: no news would wake us.
+        // The bytes already peeked would not wake this task again.
         sleep(PREFACE_PAUSE).await;
     }
 }
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(began.elapsed().as_secs(), 10);
     }
 
-    /// Connections for HTTP/2 without TLS, and a client that has said so much.
+    /// HTTP/2 connections without TLS, and a client that has sent these bytes.
     async fn plain(said: &[u8], stop: &CancellationToken) -> (Connections, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connections = Connections::new(listener, None, stop.clone()).speaking_http_2();
@@ -325,7 +325,7 @@ mod tests {
             }
             let mut probe = TcpStream::connect(address).await.unwrap();
             probe.write_all(b"GET /").await.unwrap();
-            // The first has been turned away by now, or is soon.
+            // The first was closed by now, or will be soon.
             assert_eq!(silent[0].read(&mut [0; 1]).await.unwrap_or(0), 0);
             (silent, probe)
         });

@@ -1,11 +1,10 @@
-//! One connection: bytes in, bytes out, and when it is given up.
+//! One connection: reading, writing, and the conditions under which it is closed.
 //!
 //! # Invariants
-//! * A client that takes nothing of what is written to it for as long as the limits say is cut off; one
-//!   that takes it slowly is not. So that the two can be told apart, the system is asked to keep little
-//!   that it has not sent.
-//! * A connection ends as soon as somebody [cuts](Peer::cut) it.
-//! * Its place is given back after its descriptor.
+//! * A client that receives nothing of what is written to it for the configured time is cut off; a
+//!   slow client is not. To tell them apart, the system is asked to buffer little unsent data.
+//! * A connection ends as soon as it is [cut](Peer::cut).
+//! * Its slot is returned after its descriptor is closed.
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -22,23 +21,23 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
-use super::places::{Calls, Place};
+use super::slots::{Calls, Place};
 use crate::identity::certificate::Names;
 use crate::identity::layer::Peer;
 
-/// How much may wait in the system that was not sent: a client that takes less of it while it is
-/// waited for has stopped.
+/// Unsent bytes that the system may buffer: a client that receives less than this within its
+/// patience has stopped.
 #[cfg(target_os = "linux")]
 const UNSENT_BYTES: u32 = 16 << 10;
 
-/// One connection, and who is at its other end.
+/// One connection and its peer.
 #[derive(Debug)]
 pub struct Connection {
     transport: Transport,
     peer: Peer,
-    /// Somebody wants it closed.
+    /// Completes when the connection is to be closed.
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// While nothing can be written: when it is given up.
+    /// The timeout of the present write, while nothing can be written.
     stalled: Option<Pin<Box<Sleep>>>,
     patience: Duration,
     _place: Place,
@@ -50,8 +49,8 @@ pub(super) enum Transport {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Has small messages sent at once, and little kept that is not sent. A connection that is broken
-/// already says so at its first read.
+/// Disables delays of small messages, and limits unsent data. Errors are ignored: a broken
+/// connection fails at its first read.
 pub(super) fn set_up(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
@@ -59,10 +58,11 @@ pub(super) fn set_up(stream: &TcpStream) {
 }
 
 impl Transport {
-    /// The names that the client has proved, if it showed a certificate.
+    /// The names proved by the client's certificate, if it sent one.
     fn certificate(&self) -> Option<Arc<Names>> {
         let Self::Tls(stream) = self else { return None };
-        // The chain was verified in the handshake; the key behind its first certificate, too.
+        // The handshake has verified the chain, and that the client owns the key of its first
+        // certificate.
         let chain = stream.get_ref().1.peer_certificates();
         chain.and_then(<[_]>::first).map(|first| Arc::new(Names::of(first)))
     }
@@ -82,12 +82,12 @@ impl Connection {
         Self { transport, peer, cut: ended, stalled: None, patience, _place: place }
     }
 
-    /// Who is at the other end.
+    /// The peer of the connection.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Fails once somebody wants the connection closed, and has whoever reads woken then.
+    /// Fails once the connection is cut, and wakes the reading task then.
     fn check_cut(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         match self.cut.as_mut().poll(cx) {
             Poll::Ready(()) => Err(io::ErrorKind::ConnectionAborted.into()),
@@ -95,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// What has become of writing; an error if nothing could be written for too long.
+    /// Passes on the result of a write. Fails if nothing could be written for too long.
     fn moving<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -113,7 +113,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Whoever waits to cut it need not.
+        // Tasks that wait to cut the connection can stop.
         self.peer.cut.cancel();
     }
 }
@@ -126,7 +126,7 @@ impl Connected for Connection {
     }
 }
 
-/// Passes a call on to whichever transport it is.
+/// Forwards a call to the transport.
 macro_rules! on_transport {
     ($self:ident, $method:ident $(, $argument:expr)*) => {
         match &mut $self.transport {

@@ -1,14 +1,14 @@
-//! A second path to the scheduler: the one of the published interface.
+//! The path of the published interface, as a second path to the scheduler service.
 //!
 //! # Why
-//! The stubs of this repository are in packages of their own, so that they can stand beside those of
-//! the published interface in one program, and a path of gRPC begins with the package. Clients of
+//! The stubs of this repository have packages of their own, so that one program can link them
+//! together with those of the published interface. A gRPC path begins with the package. Clients of
 //! the published interface call `/si.v1.Scheduler/…` all the same.
 //!
 //! # Invariants
-//! * A call by the other path is the call by the real one: the path is rewritten before the service
-//!   sees the request, and nothing else is touched.
-//! * Messages are the same bytes under both names, since no name of a message is on the wire.
+//! * A call on the alias is identical to a call on the real path: only the path is rewritten,
+//!   before the service sees the request.
+//! * Messages are the same bytes under both names, since no message name is on the wire.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -20,7 +20,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{Request, Response, Uri};
 use tonic::server::NamedService;
 
-/// The scheduler, as the published interface calls it.
+/// The scheduler under its published name.
 pub(super) enum PublishedScheduler {}
 
 impl NamedService for PublishedScheduler {
@@ -34,7 +34,7 @@ pub(super) struct Alias<N, S> {
 }
 
 impl<N, S: NamedService> Alias<N, S> {
-    /// The same service once more; a clone of a server shares what it serves.
+    /// Wraps a clone of the server; clones share the service.
     pub(super) fn of(service: &S) -> Self
     where
         S: Clone,
@@ -74,8 +74,8 @@ where
     }
 }
 
-/// The address of the same method of the service `to`; nothing if this is none of the service
-/// `from`, which the router does not let come here.
+/// The URI of the same method of the service `to`. `None` if the URI is not one of the service
+/// `from`; the router lets no such call through.
 fn renamed(uri: &Uri, from: &str, to: &str) -> Option<Uri> {
     let path = uri.path_and_query()?.as_str();
     let method = path.strip_prefix('/')?.strip_prefix(from)?.strip_prefix('/')?;

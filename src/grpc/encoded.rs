@@ -1,13 +1,13 @@
-//! A reply of which a part is bytes already.
+//! A reply whose first part is stored encoded.
 //!
 //! # Why
-//! What leaves is kept until the client has got it, and it is kept as bytes (module `outbox::sent`).
-//! The stream sends those same bytes: they are shared, and nothing is encoded twice. What differs
-//! from one time to the next, the numbers, is written behind them.
+//! A sent message is kept, encoded, until the client has received it (module `outbox::sent`). The
+//! stream sends the same shared bytes, so nothing is encoded twice. The numbers, which change from
+//! one delivery to the next, are appended behind them.
 //!
 //! # Invariant
-//! A message may come in parts: a reader merges them, whatever is in which. No field is in both
-//! parts but lists, whose items stand in the order in which they were said.
+//! Protobuf readers merge the two parts of a message in any split. Only lists may occur in both
+//! parts; their items keep their order.
 
 use bytes::{Buf, BufMut, Bytes};
 use monoceros_proto::si::legacy::v0::UpdateResponse;
@@ -15,19 +15,19 @@ use monoceros_proto::si::v1 as si;
 use prost::encoding::{DecodeContext, WireType};
 use prost::{DecodeError, Message};
 
+use super::allocation_responses::QueuedAllocations;
 use super::reply::Reply;
-use super::said::AllocationsSaid;
 
-/// What an allocation stream sends.
-pub type AllocationReply = Encoded<AllocationsSaid>;
-/// What an application stream sends.
+/// Reply on an allocation stream.
+pub type AllocationReply = Encoded<QueuedAllocations>;
+/// Reply on an application stream.
 pub type ApplicationReply = Encoded<si::ApplicationResponse>;
-/// What a node stream sends.
+/// Reply on a node stream.
 pub type NodeReply = Encoded<si::NodeResponse>;
-/// What the one stream of the oldest dialect sends.
+/// Reply on the single stream of the legacy dialect.
 pub type LegacyReply = Encoded<UpdateResponse>;
 
-/// A reply, the first part of it encoded. On the wire it is an `R`.
+/// A reply whose first part is encoded. On the wire it is an `R`.
 #[derive(Clone, Debug, Default)]
 pub struct Encoded<R> {
     first: Bytes,
@@ -35,29 +35,29 @@ pub struct Encoded<R> {
 }
 
 impl<R: Reply> Encoded<R> {
-    /// A reply of which nothing but its numbers is left to say.
+    /// A reply that is encoded except for its numbers.
     pub fn of(first: Bytes) -> Self {
         Self { first, rest: R::default() }
     }
 
-    /// Says its number, as [`Reply::set_seq`].
+    /// Sets the number of the message, see [`Reply::set_seq`].
     pub fn set_seq(&mut self, seq: u64) {
         self.rest.set_seq(seq);
     }
 
-    /// Says up to which number requests of the client were taken, as [`Reply::set_taken_seq`].
+    /// Sets the number of the last request taken, see [`Reply::set_taken_seq`].
     pub fn set_taken_seq(&mut self, taken: u64) {
         self.rest.set_taken_seq(taken);
     }
 
-    /// The whole of it, as a client reads it.
+    /// Decodes the whole reply.
     #[cfg(test)]
     pub fn decoded(self) -> R {
         R::decode(&*self.encode_to_vec()).expect("encoded here")
     }
 }
 
-/// Nothing of it is encoded yet.
+/// Nothing is encoded in advance.
 impl<R: Reply> From<R> for Encoded<R> {
     fn from(reply: R) -> Self {
         Self { first: Bytes::new(), rest: reply }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(reply.encoded_len(), reply.encode_to_vec().len());
         let expected = si::NodeResponse { seq: 7, taken_seq: 9, ..said };
         assert_eq!(reply.clone().decoded(), expected);
-        // Read as what it is sent as, it says the same.
+        // Decoded again, it has the same content.
         let mut again = NodeReply::decode(&*reply.encode_to_vec()).unwrap();
         assert_eq!(again.clone().decoded(), expected);
         again.clear();

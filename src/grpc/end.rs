@@ -1,13 +1,13 @@
-//! How a stream or a call ends when it is not the client that ends it, and the status that says so.
+//! The reasons for which the service ends a stream or refuses a call, and their statuses.
 //!
-//! # Why no item is ever a status
-//! A status ends the whole stream. One ask that cannot be taken must not cost the others theirs, so
-//! the scheduler answers that ask with a rejection, and the stream goes on.
+//! # Why no item is ever answered with a status
+//! A status ends the whole stream. One bad ask must not affect the others, so the scheduler answers
+//! it with a rejection and the stream continues.
 //!
 //! # Invariant
-//! Every status gives its reason twice, in the trailer `x-si-reason` and as `google.rpc.ErrorInfo`
-//! with what it is about: the trailer is for clients that do not decode error details. `RetryInfo`
-//! is there where coming back makes sense, with the time to wait.
+//! Every status carries its reason twice: in the trailer `x-si-reason`, for clients that do not
+//! decode error details, and in `google.rpc.ErrorInfo`, with what it concerns. `RetryInfo` is
+//! present if a retry makes sense, with the time to wait.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ use crate::identity::Denied;
 mod refusal;
 mod status;
 
-/// When to come back to a scheduler that ends, or that was too slow.
+/// Retry delay when the scheduler is shutting down or was too slow.
 const SOON: Duration = Duration::from_secs(1);
-/// When to come back after somebody else has taken the place.
+/// Retry delay after another client has taken over.
 const LATER: Duration = Duration::from_secs(30);
 
 /// Why a stream ends.
@@ -49,7 +49,7 @@ pub enum StreamEnd {
         /// The resource manager that the message names.
         named: String,
     },
-    /// Metadata of the call cannot be read.
+    /// A metadata value of the call cannot be read.
     #[error("metadata `{0}` cannot be read")]
     BadMetadata(&'static str),
     /// The resource manager has no session.
@@ -65,24 +65,24 @@ pub enum StreamEnd {
     SessionStale {
         /// The session that the stream names.
         named: String,
-        /// The current one, if there is one.
+        /// The current session, if there is one.
         current: Option<u64>,
-        /// What ended the last session, if there is none and that is remembered.
+        /// What ended the last session, if there is no current one and the reason is remembered.
         stopped_by: Option<String>,
     },
-    /// Client and scheduler no longer know the same.
+    /// Client and scheduler no longer have the same state.
     #[error("{0}: register again, then send everything again")]
     ResyncRequired(Cause),
     /// The resource manager registered again.
     #[error("the resource manager has registered again, elsewhere")]
     Superseded {
-        /// The instance that did, if it says.
+        /// The instance that registered, if it is named.
         by: Option<String>,
     },
     /// A newer stream of the same kind took over.
     #[error("a newer stream of the same kind has taken over")]
     Displaced {
-        /// The instance whose stream it is, if it says.
+        /// The instance that opened the newer stream, if it is named.
         by: Option<String>,
     },
     /// The session has streams of the other dialect.
@@ -91,108 +91,109 @@ pub enum StreamEnd {
         .has.name()
     )]
     DialectMixed {
-        /// The dialect of the streams that are there.
+        /// The dialect of the open streams.
         has: Dialect,
     },
-    /// The stream did not say in time whose it is.
+    /// The stream did not name its resource manager in time.
     #[error("the stream did not name its resource manager within {0:?}")]
     BindTimeout(Duration),
     /// The session was ended on purpose.
     #[error("the resource manager has been deregistered")]
     Deregistered,
-    /// The service ends.
+    /// The service is shutting down.
     #[error("the scheduler is shutting down")]
     ShuttingDown,
     /// A message could not be decoded, or is too large.
     #[error("{message}")]
     Unreadable {
-        /// The transport's code: `ResourceExhausted` for what is too large once decompressed.
+        /// The transport's code: `ResourceExhausted` for a message that is too large once
+        /// decompressed.
         code: Code,
         /// The transport's text.
         message: String,
     },
-    /// A message has more items than one may have; nothing of it was applied.
+    /// A message has too many items; none of them was applied.
     #[error("a message of {items} items or more is refused whole: send at most {limit}")]
     TooManyItems {
-        /// How many it has.
+        /// The number of items.
         items: usize,
-        /// How many it may have.
+        /// The maximum number of items.
         limit: usize,
     },
-    /// A request comes too slowly, or its client has stopped.
+    /// The request body arrives too slowly or has stopped.
     #[error("the request came too slowly")]
     TooSlow,
-    /// There was no room for a message among those that are being read.
+    /// No memory was left in the decoding budget for this message.
     #[error("too many large messages are being read at this time: come back")]
     Overloaded,
-    /// Too many calls are open that belong to no session, in all or of this caller.
+    /// Too many calls without a session are open, in total or by this caller.
     #[error("too many calls without a session are open (`grpc.max_streams` is {0})")]
     TooManyStreams(usize),
-    /// As many connections are open as may be; on this one only health is answered.
+    /// The limit of open connections is reached; only health is answered on this one.
     #[error("too many connections are open (`grpc.max_connections`): this one answers health only")]
     TooManyConnections,
-    /// A client that numbers its requests, or does not, sent one that fits not.
+    /// A request has a number where it must have none, or lacks a valid one.
     #[error("{0}")]
     Misnumbered(&'static str),
-    /// A number is missing among the requests of a client that numbers them.
+    /// The request with the next number is missing.
     #[error(
         "a request is missing: open the streams again, and send again what comes after {taken}"
     )]
     SequenceGap {
-        /// Requests up to this number were taken.
+        /// The last number that was taken.
         taken: u64,
     },
     /// A callback stream did not begin with Hello.
     #[error("the first message of a callback stream must be a Hello")]
     HelloMissing,
-    /// A callback stream did not begin in time.
+    /// No Hello was received in time.
     #[error("no Hello came in time")]
     HelloTimeout,
-    /// A shim sent what none may send.
+    /// A shim broke the callback protocol.
     #[error("protocol error: {0}")]
     Violation(String),
-    /// A shim went on sending results that nobody had asked for.
+    /// A shim kept sending results that answer no question.
     #[error("too many results that answer nothing")]
     ResultFlood,
-    /// A shim gave no sign of life.
+    /// No heartbeat of the shim was received in time.
     #[error("the shim gave no sign of life")]
     Silent,
-    /// A shim took no messages.
+    /// The shim received no messages for too long.
     #[error("the shim took no messages for too long")]
     Stalled,
-    /// The caller may not do this.
+    /// The caller lacks the right.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// A bug of ours.
+    /// An internal error.
     #[error("{0}: register again")]
     Internal(&'static str),
-    /// The client is gone; nobody reads this.
+    /// The client is gone; nobody reads this status.
     #[error("the client has gone")]
     ClientGone,
 }
 
-/// Why client and scheduler no longer know the same.
+/// Why client and scheduler no longer have the same state.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Cause {
-    /// More waited for the client than is kept for it.
+    /// The client's outbox ran over.
     #[error("too much was waiting to be read")]
     Overflow,
     /// A message of the client could not be read.
     #[error("a message could not be read")]
     ItemsLost,
-    /// A stream was lost, and what it may not have delivered is not all there any more.
+    /// A stream was lost, and messages that it may not have delivered are no longer kept.
     #[error("messages of a lost stream may be missing")]
     Missed,
-    /// Someone who may do so asked for it.
+    /// An authorized caller requested the resync.
     #[error("{0}")]
     Asked(String),
-    /// The scheduler lost what it knew of the resource manager.
+    /// The scheduler lost the state of the resource manager.
     #[error("the scheduler lost its state: {0}")]
     StateLost(String),
 }
 
 impl StreamEnd {
-    /// Whether the client has to register, and then to report everything again.
+    /// Whether the client has to register again and report everything.
     pub fn demands_registration(&self) -> bool {
         matches!(
             self,
@@ -204,7 +205,7 @@ impl StreamEnd {
         )
     }
 
-    /// The status that says so, to a stream that is bound to a session of that id and number.
+    /// The status for a client whose stream is bound to this resource manager and session, if any.
     pub fn status(&self, bound: Option<(&str, u64)>) -> Status {
         let (code, reason) = match self {
             Self::RmIdMissing => (Code::InvalidArgument, "RM_ID_MISSING"),
@@ -251,7 +252,7 @@ impl StreamEnd {
         told(code, reason, &self.to_string(), about, self.retry())
     }
 
-    /// What `ErrorInfo.metadata` says.
+    /// The entries of `ErrorInfo.metadata`.
     fn about(&self) -> Vec<(&'static str, String)> {
         let given = |key, value: &Option<String>| value.iter().map(|v| (key, v.clone())).collect();
         match self {
@@ -318,7 +319,7 @@ impl From<UpdateError> for StreamEnd {
     }
 }
 
-/// The value of a key, if it is there and can be read. An empty value counts as none.
+/// The value of a metadata key. `None` if it is absent or empty.
 pub fn text<'m>(
     metadata: &'m MetadataMap,
     key: &'static str,
@@ -328,7 +329,7 @@ pub fn text<'m>(
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// The attempt to connect that a call says it belongs to.
+/// The connection attempt to which a call belongs, if its client counts them.
 pub fn attempt(metadata: &MetadataMap) -> Result<Option<Attempt>, StreamEnd> {
     let bad = || StreamEnd::BadMetadata(ATTEMPT_HEADER);
     text(metadata, ATTEMPT_HEADER)?.map(|text| Attempt::parse(text).ok_or_else(bad)).transpose()

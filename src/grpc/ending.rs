@@ -1,16 +1,15 @@
-//! Streams of services that know nothing of our shutdown end with it all the same.
+//! A wrapper that ends the streams of a service at shutdown.
 //!
 //! # Why
-//! A connection closes in order once its last stream has ended, and a stream that watches something
-//! (health, reflection, metrics) never ends by itself: one such client would keep the service up
-//! until it is cut. The services of health and reflection are not ours, so the end is put around
-//! them.
+//! A connection closes in order once its last stream has ended, and a watching stream (health,
+//! reflection, metrics) never ends by itself: one such client would keep the service up until it is
+//! cut off. Health and reflection come from a library, so the end is added around them.
 //!
 //! # Invariants
-//! * What the service had to say when the end came is said before it.
-//! * Once the end is said, the requests of the stream end too: a service that waits for the next
-//!   one would keep the stream.
-//! * A service that is not ending is not touched: its frames pass as they are.
+//! * Frames that are ready when the shutdown comes are sent before the end.
+//! * After the end is sent, the requests of the stream end too: a service that waits for the next
+//!   one would keep the stream open.
+//! * Before the shutdown frames pass unchanged.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -25,7 +24,7 @@ use tonic::codegen::{Body as HttpBody, Bytes};
 use super::end::StreamEnd;
 use super::wrapped::Wrapping;
 
-/// Around a service whose streams end when a token is cancelled.
+/// Wraps a service whose streams end when the token is cancelled.
 #[derive(Clone)]
 pub(super) struct Ending(pub(super) CancellationToken);
 
@@ -48,17 +47,17 @@ impl Wrapping for Ending {
 
 type Ended = Pin<Box<WaitForCancellationFutureOwned>>;
 
-/// What a client sends, until it was told of the end.
+/// The request body; it ends once the end of the reply was sent.
 struct EndingRequests {
     body: Body,
     ended: Ended,
 }
 
-/// What a client is sent, with the status of a shutdown at the end.
+/// The reply body; at shutdown it ends with the status of a shutdown.
 struct EndingReplies {
     body: Body,
     ended: Ended,
-    /// Dropped when the end was said.
+    /// Dropped when the end was sent.
     said: Option<DropGuard>,
 }
 

@@ -1,9 +1,9 @@
 //! The standard health service (`grpc.health.v1`), for probes and load balancers.
 //!
-//! Every service of this edge serves while the scheduler can be reached and until the shutdown
-//! begins, and none otherwise: the status is set by what the watchdog finds, so that an answer waits
-//! for nobody. Whoever watches reads the end before the stream ends, so that a balancer sends its clients elsewhere while
-//! those that are here finish.
+//! All services of this edge are `SERVING` while the scheduler can be reached and no shutdown has
+//! begun, otherwise `NOT_SERVING`. The watchdog sets the status, so a probe never waits for the
+//! scheduler. A watcher receives the final status before its stream ends, so that a load balancer
+//! can redirect its clients while running calls finish.
 
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
@@ -15,15 +15,15 @@ use super::ending::Ending;
 use super::wrapped::Wrapped;
 use crate::watchdog::{self, Healthy};
 
-/// A name in a request; nothing else is in one.
+/// Maximum size of a request, which holds one service name.
 const MESSAGE_BYTES: usize = 16 << 10;
 
-/// The services that can be asked for; the empty name is the whole server.
+/// The services whose health can be queried; the empty name is the whole server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Services(Vec<&'static str>);
 
 impl Services {
-    /// Adds the service that a generated server serves.
+    /// Adds the name of a generated server.
     pub(super) fn with<S: NamedService>(mut self, _server: &S) -> Self {
         self.0.push(S::NAME);
         self
@@ -36,8 +36,8 @@ impl Services {
     }
 }
 
-/// The service that tells the health of `services`, which is `healthy` until `shutdown` is
-/// cancelled; they are not serving from then on.
+/// Creates the health service of `services`. They report the state of `healthy` until `shutdown` is
+/// cancelled, and `NOT_SERVING` from then on.
 pub(super) async fn serve(
     services: Services,
     mut healthy: Healthy,

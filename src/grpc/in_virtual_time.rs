@@ -1,4 +1,4 @@
-//! A registry with a scheduler of its own in virtual time, for tests of what stands on it.
+//! Test set-up: a registry and its scheduler in virtual time.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use monoceros_actors::{Scheduler, SchedulerHandle};
 use super::registry::Registry;
 use crate::settings::{Flags, Settings};
 
-/// Runs a story with a registry whose settings are the defaults but for what `set` changes.
+/// Runs a test with a registry whose settings are the defaults as changed by `set`.
 pub(super) fn with_registry<F: Future<Output = ()>>(
     set: impl FnOnce(&mut Settings),
     story: impl FnOnce(SchedulerHandle, Arc<Registry>) -> F,

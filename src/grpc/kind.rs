@@ -1,8 +1,7 @@
-//! The kinds of stream: what differs between allocation, application and node streams.
+//! The kinds of stream, and what differs between them.
 //!
-//! Opening, binding, reading, writing and ending are the same for all of them and written once, in
-//! `stream`; a type per kind says the rest, so the compiler keeps requests of one kind from the
-//! outbox of another.
+//! Opening, binding, reading, writing and ending are written once, in `stream`. A type per kind
+//! supplies the rest, so the compiler keeps requests of one kind out of the outbox of another.
 
 use futures::future::BoxFuture;
 use monoceros_actors::{Handover, SchedulerHandle, UpdateError};
@@ -10,24 +9,25 @@ use monoceros_proto::si::legacy::v0::UpdateRequest;
 use monoceros_proto::si::v1 as si;
 use prost::Message;
 
+use super::allocation_responses::QueuedAllocations;
 use super::end::StreamEnd;
 use super::legacy::Legacy;
 use super::outbox::Outbox;
 use super::reply::Reply;
-use super::said::AllocationsSaid;
 use super::session::Session;
 
-/// Which streams a session has: fixed by its first one. To change it, a client registers again.
+/// The set of streams that a session has. The first stream fixes it; a client changes it by
+/// registering again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// A stream each for nodes, applications and allocations.
+    /// One stream each for nodes, applications and allocations.
     Split,
     /// One stream, `Update`, for everything.
     Legacy,
 }
 
 impl Dialect {
-    /// The name for people and programs.
+    /// The name in logs and APIs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Split => "split",
@@ -38,46 +38,47 @@ impl Dialect {
 
 /// One kind of stream. A session has at most one stream of each.
 pub trait StreamKind: Send + Sync + 'static {
-    /// What the client sends.
+    /// Message of the client.
     type Request: Message + Default + 'static;
-    /// What the scheduler answers.
+    /// Message of the scheduler.
     type Reply: Reply;
-    /// The name of the kind in the log.
+    /// The name of the kind in logs.
     const NAME: &'static str;
-    /// Sessions with streams of this kind have none of another dialect.
+    /// The dialect of a session with streams of this kind.
     const DIALECT: Dialect;
-    /// A session without an open stream of such a kind decides nothing: it could not say it.
+    /// Whether the kind carries allocations. A session without an open stream of such a kind
+    /// decides nothing, since it could not report it.
     const CARRIES_ALLOCATIONS: bool;
 
     /// The field of a request that names the resource manager.
     fn rm_id(request: &mut Self::Request) -> &mut String;
 
-    /// How many items a request has; one without any only binds its stream.
+    /// The number of items of a request; a request without items only binds its stream.
     fn items(request: &Self::Request) -> usize;
 
-    /// The number up to which the client has got everything; zero says nothing.
+    /// The number of the last message that the client has received; 0 if the request does not say.
     fn acknowledged(request: &Self::Request) -> u64 {
         let _ = request;
         0
     }
 
-    /// Its number among the requests of the session; zero for one that has none.
+    /// The number of the request within the session; 0 if it has none.
     fn number(request: &Self::Request) -> u64;
 
-    /// The request among those of all kinds.
+    /// Converts the request to the type common to all kinds.
     fn into_any(request: Self::Request) -> AnyRequest;
 
-    /// The outbox in which the replies of a session wait.
+    /// The outbox of this kind in a session.
     fn outbox(session: &Session) -> &Outbox<Self::Reply>;
 
-    /// What a client of this kind expects as the last message before the status of `end`.
+    /// The last message before the status of `end`, if clients of this kind expect one.
     fn farewell(end: &StreamEnd) -> Option<Self::Reply> {
         let _ = end;
         None
     }
 
-    /// Hands a request of a session to the scheduler, at once and behind all before it. Whoever does
-    /// not wait until it is taken has to bound what is on its way.
+    /// Forwards a request to the scheduler at once, after all earlier ones. A caller that does not
+    /// wait until it is taken has to bound the requests in flight.
     fn forward<'s>(
         session: &'s Session,
         handle: &'s SchedulerHandle,
@@ -85,21 +86,21 @@ pub trait StreamKind: Send + Sync + 'static {
     ) -> Forwarded<'s>;
 }
 
-/// A request of any kind: those of one session are numbered together.
+/// A request of any kind; the requests of one session are numbered together.
 #[derive(Debug)]
 pub enum AnyRequest {
-    /// Of an allocation stream.
+    /// From an allocation stream.
     Allocations(si::AllocationRequest),
-    /// Of an application stream.
+    /// From an application stream.
     Applications(si::ApplicationRequest),
-    /// Of a node stream.
+    /// From a node stream.
     Nodes(si::NodeRequest),
-    /// Of the one stream of the oldest dialect.
+    /// From the single stream of the legacy dialect.
     Legacy(UpdateRequest),
 }
 
 impl AnyRequest {
-    /// How many items it has.
+    /// The number of items, see [`StreamKind::items`].
     pub fn items(&self) -> usize {
         match self {
             Self::Allocations(request) => Allocations::items(request),
@@ -109,7 +110,7 @@ impl AnyRequest {
         }
     }
 
-    /// Hands it to the scheduler, as its kind does.
+    /// Forwards the request to the scheduler, see [`StreamKind::forward`].
     pub fn forward<'s>(self, session: &'s Session, handle: &'s SchedulerHandle) -> Forwarded<'s> {
         match self {
             Self::Allocations(request) => Allocations::forward(session, handle, request),
@@ -120,23 +121,24 @@ impl AnyRequest {
     }
 }
 
-/// A request that was handed to the scheduler.
+/// A request that was forwarded to the scheduler.
 pub enum Forwarded<'s> {
-    /// Whole.
+    /// Forwarded whole.
     Whole(Handover),
-    /// In parts.
+    /// Forwarded in parts.
     Parts(BoxFuture<'s, Result<(), UpdateError>>),
-    /// With something left that is only done while it is waited for: nothing may be handed over before.
+    /// Forwarded in part; the rest follows only while this is awaited. Until then nothing else may
+    /// be forwarded.
     More(BoxFuture<'s, Result<(), UpdateError>>),
 }
 
 impl Forwarded<'_> {
-    /// Whether something is left to do before anything else is handed over.
+    /// Whether a part still has to be forwarded before any other request.
     pub fn has_more(&self) -> bool {
         matches!(self, Self::More(_))
     }
 
-    /// Waits until it is taken: longer while the scheduler is behind.
+    /// Waits until the scheduler has taken the request: longer while it is behind.
     pub async fn taken(self) -> Result<(), UpdateError> {
         match self {
             Self::Whole(handover) => handover.await,
@@ -145,18 +147,18 @@ impl Forwarded<'_> {
     }
 }
 
-/// Asks, allocations and releases.
+/// The kind for asks, allocations and releases.
 pub enum Allocations {}
 
-/// Applications that come and go.
+/// The kind for new and removed applications.
 pub enum Applications {}
 
-/// Nodes that come, change and go.
+/// The kind for new, updated and removed nodes.
 pub enum Nodes {}
 
 impl StreamKind for Allocations {
     type Request = si::AllocationRequest;
-    type Reply = AllocationsSaid;
+    type Reply = QueuedAllocations;
     const NAME: &'static str = "allocation";
     const DIALECT: Dialect = Dialect::Split;
     const CARRIES_ALLOCATIONS: bool = true;

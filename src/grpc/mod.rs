@@ -1,11 +1,11 @@
-//! The gRPC edge: the service `monoceros.si.v1.Scheduler` (`si.v1.Scheduler` to clients of the
-//! published interface: `aliases`) in front of the embedding API, and beside it those for operators
-//! (`admin`), for metrics (`metrics`), for probes (`health`) and for tools (reflection).
+//! The gRPC edge in front of the embedding API: the service `monoceros.si.v1.Scheduler` (also
+//! reachable as `si.v1.Scheduler`, the path of the published interface), and the services for
+//! callbacks, operators, metrics, health probes and reflection.
 //!
-//! A resource manager registers, which opens a *session*, and opens one stream of each kind. What
-//! the scheduler says waits in the session's [`outbox`] of that kind until the stream takes it;
-//! what the client says is handed to the scheduler message by message, so that a scheduler that is
-//! behind slows the client down through HTTP/2 and nothing piles up here.
+//! A resource manager registers, which opens a *session*, and opens one stream of each kind.
+//! Responses of the scheduler wait in the session's [`outbox`] of that kind until the stream takes
+//! them. Requests of the client are forwarded to the scheduler one by one: a scheduler that is
+//! behind slows the client down through HTTP/2, so no queue of requests grows here.
 //!
 //! ```text
 //! client ── requests ──▶ stream::RequestReader ─ handle.update_… ──▶ scheduler
@@ -14,21 +14,23 @@
 //!
 //! # Why sessions outlive streams
 //! A stream breaks with its connection, and connections break for reasons that have nothing to do
-//! with the cluster. The session holds what the next stream goes on with.
+//! with the cluster. The session holds the state with which the next stream continues.
 //!
 //! # Invariants
-//! * A message that came through a stream of one session is never applied to another.
+//! * A message received on a stream of one session is never applied to another session.
 //! * A callback of the scheduler never waits for a client.
-//! * How a stream ends is an [`end::StreamEnd`], and one `match` there gives its status.
+//! * The end of a stream is an [`end::StreamEnd`]; one `match` there maps it to a status.
 //!
-//! Reading order: [`stubs`], `aliases` (the other paths), `windows` (how much may be sent ahead),
-//! `incoming` (from the socket to a message that may be decoded),
-//! [`outbox`], [`reply`], [`said`], [`encoded`], [`stream_handle`], [`session`], [`registry`], [`kind`], [`legacy`], [`stream`],
-//! [`end`], [`attach`]; beside them `admin`, `metrics`, `health` and `ending` (the shutdown of these), `shared` (answers that several callers share), `wrapped` (how such things are put around a service), and
-//! `rights` (what each method needs).
+//! Reading order: [`stubs`], `aliases` (the published path), `windows` (flow control), `incoming`
+//! (from the socket to a message that may be decoded), [`outbox`], [`reply`],
+//! [`allocation_responses`], [`encoded`], [`stream_handle`], [`session`], [`registry`], [`kind`],
+//! [`legacy`], [`stream`], [`end`], [`attach`]; besides them `admin`, `metrics`, `health`, `ending`
+//! (ends their streams at a shutdown), `shared` (replies shared by several callers), `wrapped`
+//! (wraps a service in such a layer) and `rights` (the right that each method needs).
 
 mod admin;
 mod aliases;
+pub mod allocation_responses;
 pub mod attach;
 pub mod encoded;
 pub mod end;
@@ -44,7 +46,6 @@ pub mod outbox;
 pub mod registry;
 pub mod reply;
 mod rights;
-pub mod said;
 pub mod session;
 mod shared;
 pub mod stream;
@@ -53,7 +54,7 @@ pub mod stubs;
 mod windows;
 mod wrapped;
 
-/// For fuzz targets. No part of what anybody may rely on.
+/// Entry points of the fuzz targets. They carry no promise of stability.
 #[doc(hidden)]
 pub mod fuzzing {
     pub use super::attach::fuzzing::{Heard, Talk};
@@ -100,52 +101,52 @@ use crate::settings::Settings;
 use crate::traces::Traces;
 use crate::watchdog::Healthy;
 
-/// Metadata that names the session.
+/// Metadata: the number of the session.
 pub const SESSION_HEADER: &str = "x-si-session";
-/// Metadata that names this run of the scheduler; another value means that it was restarted.
+/// Metadata: the id of this run of the scheduler. It changes with every restart.
 pub const SCHEDULER_HEADER: &str = "x-si-scheduler";
-/// Metadata of a registration's answer: `new`, `replaced` or `attached`.
+/// Metadata of a registration's reply: `new`, `replaced` or `attached`.
 pub const REGISTERED_HEADER: &str = "x-si-registered";
-/// Metadata of a stream that binds it to a resource manager before its first message.
+/// Metadata of a stream: binds it to a resource manager before its first message.
 pub const RM_ID_HEADER: &str = "x-si-rm-id";
-/// Metadata of a registration: `takeover`, unless said otherwise, or `attach`.
+/// Metadata of a registration: `takeover` (the default) or `attach`.
 pub const REGISTER_MODE_HEADER: &str = "x-si-register-mode";
-/// Metadata that name the process which registers, or whose stream it is.
+/// Metadata: the client process that registers, or that opened the stream.
 pub const INSTANCE_HEADER: &str = "x-si-instance";
-/// Metadata of any call of a client that counts its attempts to connect: `CLIENT.NUMBER`.
+/// Metadata of any call of a client that counts its connection attempts: `CLIENT.NUMBER`.
 pub const ATTEMPT_HEADER: &str = "x-si-attempt";
-/// Metadata of a stream: the number of the last message that the client has received, 0 for none.
-/// Messages then say their numbers.
+/// Metadata of a stream: the number of the last message that the client received, 0 for none. The
+/// messages of such a stream carry their numbers.
 pub const RESUME_HEADER: &str = "x-si-resume";
-/// Metadata of a stream whose client numbers its requests: the number of the last one that it knows
-/// to be taken, 0 for none.
+/// Metadata of a stream whose client numbers its requests: the last number that the client knows to
+/// be taken, 0 for none.
 pub const CLIENT_SEQ_HEADER: &str = "x-si-client-seq";
-/// Metadata of the answer to such a stream, and to a registration that goes on with a session: the
+/// Metadata of the reply to such a stream, and to a registration that continues a session: the
 /// number of the last request that was taken.
 pub const TAKEN_SEQ_HEADER: &str = "x-si-taken-seq";
-/// Trailer with the machine-readable reason of a status.
+/// Trailer: the machine-readable reason of a status.
 pub const REASON_TRAILER: &str = "x-si-reason";
 
-/// Most streams of a connection that may break the rules of HTTP/2 so that the service has to reset them,
-/// before the connection is closed: who opens stream after stream of that kind is never held up by how many
-/// may be open at once. The server library sets no bound of its own, unlike the one of HTTP/2 below it,
-/// whose usual number this is.
+/// Number of streams that the service may reset for breaking the rules of HTTP/2 before it closes
+/// their connection. A client that opens such streams one after another never reaches the limit of
+/// streams open at once. The server library sets no bound of its own; this is the default of the
+/// HTTP/2 library below it.
 const MAX_FAULTY_STREAMS: usize = 1_024;
 
-/// The most that a question of a tool may have: it names something.
+/// Maximum size of a reflection request, which holds one name.
 const REFLECTION_MESSAGE_BYTES: usize = 16 << 10;
 
-/// What all calls share.
+/// State that all calls share.
 pub struct GrpcEdge {
     handle: SchedulerHandle,
     registry: Arc<Registry>,
-    /// Who is told which allocations have left.
+    /// Notified of allocations that are sent. `None` if no traces are exported.
     traces: Option<Arc<Traces>>,
     shutdown: CancellationToken,
 }
 
-/// A generated server that reads compressed messages and, if that is set, compresses what it sends
-/// to clients that can read it. It is a macro because generated servers have no trait in common.
+/// Wraps a generated server so that it reads gzip messages and, if configured, compresses replies
+/// to clients that accept it. A macro because generated servers have no trait in common.
 macro_rules! negotiating_gzip {
     ($server:expr, $settings:expr) => {{
         let server = $server.accept_compressed(CompressionEncoding::Gzip);
@@ -153,9 +154,9 @@ macro_rules! negotiating_gzip {
     }};
 }
 
-/// Serves resource managers on `connections`, as far as `access` lets them, until `shutdown` is
-/// cancelled and the last stream is told so. `policies` have the queues of those who bring none;
-/// `healthy` says what probes are told.
+/// Serves resource managers on `connections`, within the rights of `access`, until `shutdown` is
+/// cancelled and every stream has been ended. `policies` hold the queues of resource managers that
+/// bring none; probes are answered from `healthy`.
 pub async fn serve(
     connections: Connections,
     source: Source,
@@ -215,7 +216,7 @@ pub async fn serve(
         .await
 }
 
-/// What tools read to know the services, in the two versions that they speak.
+/// The reflection service in the two versions that tools use.
 fn reflection() -> (
     ServerReflectionServer<impl ServerReflection>,
     v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>,
@@ -251,7 +252,7 @@ impl scheduler_server::Scheduler for Service {
         let registry = Arc::clone(&self.0.registry);
         let deadline = registry.registration_deadline();
         let request = request.into_inner();
-        // A task of its own: a client that gives up must not leave a registration half done.
+        // A separate task: a client that gives up must not leave a registration half done.
         let registration =
             tokio::spawn(async move { registry.register(request, origin, deadline).await });
         let Registered { reply, session, outcome, taken } = timeout_at(deadline, registration)

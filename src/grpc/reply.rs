@@ -1,11 +1,11 @@
 //! Responses as lists of items: cutting and joining them.
 //!
-//! What is too large for one message is cut, and what is small is joined, because the cost of a
-//! message hardly depends on its size.
+//! Large responses are cut and small ones joined, because the cost of a message hardly depends on
+//! its size.
 //!
 //! # Invariant
-//! A client deals with the lists of a message in a fixed order, list by list, and [`Reply`] gives
-//! them in that order. Whatever is cut or joined here is dealt with in the order it was before.
+//! A client processes the lists of a message in a fixed order, list by list, and [`Reply`] names
+//! them in that order. Cutting and joining preserve the order in which items are processed.
 
 use std::{iter, mem};
 
@@ -16,37 +16,36 @@ use super::outbox::Bounds;
 
 /// A response message of one of the streams.
 pub trait Reply: Message + Default + 'static {
-    /// How many items each list holds, in the order in which clients deal with the lists. Kinds
-    /// with fewer lists end in zeros.
+    /// The number of items in each list, in the order in which clients process the lists. Unused
+    /// entries at the end are 0.
     fn lengths(&self) -> [usize; MOST_LISTS];
 
-    /// Adds every item to `cutter`, list by list in that order.
+    /// Adds every item to `cutter`, in that order.
     fn cut(self, cutter: &mut Cutter<Self>);
 
-    /// Adds the items of each list of `later` to the same list.
+    /// Appends the items of `later`, list by list.
     fn append(&mut self, later: Self);
 
-    /// The application and the key of each allocation that it tells of as new.
+    /// The application id and allocation key of each new allocation.
     fn new_allocations(&self) -> impl Iterator<Item = (String, String)> {
         iter::empty()
     }
 
-    /// Says its number, for clients that ask for it and messages that can.
+    /// Sets the number of the message, if the message has such a field.
     fn set_seq(&mut self, seq: u64) {
         let _ = seq;
     }
 
-    /// Says up to which number requests of the client were taken.
+    /// Sets the number of the last request that was taken.
     fn set_taken_seq(&mut self, taken: u64);
 
-    /// How many items it holds, over all its lists.
+    /// The number of items over all lists.
     fn items(&self) -> usize {
         self.lengths().iter().sum()
     }
 
-    /// Whether a client that reads both in one message deals with the items in the same order as
-    /// when it reads one after the other: `later` has nothing in a list before the last one that
-    /// is filled here.
+    /// Whether a client processes the items of the joined message in the same order as those of the
+    /// two messages. True if `later` fills no list before the last one filled here.
     fn may_be_joined_by(&self, later: &Self) -> bool {
         let last = self.lengths().iter().rposition(|&length| length > 0);
         let first = later.lengths().iter().position(|&length| length > 0);
@@ -54,17 +53,17 @@ pub trait Reply: Message + Default + 'static {
     }
 }
 
-/// How many lists a response has at most.
+/// The maximum number of lists in a response.
 pub const MOST_LISTS: usize = 10;
 
-/// The lengths of a response with fewer lists.
+/// Pads the lengths of a response with fewer lists.
 pub(super) fn padded<const N: usize>(lengths: [usize; N]) -> [usize; MOST_LISTS] {
     let mut all = [0; MOST_LISTS];
     all[..N].copy_from_slice(&lengths);
     all
 }
 
-/// Builds messages within the chunk bounds out of the items of one that is too large.
+/// Splits a response that is too large into messages within the chunk bounds.
 pub struct Cutter<R> {
     bounds: Bounds,
     full: Vec<R>,
@@ -73,11 +72,11 @@ pub struct Cutter<R> {
     open_bytes: usize,
 }
 
-/// Field number, wire type and length of an item in its list take at most so many bytes.
+/// Maximum size of field number, wire type and length of an item in its list.
 const ITEM_OVERHEAD_BYTES: usize = 8;
 
 impl<R: Reply> Cutter<R> {
-    /// A cutter that has got nothing yet.
+    /// Creates a cutter without items.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, full: Vec::new(), open: R::default(), open_items: 0, open_bytes: 0 }
     }
@@ -90,7 +89,7 @@ impl<R: Reply> Cutter<R> {
         }
     }
 
-    /// The message that an item of so many bytes, all included, is to be added to.
+    /// The message to which an item of `bytes`, overhead included, is to be added.
     pub fn item(&mut self, bytes: usize) -> &mut R {
         let full = self.open_items == self.bounds.chunk_items
             || self.open_bytes.saturating_add(bytes) > self.bounds.chunk_bytes;

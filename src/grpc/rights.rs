@@ -1,9 +1,9 @@
-//! What each method needs, checked before its service sees the call.
+//! The right that each method needs, checked before its service sees the call.
 //!
-//! Before the message is read it is not known which resource manager a call concerns, so what is
-//! checked here is the least: that the caller is known, or may do such a thing at all. The method
-//! checks the rest when it knows. A method that is not in the table is for administrators alone, so
-//! that none is open because somebody forgot it; a test compares the table with the services.
+//! The resource manager that a call concerns is known only once its message is read, so this layer
+//! checks the minimum: the caller is known and may call such a method at all. The method checks the
+//! rest. A method missing from the table is for administrators only, so none is open by oversight;
+//! a test compares the table with the services.
 
 use std::task::{Context, Poll};
 
@@ -18,7 +18,7 @@ use tracing::{debug, warn};
 use super::aliases::PublishedScheduler;
 use crate::identity::{Identity, Right};
 
-/// A service, its method, and what that needs.
+/// A service, its method, and the right it needs.
 type Row = (&'static str, &'static str, Right);
 
 const SCHEDULER: &str = "monoceros.si.v1.Scheduler";
@@ -29,7 +29,7 @@ const HEALTH: &str = "grpc.health.v1.Health";
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
-/// Every method of every service, by its real path.
+/// All methods of all services, by their real paths.
 const TABLE: [Row; 31] = [
     (SCHEDULER, "RegisterResourceManager", Right::Speak),
     (SCHEDULER, "UpdateAllocation", Right::Speak),
@@ -64,10 +64,10 @@ const TABLE: [Row; 31] = [
     (REFLECTION_ALPHA, "ServerReflectionInfo", Right::Nothing),
 ];
 
-/// The scheduler, as the published interface calls it.
+/// The scheduler service under its published name.
 const PUBLISHED_SCHEDULER: &str = PublishedScheduler::NAME;
 
-/// What a call of this path needs.
+/// The right that a call of this path needs.
 fn right_of(path: &str) -> Right {
     let called = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     let Some((service, method)) = called else { return Right::Administer };
@@ -76,7 +76,7 @@ fn right_of(path: &str) -> Right {
     row.map_or(Right::Administer, |(_, _, right)| *right)
 }
 
-/// Puts the check before every service.
+/// Adds the check in front of every service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RightsLayer;
 
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::grpc::stubs;
 
-    /// Every service and method that the build and the libraries have.
+    /// All services and methods in the descriptors of this build and of the libraries.
     fn methods() -> BTreeSet<(String, String)> {
         let sets = [
             stubs::DESCRIPTORS,

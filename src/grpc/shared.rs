@@ -1,14 +1,14 @@
-//! Answers that several callers share: documents of the door ([`crate::reads`]) instead of messages
+//! Replies shared by several callers: encoded documents of [`crate::reads`] in place of messages
 //! that each call encodes for itself.
 //!
 //! # How
-//! A handler answers with an empty message, and beside it the bytes of the real one. The service in
-//! which its own is wrapped sends these. So a thousand callers who do not take a list have it in
-//! memory once, and its room is given back with the last of them.
+//! A handler returns an empty message and attaches the encoded document as an extension. The
+//! wrapper around the service sends that document. A list that a thousand slow callers read is in
+//! memory once and is freed with the last of them.
 //!
 //! # Invariants
-//! * What is sent is what the generated service would have sent, to the headers. Whether clients take
-//!   compressed messages is what that found; these are compressed once for all of them.
+//! * The bytes and headers are those that the generated service would have sent. The generated
+//!   service negotiates compression; a document is compressed once for all callers.
 
 use std::io;
 use std::pin::Pin;
@@ -33,27 +33,26 @@ use crate::reads::{Document, Draft, Joined, Kind, Made, gzip};
 /// The header that says how messages are compressed.
 const ENCODING: &str = "grpc-encoding";
 
-/// What this edge reads through the door.
+/// The reads of this edge, with their error type.
 pub(super) type Reads = Joined<CallRefusal>;
 
-/// Documents of encoded messages, with what stands before each.
+/// A stream of documents that hold encoded messages with their frame heads.
 pub(super) type DocumentStream = BoxStream<'static, Result<Arc<Document>, Status>>;
 
-/// The answer to a call, for whoever sends it.
+/// The documents that answer a call, attached to its response as an extension.
 #[derive(Clone)]
 struct Answer(Arc<Mutex<Option<DocumentStream>>>);
 
-/// Around a service whose handlers may leave an [`Answer`].
+/// The wrapper of a service whose handlers may attach an [`Answer`].
 #[derive(Clone)]
 pub(super) struct Sharing;
 
-/// The body of an answer.
 struct SharedBody {
     messages: Option<BoxStream<'static, Result<Bytes, Status>>>,
 }
 
-/// Answers with what is read of a partition (or of all, if none is named), once for all who want the
-/// same: `wanted` has all that the answer depends on.
+/// Answers a call with a document read from a partition (from all, if `of` is empty). Concurrent
+/// calls with an equal `wanted`, which holds everything that the reply depends on, share one read.
 pub(super) async fn read<M, T, F>(
     reads: &Reads,
     kind: Kind,
@@ -70,7 +69,7 @@ where
     Ok(whole(T::default(), &document))
 }
 
-/// [`read`], for whoever makes the answer of it.
+/// Reads the document of [`read`], for a caller that builds its own response.
 pub(super) async fn document<M, T, F>(
     reads: &Reads,
     kind: Kind,
@@ -98,19 +97,19 @@ where
     reads.read(kind, of, wanted, read).await
 }
 
-/// What stands before a message.
+/// Size of a frame head: compression flag and message length.
 const HEAD_BYTES: usize = 5;
 
-/// Appends a message with what stands before it; false if no message may be that long.
+/// Appends a message with its frame head. Returns false if the message is too long for a frame.
 pub(super) fn append(message: &impl Message, bytes: &mut Vec<u8>) -> bool {
     let Ok(length) = u32::try_from(message.encoded_len()) else { return false };
     bytes.put_u8(0);
     bytes.put_u32(length);
-    // A vector grows as far as it has to.
+    // Cannot fail: a vector grows as needed.
     message.encode(bytes).is_ok()
 }
 
-/// The same messages, each as gzip.
+/// Compresses each message separately.
 fn gzip_each(mut messages: &[u8]) -> io::Result<Vec<u8>> {
     let mut each = Vec::new();
     while let Some((head, rest)) = messages.split_first_chunk::<HEAD_BYTES>() {
@@ -125,13 +124,13 @@ fn gzip_each(mut messages: &[u8]) -> io::Result<Vec<u8>> {
     Ok(each)
 }
 
-/// A response that sends a document; `instead` is not sent.
+/// A response that sends one document in place of `instead`.
 pub(super) fn whole<T>(instead: T, document: &Arc<Document>) -> Response<T> {
     let document = Arc::clone(document);
     streamed(instead, stream::once(async { Ok(document) }).boxed())
 }
 
-/// A response that sends one document after another; `instead` is not sent.
+/// A response that sends a stream of documents in place of `instead`.
 pub(super) fn streamed<T>(instead: T, messages: DocumentStream) -> Response<T> {
     let mut response = Response::new(instead);
     response.extensions_mut().insert(Answer(Arc::new(Mutex::new(Some(messages)))));

@@ -1,14 +1,16 @@
 //! One stream, in both directions.
 //!
-//! # How it ends
-//! * The client closes its side: once the scheduler has settled what it was asked, or after
-//!   ten seconds, what waits is still delivered, and the stream ends OK.
-//! * The client goes away: what was not taken waits for the next stream of the session.
-//! * The server ends it: see [`StreamEnd`](super::end::StreamEnd). A kind of stream may have something to say before that. What
-//!   has come by a stream that a newer one displaced is still dealt with.
+//! # How a stream ends
+//! * The client closes its side: once the scheduler has settled its requests, or after ten seconds,
+//!   the replies still queued are delivered and the stream ends OK.
+//! * The client disappears: replies that it did not take wait for the next stream of the session.
+//! * The server ends it, see [`StreamEnd`](super::end::StreamEnd). Some kinds send a last message
+//!   before the status. Requests already received on a stream that was displaced by a newer one are
+//!   still processed.
 //!
-//! # Requests with numbers
-//! A client may number its requests over all its streams. They are then handed on in that order, by
+//! # Numbered requests
+//! A client may number its requests over all its streams. They are then forwarded in that order, by
+//! the stream that brought the next one; see the sequence of the session.
 //! whichever stream has brought the one that is due; see the sequence of the session.
 
 use std::pin::Pin;
@@ -29,21 +31,21 @@ mod reader;
 mod taken;
 mod writer;
 
-/// The replies of a stream as the generated trait wants them.
+/// The reply stream type that the generated trait requires.
 pub(super) type ReplyStream<K> =
     Pin<Box<dyn Stream<Item = Result<Encoded<<K as StreamKind>::Reply>, Status>> + Send>>;
 
-/// Opens a stream: binds it if its metadata say to whom, and starts to read it.
+/// Opens a stream: binds it if its metadata name a resource manager, and starts its reader.
 pub(super) async fn open<K: StreamKind>(
     edge: Arc<GrpcEdge>,
     request: Request<Streaming<K::Request>>,
 ) -> Result<Response<ReplyStream<K>>, Status> {
-    // The stream of the library is empty: what the client sends was taken out before it.
+    // The library's stream is empty: the messages were taken out before it.
     let (metadata, extensions, _) = request.into_parts();
     let messages = Messages::taken_from(&extensions);
     let mut requests = messages.ok_or_else(|| internal("a stream came without its messages"))?;
     let mut reader = RequestReader::<K>::new(edge, Identity::of(&extensions));
-    // Dropping the writer releases the stream, also when binding it fails.
+    // Dropping the writer releases the stream, even if binding fails.
     let writer = reader.writer();
     match reader.bind_by_metadata(&metadata).await {
         Ok(()) => {}

@@ -1,13 +1,13 @@
-//! What the two directions of one stream tell each other.
+//! State shared by the two directions of one stream.
 //!
-//! A task reads the requests, and tonic polls the replies when the client can receive one; they
-//! share a [`StreamHandle`]. Neither owns the other, and either may be dropped first. The session to
-//! which a stream is bound holds its handle; the handle knows the session weakly.
+//! A task reads the requests, and tonic polls for replies when the client can receive one; both
+//! share a [`StreamHandle`]. Neither owns the other, and either may be dropped first. The session
+//! to which a stream is bound holds its handle; the handle references the session weakly.
 //!
 //! # Invariants
-//! * Whoever ends the stream first says why, and that is what the client reads.
-//! * A stream that has ended is not bound any more; whoever ends one that is bound finds its session,
-//!   and has it released.
+//! * The first reason given for the end of a stream is the one that the client reads.
+//! * A stream that has ended cannot be bound any more. Ending a bound stream also releases it from
+//!   its session.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -22,21 +22,21 @@ use super::session::{Numbering, Session};
 #[derive(Default)]
 pub struct StreamHandle {
     state: Mutex<StreamState>,
-    /// Wakes those who wait for the end.
+    /// Wakes tasks that wait for the end.
     ended: CancellationToken,
     news: Notify,
 }
 
-/// What is so of a stream.
+/// Mutable state of a stream.
 #[derive(Default)]
 struct StreamState {
     bound: Option<Bound>,
     end: Option<StreamEnd>,
-    /// The client will send no more.
+    /// Set once the client has closed its side.
     is_half_closed: bool,
 }
 
-/// What it was bound to. Weak, because the session knows its streams.
+/// The session to which the stream is bound. Weak, because the session references its streams.
 struct Bound {
     session: Weak<Session>,
     rm_id: String,
@@ -45,27 +45,27 @@ struct Bound {
 }
 
 impl StreamHandle {
-    /// A stream that belongs to nobody yet.
+    /// Creates a stream that is not bound to a session.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The session it is bound to, while that is there.
+    /// The session to which the stream is bound, while it exists.
     pub fn session(&self) -> Option<Arc<Session>> {
         self.state().bound.as_ref()?.session.upgrade()
     }
 
-    /// Whether it was bound to a session.
+    /// Whether the stream was bound to a session.
     pub fn is_bound(&self) -> bool {
         self.state().bound.is_some()
     }
 
-    /// From where on its client numbers its requests, if it does.
+    /// How the client numbers its requests. `None` if it does not.
     pub(super) fn numbering(&self) -> Option<Numbering> {
         self.state().bound.as_ref()?.numbering
     }
 
-    /// Binds it, unless it was bound before. `Err`: it has ended.
+    /// Binds the stream, unless it is bound already. Fails with the end of a stream that has ended.
     pub(super) fn bind_to(
         &self,
         session: &Arc<Session>,
@@ -84,28 +84,28 @@ impl StreamHandle {
         Ok(())
     }
 
-    /// The status that tells `end` to its client.
+    /// The status that reports `end` to the client.
     pub fn status(&self, end: &StreamEnd) -> Status {
         end.status(self.state().bound.as_ref().map(|bound| (&*bound.rm_id, bound.number)))
     }
 
-    /// Why it ends, once it does.
+    /// The reason of the end. `None` while the stream is open.
     pub fn end(&self) -> Option<StreamEnd> {
         self.state().end.clone()
     }
 
-    /// Ends it. The first reason stands.
+    /// Ends the stream. Only the first reason counts.
     pub fn close(&self, end: StreamEnd) {
         self.state().end.get_or_insert(end);
         self.ended.cancel();
     }
 
-    /// Waits until it ends.
+    /// Waits for the end of the stream.
     pub async fn ended(&self) {
         self.ended.cancelled().await;
     }
 
-    /// The client will send no more, and still wants what is due.
+    /// Records that the client has closed its side; it still expects the remaining replies.
     pub fn half_close(&self) {
         self.state().is_half_closed = true;
         self.wake();
@@ -116,7 +116,7 @@ impl StreamHandle {
         self.state().is_half_closed
     }
 
-    /// Tells the side that writes to look again. Kept until it does.
+    /// Wakes the writing side. The wake-up is kept until the writer waits.
     pub fn wake(&self) {
         self.news.notify_one();
     }

@@ -1,9 +1,9 @@
-//! The services as generated from `proto/`: for each a trait to implement and a client. Streams of the
-//! server send replies of which a part is [bytes already](super::encoded), where the client reads
-//! messages: hence two folders. They have the names of our own packages; `aliases` has the other
-//! paths by which they are reached.
+//! The generated code of the services in `proto/`: for each a server trait and a client. Server
+//! streams send [partly encoded replies](super::encoded) where the client reads messages, hence two
+//! output folders. The services have the names of our own packages; `aliases` adds the published
+//! path.
 
-/// Package `monoceros.si.v1`: [`scheduler_server`] and its kin.
+/// Package `monoceros.si.v1`: [`scheduler_server`] and its client.
 pub mod si {
     #![allow(
         missing_docs,
@@ -15,7 +15,7 @@ pub mod si {
     include!(concat!(env!("OUT_DIR"), "/server/monoceros.si.v1.rs"));
 }
 
-/// Package `monoceros.v1`: for operators, for metrics, and the stream of callbacks.
+/// Package `monoceros.v1`: the services for operators, metrics and callbacks.
 pub mod v1 {
     #![allow(
         missing_docs,
@@ -29,6 +29,5 @@ pub mod v1 {
 
 pub use si::{scheduler_client, scheduler_server};
 
-/// Every file of `proto/` in compiled form, and the other names of the services, for server
-/// reflection.
+/// The compiled descriptors of `proto/` and of the published service name, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

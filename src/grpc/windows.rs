@@ -1,49 +1,49 @@
-//! How much a client may send ahead: the windows of HTTP/2 flow control.
+//! The flow-control windows of HTTP/2: how much a client may send ahead.
 //!
 //! # Why not the defaults
-//! Against peers that send data in crumbs, the HTTP/2 library counts each data frame of fewer than 256
-//! bytes that was received and not read yet: what it lacks of 256 comes out of a budget, and when
-//! that is used up the connection is closed, with everything that was on its way. But a client
-//! that sends a message for each pod sends such frames, thousands in a burst, and means no harm. The
-//! budget is half of the connection's window. So the windows of the streams are made small against
-//! that of the connection: however many streams are full of small messages, the budget is not used
-//! up, and a client that sends faster than it is read is held up by its stream's window.
+//! To guard against peers that send tiny frames, the HTTP/2 library charges each unread data frame
+//! of fewer than 256 bytes: the difference to 256 is taken from a budget, and when the budget is
+//! used up the connection is closed with everything in flight. A harmless client that sends one
+//! message per pod produces thousands of such frames in a burst. The budget is half of the
+//! connection's window, so the stream windows are made small in proportion: even if all streams are
+//! full of small messages the budget lasts, and a client that sends faster than it is read is
+//! stopped by the window of its stream.
 //!
-//! The window of the connection bounds nothing beside that: what a client can have unread is the
-//! windows of its streams.
+//! The connection's window bounds nothing else: a client's unread data is bounded by the windows of
+//! its streams.
 //!
 //! # Invariant
-//! `SMALLEST` bytes or more in each frame never use the budget up, on as many streams as a connection
-//! may have. For more than 12,000 streams there is no such window, and it is as near as can be.
+//! Frames of at least `SMALLEST` bytes never use up the budget, on as many streams as a connection
+//! may have. For more than 12,000 streams no such window exists, and the largest one is used.
 
 use std::num::NonZeroU32;
 
-/// Frames of fewer bytes cost what they lack of this.
+/// A smaller frame is charged the difference to this size, in bytes.
 const CHEAP: u64 = 256;
-/// The smallest message that says anything, in bytes with its frame: a release by its key.
+/// The smallest useful message, in bytes with its frame: a release by key.
 const SMALLEST: u64 = 40;
-/// The largest window that HTTP/2 knows.
+/// The largest window that HTTP/2 allows.
 const LARGEST: u64 = (1 << 31) - 1;
-/// What a stream is let send ahead at most: enough to read on at full rate, little enough that a
-/// connection with very many streams holds little memory.
+/// The largest stream window: enough to read at full rate, and small enough that a connection with
+/// very many streams holds little memory.
 const STREAM_MOST: u64 = 64 << 10;
-/// One frame of the usual size.
+/// The smallest stream window: one frame of the usual size.
 const STREAM_LEAST: u64 = 16 << 10;
 
 /// The windows of a connection, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Windows {
-    /// Of each of its streams.
+    /// Of each stream.
     pub(super) stream: u32,
-    /// Of all of them together.
+    /// Of all streams together.
     pub(super) connection: u32,
 }
 
 impl Windows {
-    /// Those of connections with at most so many streams.
+    /// The windows of a connection with at most `streams` streams.
     pub(super) fn new(streams: NonZeroU32) -> Self {
         let streams = u64::from(streams.get());
-        // What a byte costs in the smallest frames, twice since the budget is half of the window.
+        // Charge per byte in the smallest frames, doubled since the budget is half of the window.
         let (cost, of) = (2 * (CHEAP - SMALLEST), SMALLEST);
         let stream = (LARGEST * of / cost / streams).clamp(STREAM_LEAST, STREAM_MOST);
         let connection = (streams * stream * cost).div_ceil(of).min(LARGEST);

@@ -1,5 +1,4 @@
-//! Services around which something is put that sees the bodies of all calls: what is sent, what is
-//! answered, or both.
+//! A wrapper of services that sees the bodies of all calls: requests, replies, or both.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -9,16 +8,16 @@ use tonic::codegen::http::{Request, Response};
 use tonic::codegen::{BoxFuture, Service};
 use tonic::server::NamedService;
 
-/// What is put around a service.
+/// What a wrapper does with each call.
 pub(super) trait Wrapping: Clone + Send + Sync + 'static {
-    /// The request as the service gets it, and what becomes of its response.
+    /// Returns the request for the service, and a function that converts its response.
     fn wrap(
         &self,
         request: Request<Body>,
     ) -> (Request<Body>, impl FnOnce(Response<Body>) -> Response<Body> + Send + 'static);
 }
 
-/// A service with something around it, under the same name.
+/// A wrapped service, under the same name.
 #[derive(Clone)]
 pub(super) struct Wrapped<S, W> {
     service: S,

@@ -1,7 +1,7 @@
-//! The rules and the tokens as they are now: from what a caller shows to what it may do.
+//! The present rules and tokens: from a caller's credentials to its identity.
 //!
-//! Tokens are read again while the service runs, so what a caller may do is looked up at each call
-//! and never kept with a connection: a token that was taken away is of no use at once.
+//! Tokens are reloaded while the service runs, so an identity is determined for each call and never
+//! kept with a connection: a token that was removed is invalid at once.
 
 use axum::http::HeaderValue;
 use tracing::warn;
@@ -13,18 +13,18 @@ use super::tokens::{Tokens, TokensError};
 use crate::files::{FromFiles, LoadError, Refresh};
 use crate::settings::IdentitySettings;
 
-/// Why nobody can be identified.
+/// Why the identity settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// A rule names a token, and there are none.
+    /// A rule names a token, and no token file is configured.
     #[error("identity.rules: token `{0}` needs `identity.tokens`, the file of tokens")]
     NoTokens(String),
-    /// The file of tokens.
+    /// The token file cannot be used.
     #[error("identity.tokens: {0}")]
     Tokens(#[from] LoadError<TokensError>),
 }
 
-/// Who may do what.
+/// The rules and tokens in force.
 #[derive(Debug, Default)]
 pub struct Access {
     rules: Vec<Rule>,
@@ -32,12 +32,12 @@ pub struct Access {
 }
 
 impl Access {
-    /// Everybody may do everything.
+    /// No rules: every caller may do everything.
     pub fn open() -> Self {
         Self::default()
     }
 
-    /// What the settings say, with the tokens of the file they name.
+    /// Loads the rules of the settings and the token file.
     pub fn load(settings: &IdentitySettings) -> Result<Self, AccessError> {
         let mut tokens = None;
         if let Some(path) = &settings.tokens {
@@ -48,7 +48,7 @@ impl Access {
         Self { rules: settings.rules.clone(), tokens }.checked()
     }
 
-    /// For tests: these rules, and the tokens of a file of this content.
+    /// These rules and a token file of this content, for tests.
     #[cfg(test)]
     pub(crate) fn with_tokens(rules: Vec<Rule>, content: &[u8]) -> Result<Self, TokensError> {
         let tokens = FromFiles::fixed("identity.tokens", Tokens::parse(content)?);
@@ -74,18 +74,17 @@ impl Access {
         !self.rules.is_empty()
     }
 
-    /// Whether a rule can only be met by a client certificate.
+    /// Whether a rule requires a client certificate.
     pub fn needs_certificates(&self) -> bool {
         self.rules.iter().any(|rule| matches!(rule.holder(), Holder::Certificate(_)))
     }
 
-    /// Whether a rule is met by a token, which whoever listens on the way can read unless there is
-    /// TLS.
+    /// Whether a rule requires a token, which can be read on the network without TLS.
     pub fn has_tokens(&self) -> bool {
         self.rules.iter().any(|rule| matches!(rule.holder(), Holder::Token(_)))
     }
 
-    /// What a caller may do that has proved the names of `certificate` and sends `authorization`.
+    /// Identifies a caller by the names of its certificate and its `Authorization` header.
     pub fn identify(
         &self,
         certificate: Option<&Names>,

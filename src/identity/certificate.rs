@@ -1,7 +1,7 @@
 //! The names that a client certificate proves.
 //!
-//! Only a certificate that the TLS handshake has verified gets here, and of its chain only the
-//! first one: that is the one whose key the client has.
+//! Only certificates verified by the TLS handshake get here, and of a chain only the first one: its
+//! key is the one that the client owns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use rustls_pki_types::CertificateDer;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
-/// A text that is not a name of a certificate.
+/// A text is not a certificate name.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a name of a certificate: write `cn=…`, `dns=…`, `uri=…` or `email=…`")]
 pub struct NameError(String);
 
-/// One name of a certificate.
+/// A name in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     kind: NameKind,
@@ -26,18 +26,18 @@ pub struct Name {
 enum NameKind {
     /// The common name of the subject.
     Cn,
-    /// The rest are alternative names of the subject.
+    /// This and the following are alternative names of the subject.
     Dns,
     Uri,
     Email,
 }
 
-/// All names of one certificate.
+/// All names in one certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(Vec<Name>);
 
 impl Names {
-    /// Reads them; a certificate that cannot be read proves nothing.
+    /// Reads the names; a malformed certificate proves none.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
         let Ok((_, certificate)) = parse_x509_certificate(certificate) else {
             return Self::default();
@@ -64,7 +64,7 @@ impl Names {
 
 impl Name {
     fn new(kind: NameKind, text: &str) -> Self {
-        // Case does not count in the names of hosts, and in no other.
+        // Only host names are case-insensitive.
         let text = if kind == NameKind::Dns { text.to_ascii_lowercase() } else { text.to_owned() };
         Self { kind, text }
     }

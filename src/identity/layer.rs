@@ -1,7 +1,7 @@
-//! The step of every call that finds out who is calling.
+//! The middleware that identifies the caller of every call.
 //!
-//! It stands before every service, of both edges, so that no handler can be reached without it; and
-//! it takes the token out of the request, so that no handler can log it.
+//! It wraps all services of both edges, so that no handler can be reached without it. It removes
+//! the token from the request, so that no handler can log it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use super::access::Access;
 use super::certificate::Names;
 use crate::connections::Calls;
 
-/// The other end of a connection. The server of either edge leaves it with each request.
+/// The peer of a connection. The server of either edge attaches it to each request.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// The address of the other end.
+    /// The network address.
     pub address: SocketAddr,
-    /// The names it has proved by a certificate, if it showed one.
+    /// The names proved by a certificate, if the client sent one.
     pub certificate: Option<Arc<Names>>,
-    /// Its connection is one beyond those that may be open: it is answered questions of health only.
+    /// Whether its connection is beyond the limit and answers health only.
     pub is_spare: bool,
-    /// The calls that are open on its connection.
+    /// The open calls of its connection.
     pub calls: Calls,
     /// Closes its connection.
     pub cut: CancellationToken,
 }
 
-/// Leaves the caller's [`Identity`](super::Identity) with each request.
+/// Attaches the caller's [`Identity`](super::Identity) to each request.
 #[derive(Clone, Debug)]
 pub struct IdentityLayer(Arc<Access>);
 
@@ -44,7 +44,7 @@ pub struct Identified<S> {
 }
 
 impl IdentityLayer {
-    /// The layer that asks `access`.
+    /// Creates the layer.
     pub fn new(access: Arc<Access>) -> Self {
         Self(access)
     }
@@ -68,7 +68,7 @@ impl<S: Service<Request<B>>, B> Service<Request<B>> for Identified<S> {
     }
 
     fn call(&mut self, mut request: Request<B>) -> S::Future {
-        // Nothing behind this needs the token, so nothing behind this can give it away.
+        // No later layer needs the token, so none gets it.
         let authorization = request.headers_mut().remove(AUTHORIZATION);
         let peer = request.extensions().get::<Peer>().cloned();
         let certificate = peer.as_ref().and_then(|peer| peer.certificate.as_deref());

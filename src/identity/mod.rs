@@ -1,16 +1,17 @@
-//! Who is calling, and what the caller may do.
+//! The identity of callers and their rights.
 //!
-//! A caller shows a client certificate, a bearer token, or nothing. The rules of the settings
-//! (`identity.rules`) say which resource managers the holder of a certificate or token may speak
-//! for and read of, whether it may read of all, and whether it may administer. [`layer`] finds out
-//! once per call and leaves an [`Identity`] with the request; whoever acts on the request asks that.
-//! What is needed for what is a [`Right`], the same on both edges.
+//! A caller presents a client certificate, a bearer token, or nothing. The rules of the settings
+//! (`identity.rules`) say for which resource managers the holder of a certificate or token may
+//! speak, of which it may read, whether it may read of all, and whether it may administer.
+//! [`layer`] identifies the caller once per call and attaches an [`Identity`] to the request; the
+//! code that acts on the request checks it. The rights needed are [`Right`]s, the same on both
+//! edges.
 //!
 //! # Invariants
-//! * Without rules everybody may do everything; with rules, nobody may do anything that no rule
-//!   grants. A request that never met the layer carries nobody's identity.
-//! * Several rules that fit one caller add up.
-//! * A token reaches no log, no error and no handler: the layer takes it out of the request.
+//! * Without rules every caller may do everything; with rules, a caller may do only what a rule
+//!   grants. A request that did not pass the layer has the identity of nobody.
+//! * The grants of several matching rules add up.
+//! * A token reaches no log, no error and no handler: the layer removes it from the request.
 //!
 //! Reading order: [`rule`], [`certificate`], [`tokens`], [`access`], [`layer`], [`right`].
 
@@ -33,44 +34,44 @@ pub use self::rule::{RmPattern, Rule};
 /// Why a call is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// The caller shows nothing that a rule knows.
+    /// The caller presents nothing that a rule knows.
     #[error("a client certificate or bearer token that is known here is needed")]
     Unknown,
-    /// The caller is known and may not speak for this resource manager.
+    /// The caller is known but may not act as this resource manager.
     #[error("{caller} may not speak for `{rm_id}`")]
     Rm {
-        /// What the caller showed.
+        /// The name of the caller.
         caller: String,
-        /// The resource manager that it wanted to speak for.
+        /// The resource manager that it wanted to act as.
         rm_id: String,
     },
-    /// The caller is known and may not read of this resource manager.
+    /// The caller is known but may not read of this resource manager.
     #[error("{caller} may not read of `{rm_id}`")]
     ReadRm {
-        /// What the caller showed.
+        /// The name of the caller.
         caller: String,
         /// The resource manager of which it wanted to read.
         rm_id: String,
     },
-    /// The caller is known and may not read what concerns all.
+    /// The caller is known but may not read what concerns all.
     #[error("{caller} may not read what concerns all resource managers")]
     ReadAll {
-        /// What the caller showed.
+        /// The name of the caller.
         caller: String,
     },
-    /// The caller is known and may not administer.
+    /// The caller is known but may not administer.
     #[error("{caller} may not administer")]
     Admin {
-        /// What the caller showed.
+        /// The name of the caller.
         caller: String,
     },
 }
 
-/// What a caller may do. Cheap to clone; found in the extensions of a request.
+/// The rights of a caller. Cheap to clone; found in the extensions of a request.
 #[derive(Clone, Debug)]
 pub struct Identity {
     who: Who,
-    /// The other end of its connection, where it has one.
+    /// The peer address. `None` for calls from this process.
     from: Option<SocketAddr>,
 }
 
@@ -78,12 +79,12 @@ pub struct Identity {
 enum Who {
     /// There are no rules.
     Anybody,
-    /// There are rules, and none fits.
+    /// There are rules, and none matches.
     Nobody,
     Known(Arc<Grant>),
 }
 
-/// What the rules that fit a caller grant together.
+/// The sum of the grants of all matching rules.
 #[derive(Debug)]
 struct Grant {
     caller: String,
@@ -99,17 +100,17 @@ impl Grant {
 }
 
 impl Identity {
-    /// The identity of a caller where there are no rules.
+    /// The identity of any caller if there are no rules.
     pub fn anybody() -> Self {
         Self { who: Who::Anybody, from: None }
     }
 
-    /// The identity of a caller whom no rule knows.
+    /// The identity of a caller that matches no rule.
     pub fn nobody() -> Self {
         Self { who: Who::Nobody, from: None }
     }
 
-    /// What `rules` grant together; at least one of them fits the caller.
+    /// The sum of the grants of `rules`, all of which match the caller.
     fn granted<'r>(rules: impl Iterator<Item = &'r Rule>) -> Self {
         let mut grant =
             Grant { caller: String::new(), rm_ids: Vec::new(), read: false, admin: false };
@@ -128,23 +129,23 @@ impl Identity {
         Self { who: Who::Known(Arc::new(grant)), from: None }
     }
 
-    /// The same at the other end of this connection.
+    /// Adds the peer address.
     #[must_use]
     pub fn at(self, from: SocketAddr) -> Self {
         Self { from: Some(from), ..self }
     }
 
-    /// Where it calls from, for the log.
+    /// The peer address, for logs.
     pub fn from(&self) -> String {
         self.from.map_or_else(|| "this process".to_owned(), |from| from.to_string())
     }
 
-    /// The identity that the layer left with a request.
+    /// The identity that the layer attached to a request.
     pub fn of(extensions: &Extensions) -> Self {
         extensions.get().cloned().unwrap_or_else(Self::nobody)
     }
 
-    /// Who it is, for the log: by which rules, or `anybody` where there are none.
+    /// The name of the caller for logs: its rules, or `anybody` without rules.
     pub fn name(&self) -> &str {
         match &self.who {
             Who::Anybody => "anybody",
@@ -153,7 +154,7 @@ impl Identity {
         }
     }
 
-    /// By which rules the caller is known, if by any.
+    /// The rules that match the caller, if any.
     pub fn holder(&self) -> Option<&str> {
         match &self.who {
             Who::Anybody | Who::Nobody => None,
@@ -161,7 +162,7 @@ impl Identity {
         }
     }
 
-    /// Whether the caller may register `rm_id`, open its streams, and see what is its own.
+    /// Whether the caller may act as `rm_id`: register it, open its streams, and see its data.
     pub fn may_speak_for(&self, rm_id: &str) -> bool {
         self.check_rm(rm_id).is_ok()
     }
@@ -188,7 +189,7 @@ impl Identity {
         }
     }
 
-    /// For what changes one resource manager and may be done by itself and by administrators.
+    /// Checks a change of one resource manager that itself and administrators may make.
     pub fn check_rm_or_admin(&self, rm_id: &str) -> Result<(), Denied> {
         self.check_admin().or_else(|_| self.check_rm(rm_id))
     }
@@ -208,7 +209,7 @@ impl Identity {
         }
     }
 
-    /// Whether the caller may read what concerns all resource managers, with the reason if not.
+    /// Checks whether the caller may read what concerns all resource managers.
     pub fn check_read_all(&self) -> Result<(), Denied> {
         match self.grant()? {
             Some(grant) if !(grant.admin || grant.read) => {
@@ -218,7 +219,7 @@ impl Identity {
         }
     }
 
-    /// What has to be so before it is known which resource manager a call concerns.
+    /// Checks the part of a right that does not depend on the resource manager.
     pub fn check_at_the_door(&self, right: Right) -> Result<(), Denied> {
         match right {
             Right::Nothing => Ok(()),
@@ -228,7 +229,7 @@ impl Identity {
         }
     }
 
-    /// Whether the caller has a right, of this resource manager where it is one of such.
+    /// Checks a right; if it depends on a resource manager, for `rm_id`.
     pub fn check(&self, right: Right, rm_id: &str) -> Result<(), Denied> {
         match right {
             Right::Read => self.check_read(rm_id),
@@ -240,12 +241,12 @@ impl Identity {
         }
     }
 
-    /// Whether a rule knows the caller, whatever it grants.
+    /// Checks whether any rule matches the caller.
     pub fn check_known(&self) -> Result<(), Denied> {
         self.grant().map(drop)
     }
 
-    /// What limits the caller, if anything does.
+    /// The grants that limit the caller. `None` if there are no rules.
     fn grant(&self) -> Result<Option<&Grant>, Denied> {
         match &self.who {
             Who::Anybody => Ok(None),
@@ -306,7 +307,7 @@ mod tests {
             for right in all {
                 let may = who.check(right, rm_id).is_ok();
                 assert_eq!(may, has.contains(&right), "{who:?}: {right:?} of {rm_id}");
-                // Who may do it gets through the door.
+                // A caller with the right passes the first check.
                 assert!(!may || who.check_at_the_door(right).is_ok(), "{who:?}: {right:?}");
             }
         }

@@ -1,23 +1,22 @@
-//! What a caller needs for what it asks.
+//! The right that a call needs.
 //!
-//! There is one set of rights for both edges, so that one thing cannot be open over REST and closed
-//! over gRPC. Each path of REST and each method of gRPC has a right in a table (`rest::routes` and
-//! `grpc::rights`); what is in no table is not answered. docs/security.md shows both.
+//! Both edges use the same rights, so that nothing can be open over REST and closed over gRPC. Two
+//! tables (`rest::routes` and `grpc::rights`) give the right of each REST path and each gRPC
+//! method; what is in neither is not answered. docs/security.md shows both.
 
-/// What is needed for a call.
+/// The right that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
-    /// Nothing: probes, and what holds no facts of any cluster.
+    /// None: probes, and what holds no facts of any cluster.
     Nothing,
-    /// To be known by a rule. What the call tells is narrowed to what the caller may read, or is of
-    /// nobody.
+    /// To match any rule. The reply contains only what the caller may read.
     Known,
-    /// To read of one resource manager: `rm_ids` with its id, `read`, or `admin`. Where a call that
-    /// may name one names none and so means all of them, [`Self::ReadAll`].
+    /// To read of one resource manager: `rm_ids` with its id, `read`, or `admin`. A call that may
+    /// name one and names none needs [`Self::ReadAll`].
     Read,
     /// To read what concerns all resource managers: `read` or `admin`.
     ReadAll,
-    /// To speak for one resource manager: `rm_ids` with its id.
+    /// To act as one resource manager: `rm_ids` with its id.
     Speak,
     /// To change something of one resource manager: `rm_ids` with its id, or `admin`.
     Act,
@@ -26,7 +25,7 @@ pub enum Right {
 }
 
 impl Right {
-    /// The right as the manual shows it.
+    /// The right as written in the manual.
     pub fn text(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",

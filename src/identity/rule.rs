@@ -1,7 +1,7 @@
-//! One rule of the settings: who, and what that one may do.
+//! One identity rule of the settings: a holder and its grants.
 //!
-//! A rule only grants. Without rules that deny, their order does not matter and none can undo
-//! another, so each can be read by itself.
+//! A rule only grants. Since no rule denies, their order does not matter, and each can be
+//! understood alone.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use serde::Deserialize;
 
 use super::certificate::{Name, NameError};
 
-/// Why a rule of the settings cannot be used.
+/// Why a rule cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
-    /// The rule does not say to whom it applies, or says it twice.
+    /// The rule names no holder, or two.
     #[error("an identity rule has either `certificate` or `token`")]
     Holder,
-    /// The name of the certificate cannot be read.
+    /// The certificate name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Tokens have names, as in the file of tokens.
+    /// The token name is invalid.
     #[error("an identity rule names a token by its name in the file `identity.tokens`")]
     TokenName,
-    /// A pattern of resource managers that says something else than meant, or nothing.
+    /// A pattern of resource managers is invalid.
     #[error("`{0}` is not an rmID, nor the beginning of one and a `*` behind it")]
     Pattern(String),
     /// The rule grants nothing.
@@ -39,25 +39,25 @@ pub struct Rule {
     admin: bool,
 }
 
-/// The one to whom a rule applies.
+/// The caller to whom a rule applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Whoever proves this name by a client certificate.
+    /// A caller that proves this name by a client certificate.
     Certificate(Name),
-    /// Whoever knows the token of this name.
+    /// A caller that presents the token of this name.
     Token(String),
 }
 
-/// Which resource managers: one by its id, or all whose ids begin alike.
+/// A pattern of resource managers: an id, or a prefix of ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RmPattern {
-    /// This one.
+    /// One id.
     Exact(String),
-    /// All that begin so.
+    /// A prefix of ids.
     Prefix(String),
 }
 
-/// A rule as it is written.
+/// A rule as written in the settings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleText {
@@ -72,17 +72,17 @@ struct RuleText {
 }
 
 impl Rule {
-    /// The rule for who proves `name`, such as `cn=shim-a`, by a client certificate.
+    /// A rule for clients whose certificate proves `name`, such as `cn=shim-a`.
     pub fn certificate(name: &str, rm_ids: &[&str], admin: bool) -> Result<Self, RuleError> {
         Self::new(Holder::Certificate(name.parse()?), rm_ids.iter().copied(), false, admin)
     }
 
-    /// The rule for who knows the token called `name`.
+    /// A rule for clients that present the token called `name`.
     pub fn token(name: &str, rm_ids: &[&str], admin: bool) -> Result<Self, RuleError> {
         Self::new(token(name.to_owned())?, rm_ids.iter().copied(), false, admin)
     }
 
-    /// The rule for who knows the token called `name` and may read everything.
+    /// A rule for clients that present the token called `name` and may read everything.
     pub fn reader(name: &str) -> Result<Self, RuleError> {
         Self::new(token(name.to_owned())?, std::iter::empty(), true, false)
     }
@@ -100,12 +100,12 @@ impl Rule {
         Ok(Self { holder, rm_ids, read, admin })
     }
 
-    /// The one to whom the rule applies.
+    /// The caller to whom the rule applies.
     pub fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// Which resource managers the holder may speak for, and read of.
+    /// The resource managers that the holder may act as and read of.
     pub fn rm_ids(&self) -> &[RmPattern] {
         &self.rm_ids
     }
@@ -115,7 +115,7 @@ impl Rule {
         self.read
     }
 
-    /// Whether the holder may administer, which is to do and to read everything.
+    /// Whether the holder may administer, which includes everything else.
     pub fn admin(&self) -> bool {
         self.admin
     }
@@ -148,7 +148,7 @@ impl RmPattern {
             Some(start) => (start, true),
             None => (text, false),
         };
-        // `[` and `]` are in no rmID: they set it off in the full name of a partition.
+        // No rmID contains `[` or `]`, which delimit it in the full name of a partition.
         let is_wrong = |c: char| c.is_control() || matches!(c, '*' | '[' | ']');
         if start.contains(is_wrong) || (start.is_empty() && !is_prefix) {
             return Err(RuleError::Pattern(text.to_owned()));
@@ -157,7 +157,7 @@ impl RmPattern {
         Ok(if is_prefix { Self::Prefix(start) } else { Self::Exact(start) })
     }
 
-    /// Whether `rm_id` is meant.
+    /// Whether the pattern matches `rm_id`.
     pub fn fits(&self, rm_id: &str) -> bool {
         match self {
             Self::Exact(id) => id == rm_id,

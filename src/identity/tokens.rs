@@ -1,7 +1,7 @@
-//! Bearer tokens, from a file with one `name:token` in a line.
+//! Bearer tokens from a file with one `name:token` per line.
 //!
 //! Two lines may have the same name: while clients change from one token to the next, both are
-//! good. Empty lines, and those that begin with `#`, mean nothing.
+//! valid. Empty lines and lines that begin with `#` are ignored.
 //!
 //! # Invariant
 //! Neither an error nor the debug form shows a token or a line of the file.
@@ -10,21 +10,21 @@ use std::fmt;
 
 use subtle::{Choice, ConstantTimeEq as _};
 
-/// Why a file of tokens cannot be used.
+/// Why a token file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokensError {
     /// The file is not text.
     #[error("the file of tokens is not UTF-8")]
     NotText,
-    /// A line that cannot be meant.
+    /// A line is not of the form `name:token`.
     #[error("line {0} of the file of tokens is not `name:token`, without blanks in the token")]
     Line(usize),
-    /// Which name would it be?
+    /// Two lines have the same token, so its name would be ambiguous.
     #[error("lines {0} and {1} of the file of tokens have the same token")]
     Repeated(usize, usize),
 }
 
-/// The tokens of a file, with their names.
+/// The tokens of a file with their names.
 #[derive(Default)]
 pub struct Tokens(Vec<Token>);
 
@@ -35,7 +35,7 @@ struct Token {
 }
 
 impl Tokens {
-    /// Reads the content of a file.
+    /// Parses the content of a file.
     pub fn parse(content: &[u8]) -> Result<Self, TokensError> {
         let content = std::str::from_utf8(content).map_err(|_| TokensError::NotText)?;
         let mut tokens: Vec<Token> = Vec::new();
@@ -46,7 +46,7 @@ impl Tokens {
             }
             let (name, secret) = text.split_once(':').ok_or(TokensError::Line(line))?;
             let (name, secret) = (name.trim(), secret.trim());
-            // What is not visible ASCII cannot stand in a header.
+            // A header can only hold visible ASCII.
             let is_token = !secret.is_empty() && secret.chars().all(|c| c.is_ascii_graphic());
             if name.is_empty() || !is_token {
                 return Err(TokensError::Line(line));
@@ -59,8 +59,8 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// The name of the token `shown`. How long that takes depends on how many tokens there are and
-    /// how long they are, and not on what they are: every one is compared, and whole.
+    /// The name of the token `shown`. The time depends on the number and lengths of the tokens
+    /// only, not on their content: all are compared completely.
     pub fn name_of(&self, shown: &[u8]) -> Option<&str> {
         let mut found = None;
         for token in &self.0 {
@@ -72,7 +72,7 @@ impl Tokens {
         found
     }
 
-    /// Whether there is a token of this name.
+    /// Whether the file has a token of this name.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|token| token.name == name)
     }

@@ -1,5 +1,5 @@
-//! A document: bytes that were made once, are sent to one or many, and have room until the last of
-//! them has them.
+//! A document: encoded bytes that are produced once, sent to one or many clients, and counted
+//! against the memory limit until the last client has received them.
 
 use std::io::{self, Write as _};
 use std::pin::Pin;
@@ -17,33 +17,34 @@ use tokio::task::spawn_blocking;
 
 use super::door::{Door, Room};
 
-/// From how many bytes on compressing is worth it.
+/// The smallest size for which compression pays.
 const GZIP_FROM: usize = 1400;
 
-/// How much of a document is handed over at a time: a layer that copies what it is given copies no
-/// more than that of it.
+/// The slice size in which a document is passed on: a layer that copies its input copies no more
+/// than this.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// What a reading found, before it has room.
+/// The result of a read, before it has memory reserved.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) bytes: Vec<u8>,
-    /// When it was read.
+    /// The steps of the partition between which the rows were read.
     pub(crate) steps: Option<Steps>,
-    /// Where the next page begins.
+    /// The start of the next page, if there is one.
     pub(crate) next: Option<String>,
-    /// What says that a document is the same, where readings need not be made to know it.
+    /// Version of the content. Where the scheduler can give it without a read, an unchanged
+    /// document is served from the cache.
     pub(crate) version: Option<String>,
 }
 
-/// What comes of a reading.
+/// The outcome of a read.
 pub(crate) enum Made {
     New(Draft),
-    /// The document is still in hand, and is the same.
+    /// The previous document is still held and unchanged.
     InHand(Arc<Document>),
 }
 
-/// A document with its room.
+/// A document with its reserved memory.
 #[derive(Default)]
 pub(crate) struct Document {
     bytes: Bytes,
@@ -55,20 +56,20 @@ pub(crate) struct Document {
     _room: Option<Room>,
 }
 
-/// A document as gzip, which has room of its own.
+/// A document as gzip, with memory reserved of its own.
 struct Compressed {
     bytes: Vec<u8>,
     _room: Option<Room>,
 }
 
-/// Keeps a document for as long as some of its bytes are somewhere.
+/// Keeps a document alive as long as any of its bytes are referenced.
 struct Owner<T>(Arc<T>);
 
-/// A body of bytes that are there.
+/// A body of bytes in memory.
 pub(crate) struct Sliced(Bytes);
 
 impl Draft {
-    /// A value as JSON, made on a thread for such work.
+    /// Encodes a value as JSON on a blocking thread.
     pub(crate) async fn json<T: Serialize + Send + 'static>(value: T) -> Result<Self, String> {
         let made = spawn_blocking(move || {
             let mut document = serde_json::to_vec(&value)?;
@@ -91,27 +92,26 @@ impl From<Draft> for Made {
 }
 
 impl Document {
-    /// The document, in this room.
     pub(super) fn new(draft: Draft, room: Room, door: Door) -> Self {
         let Draft { mut bytes, steps, next, version } = draft;
-        // What has room is what is held.
+        // Only the bytes reserved may be held.
         bytes.shrink_to_fit();
         let (door, room, bytes) = (Some(door), Some(room), bytes.into());
         Self { bytes, compressed: OnceCell::new(), steps, next, version, door, _room: room }
     }
 
-    /// A document that is short, or a part of this program: it needs no room.
+    /// A short or static document, which needs no reservation.
     pub(crate) fn own(bytes: impl Into<Bytes>) -> Self {
         Self { bytes: bytes.into(), ..Self::default() }
     }
 
-    /// Bytes that hold the document and its room for as long as they are anywhere.
+    /// Bytes that keep the document and its reservation alive.
     pub(crate) fn bytes(self: &Arc<Self>) -> Bytes {
         Bytes::from_owner(Owner(Arc::clone(self)))
     }
 
-    /// The document as `compress` makes it, where that is worth it and there is room for it. An edge
-    /// has one way to do so.
+    /// The document compressed by `compress`, if that pays and there is room. Each edge always
+    /// passes the same function.
     pub(crate) async fn compressed(
         self: &Arc<Self>,
         compress: fn(&[u8]) -> io::Result<Vec<u8>>,
@@ -121,7 +121,7 @@ impl Document {
         }
         let compress = || async {
             let document = Arc::clone(self);
-            // A document that cannot be compressed, for whatever reason, goes out as it is.
+            // If compression fails, the document is sent uncompressed.
             let bytes = spawn_blocking(move || compress(&document.bytes)).await.ok()?.ok()?;
             let room = match &self.door {
                 Some(door) => Some(door.room_now(bytes.len())?),
@@ -188,7 +188,7 @@ impl Body for Sliced {
     }
 }
 
-/// A document as gzip.
+/// Compresses a document with gzip.
 pub(crate) fn gzip(document: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 4), Compression::fast());
     encoder.write_all(document)?;

@@ -1,11 +1,11 @@
-//! Turns and room: how many readings go on, and how many bytes of documents are in hand.
+//! The door: limits the reads in progress and the bytes of documents in memory.
 //!
 //! # Invariants
-//! * Of a partition one reading of a [`Kind`] is under way at a time, whatever part of it is wanted
-//!   and on whichever edge; in all, no more than [`READINGS_MAX`].
-//! * A document has its room before anybody gets it, and gives it back with its last byte.
-//! * Whoever waits for room holds no turn, and no more than [`WAITING_MAX`] documents wait for it:
-//!   clients that take nothing cannot keep others from reading what is small.
+//! * One read of a [`Kind`] and partition is in progress at a time, whatever its parameters and
+//!   edge; in total no more than [`READINGS_MAX`].
+//! * Memory is reserved before a client gets a document, and released with its last byte.
+//! * A read that waits for memory holds no turn, and no more than [`WAITING_MAX`] documents wait:
+//!   clients that receive nothing cannot keep others from reading small documents.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,25 +15,26 @@ use std::time::Duration;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// Documents up to this size need no room: the number of connections bounds them.
+/// Documents up to this size need no reservation: the number of connections bounds them.
 const FREE_BYTES: usize = 64 << 10;
 
-/// Room is counted in this many bytes.
+/// The unit of reservations.
 const UNIT_BYTES: usize = 1 << 10;
 
-/// Most readings that are under way at a time.
+/// Most reads in progress.
 const READINGS_MAX: usize = 8;
 
-/// Most documents that wait for room at a time, beside those that have it.
+/// Most documents that wait for a reservation.
 const WAITING_MAX: usize = 4;
 
-/// How long a turn is waited for.
+/// The longest wait for a turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long room is waited for.
+/// The longest wait for a reservation.
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is read. Of each there is one reading at a time, of one partition or of all.
+/// The kind of a document. One read per kind is in progress at a time, for one partition or for
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Queues,
@@ -59,13 +60,13 @@ pub(crate) enum Kind {
     StateDump,
 }
 
-/// Why there is no document.
+/// Why a read is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Busy {
-    /// Too many want to read.
+    /// Too many reads are waiting.
     #[error("others have been reading for {} s: come back later", TURN_PATIENCE.as_secs())]
     Turn,
-    /// Too much was read and is not taken.
+    /// Too many bytes have not been received by clients.
     #[error(
         "clients have not yet taken {0} bytes of what was read for them (`reads.bytes`): come back \
          later"
@@ -73,7 +74,7 @@ pub(crate) enum Busy {
     Room(usize),
 }
 
-/// The door. Clones are the same one.
+/// The shared limits. Clones are the same door.
 #[derive(Clone)]
 pub struct Door(Arc<Shared>);
 
@@ -87,19 +88,19 @@ struct Shared {
 
 type Turns = HashMap<(Kind, String), Weak<tokio::sync::Mutex<()>>>;
 
-/// The right to read; ends when it is dropped.
+/// The permission to read; returned on drop.
 pub(super) struct Turn {
     _of_kind: OwnedMutexGuard<()>,
     _of_all: OwnedSemaphorePermit,
 }
 
-/// Room for a document; given back when it is dropped.
+/// Memory reserved for a document; released on drop.
 pub(super) struct Room {
     _permits: Option<OwnedSemaphorePermit>,
 }
 
 impl Door {
-    /// A door with room for so many bytes of documents.
+    /// Creates a door with this limit of document bytes.
     pub fn new(bytes: usize) -> Self {
         Self(Arc::new(Shared {
             turns: Mutex::default(),
@@ -110,7 +111,7 @@ impl Door {
         }))
     }
 
-    /// Waits until nobody else reads this.
+    /// Waits until no other read of this kind and partition is in progress.
     pub(super) async fn turn(&self, kind: Kind, of: &str) -> Result<Turn, Busy> {
         let of_kind = self.of_kind(kind, of);
         let turn = async {
@@ -134,7 +135,7 @@ impl Door {
         turn
     }
 
-    /// Waits for room for so many bytes; at most as many as there are in all are counted.
+    /// Waits for a reservation of `bytes`, counted at most up to the limit.
     pub(super) async fn room(&self, bytes: usize) -> Result<Room, Busy> {
         if let Some(room) = self.room_now(bytes) {
             return Ok(room);
@@ -146,7 +147,7 @@ impl Door {
         Ok(Room { _permits: Some(permits.map_err(|_| full())?) })
     }
 
-    /// Room for so many bytes, if there is some.
+    /// Reserves `bytes` if they are available.
     pub(super) fn room_now(&self, bytes: usize) -> Option<Room> {
         if bytes <= FREE_BYTES {
             return Some(Room { _permits: None });

@@ -1,18 +1,17 @@
-//! Readings that several requests share.
+//! Reads shared by several requests.
 //!
 //! # Why
-//! Thirty-two dashboards that ask for one list each second would have it read, and made into a
-//! document, thirty-two times. Instead one reading of it is under way at a time. Who asks meanwhile
-//! waits for the *next* one, together with everybody else who wants the same.
+//! If thirty-two dashboards request one list each second, it would be read and encoded thirty-two
+//! times. Instead only one read of it is in progress at a time, and requests that arrive meanwhile
+//! wait for the *next* one, together with all others for the same document.
 //!
-//! One that took long is followed by a pause of three times as long before the same is read again. So the
-//! longest lists together take a quarter of the time of a core, however many want them and however
-//! often.
+//! After a long read, a pause of three times its duration follows before the same document is read
+//! again. So the longest lists together take a quarter of a core, however many clients request them
+//! and however often.
 //!
 //! # Invariants
-//! * Nobody gets an answer that is older than the question: a reading that has begun is joined by
-//!   nobody.
-//! * A reading that nobody waits for any more ends at once.
+//! * No answer is older than its question: a read in progress is never joined.
+//! * A read that no request waits for any more is cancelled at once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,21 +25,21 @@ use tokio::time::{Instant, sleep_until};
 use super::document::{Document, Made};
 use super::door::{Busy, Door, Kind};
 
-/// From how long a reading on a pause follows it.
+/// The shortest duration of a read after which a pause follows.
 const LONG: Duration = Duration::from_millis(20);
-/// How many times as long as the reading that pause is, and how long at most.
+/// The pause in multiples of the duration, and its maximum.
 const PAUSE: u32 = 3;
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A reading with an answer for all who wait for it.
+/// A read whose result all waiting requests share.
 type Reading<E> = Shared<BoxFuture<'static, Result<Arc<Document>, E>>>;
 type WeakReading<E> = WeakShared<BoxFuture<'static, Result<Arc<Document>, E>>>;
 
-/// What is wanted: a kind, of which partition (with its RM), and all that the answer depends on
-/// beside these.
+/// Identifies a document: kind, partition (with its RM), and all other parameters that the answer
+/// depends on.
 type Wanted = (Kind, String, Vec<u8>);
 
-/// The readings of one edge that have not begun. Their turns are those of the door.
+/// The reads of one edge that have not begun. The door limits those in progress.
 pub(crate) struct Joined<E> {
     door: Door,
     tables: Arc<Mutex<Tables<E>>>,
@@ -48,20 +47,20 @@ pub(crate) struct Joined<E> {
 
 struct Tables<E> {
     waiting: HashMap<Wanted, WeakReading<E>>,
-    /// Until when what took long is not read again.
+    /// The end of the pause of each document that took long to read.
     pauses: HashMap<Wanted, Instant>,
-    /// Documents that somebody has not taken yet, by what they are.
+    /// Documents still held by some client.
     in_hand: HashMap<Wanted, Weak<Document>>,
 }
 
-/// Not derived, because a failure need have nothing of its own.
+// Not derived, since `E` need not be `Clone`.
 impl<E> Clone for Joined<E> {
     fn clone(&self) -> Self {
         Self { door: self.door.clone(), tables: Arc::clone(&self.tables) }
     }
 }
 
-/// As [`Clone`].
+// Not derived, since `E` need not be `Debug`.
 impl<E> fmt::Debug for Joined<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Joined").field("door", &self.door).finish_non_exhaustive()
@@ -72,16 +71,16 @@ impl<E> Joined<E>
 where
     E: From<Busy> + Clone + Send + Sync + 'static,
 {
-    /// Readings through this door.
+    /// Creates a table of reads through this door.
     pub(crate) fn new(door: Door) -> Self {
         let tables =
             Tables { waiting: HashMap::new(), pauses: HashMap::new(), in_hand: HashMap::new() };
         Self { door, tables: Arc::new(Mutex::new(tables)) }
     }
 
-    /// The document of a reading that begins after this call. It is made by `read`, unless another
-    /// reading of the same waits to begin already. `read` is given what is still in hand of an
-    /// earlier one: it may find that this is still so.
+    /// Returns the document of a read that begins after this call. Joins a read of the same
+    /// document that has not begun, or starts `read`. `read` gets the previous document if a client
+    /// still holds it, and may find that it is unchanged.
     pub(crate) async fn read<F>(
         &self,
         kind: Kind,
@@ -114,7 +113,7 @@ where
                 sleep_until(until).await;
             }
             let turn = this.door.turn(key.0, &key.1).await;
-            // From here on others have to wait for the next one.
+            // Later requests have to wait for the next read.
             let in_hand = {
                 let mut tables = this.tables();
                 tables.waiting.remove(&key);
@@ -137,7 +136,7 @@ where
             Ok(document)
         };
         let reading = reading.boxed().shared();
-        // Those that everybody has left go when others come.
+        // Drops reads that all requests have abandoned.
         tables.waiting.retain(|_, waiting| waiting.upgrade().is_some());
         let weak = reading.downgrade().expect("a reading that was never asked is not over");
         tables.waiting.insert(wanted, weak);
@@ -150,7 +149,7 @@ where
 }
 
 impl<E> Tables<E> {
-    /// A reading took so long: the same is not read again for a while.
+    /// Starts a pause after a long read.
     fn rest_after(&mut self, wanted: &Wanted, took: Duration) {
         if took < LONG {
             return;
@@ -171,7 +170,7 @@ mod tests {
     use super::super::document::Draft;
     use super::*;
 
-    /// Readings that are counted when they begin, and end when they are let.
+    /// Counts reads when they begin; they end when the test lets them.
     struct Source {
         joined: Joined<Busy>,
         begun: Arc<AtomicU32>,
@@ -216,7 +215,7 @@ mod tests {
         }
     }
 
-    /// How long a reading takes that itself takes so long, after one of the same.
+    /// The total duration of a read that takes this long, after a read of the other.
     async fn after_one_of(takes: Duration, wanted: [&'static str; 2]) -> Duration {
         let joined: Joined<Busy> = Joined::new(Door::new(1 << 20));
         let read = |wanted: &'static str| {

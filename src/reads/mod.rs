@@ -1,23 +1,23 @@
-//! What both edges read of the scheduler, through one door.
+//! Reads of the scheduler by both edges, through one door.
 //!
 //! # Why one door
-//! A read costs the scheduler some work and this process a document, and whoever reads may take the
-//! document slowly, or never. Both have to be bounded wherever a reader comes from: hundreds who ask
-//! for one list must cost what one costs, and what they do not take must not fill the memory.
+//! A read costs the scheduler some work and this process a document, which a client may receive
+//! slowly or never. Both are bounded for all clients together: hundreds of requests for one list
+//! cost as much as one, and documents that are not received cannot fill the memory.
 //!
 //! ```text
-//! REST ─┐          ┌─ who wants the same waits for one reading (`joined`)
-//!       ├─▶ Door ──┤─ one reading of a kind of a partition is under way, a few in all (`door`)
-//! gRPC ─┘          └─ a document has room until its last byte is handed over (`document`)
+//! REST ─┐          ┌─ requests for the same document share one read (`joined`)
+//!       ├─▶ Door ──┤─ one read of each kind and partition at a time, a few in total (`door`)
+//! gRPC ─┘          └─ a document reserves memory until its last byte is passed on (`document`)
 //! ```
 //!
 //! # Invariants
-//! * Nobody gets an answer that is older than the question.
-//! * What says which document is wanted is what the answer depends on, and nothing else of the
-//!   request: an unknown parameter makes no document of its own.
-//! * Documents that are made and not handed over to a socket have at most the bytes of the door, but
-//!   for small ones, those few that wait for room, and one that is larger than all of it.
-//! * Who finds no room in time is refused with a reason, and has cost nobody else anything.
+//! * No answer is older than its question.
+//! * The key of a document contains the parameters that the answer depends on, and nothing else of
+//!   the request: an unknown parameter does not cause a document of its own.
+//! * Documents in memory never exceed the bytes of the door, except small ones, the few that wait
+//!   for room, and a single one that is larger than the limit.
+//! * A request that gets no room in time is refused with a reason, at no cost to others.
 
 mod document;
 mod door;
@@ -37,29 +37,29 @@ use crate::logbook::Logbook;
 use crate::settings::Settings;
 use crate::traces::Traces;
 
-/// The scheduler, the door through which it is read, and what is written down beside it.
+/// The scheduler and everything that the edges read of it.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The scheduler.
     pub handle: SchedulerHandle,
-    /// The door, which all edges share.
+    /// The door, shared by all edges.
     pub door: Door,
-    /// What the service writes down.
+    /// The records of the service.
     pub logbook: Logbook,
-    /// Who is told of what streams have written, where placements are traced.
+    /// Notified of replies that streams have sent. `None` unless placements are traced.
     pub traces: Option<Arc<Traces>>,
 }
 
 impl Source {
-    /// The scheduler behind a door of its own, with a book in which nobody writes.
+    /// Creates a door for the scheduler, with empty records.
     pub fn new(handle: SchedulerHandle, settings: &Settings) -> Self {
         let door = Door::new(settings.reads.bytes.get());
         Self { handle, door, logbook: Logbook::default(), traces: None }
     }
 }
 
-/// The partition that is meant, with its resource manager: by a plain name, the first that is called
-/// so. One that is not there keeps its name.
+/// The full name of a partition. A plain name means the first partition of that name; an unknown
+/// name is returned unchanged.
 pub(crate) fn qualified<'n>(wanted: &'n str, names: &'n [String]) -> &'n str {
     if wanted.starts_with('[') {
         return wanted;

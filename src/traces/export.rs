@@ -1,5 +1,5 @@
-//! To the collector, by OTLP over gRPC: a queue of spans and the thread that sends them are those of the
-//! OpenTelemetry SDK; what is here says where to, how much, and how it fares.
+//! Export to the collector by OTLP over gRPC. The span queue and the sending thread are those of
+//! the OpenTelemetry SDK; this file configures target and limits, and reports failures.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use super::{Counts, spans};
 use crate::cli::BUILD;
 use crate::settings::TraceSettings;
 
-/// The most spans of one message.
+/// Most spans of one message.
 const BATCH: usize = 512;
 
-/// Where spans go.
+/// The connection to the collector.
 #[derive(Debug)]
 pub(super) struct Export {
     provider: SdkTracerProvider,
@@ -68,12 +68,12 @@ impl Export {
         Ok(Self { provider, tracer })
     }
 
-    /// Puts the spans of a placement into the queue; where it is full they are lost.
+    /// Queues the spans of a placement; they are lost if the queue is full.
     pub(super) fn emit(&self, journey: &Journey, told_ns: Option<i64>) {
         spans::emit(&self.tracer, journey, told_ns);
     }
 
-    /// Exports what is left, for so long at most. Blocks.
+    /// Exports the remaining spans within `patience`. Blocks.
     pub(super) fn end(&self, patience: Duration) {
         if let Err(error) = self.provider.shutdown_with_timeout(patience) {
             warn!(%error, "the last traces were not exported");
@@ -81,7 +81,7 @@ impl Export {
     }
 }
 
-/// A connection that is made when something is sent, and made again when it is lost.
+/// A channel that connects on first use, and reconnects when needed.
 fn channel(endpoint: &str, ca: Option<&Path>, timeout: Duration) -> anyhow::Result<Channel> {
     let mut to = Endpoint::from_shared(endpoint.to_owned())
         .with_context(|| format!("`traces.endpoint`: `{endpoint}`"))?
@@ -95,7 +95,7 @@ fn channel(endpoint: &str, ca: Option<&Path>, timeout: Duration) -> anyhow::Resu
     Ok(to.connect_lazy())
 }
 
-/// Exports, counts, and says once when it stops working and once when it works again.
+/// Exports and counts spans; logs once when exporting starts to fail, and once when it works again.
 #[derive(Debug)]
 struct Watched {
     inner: OtlpExporter,

@@ -1,19 +1,19 @@
-//! Placements as traces of OpenTelemetry: off unless `traces.endpoint` is set.
+//! Traces of placements for OpenTelemetry: off unless `traces.endpoint` is set.
 //!
 //! ```text
-//! request ─▶ scheduler: decided ─▶ untold ─▶ reply written: told ─▶ spans ─▶ queue ─▶ thread ─▶ collector
-//!                                    └ too many: the oldest goes untold         └ full: lost
+//! request ─▶ scheduler: decided ─▶ pending ─▶ reply sent ─▶ spans ─▶ queue ─▶ thread ─▶ collector
+//!                                    └ too many: the oldest is given up  └ full: lost
 //! ```
 //!
-//! The scheduler says of a placement that is followed when it did what, as one value ([`Journey`]), before
-//! its resource manager is told. What is left is the reply: it waits for its client, and the stream that
-//! writes it says so here. Then the spans are made, all at once.
+//! The scheduler delivers the times of a traced placement as one value ([`Journey`]), before it
+//! notifies the resource manager. Only the time of the reply is missing then: the stream that sends
+//! the reply reports it here, and all spans are emitted at once.
 //!
 //! # Invariants
-//! * Nothing waits for the collector, which may be away for ever: at most `MOST_UNTOLD` placements
-//!   and `traces.queue` spans are kept, and what is too much is left out.
-//! * That spans cannot be exported is told once, and once that they can be again.
-//! * Without an endpoint nothing of this is there, and nothing is connected.
+//! * Nothing waits for the collector, which may never be reachable: at most `MOST_PENDING`
+//!   placements and `traces.queue` spans are kept, and any beyond are dropped.
+//! * A failure to export is logged once, and so is the recovery.
+//! * Without an endpoint nothing is recorded and no connection is made.
 
 mod export;
 mod spans;
@@ -30,13 +30,13 @@ use tokio::task::spawn_blocking;
 use self::export::Export;
 use crate::settings::TraceSettings;
 
-/// The most placements that are decided and not told yet. Their resource manager may be away.
+/// Most placements decided whose reply was not sent yet; their resource managers may be away.
 const MOST_UNTOLD: usize = 4_096;
 
-/// Where the counters are once there is a scheduler.
+/// The counters, set once there is a scheduler.
 type Counts = Arc<OnceLock<TraceMetrics>>;
 
-/// The placements that are followed, and where their spans go.
+/// The traced placements and the export of their spans.
 #[derive(Debug)]
 pub struct Traces {
     untold: Mutex<Untold>,
@@ -44,18 +44,18 @@ pub struct Traces {
     counts: Counts,
 }
 
-/// Placements whose resource managers were not told yet.
+/// Placements whose reply was not sent yet.
 #[derive(Debug, Default)]
 struct Untold {
-    /// Oldest first, by a number.
+    /// By number, oldest first.
     journeys: BTreeMap<u64, Journey>,
     next: u64,
-    /// The numbers by what a reply says of them, in order.
+    /// The numbers by hash of resource manager, application and key, oldest first.
     by_name: HashMap<u64, VecDeque<u64>>,
 }
 
 impl Traces {
-    /// What the settings ask for, if they do. Within a tokio runtime.
+    /// Starts tracing if the settings ask for it. Needs a tokio runtime.
     ///
     /// # Errors
     /// The settings cannot be used.
@@ -66,19 +66,19 @@ impl Traces {
         Ok(Some(Arc::new(Self { untold: Mutex::default(), export, counts })))
     }
 
-    /// From now on what becomes of traces is counted among the metrics of this scheduler.
+    /// Counts exported and lost traces in the metrics of this scheduler.
     pub fn count_in(&self, scheduler: &SchedulerHandle) {
-        // There is one scheduler.
+        // Only one scheduler calls this.
         let _ = self.counts.set(scheduler.trace_metrics());
     }
 
-    /// Whether nobody waits to be told.
+    /// Whether no placement waits for its reply.
     pub fn is_idle(&self) -> bool {
         self.untold().journeys.is_empty()
     }
 
-    /// A reply with allocations for these applications and keys was taken by the stream of a resource
-    /// manager.
+    /// Records that a reply with these allocations (application, key) was taken by a stream of the
+    /// resource manager.
     pub fn told(&self, rm_id: &str, allocations: &[(String, String)]) {
         let mut told = Vec::new();
         if !allocations.is_empty() {
@@ -95,13 +95,13 @@ impl Traces {
         }
     }
 
-    /// Gives up what is untold and exports what is left, for so long at most.
+    /// Gives up the placements without a reply, and exports the remaining spans within `patience`.
     pub async fn end(self: Arc<Self>, patience: Duration) {
         let untold = std::mem::take(&mut *self.untold()).journeys;
         for journey in untold.values() {
             self.give_up(journey);
         }
-        // It waits for the thread that exports.
+        // Blocks until the exporting thread is done.
         let _ = spawn_blocking(move || self.export.end(patience)).await;
     }
 
@@ -131,7 +131,7 @@ impl Journeys for Traces {
 }
 
 impl Untold {
-    /// Keeps one more; if that is too many, the oldest is given up.
+    /// Adds a placement. Returns the oldest one if there are too many.
     fn keep(&mut self, journey: Journey) -> Option<Journey> {
         let name = name(&journey.rm_id, &journey.application, &journey.allocation_key);
         self.by_name.entry(name).or_default().push_back(self.next);
@@ -145,7 +145,7 @@ impl Untold {
         Some(oldest)
     }
 
-    /// Takes out the oldest of this name.
+    /// Removes the oldest placement of this name.
     fn take(&mut self, rm_id: &str, application: &str, key: &str) -> Option<Journey> {
         let numbers = self.by_name.get(&name(rm_id, application, key))?;
         let is_it = |number: &&u64| {
@@ -171,7 +171,7 @@ impl Untold {
     }
 }
 
-/// A short name for what a reply says of an allocation; others may have the same.
+/// A hash of what a reply says of an allocation; not unique.
 fn name(rm_id: &str, application: &str, key: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (rm_id, application, key).hash(&mut hasher);

@@ -1,12 +1,12 @@
-//! The spans of one placement: what happened when, and to whom.
+//! The spans of one placement.
 //!
 //! ```text
-//! placement            ├──────────────────────────────────────┤   the whole way
+//! placement            ├──────────────────────────────────────┤   the whole placement
 //!   receive            ├───┤                                      from reading the request to its partition
 //!   wait                   ├─────────────┤                        until its turn in the order of queues
-//!   decide                               ├─────────┤              queues, quotas, which node
+//!   decide                               ├─────────┤              queues, quotas, choice of node
 //!     node, predicate                        ├─────┤              the node, or the resource manager's answer
-//!   tell                                           ├──────────┤   until the reply is written
+//!   tell                                           ├──────────┤   until the reply is sent
 //! ```
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use opentelemetry::{Context, KeyValue, propagation::TextMapPropagator as _};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracer;
 
-/// Makes and ends the spans of a placement; `told_ns` is `None` where its resource manager was not told.
+/// Emits the spans of a placement. `told_ns` is `None` if no reply was sent.
 pub(super) fn emit(tracer: &SdkTracer, journey: &Journey, told_ns: Option<i64>) {
     let end_ns = told_ns.unwrap_or(journey.decided_ns);
     let root = tracer
@@ -51,7 +51,7 @@ pub(super) fn emit(tracer: &SdkTracer, journey: &Journey, told_ns: Option<i64>) 
     whole.span().end_with_timestamp(time(end_ns));
 }
 
-/// What its sender said that it is part of; nothing, and it begins a trace of its own.
+/// The parent named by the request's sender. Without one, the placement begins a new trace.
 fn parent(journey: &Journey) -> Context {
     let Some(said) = &journey.traceparent else { return Context::new() };
     let carrier = HashMap::from([(TRACEPARENT.to_owned(), said.clone())]);
@@ -68,7 +68,7 @@ fn attributes(journey: &Journey, is_told: bool) -> Vec<KeyValue> {
         ("monoceros.allocation_key", journey.allocation_key.to_string()),
         ("monoceros.allocation_id", journey.allocation_id.to_string()),
         ("monoceros.node", journey.node.to_string()),
-        // The log calls it by the same name.
+        // The same name as in logs.
         ("monoceros.placement", journey.placement.clone()),
     ];
     let mut all: Vec<_> = texts.into_iter().map(|(key, value)| KeyValue::new(key, value)).collect();

@@ -1,12 +1,12 @@
-//! A service whose front is lost ends its process with exit code 70, for whoever watches it to start
-//! it again; and one whose front hangs gives systemd no sign of life.
+//! A service whose front actor fails ends its process with exit code 70, so that its supervisor
+//! restarts it; and a service whose front hangs stops notifying systemd.
 //!
 //! # Why a program of its own
-//! Nothing from outside is known to end the front, and nothing in the service is there to do it for a
-//! test. So this program is its own service: started again with `serve` it runs the service's code in
-//! a process of its own, with the log of an operator who has a second subscriber, and that one fails
-//! when the front says that a certain resource manager has registered. What follows is the service's
-//! own doing, up to the exit code of a real process.
+//! Nothing from outside can make the front fail, and the service has no hook for it. So this
+//! program is its own service: started again with `serve`, it runs the service's code in a process
+//! of its own. Its log has a second subscriber, as an operator might configure, and that subscriber
+//! fails when the front logs that a certain resource manager has registered. What follows is the
+//! service's own behaviour, up to the exit code of a real process.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../harness/mod.rs"]
@@ -28,18 +28,18 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::harness::{PATIENCE, QUEUES, Service, registration};
 
-/// Ends the front by a panic when it says something of this resource manager.
+/// The resource manager whose log event makes the front panic.
 const PANICS: &str = "panics";
-/// Ends the front's system.
+/// The resource manager whose log event stops the front's actor system.
 const STOPS: &str = "stops";
-/// Lets the front hang.
+/// The resource manager whose log event lets the front hang.
 const HANGS: &str = "hangs";
 
 fn main() -> ExitCode {
     let argument = std::env::args().nth(1).unwrap_or_default();
     match argument.as_str() {
         "serve" => run_service().unwrap(),
-        // Some runners of tests ask first.
+        // Some test runners list the tests first.
         "--list" => ExitCode::SUCCESS,
         _ => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -61,7 +61,7 @@ async fn the_process_ends_with_its_own_code_when_the_front_is_gone(rm_id: &str) 
     let mut client = service.client().await;
     client.register_resource_manager(registration("harmless", QUEUES)).await.unwrap();
     assert_eq!(service.http("GET", "/healthz", &[], "").await.status, 200);
-    // Whether the answer still comes is up to chance.
+    // Whether the reply still arrives is up to chance.
     let _ = client.register_resource_manager(registration(rm_id, QUEUES)).await;
     let status = service.wait(PATIENCE).await;
     assert_eq!(status.code(), Some(70), "{status}");
@@ -87,17 +87,17 @@ async fn no_sign_of_life_is_given_while_the_front_hangs() {
     let registration = registration(HANGS, QUEUES);
     let calling = tokio::spawn(async move { client.register_resource_manager(registration).await });
     while service.http("GET", "/healthz", &[], "").await.status != 503 {
-        // What is not taken would wait in the socket.
+        // Earlier notifications would wait in the socket.
         while hears(Duration::from_millis(10)).is_some() {}
     }
-    // Two that were on their way at most; twenty would be due in this second.
+    // At most two were in flight; twenty would be due in this second.
     let late = std::iter::from_fn(|| hears(Duration::from_secs(1))).take(3).count();
     assert!(late < 3, "signs of life of a service that does not serve");
     calling.abort();
     std::fs::remove_file(path).unwrap();
 }
 
-/// The service, on free ports.
+/// Runs the service on free ports.
 fn run_service() -> anyhow::Result<ExitCode> {
     let free = Some("127.0.0.1:0".to_owned());
     let flags = Flags { grpc: free.clone(), http: free, queues: None };
@@ -111,7 +111,7 @@ fn run_service() -> anyhow::Result<ExitCode> {
     outcome
 }
 
-/// Hears what the front says, and ends it.
+/// A log layer that fails on certain events.
 struct Deadly;
 
 impl<S: Subscriber> Layer<S> for Deadly {
@@ -122,7 +122,7 @@ impl<S: Subscriber> Layer<S> for Deadly {
     }
 }
 
-/// Looks whom an event is about.
+/// Finds the resource manager of an event.
 struct Of;
 
 impl Visit for Of {

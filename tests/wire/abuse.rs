@@ -1,8 +1,8 @@
-//! Connections that are used to wear the service out: streams opened and reset by the thousand, floods of
-//! pings, settings and headers, data frames with nothing in them. Each is closed or held up before it costs
-//! anything, and a resource manager on another connection is served meanwhile.
+//! Connections that attack the service: thousands of streams opened and reset, floods of pings,
+//! settings and headers, empty data frames. Each is closed or slowed down before it costs anything,
+//! and a resource manager on another connection is served meanwhile.
 //!
-//! HTTP/2 libraries do not send such things, so the frames are written here byte by byte.
+//! HTTP/2 libraries do not send such frames, so they are written here byte by byte.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::harness::{PATIENCE, Rm, Service, ask, node};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// Types of frames.
+// Frame types.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -26,15 +26,15 @@ const CONTINUATION: u8 = 9;
 
 const END_HEADERS: u8 = 4;
 
-/// The codes of errors, as HTTP/2 numbers them.
+/// HTTP/2 error codes.
 const PROTOCOL_ERROR: u32 = 1;
 const CANCEL: u32 = 8;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// More frames than any abuse takes until it is stopped.
+/// More frames than any attack can send before it is stopped.
 const MANY: u32 = 100_000;
 
-/// Much more than sockets hold on both sides.
+/// Much more than the sockets of both sides hold.
 const MUCH: usize = 256 << 20;
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -42,16 +42,16 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A header that is sent as it is; the name may be one of HTTP/2's own.
+/// A literal header; the name may be one of HTTP/2's pseudo headers.
 fn header(name: &str, value: &str) -> Vec<u8> {
     literal(0, name, value)
 }
 
-/// A header in HPACK, whose first byte says whether the receiver shall remember it.
+/// A literal header in HPACK; the first byte says whether the receiver stores it.
 fn literal(first: u8, name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| match u8::try_from(text.len()) {
         Ok(length) if length < 127 => [&[length], text.as_bytes()].concat(),
-        // 127 and what is above it, seven bits in each byte.
+        // 127, and the rest in groups of seven bits.
         _ => {
             let (mut length, mut bytes) = (text.len() - 127, vec![127]);
             while length >= 128 {
@@ -78,12 +78,12 @@ fn request() -> Vec<u8> {
     .concat()
 }
 
-/// What a client numbers its streams with.
+/// The stream numbers of a client.
 fn streams() -> impl Iterator<Item = u32> {
     (1..).step_by(2).take(MANY as usize)
 }
 
-/// Why a connection was closed.
+/// The reason of a closed connection.
 #[derive(Debug)]
 struct GoAway {
     code: u32,
@@ -98,7 +98,7 @@ async fn connect(service: &Service) -> (OwnedReadHalf, OwnedWriteHalf) {
     (from, to)
 }
 
-/// The next frame: its type, its stream and its payload. Nothing at the end.
+/// Reads the next frame: type, stream and payload. `None` at the end.
 async fn read(from: &mut OwnedReadHalf) -> Option<(u8, u32, Vec<u8>)> {
     let mut head = [0; 9];
     from.read_exact(&mut head).await.ok()?;
@@ -107,7 +107,7 @@ async fn read(from: &mut OwnedReadHalf) -> Option<(u8, u32, Vec<u8>)> {
     Some((head[3], u32::from_be_bytes(head[5..].try_into().unwrap()), payload))
 }
 
-/// Sends frames until the connection is closed, and returns why it was.
+/// Sends frames until the connection is closed. Returns the reason.
 async fn flood(
     (mut from, mut to): (OwnedReadHalf, OwnedWriteHalf),
     frames: impl Iterator<Item = Vec<u8>> + Send + 'static,
@@ -120,7 +120,7 @@ async fn flood(
                 break;
             }
         }
-        // Held open: it is the service that ends it.
+        // Kept open: the service has to close it.
         to
     });
     let told = async {
@@ -137,7 +137,7 @@ async fn flood(
     told
 }
 
-/// Does this while a resource manager on another connection goes on being served, and is afterwards.
+/// Runs an attack while a resource manager on another connection is served, and is afterwards.
 async fn beside_an_rm<T: Send + 'static>(
     service: &Service,
     abuse: impl Future<Output = T> + Send + 'static,
@@ -157,7 +157,7 @@ async fn beside_an_rm<T: Send + 'static>(
     }
 }
 
-/// Expects that a connection on which this is sent is closed, and why.
+/// Expects that the service closes a connection on which these frames are sent, with this reason.
 async fn refused(frames: impl Iterator<Item = Vec<u8>> + Send + 'static, (code, why): (u32, &str)) {
     let service = Service::start();
     let connection = connect(&service).await;
@@ -174,7 +174,7 @@ async fn streams_that_are_reset_as_soon_as_opened_end_the_connection() {
     refused(frames, (ENHANCE_YOUR_CALM, "too_many_resets")).await;
 }
 
-/// The other way round: what is sent makes the service itself reset the streams.
+/// These frames make the service reset the streams.
 #[tokio::test]
 async fn streams_that_the_service_has_to_reset_end_the_connection() {
     let malformed = [request(), header(":status", "200")].concat();
@@ -191,7 +191,7 @@ async fn headers_that_go_on_without_end_end_the_connection() {
     refused(frames, (ENHANCE_YOUR_CALM, "too_many_continuations")).await;
 }
 
-/// One long header that is remembered, and named by one byte as often as fits in a frame.
+/// A long header is stored and then named by single bytes, as often as fits in a frame.
 #[tokio::test]
 async fn headers_that_unpack_to_megabytes_end_the_connection() {
     let (remember, latest) = (0x40, 0xbe);
@@ -201,7 +201,7 @@ async fn headers_that_unpack_to_megabytes_end_the_connection() {
     refused(frames, (ENHANCE_YOUR_CALM, "header_list_way_too_large")).await;
 }
 
-/// A stream with too many headers is refused, and the others of the connection go on.
+/// A stream with too many headers is refused; the other streams of the connection continue.
 #[tokio::test]
 async fn headers_beyond_the_limit_are_refused_by_stream() {
     let service = Service::start();
@@ -228,7 +228,7 @@ async fn headers_beyond_the_limit_are_refused_by_stream() {
         statuses
     };
     let statuses = beside_an_rm(&service, answered).await;
-    // `:status: 431` as HPACK packs it, and after that by its place among what was sent already.
+    // `:status: 431` in HPACK, and later by its index in the table.
     assert_eq!(statuses[0], [0x48, 0x83, 0x69, 0x90, 0xff]);
     assert!(statuses[1..].iter().all(|status| *status == [0xbe]));
 }
@@ -248,8 +248,8 @@ async fn acknowledgements_of_nothing_end_the_connection() {
     refused(frames, (PROTOCOL_ERROR, "")).await;
 }
 
-/// Sends something that has to be answered, as often as it is taken, and reads no answer. Returns how
-/// much was taken until no more was.
+/// Sends a frame that must be answered as often as it is accepted, and reads no answer. Returns the
+/// bytes accepted.
 async fn unread(to: &mut OwnedWriteHalf, frame: Vec<u8>) -> usize {
     let together = frame.repeat(1_000);
     let mut taken = 0;
@@ -262,7 +262,7 @@ async fn unread(to: &mut OwnedWriteHalf, frame: Vec<u8>) -> usize {
     taken
 }
 
-/// Whoever does not read the answers to its floods is not read any further.
+/// A client that does not read the answers to its flood is not read any further.
 async fn held_up(question: Vec<u8>) {
     let service = Service::start();
     let (mut from, mut to) = connect(&service).await;
@@ -273,7 +273,7 @@ async fn held_up(question: Vec<u8>) {
     };
     let (taken, _to) = beside_an_rm(&service, flood).await;
     assert!(taken < MUCH, "it is never held up");
-    // Nothing was dropped: as soon as the answers are read, it goes on.
+    // Nothing was dropped: once the answers are read, the flood continues.
     let mut answers = 0;
     let read = async {
         while answers < taken / size {

@@ -1,5 +1,5 @@
-//! Clients that send a message for each item, as fast as they can: each message is a small frame of
-//! its own on the wire, as stock clients send it. None of them is lost, and no connection.
+//! Clients that send one message per item at full speed: each message is a small frame of its own
+//! on the wire, as stock clients send it. No message and no connection is lost.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tonic::codegen::{Bytes, http};
 
 use crate::harness::{QUEUES, Rm, Service, application, ask, node, registration, resource};
 
-/// For bursts: an unoptimised service reads for a while.
+/// For bursts: an unoptimised service takes a while to read them.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One stream, frame by frame.
@@ -24,14 +24,14 @@ struct Frames {
     replies: h2::client::ResponseFuture,
 }
 
-/// A connection that opens streams of which each message is sent as it is, in a frame of its own.
+/// A connection on whose streams each message is sent in a frame of its own.
 struct Client(h2::client::SendRequest<Bytes>);
 
 impl Client {
     async fn connect(service: &Service) -> Self {
         let socket = TcpStream::connect(&service.grpc).await.unwrap();
         socket.set_nodelay(true).unwrap();
-        // So that small replies which it does not read do not offend the client either.
+        // Small replies that it does not read must not make the client fail either.
         let mut windows = h2::client::Builder::new();
         windows.initial_connection_window_size(8 << 20);
         let (client, connection) = windows.handshake(socket).await.unwrap();
@@ -52,7 +52,7 @@ impl Client {
 }
 
 impl Frames {
-    /// Sends each message in a frame of its own, as far as the service lets it.
+    /// Sends each message in a frame of its own, as the service's window allows.
     async fn burst(
         mut requests: h2::SendStream<Bytes>,
         messages: impl Iterator<Item = impl Message>,
@@ -71,7 +71,7 @@ impl Frames {
         requests
     }
 
-    /// Reads messages until so many items have come.
+    /// Reads messages until they hold this many items.
     async fn until<M: Message + Default>(
         replies: h2::client::ResponseFuture,
         items: usize,
@@ -100,7 +100,7 @@ async fn register(service: &Service) {
     client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
 }
 
-/// So many messages of one ask each, of an application that is not there.
+/// This many messages of one ask each, for an unknown application.
 fn asks(messages: usize) -> impl Iterator<Item = si::AllocationRequest> {
     (0..messages).map(|number| si::AllocationRequest {
         allocations: vec![ask("nobody", &format!("k{number}"))],
@@ -108,7 +108,7 @@ fn asks(messages: usize) -> impl Iterator<Item = si::AllocationRequest> {
     })
 }
 
-/// How many asks a reply rejects.
+/// The number of asks that a reply rejects.
 fn rejected(reply: &si::AllocationResponse) -> usize {
     reply.rejected_allocations.len()
 }
@@ -126,7 +126,7 @@ async fn a_burst_of_small_messages_is_slowed_down_and_not_lost() {
     timeout(PATIENCE, both).await.expect("every ask is answered");
 }
 
-/// The same on the one stream of the oldest dialect.
+/// The same on the single stream of the legacy dialect.
 #[tokio::test]
 async fn a_burst_on_the_stream_of_the_oldest_dialect_is_not_lost() {
     const MESSAGES: usize = 30_000;
@@ -151,7 +151,7 @@ async fn a_burst_on_the_stream_of_the_oldest_dialect_is_not_lost() {
     timeout(PATIENCE, both).await.expect("every ask is answered");
 }
 
-/// On all streams of a connection at once, while nothing that the service says is read.
+/// Bursts on all streams of a connection, while no reply is read.
 #[tokio::test]
 async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
     const MESSAGES: usize = 10_000;
@@ -176,7 +176,7 @@ async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
             Frames::burst(allocations.requests, asks(MESSAGES)),
         )
     };
-    // Their directions are kept open until the answers were read.
+    // The streams stay open until the answers were read.
     let _open = timeout(PATIENCE, send).await.expect("everything is taken in");
     let read = async {
         tokio::join!(
@@ -192,7 +192,7 @@ async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
     timeout(PATIENCE, read).await.expect("everything is answered");
 }
 
-/// A connection on which a burst was sent serves others meanwhile.
+/// A connection on which a burst was sent, and another one that is served meanwhile.
 #[tokio::test]
 async fn an_rm_beside_a_burst_is_served() {
     let service = Service::start();
@@ -209,7 +209,7 @@ async fn an_rm_beside_a_burst_is_served() {
     drop(burst.await.unwrap());
 }
 
-/// The client that this service is built with, whose messages come one by one from a channel.
+/// The client library that this service is built with; its messages come one by one from a channel.
 #[tokio::test]
 async fn a_stock_client_in_rust_may_send_a_message_for_each_ask() {
     const MESSAGES: usize = 30_000;
@@ -237,8 +237,8 @@ async fn a_stock_client_in_rust_may_send_a_message_for_each_ask() {
     sent.await.unwrap();
 }
 
-/// On all streams at once, when hardly anything may wait to be decided: the service stops reading again
-/// and again, and what is good is taken all the same.
+/// On all streams at once, with a short queue of the scheduler: the service stops reading again and
+/// again, and accepts all valid requests nevertheless.
 #[tokio::test]
 async fn bursts_wait_while_the_queue_of_the_scheduler_is_full() {
     const MESSAGES: usize = 4_000;
@@ -246,7 +246,7 @@ async fn bursts_wait_while_the_queue_of_the_scheduler_is_full() {
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     rm.send_nodes(vec![node("large", 1_000_000_000, 1_000_000)]).await;
     rm.until("a node", |seen| seen.accepted_nodes.len() == 1).await;
-    // These streams displace the ones above, and may hear once more what those have heard.
+    // These streams displace the ones above, and may receive their messages again.
     let mut client = Client::connect(&service).await;
     let nodes = client.open("rm", "UpdateNode");
     let applications = client.open("rm", "UpdateApplication");

@@ -1,6 +1,5 @@
-//! Gangs that are declared with their application, in the words of every published revision and by
-//! the field that came later: all members get their places at once, and no stream ever says a word
-//! of the places that the scheduler holds itself.
+//! Gangs declared with their application, in the form of every published revision and by the later
+//! field: all members are placed at once, and no stream mentions the places held by the scheduler.
 
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
@@ -12,7 +11,7 @@ use crate::validation::speaker::{Ask, Speaker};
 
 const REVISIONS: [&str; 4] = ["l", "m", "n", "t"];
 
-/// The tag that declares so many workers of so many cores.
+/// The tag that declares `count` workers of `cores` cores.
 fn workers(count: u32, cores: u32) -> String {
     declared(&format!(
         r#"[{{"name": "workers", "minMember": {count}, "minResource": {{"vcore": {cores}}}}}]"#
@@ -24,22 +23,22 @@ fn declared(value: &str) -> String {
     format!("tags {{ key: \"monoceros.io/task-groups\" value: '{value}' }}")
 }
 
-/// Submits `gang` with a tag and waits until it is accepted. Nothing is decided for an RM before
-/// each of its streams has said something.
+/// Submits `gang` with a tag and waits until it is accepted. No decision is made for an RM before
+/// each of its streams has sent something.
 async fn gang(rm: &Speaker, tag: &str) {
     rm.allocation("").await;
     rm.application("gang", &format!("{} {tag}", rm.queue())).await;
     rm.accepted_application("gang").await;
 }
 
-/// Asks for a worker of so many thousandths of a core.
+/// Asks for a worker of this many thousandths of a core.
 async fn ask_for(rm: &Speaker, key: &str, amount: i64) {
     let more = r#"taskGroupName: "workers""#;
     rm.ask(Ask { key, application: "gang", size: vec![("vcore", amount)], more, ..Ask::default() })
         .await;
 }
 
-/// Waits until the gang has been told to be in the state.
+/// Waits until the gang is reported in the state.
 async fn enters(rm: &Speaker, state: &str) {
     let (method, list) = if rm.is_legacy() {
         ("Update", "updatedApplications")
@@ -54,12 +53,12 @@ async fn enters(rm: &Speaker, state: &str) {
     rm.client.wait(&format!("gang is {state}"), is_it).await;
 }
 
-/// The gang as REST shows it.
+/// The gang as shown by REST.
 async fn shown(service: &Service, rm: &Speaker) -> Value {
     application(service, &rm.client.rm_id, rm.leaf(), "gang").await
 }
 
-/// How many places are held for members, and how many members run.
+/// The number of places held for members, and of running members.
 fn held_and_real(gang: &Value) -> (usize, usize) {
     let allocations = gang["allocations"].as_array().map_or(&[][..], Vec::as_slice);
     let (held, real): (Vec<&Value>, Vec<&Value>) =
@@ -69,7 +68,7 @@ fn held_and_real(gang: &Value) -> (usize, usize) {
     (held.len(), real.len())
 }
 
-/// Whatever a stream said so far names nothing but what the RM asked for itself.
+/// All messages so far name only what the RM asked for itself.
 fn heard_of_no_hold(rm: &Speaker) {
     let methods: &[&str] = if rm.is_legacy() { &["Update"] } else { &SPLIT };
     for text in methods.iter().flat_map(|method| rm.client.messages(method)) {
@@ -91,7 +90,7 @@ async fn asks_take_the_places_that_are_held_for_them_without_a_confirmation_in_e
         assert_eq!(rm.n_allocated(), 1, "{revision}: nothing is told of what is held");
         let gang = shown(&service, &rm).await;
         assert_eq!(held_and_real(&gang), (3, 0), "{revision}: {gang}");
-        // All of the node is taken: only what is held has room for these.
+        // The node is fully used: only the held places have room for these.
         ask_for(&rm, "r1", 2_000).await;
         ask_for(&rm, "r2", 1_500).await;
         for key in ["r1", "r2"] {
@@ -154,14 +153,14 @@ async fn what_is_held_for_too_long_ends_without_a_word_in_every_dialect() {
         let gang = shown(&service, &rm).await;
         assert_eq!(held_and_real(&gang), (0, 0), "{revision}: {gang}");
         assert_eq!(gang["placeholderData"][0]["timedout"], 2, "{gang}");
-        // What was held is free.
+        // The held places are free.
         rm.ask(Ask { key: "k", size: vec![("vcore", 8_000)], ..Ask::default() }).await;
         rm.allocated("k").await;
         heard_of_no_hold(&rm);
     }
 }
 
-/// The gang is decided before its RM has said what runs: what it reports takes what is held for it.
+/// The gang is decided before its RM reports running pods: a reported member takes its held place.
 #[tokio::test]
 async fn a_member_that_a_node_brings_back_has_the_place_that_is_held_for_it() {
     for revision in ["l", "m", "n"] {
@@ -230,7 +229,7 @@ async fn a_placeholder_in_a_declared_gang_is_refused_in_every_dialect() {
     }
 }
 
-/// What the oldest revisions have no field for.
+/// Not expressible in the oldest revisions.
 fn task_group(name: &str, min_members: i32, member: si::Resource) -> si::TaskGroup {
     si::TaskGroup { name: name.to_owned(), min_members, member: Some(member), ..Default::default() }
 }
@@ -300,8 +299,8 @@ async fn a_gang_above_the_maximum_of_its_queue_is_refused() {
     rm.until("accepted", |seen| seen.accepted_applications == ["gang"]).await;
 }
 
-/// Neither as something that is assumed, nor as an event, nor in the picture that a stream begins
-/// with. A member is asked about in the place that is held for it.
+/// Neither as an assumption, nor as an event, nor in the snapshot of a stream. A member is asked
+/// about on the node where its place is held.
 #[tokio::test]
 async fn no_callback_stream_says_a_word_of_what_is_held() {
     let service = Service::start();
@@ -330,7 +329,7 @@ async fn no_callback_stream_says_a_word_of_what_is_held() {
     first.answer(&batch, passes).await;
     rm.until("allocated", |seen| seen.new.len() == 1).await;
     first.events().await;
-    // Another stream begins with the picture of what runs.
+    // Another stream begins with a snapshot of the allocations.
     let mut second = Shim::attach(&service, hello("rm", ALL)).await;
     let sync = second.sync().await;
     let assumed = sync.args.unwrap_or_default().assumed_allocations;

@@ -1,5 +1,5 @@
-//! Messages that are small on the wire and large once decoded, or are only announced: what they cost the
-//! service, and whoever is served meanwhile. And that a large message which means well passes.
+//! Messages that are small on the wire and large once decoded, or only announced: their cost to the
+//! service and to clients served meanwhile. And a large valid message, which passes.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use tonic::codegen::{Bytes, http};
 
 use crate::harness::{Rm, Service, TempFile, ask, node};
 
-/// What callers without a session may have decoded at a time, by default.
+/// The default limit of decoded bytes of callers without a session.
 const UNBOUND_BYTES: usize = 64 << 20;
 
-/// How long an answer may take that waits for many others: in an unoptimised service.
+/// How long a reply may take behind many others, in an unoptimised service.
 const ANSWERED: Duration = Duration::from_secs(60);
 
-/// What a gzip message of 65 kB holds: 32 million empty items.
+/// A gzip message of 65 kB that unpacks to 32 million empty items.
 fn bomb(field: u8) -> Bytes {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     let empty = [field << 3 | 2, 0].repeat(1 << 15);
@@ -38,8 +38,7 @@ fn framed(flag: u8, message: &[u8]) -> Bytes {
     [&[flag], &length[..], message].concat().into()
 }
 
-/// Sends the beginning of one request, frame by frame as the service lets it, and says how it ended; it
-/// stays open if `whole` is not.
+/// One request, sent frame by frame as the service's window allows; it stays open unless `whole`.
 struct Call {
     reply: h2::client::ResponseFuture,
     requests: h2::SendStream<Bytes>,
@@ -64,7 +63,7 @@ fn open(client: &mut h2::client::SendRequest<Bytes>, method: &str) -> Call {
 }
 
 impl Call {
-    /// Sends as much of this as the service takes; false if it takes no more.
+    /// Sends the bytes as the window allows. False if the service accepts no more.
     async fn send(&mut self, mut bytes: Bytes) -> bool {
         while !bytes.is_empty() {
             self.requests.reserve_capacity(bytes.len());
@@ -78,7 +77,7 @@ impl Call {
         true
     }
 
-    /// The reason of the status that ends it.
+    /// The reason of the status that ends the call.
     async fn reason(self) -> String {
         let reply = timeout(ANSWERED, self.reply).await.expect("it is answered").unwrap();
         let text = |headers: &http::HeaderMap| {
@@ -96,7 +95,7 @@ impl Call {
     }
 }
 
-/// How many placements an RM got that asks all the time while `attack` goes on; and how that ended.
+/// Runs an attack. Returns the number of placements that an RM got meanwhile, and the result.
 async fn beside<T: Send + 'static>(
     rm: &Rm,
     attack: impl Future<Output = T> + Send + 'static,
@@ -120,13 +119,13 @@ async fn innocent(service: &Service) -> Rm {
     rm
 }
 
-/// Placements do not stand still beside an attack: before, the first one came when it was over.
+/// Placements continue during an attack; in earlier versions the first one came after it.
 fn assert_undisturbed(n_placed: usize) {
     assert!(n_placed >= 5, "{n_placed} placements beside the attack");
 }
 
-/// Methods with a bomb for each. Made once, and before they are thrown: that takes a while, in which the
-/// thread of a test would do nothing else.
+/// Methods with a bomb for each. Made once, in advance: it takes a while, in which the thread of a
+/// test would be blocked.
 static MADE: LazyLock<Vec<(&'static str, Bytes)>> = LazyLock::new(|| {
     let methods = [
         ("si.v1.Scheduler/UpdateNode", 1),
@@ -138,7 +137,7 @@ static MADE: LazyLock<Vec<(&'static str, Bytes)>> = LazyLock::new(|| {
     methods.map(|(method, field)| (method, bomb(field))).into()
 });
 
-/// Sixteen bombs at a time, by streams and by calls, from nobody in particular.
+/// Sixteen bombs at a time, on streams and calls, from an unknown client.
 async fn bombs(
     mut client: h2::client::SendRequest<Bytes>,
     made: Vec<(&'static str, Bytes)>,
@@ -197,7 +196,7 @@ async fn messages_that_are_only_announced_cost_nothing() {
             client = client.ready().await.unwrap();
             let mut call = open(&mut client, methods[number % 2]);
             assert!(call.send(head(u8::from(number % 3 == 0))).await);
-            // A kilobyte of what was announced.
+            // A kilobyte of the announced message.
             assert!(call.send(vec![0; 1_000].into()).await);
             calls.push(call);
         }
@@ -206,7 +205,7 @@ async fn messages_that_are_only_announced_cost_nothing() {
     };
     let (_calls, n_placed) = beside(&rm, attack).await;
     let grown = service.peak_memory().saturating_sub(before);
-    // A thousand streams with their buffers, a third of which has 64 KiB of room for a message.
+    // A thousand streams with their buffers, a third of them with 64 KiB reserved for a message.
     assert!(grown <= 128 << 20, "{} MiB", grown >> 20);
     assert_undisturbed(n_placed);
 }
@@ -244,7 +243,7 @@ async fn the_first_message_of_a_stream_may_bring_thirty_thousand_nodes() {
     }
 }
 
-/// Waits until the partition has so many nodes.
+/// Waits until the partition has this many nodes.
 async fn until_nodes(service: &Service, n: usize) {
     let there = async {
         loop {
@@ -258,7 +257,7 @@ async fn until_nodes(service: &Service, n: usize) {
     timeout(Duration::from_secs(60), there).await.expect("the nodes come");
 }
 
-/// Those who send a part of something large and then stop have to make room for one who does not.
+/// Clients that stop within a large message make room for one that does not.
 #[tokio::test]
 async fn whoever_stops_within_a_message_makes_room_for_others() {
     let service = Service::start();

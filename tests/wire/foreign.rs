@@ -1,12 +1,12 @@
-//! A client that does not number its requests can still wait for its foreign allocations, which have no
-//! answer of their own: one more behind them, on a node that is not there, is rejected in its turn.
+//! A client that does not number its requests can still wait for its foreign allocations, which are
+//! not answered: it sends one more behind them, for an unknown node, which is rejected in order.
 
 use monoceros_proto::si::v1 as si;
 use si::node_info::ActionFromRm;
 
 use crate::harness::{Rm, Service, amount, ask, node};
 
-/// Room that somebody else takes on a node.
+/// Usage of a node by another scheduler.
 fn foreign(key: &str, node_id: &str) -> si::Allocation {
     si::Allocation {
         node_id: node_id.to_owned(),
@@ -26,7 +26,7 @@ async fn foreign_allocations_are_on_the_books_when_one_behind_them_is_rejected()
         let id = format!("n{round}");
         let closed = si::NodeInfo {
             action: ActionFromRm::CreateDrain.into(),
-            // What others run takes all of it but half of what an ask wants.
+            // Foreign usage leaves only half of what an ask needs.
             ..node(&id, 1_500, 100)
         };
         rm.send_nodes(vec![closed]).await;
@@ -44,7 +44,7 @@ async fn foreign_allocations_are_on_the_books_when_one_behind_them_is_rejected()
             ..Default::default()
         };
         rm.send_nodes(vec![opened]).await;
-        // By another stream than the node: where there is room too early, it is taken.
+        // On another stream than the node: if there were room too early, it would be used.
         rm.send_allocations(vec![], vec![ask("app", &format!("k{round}"))], vec![]).await;
     }
     let rm = rm.with_nodes(&["open-1", "open-2"]).await;

@@ -1,5 +1,5 @@
-//! Gangs of placeholders in the words of every published revision: the places, the members that take
-//! them, the time that is over, and what a resource manager brings back after a restart.
+//! Gangs of placeholders in the form of every published revision: places, members that replace
+//! them, timeouts, and the recovery after a restart of the resource manager.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::validation::speaker::{Ask, Speaker};
 
 const REVISIONS: [&str; 4] = ["l", "m", "n", "t"];
 
-/// A placeholder of the task group, in fields that every revision knows.
+/// A placeholder of the task group, in fields of every revision.
 const PLACE: &str = r#"placeholder: true taskGroupName: "workers""#;
-/// A member of it.
+/// A member of the task group.
 const MEMBER: &str = r#"taskGroupName: "workers""#;
 
 fn of_gang<'a>(key: &'a str, more: &'a str) -> Ask<'a> {
     Ask { key, application: "gang", more, ..Ask::default() }
 }
 
-/// An application whose placeholders want so many thousandths of a core together.
+/// An application whose placeholders need this many thousandths of a core together.
 async fn gang(rm: &Speaker, amount: i64, more: &str) {
     let announced = vcore("placeholderAsk", amount);
     rm.application("gang", &format!("{} {announced} {more}", rm.queue())).await;
@@ -32,7 +32,7 @@ fn number(rm: &Speaker, name: &str) -> String {
     (if rm.is_legacy() { at } else { at + 1 }).to_string()
 }
 
-/// Waits until the application has been told to be in the state; with which message.
+/// Waits until the application is reported in the state. Returns the message.
 async fn enters(rm: &Speaker, state: &str) -> String {
     let (method, list) = if rm.is_legacy() {
         ("Update", "updatedApplications")
@@ -48,7 +48,7 @@ async fn enters(rm: &Speaker, state: &str) -> String {
     rm.client.wait(&format!("gang is {state}"), found).await
 }
 
-/// The keys of the asks that were given up, in order, once there are so many.
+/// The keys of the released asks in order, once there are `n`.
 async fn given_up(rm: &Speaker, n: usize) -> Vec<String> {
     let (method, list, key) = match rm.revision {
         "l" => ("Update", "releasedAllocationAsks", "allocationkey"),
@@ -83,7 +83,7 @@ async fn members_take_the_places_of_placeholders_in_every_dialect() {
         assert!(field(&released, "message").ends_with("`r1`"), "{released:?}");
         assert_eq!(rm.n_allocated(), 2, "{revision}: the place has still to be empty");
         for _ in 0..2 {
-            // The second time says nothing new.
+            // The second confirmation changes nothing.
             rm.release("gang", "p1", "terminationType: PLACEHOLDER_REPLACED").await;
         }
         let member = rm.allocated("r1").await;
@@ -97,14 +97,15 @@ async fn members_take_the_places_of_placeholders_in_every_dialect() {
     }
 }
 
-/// The answers come by two streams or one; first what runs is to end, then what is pending.
+/// The answers come on two streams or one: first the releases of running pods, then of pending
+/// asks.
 #[tokio::test]
 async fn what_a_gang_that_times_out_gives_up_is_told_in_every_dialect() {
     for revision in REVISIONS {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
         gang(&rm, 9_000, "executionTimeoutMilliSeconds: 200").await;
-        // No node is large enough for one of the places, nor for a member of another group.
+        // No node is large enough for any place, nor for a member of another group.
         let large = |key, more| Ask { size: vec![("vcore", 9_000)], ..of_gang(key, more) };
         rm.allocation(
             &[
@@ -125,7 +126,7 @@ async fn what_a_gang_that_times_out_gives_up_is_told_in_every_dialect() {
             assert_eq!(field(&order[0], "allocationKey"), "p1", "what runs comes first");
         }
         for key in ["p1", "p2", "r1"] {
-            // Of asks there is nothing to be confirmed, but nobody minds.
+            // Released asks need no confirmation, but it is accepted.
             rm.release("gang", key, "terminationType: TIMEOUT").await;
         }
         let confirmed = || {
@@ -141,13 +142,13 @@ async fn what_a_gang_that_times_out_gives_up_is_told_in_every_dialect() {
         };
         let states = rm.client.wait("all is confirmed", confirmed).await;
         assert_eq!(states, ["Accepted", "Resuming", "Accepted"], "{revision}");
-        // From now on it is like any other.
+        // From now on the application is like any other.
         rm.ask(of_gang("r2", MEMBER)).await;
         assert_eq!(field(&rm.allocated("r2").await, "placeholder"), "false");
     }
 }
 
-/// The oldest revision has no field for it: there, a gang goes on without its placeholders.
+/// The oldest revision has no field for it: there a gang continues without its placeholders.
 #[tokio::test]
 async fn a_hard_gang_that_times_out_fails_in_every_dialect_that_can_say_hard() {
     for revision in ["m", "n", "t"] {
@@ -168,7 +169,7 @@ async fn a_hard_gang_that_times_out_fails_in_every_dialect_that_can_say_hard() {
     }
 }
 
-/// What runs on a node that comes: a placeholder and a member. Nobody hears of them again.
+/// A new node brings a placeholder and a member. They are never announced.
 #[tokio::test]
 async fn a_node_brings_a_gang_back_in_every_dialect_that_can_say_it() {
     for revision in ["l", "m", "n"] {
@@ -192,7 +193,7 @@ async fn a_node_brings_a_gang_back_in_every_dialect_that_can_say_it() {
     }
 }
 
-/// Today's clients report what runs after its node, in any order, and hear it repeated once.
+/// Present clients report allocations after the node, in any order, and receive each once.
 #[tokio::test]
 async fn a_gang_comes_back_allocation_by_allocation_in_the_newer_forms() {
     for revision in ["n", "t"] {
@@ -219,7 +220,7 @@ async fn a_gang_comes_back_allocation_by_allocation_in_the_newer_forms() {
     }
 }
 
-/// One of two members runs, and one placeholder: the other member takes its place.
+/// One of two members and one placeholder run: the other member replaces it.
 async fn takes_the_place_that_came_back(service: &Service, rm: &Speaker) {
     rm.ask(of_gang("r2", MEMBER)).await;
     let released = rm.released("p2").await;
@@ -232,7 +233,8 @@ async fn takes_the_place_that_came_back(service: &Service, rm: &Speaker) {
     assert_eq!(shown["applicationState"], "Running");
 }
 
-/// A stream in time goes on with everything: the release that was told, and its confirmation.
+/// A stream opened in time continues with everything: the release sent before, and its
+/// confirmation.
 #[tokio::test]
 async fn a_swap_goes_on_after_its_stream_was_lost() {
     let service = Service::start();

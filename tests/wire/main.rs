@@ -1,7 +1,7 @@
-//! What a resource manager says and hears over gRPC: sessions and streams, requests good and bad,
-//! every published revision of the Scheduler Interface, and the callback stream of a shim.
+//! gRPC from the resource manager's side: sessions and streams, valid and invalid requests, every
+//! published revision of the Scheduler Interface, and the callback stream of a shim.
 //!
-//! Each test starts a service of its own, so that they can run side by side.
+//! Each test starts its own service, so tests can run in parallel.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../harness/mod.rs"]

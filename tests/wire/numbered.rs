@@ -1,4 +1,4 @@
-//! Requests with numbers, through the client library: whatever breaks, each takes effect once and in
+//! Numbered requests, sent by the client library: whatever breaks, each takes effect once and in
 //! order.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use tonic::transport::Endpoint;
 
 use crate::harness::{PATIENCE, QUEUES, Service, address, application, ask, node, release};
 
-/// A client, and what it has heard.
+/// A client and the events it has received.
 struct Manager {
     client: Client,
     events: Events,
@@ -28,7 +28,7 @@ struct Manager {
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// How often each was told.
+    /// Number of times that each was received.
     accepted: BTreeMap<String, usize>,
     new: BTreeMap<String, usize>,
     released: BTreeMap<String, usize>,
@@ -57,7 +57,7 @@ impl Manager {
         Self { client, events, heard: Heard::default() }
     }
 
-    /// The same with its session: what is said before that has to be in the state.
+    /// The same, waiting for its session: earlier changes have to be in the state.
     async fn registered(options: Options, state: impl State) -> Self {
         let mut manager = Self::start(options, state);
         manager.until("registered", |heard| !heard.sessions.is_empty()).await;
@@ -110,8 +110,8 @@ impl Heard {
     }
 }
 
-/// Stands between a client and the service. The first connection is cut off, in both directions at
-/// once, when so many frames have come from the client or from the service.
+/// A proxy between a client and the service. It cuts the first connection in both directions at
+/// once, after this many frames of the client or of the service.
 struct Cut {
     address: SocketAddr,
     _task: tokio::task::JoinHandle<()>,
@@ -128,7 +128,7 @@ impl Cut {
         Self::cutting(service, std::iter::once(after)).await
     }
 
-    /// Cuts every connection off.
+    /// Cuts every connection.
     async fn always(service: SocketAddr, after: After) -> Self {
         Self::cutting(service, std::iter::repeat(after)).await
     }
@@ -149,7 +149,7 @@ impl Cut {
 }
 
 async fn between(client: TcpStream, service: SocketAddr, after: Option<After>) {
-    /// What the client says before its first frame.
+    /// Bytes of the client before its first frame.
     const PREFACE: usize = 24;
     let Ok(service) = TcpStream::connect(service).await else { return };
     for socket in [&client, &service] {
@@ -168,7 +168,7 @@ async fn between(client: TcpStream, service: SocketAddr, after: Option<After>) {
     tokio::join!(up, down);
 }
 
-/// Passes whole frames on, until so many have passed or the other direction ends.
+/// Passes whole frames until this many have passed or the other direction ends.
 async fn pass(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -201,7 +201,7 @@ fn removal(id: &str) -> si::RemoveApplicationRequest {
     }
 }
 
-/// Requests of all kinds that depend on each other, without waiting for anything between them.
+/// Dependent requests of all kinds, without waiting in between.
 async fn script(client: &Client) {
     client.report(vec![node("n1", 100_000, 100)]).await.unwrap();
     client.submit(vec![application("a", "root.a"), application("b", "root.a")]).await.unwrap();
@@ -215,12 +215,12 @@ async fn script(client: &Client) {
     client.report(vec![node("n2", 1_000, 1)]).await.unwrap();
 }
 
-/// More frames than a connection has here in most runs.
+/// More frames than a connection has in most runs.
 const MOST_FRAMES: usize = 36;
 
 const SAID: [&str; 7] = ["again", "k0", "k1", "k2", "k3", "k4", "k5"];
 
-/// The connection is cut behind every frame in turn, in either direction, from the first one on.
+/// Cuts the connection after every frame in turn, in either direction, starting with the first.
 async fn cut_everywhere(after: fn(usize) -> After) {
     let service = Service::start();
     let mut resumed = 0;
@@ -244,7 +244,7 @@ async fn cut_everywhere(after: fn(usize) -> After) {
         resumed += usize::from(heard.disconnected > 0);
         manager.client.leave("done").await.unwrap();
     }
-    // On a busy machine more is said in one frame.
+    // On a busy machine a frame holds more messages.
     assert!(resumed > MOST_FRAMES / 6, "{resumed}: the frames are fewer than that");
 }
 
@@ -275,8 +275,8 @@ async fn an_application_that_is_removed_and_added_again_gets_what_it_asks_for_ne
     assert_eq!(manager.heard.rejected, <Vec<String>>::new(), "none came to the one before");
 }
 
-/// What belongs to others comes by one stream, the node is opened by another, and the room that is
-/// taken is not given away.
+/// Foreign usage is sent on one stream and the node is opened on another; the used room must not be
+/// given away.
 #[tokio::test]
 async fn a_node_that_is_opened_after_what_runs_there_was_reported_has_no_room_to_give() {
     const OTHERS: usize = 1_000;
@@ -338,7 +338,7 @@ async fn a_scheduler_that_was_restarted_hears_everything_again() {
     manager.until("and more", |heard| heard.new.contains_key("k2")).await;
 }
 
-/// What a program makes of an answer is in what it reports, however long it deals with that.
+/// A callback's effects are in the reported state, however long the callback takes.
 #[tokio::test]
 async fn a_program_that_still_deals_with_an_answer_is_not_asked_for_its_state() {
     let (grpc, http) = (address(), address());
@@ -353,7 +353,7 @@ async fn a_program_that_still_deals_with_an_answer_is_not_asked_for_its_state() 
     manager.until("accepted", |heard| heard.accepted.contains_key("n1")).await;
     drop(service);
     let service = Service::start_at(&grpc, &http);
-    // The last answer is not dealt with before the next event is asked for.
+    // The last callback is not finished before the next event is requested.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(reports.load(Ordering::SeqCst), 1);
     assert_eq!(service.get("/ws/v1/partitions").await.trim(), "[]");
@@ -361,7 +361,7 @@ async fn a_program_that_still_deals_with_an_answer_is_not_asked_for_its_state() 
     assert_eq!(reports.load(Ordering::SeqCst), 2);
 }
 
-/// Nothing that was said before is said in another session, since there is none.
+/// Without a replacement session no request is sent again.
 #[tokio::test]
 async fn a_client_that_is_to_have_one_session_ends_when_that_is_lost() {
     let (grpc, http) = (address(), address());
@@ -379,7 +379,7 @@ async fn a_client_that_is_to_have_one_session_ends_when_that_is_lost() {
     assert_eq!(service.get("/ws/v1/partitions").await.trim(), "[]");
 }
 
-/// Refuses until it is told otherwise.
+/// Refuses until switched.
 struct Late(Arc<AtomicBool>);
 
 impl Callbacks for Late {
@@ -425,7 +425,7 @@ async fn an_instance_that_takes_over_goes_on_and_the_earlier_one_stops() {
     assert_eq!(monoceros_client::reason(end), Some("STREAM_DISPLACED"));
 }
 
-/// A leader that was cut off does not take the session back by coming back.
+/// A disconnected leader does not take the session back when it reconnects.
 #[tokio::test]
 async fn a_leader_that_was_cut_off_learns_that_it_is_not_the_leader_any_more() {
     let service = Service::start();
@@ -441,7 +441,7 @@ async fn a_leader_that_was_cut_off_learns_that_it_is_not_the_leader_any_more() {
     assert_eq!((newer.heard.disconnected, newer.heard.sessions.len()), (0, 1));
 }
 
-/// Asks that are joined, over connections that break again and again.
+/// Joined asks on connections that break repeatedly.
 #[tokio::test]
 async fn batches_survive_connections_that_break_one_after_another() {
     const ASKS: usize = 10_000;

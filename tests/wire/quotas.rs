@@ -1,5 +1,5 @@
-//! What one resource manager may have, over sockets: what would be more is refused with a reason of
-//! its own, and another resource manager goes on.
+//! The quotas of one resource manager over sockets: items beyond them are refused with a reason,
+//! and other resource managers are not affected.
 
 use monoceros_proto::si::v1 as si;
 use tonic::Code;
@@ -20,7 +20,7 @@ fn start() -> Service {
     ])
 }
 
-/// Nothing that is asked for finds room.
+/// No ask finds room.
 fn large(key: &str) -> si::Allocation {
     si::Allocation { resource_per_alloc: Some(amount(&[("vcore", 1 << 40)])), ..ask("app", key) }
 }
@@ -37,7 +37,7 @@ async fn asks_without_end_are_refused_and_nothing_else_is() {
     rm.until("refused", |seen| seen.rejected_allocations.len() == 150).await;
     rm.expect_rejection("19-9", "R_QUOTA_ASKS").await;
 
-    // What exists is taken, and what is released makes room.
+    // Existing items are accepted, and releases make room.
     let runs = si::Allocation { node_id: "n1".to_owned(), ..ask("app", "runs") };
     rm.send_allocations(vec![], vec![runs], vec![]).await;
     rm.until("what runs", |seen| seen.new.len() == 1).await;
@@ -104,7 +104,7 @@ async fn five_hundred_partitions_in_one_registration_are_refused() {
     client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
 }
 
-/// Each message names a thousand types of which there are no machines.
+/// Each message names a thousand resource types that no machine has.
 #[tokio::test]
 async fn resource_types_without_end_are_refused_and_another_names_its_own() {
     let service = start();

@@ -1,5 +1,5 @@
-//! A client that comes back again and again and acknowledges nothing: how often it hears the same, and
-//! what ends that.
+//! A client that reconnects repeatedly and never acknowledges: how often messages are sent again,
+//! and when that ends.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::harness::{Rm, Service, node, reason_of};
 
 const NODES: usize = 240;
 
-/// Opens a stream of nodes, reads for this long, and says how many acceptances were heard, or why the
-/// stream ended.
+/// Opens a node stream and reads for this long. Returns the number of acceptances received, or the
+/// reason for which the stream ended.
 async fn heard(service: &Service, time: Duration) -> Result<usize, (Code, String)> {
     let (sender, requests) = tokio::sync::mpsc::channel::<si::NodeRequest>(1);
     let mut request = Request::new(tokio_stream::wrappers::ReceiverStream::new(requests));

@@ -1,5 +1,5 @@
-//! Bad input is answered by id with a reason code, and changes nothing. Each test also sends
-//! something good in the same message. The codes are listed in `docs/grpc.md`.
+//! Invalid items are answered by id with a reason code, and change nothing. Each test also sends a
+//! valid item in the same message. The codes are listed in `docs/grpc.md`.
 
 use monoceros_proto::si::v1 as si;
 
@@ -36,7 +36,7 @@ async fn bad_nodes_are_rejected_and_good_ones_of_the_message_taken() {
     rm.expect_rejection("idle", "R_NODE_ACTION").await;
     rm.expect_rejection("odd", "R_NODE_ACTION").await;
     rm.expect_rejection("hosting", "R_APP_UNKNOWN").await;
-    // A rejected node leaves nothing behind: its name can be used.
+    // A rejected node leaves nothing behind: its name is free.
     rm.send_nodes(vec![node("hosting", 1_000, 1)]).await;
     rm.until("taken", |seen| seen.accepted_nodes.iter().any(|id| id == "hosting")).await;
     assert_eq!(rm.read(|seen| seen.accepted_nodes.len()), 3);
@@ -72,7 +72,7 @@ async fn bad_applications_are_rejected_and_good_ones_of_the_message_taken() {
     rm.expect_rejection("", "R_APP_ID").await;
     rm.expect_rejection("known", "R_APP_EXISTS").await;
     rm.expect_rejection("lost", "R_PLACEMENT").await;
-    // A name without `root.` before it is that of a queue below root.
+    // A name without `root.` is that of a queue below root.
     rm.expect_rejection("above", "R_PLACEMENT").await;
     rm.expect_rejection("elsewhere", "R_PARTITION_UNKNOWN").await;
     rm.expect_rejection("foreign", "R_PARTITION_UNKNOWN").await;

@@ -1,4 +1,4 @@
-//! What a resource manager gets for what it asks, over gRPC.
+//! Requests of a resource manager and their results, over gRPC.
 
 use monoceros_proto::si::v1 as si;
 
@@ -90,7 +90,7 @@ async fn a_drained_node_takes_nothing_until_it_is_opened_again() {
     let rm = rm.with_application("app", "root.a").await;
     let unsized_ask = si::Allocation { resource_per_alloc: None, ..ask("app", "unsized") };
     rm.send_allocations(vec![], vec![ask("app", "x"), unsized_ask], vec![]).await;
-    // The answer to the second shows that the first has been dealt with.
+    // The answer to the second shows that the first was processed.
     rm.expect_rejection("unsized", "R_NO_RESOURCE").await;
     assert!(rm.read(|seen| seen.new.is_empty()));
     let open = si::NodeInfo {
@@ -121,11 +121,11 @@ async fn removing_an_application_releases_its_allocations() {
     rm.until("the whole node is free again", |seen| seen.new.len() == 6).await;
 }
 
-/// How often an application is replaced while it is asked for.
+/// How often an application is replaced while asks for it are sent.
 const ROUNDS: usize = 50;
 
-/// Applications and requests come by different streams, so a request may reach the application that
-/// is about to be removed, or come before the one that it is meant for.
+/// Applications and asks come on different streams, so an ask may reach the application that is
+/// about to be removed, or arrive before its own.
 #[tokio::test]
 async fn what_is_asked_for_while_its_application_is_replaced_is_always_answered() {
     let service = Service::start();
@@ -143,7 +143,7 @@ async fn what_is_asked_for_while_its_application_is_replaced_is_always_answered(
         rm.send_allocations(asks, vec![ask("app", &format!("new-{round}"))], vec![]).await;
     }
     rm.until("all accepted", |seen| seen.accepted_applications.len() == 1 + ROUNDS).await;
-    // There is no node: what waits by now goes with this one.
+    // There is no node: asks still pending are removed with this one.
     rm.send_applications(vec![], remove()).await;
     rm.until("every request answered", |seen| {
         let released = seen.released.iter().map(|gone| &gone.allocation_key);
@@ -174,7 +174,7 @@ async fn registering_again_starts_from_nothing() {
         assert!(seen.released.is_empty(), "the clean-up is not reported");
     });
 
-    // Same names again: nothing of them is known, and the node is empty.
+    // The same names again: nothing is known of them, and the node is empty.
     let again = again.with_nodes(&["n1"]).await.with_application("app", "root.a").await;
     let four = ["k1", "k2", "k3", "k4"].map(|key| ask("app", key));
     again.send_allocations(vec![], four.into(), vec![]).await;
@@ -237,7 +237,7 @@ async fn twenty_thousand_asks_in_batches_are_all_answered() {
         let asks = (0..1_000).map(|n| ask("app", &format!("k{batch}-{n}"))).collect();
         rm.send_allocations(vec![], asks, vec![]).await;
     }
-    // A slow machine may take its time as long as it gets on.
+    // A slow machine may take its time as long as there is progress.
     for n in (1_000..=20_000).step_by(1_000) {
         rm.until(&format!("{n} allocations"), |seen| seen.new.len() >= n).await;
     }

@@ -1,4 +1,4 @@
-//! What outlives a stream and what does not: sessions that are resumed, taken over, or gone.
+//! The life of sessions across streams: resumed, taken over, or lost.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn value(metadata: &MetadataMap, key: &str) -> String {
     metadata.get(key).unwrap().to_str().unwrap().to_owned()
 }
 
-/// A node stream that is bound by its metadata.
+/// A node stream bound by its metadata.
 struct Nodes {
     requests: mpsc::Sender<si::NodeRequest>,
     replies: Streaming<si::NodeResponse>,
@@ -61,7 +61,7 @@ impl Nodes {
         timeout(PATIENCE, self.replies.message()).await.expect("an answer in time")
     }
 
-    /// Number and ids of the next message.
+    /// Number and node ids of the next message.
     async fn accepted(&mut self) -> (u64, Vec<String>) {
         let reply = self.next().await.unwrap().unwrap();
         (reply.seq, reply.accepted.into_iter().map(|node| node.node_id).collect())
@@ -73,7 +73,7 @@ async fn registered(client: &Client, id: &str, metadata: &[(&'static str, &str)]
     client.clone().register_resource_manager(request).await.unwrap().metadata().clone()
 }
 
-/// A status in full: code, reason, and what `ErrorInfo` says under a key.
+/// A status: code, reason, and the value of a key in `ErrorInfo`.
 fn told(status: &Status, key: &str) -> (Code, String, Option<String>) {
     let info = status.get_details_error_info().unwrap();
     assert_eq!(info.domain, "scheduler-interface");
@@ -101,7 +101,7 @@ async fn a_client_that_resumes_gets_exactly_what_it_missed() {
     }
     next.create(["n8".to_owned()]).await;
     assert_eq!(next.accepted().await, (8, vec!["n8".to_owned()]));
-    // What was never sent cannot be gone on from, and the stream that is open is not disturbed.
+    // A number that was never sent cannot be resumed from, and the open stream is not disturbed.
     let wrong = Nodes::open(&client, &[("x-si-rm-id", "rm"), ("x-si-resume", "99")]).await;
     assert_eq!(reason_of(&wrong.err().unwrap()), "RESYNC_REQUIRED");
     next.create(["n9".to_owned()]).await;
@@ -121,7 +121,7 @@ async fn what_a_lost_stream_may_not_have_delivered_comes_again_in_order() {
         }
     };
     timeout(PATIENCE, taken).await.expect("all nodes in time");
-    // It is lost before anything of it was read.
+    // The stream is lost before anything was read from it.
     drop(first);
     let mut next = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
     next.create((50..60).map(|n| format!("n{n:02}"))).await;
@@ -154,7 +154,7 @@ async fn an_rm_that_wants_no_replay_registers_again_after_a_loss() {
     Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
 }
 
-/// A way to the service that can fall silent without closing.
+/// A connection to the service that can fall silent without closing.
 struct Wire {
     address: std::net::SocketAddr,
     silent: CancellationToken,
@@ -199,7 +199,7 @@ async fn carry(
         tokio::select! {
             biased;
             () = silent.cancelled() => {
-                // Both ends stay open, and nothing passes any more.
+                // Both ends stay open, and no bytes pass any more.
                 std::future::pending::<()>().await;
             }
             ready = from.readable() => ready.unwrap(),
@@ -226,7 +226,7 @@ async fn a_connection_that_falls_silent_pauses_the_session_and_the_next_one_goes
     cut.until("placed", |seen| seen.new.len() == 2).await;
     wire.fall_silent();
     service.until_logged("state=Paused", 1).await;
-    // By another connection, all that is not sure to have come through comes once more.
+    // On another connection all unconfirmed messages are sent again.
     let next = Rm::open(service.client().await, "rm").await;
     next.hello().await;
     next.until("replayed", |seen| seen.new.len() == 2 && seen.accepted_nodes.len() == 1).await;
@@ -247,7 +247,7 @@ async fn who_stays_away_for_too_long_is_gone_and_told_so() {
     let request = with_metadata(ReceiverStream::new(receiver), &[("x-si-rm-id", "rm")]);
     let allocations = client.clone().update_allocation(request).await.unwrap();
     drop((requests, allocations));
-    // A stream for nodes is not enough to stay.
+    // A node stream does not keep the session alive.
     let status = nodes.next().await.unwrap_err();
     let stopped = |reason: &str| {
         (Code::FailedPrecondition, reason.to_owned(), Some("pauseTimeout".to_owned()))
@@ -313,7 +313,7 @@ async fn a_second_instance_attaches_without_loss_or_takes_over_with_a_clean_star
     let by = Some("third".to_owned());
     assert_eq!(told(&status, "byInstance"), (Code::Aborted, "SESSION_SUPERSEDED".to_owned(), by));
     assert!(status.get_details_retry_info().is_some());
-    // Everything is as on the first day: the same names, the whole node.
+    // Everything starts from scratch: the same names, the whole node.
     let clean = Rm::open(client, "rm").await.with_nodes(&["n1"]).await;
     let clean = clean.with_application("app", "root.a").await;
     let asks = (0..4).map(|n| ask("app", &format!("x{n}"))).collect();
@@ -346,7 +346,7 @@ async fn another_configuration_cannot_attach() {
 
 #[tokio::test]
 async fn asks_may_overtake_their_application_on_another_stream_while_there_is_a_window() {
-    // Longer than the test may take: how far one stream is behind is up to the machine.
+    // Longer than the test may take: how far one stream lags depends on the machine.
     let service = Service::start_with(&[("SESSION__REORDER_WINDOW", "30")]);
     let rm = Rm::register(&service, "rm").await;
     rm.send_nodes(vec![node("n1", 1_000_000, 10_000)]).await;
@@ -487,7 +487,7 @@ async fn registrations_have_limits() {
     let status = client.register_resource_manager(registration("second", QUEUES)).await;
     let status = status.unwrap_err();
     assert_eq!((status.code(), &*reason_of(&status)), (Code::ResourceExhausted, "LIMIT_SESSIONS"));
-    // The first may come again.
+    // The first one may register again.
     registered(&client, "first", &[]).await;
     let mut long = registration("first", QUEUES);
     long.version = "x".repeat(21);
@@ -546,7 +546,7 @@ async fn who_reads_too_slowly_gets_nothing_new_until_it_has_caught_up_while_othe
     rm.send_nodes(vec![node("n1", 10_000_000, 100_000)]).await;
     rm.until("node", |seen| seen.accepted_nodes.len() == 1).await;
     let rm = rm.with_application("app", "root.a").await;
-    // More than what the transport takes without being read.
+    // More than the transport buffers without a reader.
     let asks = (0..5_000).map(|n| ask("app", &format!("{n}-{}", "k".repeat(900)))).collect();
     let (requests, receiver) = mpsc::channel(1);
     let stream = with_metadata(ReceiverStream::new(receiver), &[("x-si-rm-id", "slow")]);

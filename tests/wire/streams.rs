@@ -1,4 +1,4 @@
-//! Sessions and streams over gRPC: registration, whose a stream is, order, bounds, and ends.
+//! Sessions and streams over gRPC: registration, binding, order, limits, and ends.
 
 use std::time::Duration;
 
@@ -122,7 +122,7 @@ async fn a_newer_stream_of_a_kind_displaces_the_older() {
     older.until("displaced", |seen| seen.end("node").is_some()).await;
     let end = older.read(|seen| seen.end("node").unwrap());
     assert_eq!(end, (Code::Aborted, "STREAM_DISPLACED".to_owned()));
-    // The other kinds are not touched.
+    // The other kinds are not affected.
     let older = older.with_application("app", "root.a").await;
     newer.read(|seen| assert!(seen.accepted_applications.is_empty()));
     older.read(|seen| assert_eq!(seen.ends.len(), 1));
@@ -159,7 +159,7 @@ async fn what_is_said_while_no_stream_is_there_waits_for_the_next() {
     let reply = timeout(PATIENCE, node_replies.message()).await.unwrap().unwrap().unwrap();
     assert_eq!(reply.accepted.len(), 1, "{reply:?}");
 
-    // The release that follows has no stream to leave by.
+    // The following release has no stream to be sent on.
     let remove = si::RemoveApplicationRequest {
         application_id: "app".to_owned(),
         partition_name: "default".to_owned(),
@@ -215,8 +215,8 @@ async fn a_client_that_does_not_read_has_to_register_again_and_others_do_not_not
     let (sender, requests) = mpsc::channel(4);
     let response = client.update_node(ReceiverStream::new(requests)).await.unwrap();
     let mut replies = response.into_inner();
-    // Long names soon fill what the transport takes without being read. From then on the service
-    // takes no more of this stream either.
+    // Long names soon fill the buffers of the transport. From then on the service reads no more of
+    // this stream either.
     let name = "n".repeat(1_000);
     for batch in 0..60 {
         let nodes = (0..500).map(|n| node(&format!("{name}{batch}-{n}"), 1, 1)).collect();
@@ -256,7 +256,7 @@ async fn a_message_that_is_too_large_ends_its_stream_and_asks_for_a_new_start() 
     rm.send_nodes((0..1_000).map(|n| node(&format!("n{n}"), 1_000, 1)).collect()).await;
     rm.until("ended", |seen| seen.end("node").is_some()).await;
     assert_eq!(rm.read(|seen| seen.end("node").unwrap().0), Code::OutOfRange);
-    // Streams that are open go on; a new one is refused, because nodes are missing.
+    // Open streams continue; a new one is refused, because nodes are missing.
     let rm = rm.with_application("later", "root.a").await;
     let late = Rm::open(service.client().await, "rm").await;
     late.send_applications(vec![application("last", "root.a")], vec![]).await;
@@ -274,7 +274,7 @@ async fn a_message_of_too_many_items_is_refused_whole_and_the_session_goes_on() 
     rm.until("ended", |seen| seen.end("application").is_some()).await;
     let end = rm.read(|seen| seen.end("application").unwrap());
     assert_eq!(end, (Code::ResourceExhausted, "LIMIT_ITEMS".to_owned()));
-    // Nothing of it was applied, and the session is as it was.
+    // No item of it was applied, and the session is unchanged.
     Rm::open(service.client().await, "rm").await.with_application("app", "root.a").await;
 }
 
@@ -311,7 +311,8 @@ async fn sigterm_ends_streams_with_a_status_and_the_process_with_zero() {
 #[tokio::test]
 async fn the_demo_registers_and_comes_back_when_it_is_replaced() {
     let service = Service::start_demo();
-    // Who takes its place loses it to the demo: the first time it may just have started.
+    // A client that displaces the demo is displaced by it: the first time the demo may have just
+    // started.
     for _ in 0..2 {
         let stand_in = Rm::register(&service, "demo").await;
         stand_in.hello().await;

@@ -1,13 +1,13 @@
-//! Reading and changing a configuration.
+//! The configuration calls of the admin service.
 //!
-//! A configuration with errors is answered with `success` false and the reason, because that is
-//! what clients of every revision read; a status is kept for a call that makes no sense as a whole.
-//! The checksums of what was and of what is in force are in the metadata of the answer: the message
-//! has no room for them. The reason of a success lists what is different, one sentence a line, with
-//! what is in use at this moment.
+//! A configuration with errors is answered with `success` false and the reason, as clients of every
+//! revision expect; a status is returned only for a call that is invalid as a whole. The checksums
+//! of the old and the new configuration are in the metadata of the reply, since the message has no
+//! field for them. The reason of a success lists the differences, one sentence per line, with
+//! present usage.
 //!
-//! A resource manager may change its own configuration, as long as it is alone in its policy group
-//! (`docs/reloading.md#who-may-change-it`). Who may read its configuration may try one out.
+//! A resource manager may change its own configuration if it is alone in its policy group
+//! (`docs/reloading.md#who-may-change-it`). A caller that may read a configuration may try one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -29,46 +29,46 @@ use crate::logging::AUDIT;
 use crate::reads::Kind;
 use crate::secrets;
 
-/// Metadata of an answer: the checksum of what was in force.
+/// Reply metadata: checksum of the configuration before the call.
 const OLD_CHECKSUM: &str = "x-si-checksum-old";
-/// Metadata of an answer: the checksum of what is in force now, or would be.
+/// Reply metadata: checksum of the configuration now in force, or of the one tried.
 const NEW_CHECKSUM: &str = "x-si-checksum-new";
-/// Metadata of a request: `true` has the resource manager keep the configuration first.
+/// Request metadata: `true` makes the resource manager store the configuration first.
 const PERSIST: &str = "x-si-persist";
 
-/// Lines of an answer that tell what is different.
+/// Most lines of differences in a reply.
 const MOST_TOLD: usize = 1_000;
-/// Bytes of the text that has them: 64 KiB, far below what clients of gRPC take (4 MiB).
+/// Most bytes of that text: 64 KiB, far below the usual limit of gRPC clients (4 MiB).
 const MOST_TOLD_BYTES: usize = 64 << 10;
-/// What the lines of an answer begin with that are warnings.
+/// Prefix of warnings in a reply.
 const WARNING: &str = "warning: ";
 
-/// Whether a configuration is put in force.
+/// Whether a configuration is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Enforcement {
-    /// The configuration is put in force if it has no errors.
+    /// Applies the configuration if it has no errors.
     Apply,
-    /// Nothing changes: the caller wants to know what would happen.
+    /// Changes nothing; the caller wants to know the effect.
     Try,
 }
 
-/// What a call wants.
+/// A configuration call.
 pub(super) struct ConfigChange {
     pub(super) request: si::UpdateConfigurationRequest,
     pub(super) enforcement: Enforcement,
-    /// Whether the resource manager keeps the configuration before it is put in force.
+    /// Whether the resource manager stores the configuration before it is applied.
     pub(super) persist: bool,
 }
 
-/// Lets one change at a time through for each resource manager, where it is told to keep the
-/// configuration: what it keeps is what is in force.
+/// Locks that let one change per resource manager proceed at a time, so that the configuration it
+/// stores is the one in force.
 #[derive(Default)]
 pub(super) struct Turns(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Turns {
     fn of(&self, rm_id: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut turns = self.0.lock().expect("no holder panics");
-        // Nobody waits for those that only this table knows.
+        // An entry known only to this table is not in use.
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(turns.entry(rm_id.to_owned()).or_default())
     }
@@ -126,8 +126,7 @@ pub(super) async fn change(
     }
 }
 
-/// Puts a configuration in force; the session of the resource manager goes by its settings from
-/// then on. `given` is the text that came with the call.
+/// Applies a configuration, and the new terms of the session. `given` is the text of the call.
 async fn apply(
     edge: &GrpcEdge,
     caller: &Identity,
@@ -150,7 +149,7 @@ async fn apply(
     Ok(update)
 }
 
-/// Refuses where another resource manager is in this policy group.
+/// Fails if another resource manager is in this policy group.
 async fn check_alone(
     handle: &SchedulerHandle,
     rm_id: &str,
@@ -160,7 +159,7 @@ async fn check_alone(
         if other == rm_id {
             continue;
         }
-        // One that has just gone shares nothing.
+        // One that was just removed does not count.
         let Ok(other) = handle.configuration(&other).await else { continue };
         if other.policy_group == policy_group {
             return Err(CallRefusal::GroupShared(policy_group.to_owned()));
@@ -206,7 +205,7 @@ async fn of_rm(
     })
 }
 
-/// Whether the metadata of a call ask for the resource manager to keep the configuration.
+/// Whether the metadata of a call ask the resource manager to store the configuration.
 pub(super) fn persists(metadata: &MetadataMap) -> Result<bool, CallRefusal> {
     match metadata.get(PERSIST).map(MetadataValue::as_bytes) {
         None | Some(b"false") => Ok(false),
@@ -217,7 +216,8 @@ pub(super) fn persists(metadata: &MetadataMap) -> Result<bool, CallRefusal> {
 
 fn accepted(update: &ConfigurationUpdate) -> Response<si::UpdateConfigurationResponse> {
     let ConfigurationUpdate { old_config, old_checksum, new_checksum, .. } = update;
-    // The message has no other field for text; who looks at it only after a failure misses nothing.
+    // The only text field of the message; clients that read it only after a failure miss nothing
+    // vital.
     let warnings = warnings(update, MOST_TOLD_BYTES / 2);
     let left = MOST_TOLD_BYTES - warnings.len();
     let reason = (warnings + &update.difference.told(MOST_TOLD, left)).trim_end().to_owned();
@@ -231,7 +231,7 @@ fn accepted(update: &ConfigurationUpdate) -> Response<si::UpdateConfigurationRes
     response
 }
 
-/// A line for each warning, in at most so many bytes and a line that counts the others.
+/// One line per warning, within `bytes` and a line that counts the rest.
 fn warnings(update: &ConfigurationUpdate, bytes: usize) -> String {
     let mut told = String::new();
     for (n_told, warning) in update.warnings.iter().enumerate() {
@@ -268,7 +268,7 @@ fn status(error: ConfigurationError) -> Status {
     }
 }
 
-/// Has the resource manager keep what is to be put in force.
+/// Lets the resource manager store the configuration.
 async fn keep(edge: &GrpcEdge, request: &si::UpdateConfigurationRequest) -> Result<(), String> {
     let session = edge.registry.session(&request.rm_id).ok_or("it has no session")?;
     let text = if request.config.is_empty() { &request.configs } else { &request.config };

@@ -1,4 +1,4 @@
-//! The last decisions, in pages.
+//! The call `ListDecisions`: recent decisions, in pages.
 
 use std::mem::take;
 
@@ -13,7 +13,7 @@ use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
 use crate::reads::Kind;
 
-/// Decisions of a partition that the request lets through, newest first.
+/// Lists the decisions of a partition that match the request, newest first.
 pub(super) async fn list(
     handle: &SchedulerHandle,
     reads: &Reads,
@@ -55,7 +55,7 @@ pub(super) async fn list(
     shared::read(reads, Kind::Decisions, &of, &wanted, read).await
 }
 
-/// The kind of this name; `None`: of any.
+/// The kind of this name. `None` matches all kinds.
 fn kind(name: &str) -> Result<Option<DecisionKind>, CallRefusal> {
     if name.is_empty() {
         return Ok(None);

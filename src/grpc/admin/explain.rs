@@ -1,5 +1,5 @@
-//! Why requests wait, as messages: the same answer as REST gives, and in short with each request of
-//! an application.
+//! Why requests are pending, as messages: the same explanation as in REST, and a short form for
+//! each request of an application.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
 use crate::reads::Kind;
 
-/// How many applications of a page have their requests explained: each is a step of its partition.
+/// Most applications of a page whose requests are explained: each costs a step of the partition.
 const APPLICATIONS_MAX: usize = 50;
 
-/// Explains the requests of an application, or one of them.
+/// Explains all requests of an application, or one.
 pub(super) async fn explain(
     handle: &SchedulerHandle,
     reads: &Reads,
@@ -60,12 +60,12 @@ async fn of_target(
     Ok(v1::ExplainApplicationResponse { explanations })
 }
 
-/// Why the requests of some applications wait, request by request.
+/// The reasons for which the requests of some applications are pending.
 #[derive(Debug, Default)]
 pub(super) struct Reasons(BTreeMap<(String, String), Arc<ExplanationSnapshot>>);
 
 impl Reasons {
-    /// Asks for those of the first applications that are named.
+    /// Reads the reasons of the first applications named.
     pub(super) async fn read(
         handle: &SchedulerHandle,
         partition: &str,
@@ -73,7 +73,7 @@ impl Reasons {
     ) -> Self {
         let mut reasons = BTreeMap::new();
         for id in applications.iter().take(APPLICATIONS_MAX) {
-            // One that is gone meanwhile has none.
+            // Empty for an application that was removed meanwhile.
             let explained = handle.explain_with_keys(partition, id).await.unwrap_or_default();
             for class in explained.into_iter().map(Arc::new) {
                 for key in &class.allocation_keys {
@@ -84,7 +84,7 @@ impl Reasons {
         Self(reasons)
     }
 
-    /// Why this request waits: what is in the way now, else what was found when it was tried.
+    /// The present obstacles of a request; if none are known, the results of earlier tries.
     pub(super) fn of(&self, request: &AskSnapshot) -> Vec<v1::WaitReason> {
         let key = (request.application_id.clone(), request.allocation_key.clone());
         match self.0.get(&key) {

@@ -1,12 +1,12 @@
-//! `monoceros.v1.AdminService`: what operators and their programs ask for and change.
+//! `monoceros.v1.AdminService`: queries and changes by operators and their programs.
 //!
-//! A call is three steps: find what is meant (`target`), ask the scheduler, turn the answer into a
-//! message (`views`). What cannot be done is a `refusal::CallRefusal`, which names the thing and
-//! the reason: an operator who is refused should not have to read the log of the service.
+//! A call has three steps: find the target (`target`), call the scheduler, convert the result to a
+//! message (`views`). A failure is a `refusal::CallRefusal` that names the object and the reason,
+//! so that an operator need not read the log of the service.
 //!
 //! # Invariants
-//! * A call that is refused changed nothing.
-//! * A call that changes something is logged with what was meant and the reason that was given.
+//! * A refused call has changed nothing.
+//! * A call that changes something is logged with its target and the reason given.
 
 use std::collections::BTreeSet;
 use std::mem::take;
@@ -42,18 +42,18 @@ use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
 use crate::reads::Kind;
 
-/// Answers operators.
+/// The implementation of the service.
 pub(super) struct Admin {
     edge: Arc<GrpcEdge>,
     reads: Reads,
-    /// How long streams may take to end when the service does.
+    /// How long streams may take to end at a shutdown.
     grace: Duration,
-    /// The locks by which changes of one configuration take turns.
+    /// Serialize the changes of one configuration.
     turns: Arc<Turns>,
 }
 
-/// The service, ready to be served. A request may have `max_bytes`, as a registration may: both
-/// bring a configuration.
+/// Creates the service. Requests may have `max_bytes`, like registrations, since both carry a
+/// configuration.
 pub(super) fn server(
     edge: Arc<GrpcEdge>,
     reads: Reads,
@@ -147,7 +147,7 @@ impl AdminService for Admin {
         let (caller, request) = opened(request);
         caller.check_admin()?;
         info!(target: AUDIT, by = caller.name(), from = caller.from(), reason = request.reason, "shutdown asked for over gRPC");
-        // Calls that are being answered, such as this one, come to their end.
+        // Calls in progress, including this one, are completed.
         self.edge.shutdown.cancel();
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
         Ok(Response::new(v1::ShutdownResponse { grace_ms }))
@@ -264,7 +264,7 @@ impl Admin {
         let (caller, request) = opened(request);
         let change = ConfigChange { request, enforcement, persist };
         let (edge, turns) = (Arc::clone(&self.edge), Arc::clone(&self.turns));
-        // A task of its own: a caller that gives up must not leave a change half done.
+        // A separate task: a caller that gives up must not leave a change half done.
         let change =
             tokio::spawn(
                 async move { configuration::change(&edge, &turns, &caller, change).await },
@@ -272,7 +272,7 @@ impl Admin {
         change.await.map_err(|_| internal("the configuration was not dealt with, through a bug"))?
     }
 
-    /// The partition that a request means, to read of it.
+    /// The partition that a read request names.
     async fn target(
         &self,
         caller: &Identity,
@@ -283,7 +283,7 @@ impl Admin {
     }
 }
 
-/// Who calls, and what for.
+/// The caller and the message of a request.
 pub(super) fn opened<T>(request: Request<T>) -> (Identity, T) {
     let caller = Identity::of(request.extensions());
     (caller, request.into_inner())
@@ -291,12 +291,12 @@ pub(super) fn opened<T>(request: Request<T>) -> (Identity, T) {
 
 const ROOT: &str = "root";
 
-/// The queue that a request means; paths are in lower case.
+/// The path of the named queue, in lower case; the root if none is named.
 fn queue_path(named: &str) -> String {
     if named.is_empty() { ROOT.to_owned() } else { named.to_lowercase() }
 }
 
-/// The states that are named, as applications show them.
+/// Parses the names of states, as applications show them.
 fn known_states(
     named: Vec<String>,
     list: v1::ApplicationList,

@@ -1,9 +1,9 @@
-//! Draining nodes from outside.
+//! The call `DrainNodes`.
 //!
-//! The scheduler hears what it would hear from the resource manager itself, so a node drained here
-//! is drained like any other: what runs on it stays, asks that require it are placed still, and
-//! whoever speaks last counts. A resource manager that opens the node again (a Kubernetes shim does
-//! when the node is uncordoned, or when the shim starts anew) opens it.
+//! The scheduler receives the same request as from the resource manager itself, so a node drained
+//! here is drained like any other: allocations stay, asks that require the node are still placed,
+//! and the latest request wins. A resource manager may reopen the node: a Kubernetes shim does when
+//! the node is uncordoned or the shim restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,15 +20,15 @@ use super::target::Target;
 use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
 
-/// Nodes of one call.
+/// Most nodes of one call.
 const NODES_MAX: usize = 200_000;
 
-/// How long the answer may wait for a resource manager with much to say before this.
+/// How long the reply may wait for earlier requests of the resource manager.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const NODE_PARTITION: &str = "si/node-partition";
 
-/// Closes nodes for new allocations, or opens them.
+/// Drains nodes, or reopens them.
 pub(super) async fn drain(
     handle: &SchedulerHandle,
     caller: &Identity,
@@ -62,7 +62,7 @@ pub(super) async fn drain(
     }
     let mut after = read(handle, &target, &named).await?;
     if after.values().any(|node| node.schedulable == drain) {
-        // Either the resource manager said much that comes first, or the node is not ready.
+        // Either earlier requests are still being processed, or the node is not ready.
         let _ = timeout(PATIENCE, handle.settle_resource_manager(&target.rm_id)).await;
         after = read(handle, &target, &named).await?;
     }

@@ -1,19 +1,19 @@
-//! Long lists in pages.
+//! Pages of long lists.
 //!
-//! A page begins behind the last id of the page before and not at a number, so an entry that comes
-//! or goes between two pages moves no other one: none is shown twice, and none is skipped.
+//! A page starts after the last id of the previous page, not at an offset. So an entry added or
+//! removed between two pages moves no other one: none is listed twice or skipped.
 
 use monoceros_actors::Page;
 
 use super::refusal::CallRefusal;
 
-/// Entries of a page unless the client says otherwise.
+/// The default number of entries per page.
 const USUAL: u32 = 1_000;
 
-/// The most entries of a page: with details a node or an application may be some kilobytes.
+/// Most entries per page: with details a node or an application may take some kilobytes.
 const MOST: u32 = 10_000;
 
-/// The page that a client asks for.
+/// The page that a client requests.
 pub(super) fn asked(size: u32, token: String) -> Result<Page, CallRefusal> {
     if size > MOST {
         let reason = format!("{size} is more than {MOST}");

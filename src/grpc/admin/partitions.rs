@@ -1,8 +1,8 @@
-//! Draining, stopping and reopening partitions by hand.
+//! The call `SetPartitionState`.
 //!
 //! # Why here
 //! No request of a resource manager changes the state of a partition; only an operator does, for
-//! maintenance of a whole cluster. So this is the one way to do it.
+//! maintenance of a whole cluster. This call is the only way.
 
 use monoceros_actors::{ObjectState, PartitionStateError, SchedulerHandle};
 use monoceros_proto::v1;
@@ -13,7 +13,7 @@ use super::target::Target;
 use crate::identity::Identity;
 use crate::logging::AUDIT;
 
-/// The state that a request means.
+/// The state in a request.
 pub(super) fn state(wanted: v1::PartitionState) -> Result<ObjectState, CallRefusal> {
     match wanted {
         v1::PartitionState::PartitionActive => Ok(ObjectState::Active),
@@ -26,7 +26,7 @@ pub(super) fn state(wanted: v1::PartitionState) -> Result<ObjectState, CallRefus
     }
 }
 
-/// Sets a state; returns the one that was.
+/// Sets the state of a partition. Returns the previous one.
 pub(super) async fn set_state(
     handle: &SchedulerHandle,
     caller: &Identity,

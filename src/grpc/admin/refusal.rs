@@ -1,7 +1,7 @@
-//! Why a call of the admin or the metrics service is refused, and the status that says so.
+//! The reasons for which an admin or metrics call is refused, and their statuses.
 //!
-//! One `match` makes the status of every refusal, so a new reason cannot be forgotten there, and
-//! two calls that fail for one reason fail with one code.
+//! One `match` maps every refusal to a status: no new reason can be forgotten, and two calls that
+//! fail for the same reason return the same code.
 
 use monoceros_actors::Refused;
 use monoceros_actors::{ExplainError, ReadError, TooBusy, UpdateError};
@@ -11,50 +11,47 @@ use crate::grpc::end::{StreamEnd, internal, with_reason};
 use crate::identity::Denied;
 use crate::reads::Busy;
 
-/// A call that does nothing but say why.
+/// Why a call is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::grpc) enum CallRefusal {
-    /// No resource manager is named, and there is more than one.
+    /// No resource manager is named, and several are registered.
     #[error("name the resource manager in `rm_id`: {0} are registered")]
     RmIdMissing(usize),
-    /// The resource manager is not there.
     #[error("resource manager `{0}` is not registered")]
     NotRegistered(String),
-    /// No resource manager is named, and there is none.
+    /// No resource manager is named, and none is registered.
     #[error("no resource manager is registered")]
     NobodyRegistered,
-    /// The resource manager has no such partition.
     #[error("resource manager `{rm_id}` has no partition `{partition}`")]
     PartitionUnknown { rm_id: String, partition: String },
-    /// The partition has no such queue.
     #[error("there is no queue `{0}`")]
     QueueUnknown(String),
-    /// There is no such application or request, or the application is over.
+    /// The application or request does not exist, or the application has ended.
     #[error(transparent)]
     NotExplained(ExplainError),
-    /// No way leads from the present state of the partition to that one.
+    /// The partition cannot change from its present state to that one.
     #[error("partition `{partition}`: {refused}")]
     StateRefused { partition: String, refused: Refused },
-    /// A field of the request cannot be used.
+    /// A field of the request is invalid.
     #[error("`{field}`: {reason}")]
     BadField { field: &'static str, reason: String },
-    /// The caller may not do this.
+    /// The caller lacks the right.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// The caller is a resource manager that is not alone in its policy group. Who else is in it is
-    /// none of its business.
+    /// The caller is a resource manager that shares its policy group. The refusal does not name the
+    /// others, which the caller must not learn.
     #[error(
         "policy group `{0}` is shared with another resource manager: only an administrator may \
          change a configuration of it"
     )]
     GroupShared(String),
-    /// Too many configurations are being checked.
+    /// Too many configurations are being validated.
     #[error(transparent)]
     TooBusy(#[from] TooBusy),
-    /// Too much is read, or was read and is not taken.
+    /// The limit of reads in progress, or of results not yet received, is reached.
     #[error(transparent)]
     Busy(#[from] Busy),
-    /// The answer could not be written.
+    /// The reply could not be encoded.
     #[error("the answer could not be written: {0}")]
     Unwritten(String),
     /// The scheduler has stopped.
@@ -108,7 +105,7 @@ impl From<UpdateError> for CallRefusal {
 }
 
 impl CallRefusal {
-    /// What a read of `partition` (with its RM) did not find.
+    /// Maps the error of a read from a partition of `rm_id`.
     pub(in crate::grpc) fn unread(error: ReadError, rm_id: &str) -> Self {
         match error {
             ReadError::PartitionNotFound(partition) => {

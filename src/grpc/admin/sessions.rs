@@ -1,7 +1,7 @@
-//! Sessions as operators see and end them.
+//! The session calls of the admin service.
 //!
-//! A call that ends a session must name it: a field that was left empty by mistake must not end the
-//! only session there is.
+//! A call that ends a session must name its resource manager: a field left empty by mistake must
+//! not end the only session.
 
 use monoceros_proto::v1;
 use tracing::info;
@@ -13,13 +13,13 @@ use crate::grpc::session::SessionStatus;
 use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
 
-/// Told to those who come late when the operator gave no reason.
+/// Reported to later clients if the operator gave no reason.
 const DEREGISTERED: &str = "deregistered";
 
-/// Most bytes of a reason: it is kept, and told in a status to each who comes late.
+/// Maximum length of a reason: it is kept, and reported in a status to every later client.
 const REASON_BYTES: usize = 1_024;
 
-/// What `ListSessions` answers.
+/// Answers `ListSessions`.
 pub(super) fn list(registry: &Registry) -> v1::ListSessionsResponse {
     let scheduler_id = registry.scheduler_id();
     v1::ListSessionsResponse {
@@ -69,7 +69,7 @@ pub(super) fn resync(
     Ok(v1::TriggerResyncResponse { closed_streams: u32::try_from(closed).unwrap_or(u32::MAX) })
 }
 
-/// As much of a reason as is kept.
+/// Cuts a reason to its maximum length.
 fn cut(mut reason: String) -> String {
     let fits = |&bytes: &usize| reason.is_char_boundary(bytes);
     let bytes = (0..=REASON_BYTES.min(reason.len())).rev().find(fits).unwrap_or(0);

@@ -1,9 +1,9 @@
-//! Which resource manager and which partition a call means.
+//! The resource manager and the partition that a call names.
 //!
-//! The resource manager may stay unnamed while there is exactly one: most clusters have one, and an
-//! operator should not have to look its id up. A partition is named as its resource manager names
-//! it, plainly or as `[rm]name`. Who has no right of a resource manager gets the same answer whether the resource manager
-//! exists or not: otherwise the answers would give its id away.
+//! The resource manager may be omitted while exactly one is registered: most clusters have one, and
+//! an operator should not have to look up its id. A partition is named as by its resource manager,
+//! plain or as `[rm]name`. A caller without rights on a resource manager gets the same answer
+//! whether it exists or not; otherwise the answers would reveal its id.
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::partition_name::{plain_name, qualified_name};
@@ -11,17 +11,16 @@ use monoceros_actors::partition_name::{plain_name, qualified_name};
 use super::refusal::CallRefusal;
 use crate::identity::{Identity, Right};
 
-/// A partition of a resource manager. Whether there is one of this name, a read will tell.
+/// A partition of a resource manager. Only a read shows whether it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::grpc) struct Target {
-    /// The resource manager that the partition belongs to.
     pub rm_id: String,
-    /// Its name with the resource manager, as the scheduler reads it.
+    /// The qualified name, as the scheduler uses it.
     pub partition: String,
 }
 
 impl Target {
-    /// The partition that a request means with these two fields.
+    /// The partition that these two fields of a request name.
     pub(in crate::grpc) async fn find(
         handle: &SchedulerHandle,
         caller: &Identity,
@@ -46,7 +45,7 @@ impl Target {
     }
 }
 
-/// The resource manager that a request means with its `rm_id`, of which the caller has the right.
+/// The resource manager that `rm_id` names. Fails if the caller lacks the right on it.
 pub(in crate::grpc) async fn resource_manager(
     handle: &SchedulerHandle,
     caller: &Identity,

@@ -1,7 +1,7 @@
-//! Snapshots of the scheduler as messages: what REST shows, in the terms of the admin service.
+//! Conversion of the scheduler's snapshots to messages of the admin service.
 //!
-//! Both are made of the same snapshots, so that a dashboard and a program of an operator never
-//! disagree about what the scheduler holds.
+//! REST shows the same snapshots, so a dashboard and a program of an operator never disagree about
+//! the state of the scheduler.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use monoceros_proto::v1;
 
 use super::explain::Reasons;
 
-/// A queue with `depth` levels of what is below it; zero is all of them.
+/// Converts a queue with `depth` levels, itself included; zero means all levels.
 pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> v1::QueueInfo {
     let below = |child| queue(child, depth.saturating_sub(1));
     let children = if depth == 1 { Vec::new() } else { snapshot.children };
@@ -44,7 +44,7 @@ pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> v1::QueueInfo {
     }
 }
 
-/// An application, with what it holds and waits for where `details` are wanted.
+/// Converts an application, with its allocations and requests if `details`.
 pub(super) fn application(
     snapshot: ApplicationSnapshot,
     details: bool,
@@ -85,7 +85,7 @@ pub(super) fn application(
     message
 }
 
-/// A node, with what is on it where `details` are wanted.
+/// Converts a node, with its allocations if `details`.
 pub(super) fn node(snapshot: NodeSnapshot, details: bool) -> v1::NodeState {
     let allocations = count(snapshot.allocations.len());
     let held = if details { snapshot.allocations } else { Vec::new() };
@@ -107,7 +107,7 @@ pub(super) fn node(snapshot: NodeSnapshot, details: bool) -> v1::NodeState {
     }
 }
 
-/// An amount; none where nothing is in it.
+/// Converts an amount. `None` if it has no entries.
 pub(in crate::grpc) fn amount(resources: &Resources) -> Option<si::Resource> {
     message(resources.sorted())
 }
@@ -164,7 +164,7 @@ fn request(snapshot: AskSnapshot, reasons: &Reasons) -> v1::RequestInfo {
     }
 }
 
-/// How many allocations an ask still wants.
+/// The number of allocations that an ask still wants.
 fn outstanding(ask: &AskSnapshot) -> u32 {
     ask.pending_count.max(1).unsigned_abs()
 }

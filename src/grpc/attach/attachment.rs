@@ -1,19 +1,19 @@
-//! The callback side of one session: what is asked and told beside the three streams.
+//! The callback side of one session: the callback stream, its questions and its notifications.
 //!
-//! # How it hangs together
-//! A `Conversation` decides; this holds it under a lock, carries out what it decides, and tells
-//! whoever waits. Three come here: the scheduler's threads through the session's callback, the two
-//! directions of the stream, and a task that looks at the time and at what has been written.
+//! # Structure
+//! A `Conversation` makes all decisions. The attachment holds it under a lock, carries out its
+//! effects and wakes those who wait. Three parties call it: the scheduler's threads through the
+//! session's callback, the two directions of the stream, and a task for timeouts and written syncs.
 //!
 //! # Invariants
-//! * Nobody waits under the lock, and nothing that is done under it comes back here.
-//! * Effects are carried out under the lock, hence in the order in which they were decided. What goes
-//!   past with nothing but a note (`notes`) is said behind the lock: it comes from the one thread that
-//!   tells its partition, and nothing waits here then that it could overtake.
-//! * At most one [`StreamHandle`] is the stream; the newest.
+//! * No code waits under the lock, and no effect calls back into the attachment.
+//! * Effects are carried out under the lock, hence in the order in which they were decided. A
+//!   notification that is only recorded (`notes`) is sent after the lock is released: it comes from
+//!   the one thread that notifies for its partition, and nothing waits then that it could overtake.
+//! * At most one [`StreamHandle`] is the callback stream: the newest.
 //!
-//! Reading order: here the stream, the time and the effects; `told` (what the scheduler and the RM
-//! say), `requests` (what somebody asks of the shim and waits for), `sinks` (who hears answers).
+//! Reading order: this file (stream, time, effects), `notifications` (from the scheduler and the
+//! RM), `requests` (questions with a caller that waits), `sinks` (receivers of answers).
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -45,48 +45,48 @@ mod sinks;
 mod tests;
 mod told;
 
-/// Takes the responses that were kept back until the shim confirmed them.
+/// Receives responses withheld until the shim confirmed them.
 pub trait AllocationSink: Send + Sync + 'static {
-    /// A response whose turn has come. Must not call the attachment.
+    /// Delivers a response whose turn has come. Must not call the attachment.
     fn deliver(&self, response: si::AllocationResponse);
 }
 
 /// The callback side of a session.
 pub struct Attachment {
     state: Mutex<Guarded>,
-    /// The state has a stream.
+    /// Whether the state has a stream.
     is_attached: AtomicBool,
     control: OnceLock<ResourceManagerControl>,
     delivery: OnceLock<Weak<dyn AllocationSink>>,
-    /// Tells the task that looks at the time that it may have to do so earlier.
+    /// Wakes the timer task if its next time is now earlier.
     earlier: Notify,
-    /// The cache syncs that have been written to the connection.
+    /// Cache syncs that were written to the connection.
     written: Arc<WrittenSyncs>,
-    /// Tells that no response is kept back any more.
+    /// Notified when no response is withheld any more.
     none_withheld: Notify,
     ended: CancellationToken,
     end: OnceLock<StreamEnd>,
     dumping: tokio::sync::Mutex<()>,
 }
 
-/// What is behind the lock.
+/// The state behind the lock.
 struct Guarded {
     conversation: Conversation,
     stream: Option<Arc<StreamHandle>>,
-    /// How many streams there were.
+    /// The number of streams so far.
     streams: u64,
     sinks: Sinks,
-    /// Who waits for the answer to a request, by its number.
+    /// Callers that wait for the answer to a request, by its number.
     waiting: HashMap<u64, oneshot::Sender<ShimReply>>,
-    /// The time at which the task looks next.
+    /// The time for which the timer task is set.
     armed: Option<Instant>,
 }
 
-/// The pause of the task when nothing is due.
+/// The sleep of the timer task when nothing is due.
 const FAR: Duration = Duration::from_secs(3_600);
 
 impl Attachment {
-    /// An attachment that no shim has joined yet.
+    /// Creates an attachment without a stream.
     pub fn new(options: CallbackOptions, metrics: CallbackMetrics) -> Self {
         let state = Guarded {
             conversation: Conversation::new(options, metrics),
@@ -110,15 +110,15 @@ impl Attachment {
         }
     }
 
-    /// With the settings as shipped, and figures that nobody reads.
+    /// An attachment with the default settings and unread metrics.
     #[cfg(test)]
     pub(in crate::grpc) fn for_tests() -> Self {
         let metrics = monoceros_actors::metrics::Metrics::new();
         Self::new(CallbackOptions::for_tests(), metrics.callback.clone())
     }
 
-    /// The session stands: the scheduler can be told what holds, and time passes for it. To be
-    /// called once, before anything is asked.
+    /// Starts the callback side: connects it to the scheduler and starts the timer task. Call it
+    /// once, before any question.
     pub fn begin(
         self: &Arc<Self>,
         control: ResourceManagerControl,
@@ -130,24 +130,24 @@ impl Attachment {
         tokio::spawn(watch(Arc::downgrade(self), self.ended.clone()));
     }
 
-    /// Other options hold from now on.
+    /// Replaces the options.
     pub fn configure(&self, options: CallbackOptions) {
         self.work(|conversation, now| conversation.configure(now, options));
     }
 
-    /// Ends the stream, and lets none follow.
+    /// Ends the stream for good.
     pub fn close(&self, end: &StreamEnd) {
         self.end.get_or_init(|| end.clone());
-        // The rest is done by the task: whoever calls this may be in the middle of a delivery.
+        // The task does the rest: the caller may be in the middle of a delivery.
         self.ended.cancel();
     }
 
-    /// How long a new stream may take to say Hello.
+    /// How long a new stream may take to send its Hello.
     pub(super) fn hello_timeout(options: &CallbackOptions) -> Duration {
         options.callback.hello_timeout
     }
 
-    /// Makes `stream` the stream.
+    /// Makes `stream` the callback stream.
     pub fn attach(
         &self,
         stream: &Arc<StreamHandle>,
@@ -169,18 +169,17 @@ impl Attachment {
         Ok(())
     }
 
-    /// Whether there is a stream. May be asked in the middle of a delivery.
+    /// Whether there is a stream. Safe to call during a delivery.
     pub fn is_attached(&self) -> bool {
         self.is_attached.load(Ordering::Relaxed)
     }
 
-    /// What of the answers of the shim does not count, and why.
+    /// Which part of the shim's answers is ignored, and why.
     pub fn remark(&self) -> Option<&'static str> {
         self.lock().conversation.remark()
     }
 
-    /// Waits until every response that the scheduler has sent is delivered: none is kept back for
-    /// the shim.
+    /// Waits until every response of the scheduler is delivered, so that none is withheld.
     pub async fn all_delivered(&self) {
         loop {
             let mut none_withheld = pin!(self.none_withheld.notified());
@@ -193,12 +192,12 @@ impl Attachment {
         }
     }
 
-    /// Where it is noted that cache syncs have been written to the connection.
+    /// Records cache syncs that were written to the connection.
     pub(super) fn written(&self) -> &Arc<WrittenSyncs> {
         &self.written
     }
 
-    /// `stream` has ended.
+    /// Releases a stream that has ended.
     pub(super) fn release(&self, stream: &Arc<StreamHandle>) {
         let mut state = self.lock();
         if state.is_spoken_on(stream) {
@@ -208,8 +207,8 @@ impl Attachment {
         }
     }
 
-    /// The shim said something on `stream`. What comes back was placed and is to be given back to the
-    /// scheduler. `Err` ends the stream.
+    /// Processes a message of the shim. Returns the placements to be released in the scheduler. An
+    /// error ends the stream.
     pub(super) fn receive(
         &self,
         stream: &Arc<StreamHandle>,
@@ -226,7 +225,7 @@ impl Attachment {
         received.map(|()| undo)
     }
 
-    /// The next message for `stream`, if that is the stream.
+    /// The next message, if `stream` is the callback stream.
     pub(super) fn take(&self, stream: &Arc<StreamHandle>) -> Option<cb::CoreMessage> {
         let mut state = self.lock();
         if !state.is_spoken_on(stream) {
@@ -241,7 +240,7 @@ impl Attachment {
         message
     }
 
-    /// Looks at the time; when to do so again.
+    /// Applies timeouts. Returns the time of the next call.
     fn look(&self) -> Option<Instant> {
         let mut state = self.lock();
         let mut seen = Ok(());
@@ -252,7 +251,7 @@ impl Attachment {
         state.armed
     }
 
-    /// Looks at what has been written; when to look at the time again.
+    /// Processes written syncs. Returns the time of the next timeout.
     fn look_at_written(&self) -> Option<Instant> {
         let newest = self.written.newest();
         let mut state = self.lock();
@@ -260,7 +259,7 @@ impl Attachment {
         state.armed
     }
 
-    /// The session is over.
+    /// Ends the stream when the session is over.
     fn finish(&self) {
         let mut state = self.lock();
         let end = self.end.get().cloned().unwrap_or(StreamEnd::ClientGone);
@@ -282,8 +281,8 @@ impl Attachment {
         debug_assert!(undo.is_empty(), "only the shim has placements undone");
     }
 
-    /// One step of the conversation, and what it comes to. Returns the placements that the shim
-    /// wants undone.
+    /// Runs one step of the conversation and carries out its effects. Returns the placements that
+    /// the shim wants undone.
     fn work_on(
         &self,
         state: &mut Guarded,
@@ -305,7 +304,7 @@ impl Attachment {
         undo
     }
 
-    /// Does what was decided, in that order.
+    /// Carries out the effects in order. Returns the placements to be undone.
     fn carry_out(&self, state: &mut Guarded) -> Vec<si::AllocationRelease> {
         let mut undo = Vec::new();
         let mut has_delivered = false;
@@ -331,7 +330,7 @@ impl Attachment {
                 }
                 Effect::Reply(number, reply) => {
                     if let Some(waiting) = state.waiting.remove(&number) {
-                        // Whoever asked may have gone.
+                        // The caller may have given up.
                         let _ = waiting.send(reply);
                     }
                 }
@@ -351,7 +350,7 @@ impl Attachment {
             PredicateMode::Remote { holds } => {
                 Predicates::Remote { in_flight: options.placements_in_flight, holds }
             }
-            // What fails for want of a shim is answered here.
+            // In this mode the conversation answers the questions.
             PredicateMode::Fail => {
                 Predicates::Remote { in_flight: options.placements_in_flight, holds: false }
             }
@@ -370,8 +369,7 @@ impl Guarded {
     }
 }
 
-/// Looks at the time whenever something is due, and at what has been written whenever that is more,
-/// until the session is over.
+/// Calls the attachment when a timeout is due or a sync was written, until the session is over.
 async fn watch(attachment: Weak<Attachment>, ended: CancellationToken) {
     let mut due = None;
     loop {

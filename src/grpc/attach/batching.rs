@@ -1,17 +1,18 @@
-//! Questions of one stream: joined into batches, sent within a window, answered exactly once.
+//! The predicate questions of one stream: joined into batches, sent within a window, and each
+//! answered exactly once.
 //!
 //! # Why batches
-//! A message costs a round trip and a wake-up of the shim, whatever is in it. Questions that come
-//! while others are out leave together, so a slow connection makes batches larger and not decisions
-//! fewer.
+//! Every message costs a round trip and a wake-up of the shim, whatever its size. Questions that
+//! arrive while batches are in flight are sent together, so a slow connection makes batches larger
+//! and not decisions fewer.
 //!
 //! # Invariants
-//! * Each question that came in gets one answer, unless it was cancelled: from the shim, from the
-//!   deadline, or [when the stream ends](Batcher::close).
-//! * At most [`Limits::batches`] batches are out, of at most [`Limits::queries`] questions and
-//!   [`Limits::nodes`] nodes each. A question about more nodes is asked in parts.
-//! * What the shim assumed for a question whose answer is not used is told to be
-//!   [forgotten](Turn::forget), also when its answer comes late.
+//! * Each question gets one answer, unless it was cancelled: from the shim, at the deadline, or
+//!   [when the stream ends](Batcher::close).
+//! * At most [`Limits::batches`] batches are in flight, each of at most [`Limits::queries`]
+//!   questions and [`Limits::nodes`] nodes. A question about more nodes is asked in parts.
+//! * If the shim assumed a request and its answer is not used, it is told to [forget](Turn::forget)
+//!   the request, even if the answer is late.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -33,27 +34,27 @@ mod answers;
 #[cfg(test)]
 mod tests;
 
-/// Names a question, and who is to hear its answer.
+/// Identifies a question and the receiver of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
-    /// The number of the question; no two partitions give the same.
+    /// The number of the question, unique over all partitions.
     pub(super) id: QuestionId,
-    /// The number of the partition that asked.
+    /// The number of the asking partition's sink.
     pub(super) partition: u32,
 }
 
-/// May this request run on the first of these nodes that passes? Or may a place be held there?
+/// Asks for the first of these nodes on which a request may run or a place may be held.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) ticket: Ticket,
     pub(super) application: Arc<str>,
     pub(super) key: Arc<str>,
-    /// The task group of the member for which a place would be held, whose request is not there yet;
-    /// the key is empty then.
+    /// The task group of a gang member for which a place would be held and whose request does not
+    /// exist yet; the key is then empty.
     pub(super) group: Option<Arc<str>>,
-    /// As the scheduler gave them; what an answer names is a position here.
+    /// All nodes as given by the scheduler; answers name positions in this list.
     pub(super) nodes: Vec<Arc<str>>,
-    /// Positions of those that are worth asking about, in their order.
+    /// Positions of the nodes to ask about, in order.
     pub(super) candidates: Vec<usize>,
     pub(super) allocate: bool,
     /// The gang that is decided as a whole, if the request is a member of one.
@@ -67,41 +68,41 @@ pub(super) struct Answer {
     pub(super) verdict: Verdict,
 }
 
-/// What was agreed on for one stream.
+/// The limits agreed for one stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Batches that are out.
+    /// Batches in flight.
     pub(super) batches: usize,
-    /// Questions of a batch.
+    /// Questions per batch.
     pub(super) queries: usize,
-    /// Nodes of a batch.
+    /// Nodes per batch.
     pub(super) nodes: usize,
-    /// Bytes of a batch, unless one question takes more.
+    /// Bytes per batch, unless a single question takes more.
     pub(super) bytes: usize,
-    /// Questions that wait for a batch.
+    /// Questions queued for a batch.
     pub(super) waiting: usize,
-    /// How long a batch may be out.
+    /// How long a batch may be in flight.
     pub(super) timeout: Duration,
-    /// What holds for its questions then.
+    /// The verdict when the time is over.
     pub(super) on_timeout: OnTimeout,
-    /// The shim keeps a view that follows the decisions.
+    /// Whether the shim keeps a cache of the scheduler's decisions.
     pub(super) follows: bool,
-    /// It may assume requests on nodes with its answers, which only one that follows can.
+    /// Whether the shim may assume a request with its answer; requires `follows`.
     pub(super) assume: bool,
 }
 
-/// What a step comes to.
+/// The result of a step.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// Answers for the scheduler, in order.
     pub(super) answers: Vec<Answer>,
-    /// Requests that the shim may have assumed and that do not run there.
+    /// Requests that the shim may have assumed and must forget.
     pub(super) forget: Vec<RequestName>,
-    /// Batches that nobody waits for any more.
+    /// Batches that are no longer waited for.
     pub(super) cancelled: Vec<u64>,
-    /// For the first time, the shim's view is behind this one.
+    /// Set once per stream, when the shim first reports a view older than this cache sync.
     pub(super) behind: Option<u64>,
-    /// Set once for a stream, when an answer first has `elsewhere` without CACHE_SYNC.
+    /// Set once per stream, when an answer first has `elsewhere` without CACHE_SYNC.
     pub(super) is_unheeded: bool,
 }
 
@@ -111,79 +112,83 @@ pub(super) struct Batcher {
     limits: Limits,
     metrics: CallbackMetrics,
     window: Window,
-    /// Sent back by the shim, or to be asked about more nodes: they go first.
+    /// Returned unread by the shim, or to be asked about more nodes; sent before `waiting`.
     again: VecDeque<Pending>,
     waiting: VecDeque<Pending>,
-    /// The state of each question. One in the two lists that has none was cancelled meanwhile.
+    /// The state of each question. A question in the two queues without a state was cancelled.
     states: BTreeMap<Ticket, QuestionState>,
     out: BTreeMap<u64, SentBatch>,
-    /// What the shim assumed with an answer and the scheduler has not told yet, by allocation key.
+    /// Requests that the shim assumed and the scheduler has not allocated yet, by allocation key.
     assumed: HashMap<Arc<str>, Vec<Assumed>>,
     abandoned: BTreeMap<u64, Abandoned>,
-    /// Messages in a row with results that answered nothing and were not late.
+    /// Consecutive messages whose results answered nothing and were not late.
     useless: usize,
-    /// The shim's view was behind before.
+    /// Whether the shim's view was behind before.
     was_behind: bool,
-    /// An answer had `elsewhere` without CACHE_SYNC before.
+    /// Whether an answer had `elsewhere` without CACHE_SYNC before.
     was_unheeded: bool,
 }
 
-/// How far a question has come.
+/// The progress of a question.
 #[derive(Debug)]
 enum QuestionState {
-    /// To be sent.
     Waiting,
-    /// Sent, and not answered.
-    Out { batch: u64, query: usize },
-    /// Answered with a node on which the shim assumed the request; not yet told as an allocation.
-    Answered { request: RequestName },
+    /// In flight.
+    Out {
+        batch: u64,
+        query: usize,
+    },
+    /// Answered with a node on which the shim assumed the request; not allocated yet.
+    Answered {
+        request: RequestName,
+    },
 }
 
-/// A question that waits to be sent, the first time or again.
+/// A question to be sent, for the first time or again.
 #[derive(Debug)]
 struct Pending {
     question: Question,
-    /// How many of its candidates have been refused so far, and why.
+    /// The number of candidates refused so far.
     refused: usize,
     reasons: Vec<(String, u32)>,
-    /// When it was first sent, if the shim sent it back since.
+    /// When it was first sent, if the shim has returned it unread since.
     sent: Option<Instant>,
 }
 
-/// A batch that is out.
+/// A batch in flight.
 #[derive(Debug)]
 struct SentBatch {
     deadline: Instant,
     sent: Instant,
     cache_seq: u64,
     queries: Vec<Option<Query>>,
-    /// Queries without an answer, and those of them whose question was not cancelled.
+    /// The number of queries without an answer.
     open: usize,
     wanted: usize,
-    /// The shim left some of it unread.
+    /// Whether the shim left a query unread.
     shed: bool,
-    /// The shim answered some of it from a view that is too old.
+    /// Whether the shim answered a query from an old view.
     stale: bool,
 }
 
-/// A question in a batch that is out.
+/// A question in a batch in flight.
 #[derive(Debug)]
 struct Query {
     pending: Pending,
-    /// How many candidates it names.
+    /// The number of candidates asked about.
     nodes: usize,
     assume: bool,
     cancelled: bool,
-    /// The shim was told to forget its request, perhaps before and perhaps after it assumed it.
+    /// Whether the shim was told to forget the request, before or after it assumed it.
     forgotten: bool,
 }
 
-/// A batch that is not waited for.
+/// A batch that is no longer waited for.
 #[derive(Debug)]
 struct Abandoned {
-    /// What the shim may yet assume, by query.
+    /// Requests that the shim may still assume, by query.
     requests: Vec<Option<RequestName>>,
-    /// In how many messages an honest shim may still answer it: one for each query, and an end.
+    /// The most messages in which a correct shim may still answer: one per query, and an end.
     messages_left: usize,
 }
 
@@ -195,23 +200,23 @@ struct Assumed {
     node: Arc<str>,
 }
 
-/// Batches whose late results are told from results to nothing.
+/// Most abandoned batches remembered, whose late results are not counted as useless.
 const ABANDONED: usize = 256;
 
-/// What a question takes beside its names, and its batch beside its questions, at most.
+/// Maximum size of a query without its names, and of a batch without its queries.
 const QUERY_OVERHEAD_BYTES: usize = 64;
 
-/// What a node's index takes.
+/// Maximum size of a node index.
 const INDEX_BYTES: usize = 5;
 
 impl Question {
-    /// The request that it is about.
+    /// The name of the request.
     fn request(&self) -> RequestName {
         let (application, key) = (Arc::clone(&self.application), Arc::clone(&self.key));
         RequestName { application, key }
     }
 
-    /// What it takes in a batch when it names so many nodes, at most.
+    /// The maximum size in a batch when asked about this many nodes.
     fn bytes(&self, nodes: usize) -> usize {
         let names = [&self.key, &self.application].into_iter().chain(&self.group);
         let names: usize = names.map(|name| name.len()).sum();
@@ -220,14 +225,14 @@ impl Question {
 }
 
 impl Pending {
-    /// Positions of the nodes that it may still be asked about, in their order.
+    /// Positions of the nodes not refused so far, in order.
     fn candidates(&self) -> &[usize] {
         &self.question.candidates[self.refused..]
     }
 }
 
 impl Query {
-    /// As it is sent, under a number within its batch.
+    /// Encodes the query under its number within the batch.
     fn message(&self, query_id: u32, dictionary: &mut Dictionary) -> cb::PredicateQuery {
         let question = &self.pending.question;
         let named = &self.pending.candidates()[..self.nodes];
@@ -251,7 +256,6 @@ impl Query {
 }
 
 impl Batcher {
-    /// A batcher without questions.
     pub(super) fn new(limits: Limits, metrics: CallbackMetrics) -> Self {
         Self {
             limits,
@@ -269,8 +273,8 @@ impl Batcher {
         }
     }
 
-    /// Takes a question in, to be sent with the [next batch](Self::next_batch). One too many is
-    /// answered at once.
+    /// Queues a question for the [next batch](Self::next_batch). If the queue is full, answers it
+    /// at once.
     pub(super) fn ask(&mut self, question: Question) -> Option<Answer> {
         let ticket = question.ticket;
         if self.waiting.len() >= self.limits.waiting {
@@ -286,8 +290,8 @@ impl Batcher {
         None
     }
 
-    /// The next batch, if questions wait and one more may be out. The dictionary then knows all
-    /// nodes that it names, and `bundles` all bundles; what both have to tell must be sent first.
+    /// The next batch, if questions are queued and the window has room. It names nodes and bundles
+    /// that are then in `dictionary` and `bundles`; the updates of both must be sent first.
     pub(super) fn next_batch(
         &mut self,
         now: Instant,
@@ -335,7 +339,7 @@ impl Batcher {
         })
     }
 
-    /// As many of the questions that wait as one batch takes, at least one if there is any.
+    /// Takes queued questions for one batch; at least one if there is any.
     fn fill(&mut self) -> Vec<Query> {
         let mut queries: Vec<Query> = Vec::new();
         let (mut n_nodes, mut n_bytes) = (0, 0);
@@ -352,7 +356,7 @@ impl Batcher {
             }
             n_nodes += nodes;
             n_bytes += bytes;
-            // Nobody would tell it of a place that is held, or of its end.
+            // The shim would never be told of the allocation or the end of a held place.
             let is_hold = pending.question.group.is_some();
             let assume = self.limits.assume && pending.question.allocate && !is_hold;
             queries.push(Query { pending, nodes, assume, cancelled: false, forgotten: false });
@@ -360,11 +364,11 @@ impl Batcher {
         queries
     }
 
-    /// These questions are not wanted any more.
+    /// Cancels questions.
     pub(super) fn cancel(&mut self, ids: &[QuestionId]) -> Turn {
         let mut turn = Turn::default();
         for &id in ids {
-            // Which partition asked is not said, and need not be.
+            // Numbers are unique, so the partition is not needed.
             let among = Ticket { id, partition: 0 }..=Ticket { id, partition: u32::MAX };
             let ticket = self.states.range(among).next().map(|(ticket, _)| *ticket);
             if let Some(ticket) = ticket {
@@ -374,7 +378,7 @@ impl Batcher {
         turn
     }
 
-    /// An allocation was told. Whether the shim knows it, because it assumed it with its answer.
+    /// Confirms an allocation. Returns whether the shim already assumed it with its answer.
     pub(super) fn confirm(&mut self, application: &str, key: &str, node: &str) -> bool {
         let Some(assumed) = self.assumed.get_mut(key) else { return false };
         let is_it = |one: &Assumed| *one.application == *application && *one.node == *node;
@@ -387,14 +391,14 @@ impl Batcher {
         true
     }
 
-    /// The node on which the shim assumed this request, if that still holds.
+    /// The node on which the shim assumes this request, if it does.
     pub(super) fn assumed_on(&self, request: &RequestName) -> Option<&Arc<str>> {
         let mut of_key = self.assumed.get(&request.key)?.iter().rev();
         of_key.find(|assumed| assumed.application == request.application).map(|one| &one.node)
     }
 
-    /// The shim is being told to forget this request, while questions about it may be out: whether
-    /// it assumes it after that or before is not known.
+    /// Marks queries in flight about a request that the shim is told to forget: the shim may assume
+    /// it before or after that.
     pub(super) fn forgotten(&mut self, request: &RequestName) {
         for batch in self.out.values_mut() {
             for query in batch.queries.iter_mut().flatten() {
@@ -406,17 +410,17 @@ impl Batcher {
         }
     }
 
-    /// How many batches wait for a place in the window.
+    /// The number of batches that the queued questions would fill.
     pub(super) fn queued_batches(&self) -> usize {
         (self.again.len() + self.waiting.len()).div_ceil(self.limits.queries)
     }
 
-    /// Whether results of this batch are waited for.
+    /// Whether this batch is in flight.
     pub(super) fn is_out(&self, batch: u64) -> bool {
         self.out.contains_key(&batch)
     }
 
-    /// Answers what is not answered in time.
+    /// Answers the questions whose time is over.
     pub(super) fn expire(&mut self, now: Instant) -> Turn {
         let mut turn = Turn::default();
         while let Some(entry) = self.out.first_entry()
@@ -447,7 +451,7 @@ impl Batcher {
         turn
     }
 
-    /// The time at which to [expire](Self::expire) or ask for the [next batch](Self::next_batch).
+    /// The time of the next [`expire`](Self::expire) or [`next_batch`](Self::next_batch).
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         let batch = self.out.first_key_value().map(|(_, batch)| batch.deadline);
         let sent = self.again.iter().filter_map(|pending| pending.sent).min();
@@ -457,7 +461,7 @@ impl Batcher {
         [batch, again, opens].into_iter().flatten().min()
     }
 
-    /// The stream is lost: whose questions are open.
+    /// Ends the stream's batcher. Returns the questions without an answer.
     pub(super) fn close(self) -> Vec<Ticket> {
         let open = self.states.into_iter();
         let open: Vec<Ticket> = open
@@ -506,7 +510,7 @@ impl Batcher {
         }
     }
 
-    /// Remembers what the shim may still assume for a batch that is not waited for.
+    /// Remembers the requests that the shim may still assume for an abandoned batch.
     fn abandon(&mut self, id: u64, batch: SentBatch, turn: &mut Turn) {
         let request = |query: Query| query.assume.then(|| query.pending.question.request());
         let requests: Vec<_> =

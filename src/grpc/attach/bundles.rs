@@ -1,15 +1,14 @@
-//! Where the members of a gang are to be that is asked about as a whole, as one stream is told.
+//! The places of gang members that are decided as a whole (a bundle), as announced on one stream.
 //!
-//! # Why beside the questions
-//! Whether a member may run can depend on where the others will. A thousand members in each of a
-//! thousand questions would be a million places to send, so a question names its bundle only. All
-//! places are told before the first question, and from then on those that have changed.
+//! # Why not in the questions
+//! Whether a member may run can depend on the places of the others. A thousand members in each of a
+//! thousand questions would be a million places, so a question only names its bundle. All places
+//! are sent before the first question, and later only the changed ones.
 //!
 //! # Invariants
-//! * When a question about a member leaves, the shim has been told the places of all members as they
-//!   were when it was asked, or later ones.
-//! * Of each partition one bundle is remembered, here and by the shim: the next one says that it is
-//!   over.
+//! * When a question about a member is sent, the shim has received the places of all members as of
+//!   the question, or later ones.
+//! * One bundle per partition is kept, here and by the shim: the next one ends it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +21,10 @@ use super::dictionary::Dictionary;
 use super::outgoing::portions;
 use super::results::clamped;
 
-/// The bundles that one stream has been told of.
+/// The bundles announced on one stream.
 #[derive(Debug, Default)]
 pub(super) struct Bundles {
-    /// The newest one of each partition that asked about one, by its number.
+    /// The newest bundle of each partition, by its number.
     by_partition: BTreeMap<u32, Known>,
 }
 
@@ -33,18 +32,19 @@ pub(super) struct Bundles {
 struct Known {
     application: Arc<str>,
     newest: Arc<QuestionBundle>,
-    /// The question that said so.
+    /// The question that brought it.
     as_of: QuestionId,
     told: Option<Arc<QuestionBundle>>,
-    /// The one before it, if the shim has still to be told that it is over.
+    /// The previous bundle, if its end is still to be announced.
     over: Option<u64>,
 }
 
-/// What a message takes beside its places, and its application's name beside its bytes, at most.
+/// Maximum size of a message without its places and the bytes of the application's name.
 const OVERHEAD_BYTES: usize = 64;
 
 impl Bundles {
-    /// A question is about to leave. One that was held up since may know less than what was told.
+    /// Records the bundle of a question to be sent. A question that was delayed may carry older
+    /// places.
     pub(super) fn note(&mut self, question: &Question) {
         let Some(bundle) = &question.bundle else { return };
         let (newest, as_of) = (Arc::clone(bundle), question.ticket.id);
@@ -61,8 +61,8 @@ impl Bundles {
         self.by_partition.insert(question.ticket.partition, known);
     }
 
-    /// What the shim has to be told before it can read the questions that were noted. The dictionary
-    /// then knows all nodes that it names, and what that has to tell must be sent first.
+    /// The messages that must precede the recorded questions. They name nodes that are then in the
+    /// dictionary, whose updates must be sent first.
     pub(super) fn updates(
         &mut self,
         dictionary: &mut Dictionary,
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Bundle, the one that is over, and each place as member and index of its node.
+    /// Bundle, ended bundle, and each place as member and node index.
     type Told = (u64, u64, Vec<(u32, u32)>);
 
     fn told(messages: &[cb::BundlePlaces]) -> Vec<Told> {
@@ -158,7 +158,7 @@ mod tests {
         bundles.note(&question(4, 0, Some(&first)));
         assert!(bundles.updates(&mut dictionary, LARGE).is_empty());
         bundles.note(&question(5, 0, Some(&bundle(7, &["n0", "n2", "n1"]))));
-        // What was asked before the move and is sent back by the shim says nothing new.
+        // A question asked before the move and sent again announces nothing.
         bundles.note(&question(4, 0, Some(&first)));
         assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), [(7, 0, vec![(1, 2)])]);
     }
@@ -173,7 +173,7 @@ mod tests {
         bundles.note(&question(3, 0, Some(&bundle(9, &["n0"]))));
         bundles.note(&question(4, 0, Some(&bundle(9, &["n1"]))));
         assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), [(9, 7, vec![(0, 1)])]);
-        // One that was never told of need not be forgotten.
+        // A bundle never announced need not be ended.
         bundles.note(&question(5, 0, Some(&bundle(10, &["n0"]))));
         bundles.note(&question(6, 0, Some(&bundle(11, &["n0"]))));
         assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), [(11, 9, vec![(0, 0)])]);

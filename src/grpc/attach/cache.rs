@@ -1,22 +1,21 @@
-//! The shim's view of the cluster, kept in step with the scheduler's decisions.
+//! The shim's cache of allocations, kept in step with the scheduler's decisions.
 //!
 //! # Why
-//! A shim answers predicates from its own view of nodes and pods. Of what the scheduler has just
-//! placed it knows nothing until the orchestrator tells it, which takes seconds; it would pass two
-//! requests for the same room. So it hears of each allocation here before it is asked anything
-//! else.
+//! A shim answers predicates from its own cache of nodes and pods. It learns of a new allocation
+//! from the orchestrator only after seconds, and would until then pass two requests for the same
+//! capacity. So each allocation is sent to it here before the next question.
 //!
 //! # Invariants
-//! * Whatever is told of an allocation leaves here as a [`CacheSync`](cb::CacheSync) first, so that
-//!   later questions find the shim's view up to date.
+//! * Every change of an allocation is sent as a [`CacheSync`](cb::CacheSync) first, so that later
+//!   questions find the shim's cache up to date.
 //! * Numbers of syncs rise over all streams of a session.
-//! * A stream begins with everything that was told and runs, and was not reported by the RM. There
-//!   is one exception: where nobody was to be asked (`callback.predicates` = `none`), and
-//!   allocations were told before the first stream that keeps a view, no stream of the session
-//!   begins so, and what ends while none is there is never told to be forgotten.
-//! * A response whose allocations the shim is to assume is kept back until their sync has passed
-//!   the stream's [`Gate`], for a limited time, and no longer than the stream lasts.
-//! * Responses leave in the order in which they came, also those that are kept back.
+//! * A stream begins with all running allocations that the RM was notified of and did not report
+//!   itself. One exception: if no questions were to be asked (`callback.predicates` = `none`) and
+//!   allocations were made before the first stream that keeps a cache, no stream of the session
+//!   begins so, and releases while no such stream is there are never sent.
+//! * A response with allocations that the shim has to assume is withheld until their sync has
+//!   passed the stream's [`Gate`], for a limited time, and no longer than the stream lasts.
+//! * Responses are delivered in the order in which they came, including withheld ones.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -33,13 +32,13 @@ use super::outgoing::portions;
 #[cfg(test)]
 mod tests;
 
-/// Allocations in one message.
+/// Most allocations of one message.
 const SYNC_ITEMS: usize = 1_000;
 
-/// What a message takes beside its allocations, at most.
+/// Maximum size of a message without its allocations.
 const SYNC_OVERHEAD_BYTES: usize = 64;
 
-/// An acknowledgement of what was not sent.
+/// A sync was acknowledged that was not sent.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cache sync {acknowledged} is acknowledged, the last one sent is {sent}")]
 pub(super) struct NotSent {
@@ -47,40 +46,39 @@ pub(super) struct NotSent {
     sent: u64,
 }
 
-/// What a step comes to, in this order: syncs, responses, syncs.
+/// The result of a step, to be carried out in this order.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct CacheStep {
-    /// What the shim is to assume before it hears of the allocations.
+    /// Syncs to be sent before the allocations are delivered.
     pub(super) assume: Vec<cb::CacheSync>,
     /// Responses for the allocation stream.
     pub(super) deliver: Vec<si::AllocationResponse>,
-    /// What it is to forget after it has heard of the releases.
+    /// Syncs to be sent after the releases are delivered.
     pub(super) forget: Vec<cb::CacheSync>,
 }
 
-/// What an acknowledgement comes to.
+/// The result of an acknowledgement.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Confirmed {
-    /// Responses for the allocation stream.
     pub(super) deliver: Vec<si::AllocationResponse>,
-    /// Placements that the shim cannot have, for the scheduler to take back.
+    /// Placements that the shim refused, to be released in the scheduler.
     pub(super) undo: Vec<si::AllocationRelease>,
-    /// What it is to forget of these, because it may have meant others.
+    /// Syncs that make the shim forget them, since it may have meant others.
     pub(super) forget: Vec<cb::CacheSync>,
-    /// Failures that name no application where several have the key, so that nothing is undone.
+    /// Keys of failures without an application that several applications use; nothing is undone.
     pub(super) ambiguous: Vec<String>,
 }
 
-/// How far the syncs of a stream must have got before what they say is told elsewhere.
+/// The progress of a sync that opens the gate for its responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
-    /// They have been written to the connection.
+    /// Written to the connection.
     Written,
-    /// The shim has confirmed them.
+    /// Confirmed by the shim.
     Confirmed,
 }
 
-/// A request: keys are unique in their application only.
+/// The name of a request; keys are unique only within an application.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RequestName {
     pub(super) application: Arc<str>,
@@ -93,44 +91,44 @@ impl RequestName {
     }
 }
 
-/// The shim's view, as far as the scheduler has made it.
+/// The shim's cache as far as the scheduler determines it.
 #[derive(Debug)]
 pub(super) struct Cache {
     seq: u64,
-    /// The gate of the present stream, if that keeps a view, and how long a response waits there.
+    /// The gate and its timeout. `None` while no stream keeps a cache.
     gate: Option<(Gate, Duration)>,
-    /// No sync may be larger.
+    /// Maximum size of a sync.
     max_bytes: usize,
-    /// Allocations that the RM was told of and has not reported itself, by key. None: not kept,
-    /// because no stream was expected to keep a view, and none ever did.
+    /// Allocations that the RM was notified of and has not reported itself, by key. `None` if no
+    /// stream was expected to keep a cache, and none ever did.
     ledger: Option<Ledger>,
-    /// The partition that was named last: most RMs have one.
+    /// The partition named last, shared by most entries.
     partition: Arc<str>,
-    /// Something was told before the ledger was begun: a list from it would not be complete.
+    /// Set if allocations were made before the ledger: a snapshot would be incomplete.
     incomplete: bool,
-    /// What the RM reported as running.
+    /// Requests that the RM reported as running.
     reported: HashSet<RequestName>,
-    /// Those of `reported` that came with a node which may yet be refused, by that node.
+    /// Those of `reported` that came with a node which may still be rejected, by node.
     reported_with: HashMap<String, Vec<RequestName>>,
     withheld: VecDeque<Withheld>,
 }
 
-/// What was placed, by its key; nearly every key is that of one application.
+/// Placements by allocation key; nearly every key has one application.
 type Ledger = HashMap<Arc<str>, SmallVec<[Placed; 1]>>;
 
 #[derive(Debug)]
 struct Placed {
     application: Arc<str>,
-    /// Empty where none was told.
+    /// Empty if the notification had none.
     uuid: Arc<str>,
     node: Arc<str>,
     partition: Arc<str>,
 }
 
-/// The placements that a failure is about.
+/// The placements that a failure concerns.
 enum Meant {
     These(Vec<Placed>),
-    /// It names no application, and several have placed the key.
+    /// The failure names no application, and several use the key.
     Unclear,
 }
 
@@ -142,8 +140,7 @@ struct Withheld {
 }
 
 impl Cache {
-    /// A view of which nothing was told yet. With `keep`, what is told is remembered for a stream
-    /// that will come.
+    /// Creates an empty cache. With `keep`, allocations are recorded for a stream that will come.
     pub(super) fn new(keep: bool) -> Self {
         Self {
             seq: 0,
@@ -158,21 +155,21 @@ impl Cache {
         }
     }
 
-    /// The number of the last sync; zero for a stream that keeps no view.
+    /// The number of the last sync; 0 for a stream that keeps no cache.
     pub(super) fn seq(&self) -> u64 {
         if self.gate.is_some() { self.seq } else { 0 }
     }
 
-    /// Whether what is told has to be looked at: somebody may want to know of it, or something before it
-    /// waits. If not, so many new allocations have gone past.
+    /// Whether a notification must be recorded or may have to wait. If not, remembers that new
+    /// allocations went unrecorded.
     fn concerns(&mut self, n_new: usize) -> bool {
         let is_in_use = self.ledger.is_some() || self.withholds();
         self.incomplete |= !is_in_use && n_new > 0;
         is_in_use
     }
 
-    /// A stream that keeps a view begins with the whole of it. Nothing for one that does not, and
-    /// where allocations were told before anybody took note.
+    /// Starts a stream that keeps a cache. Returns the snapshot, or nothing if the ledger is
+    /// incomplete.
     pub(super) fn attach(
         &mut self,
         gate: Gate,
@@ -202,14 +199,14 @@ impl Cache {
         messages
     }
 
-    /// The stream is lost: no gate will open for what is kept back.
+    /// Records the loss of the stream. Returns the withheld responses.
     pub(super) fn detach(&mut self) -> Vec<si::AllocationResponse> {
         self.gate = None;
         self.withheld.drain(..).map(|withheld| withheld.response).collect()
     }
 
-    /// As [`Self::pass`], of what is no message yet, where it comes to nothing but notes; or does
-    /// nothing. `confirm` hears of each new allocation.
+    /// Records a notification like [`Self::pass`], if recording is all there is to do; otherwise
+    /// returns false. `confirm` is called with each new allocation.
     pub(super) fn notes(
         &mut self,
         told: &AllocationsTold<'_>,
@@ -234,7 +231,7 @@ impl Cache {
         true
     }
 
-    /// Takes note of all but what is new. Returns what was placed or reported and is no more.
+    /// Records everything except new allocations. Returns those released or removed.
     fn note_others(&mut self, response: &si::AllocationResponse) -> Vec<cb::ForgotAllocation> {
         for rejected in &response.rejected_allocations {
             let name = RequestName::new(&rejected.application_id, &rejected.allocation_key);
@@ -243,8 +240,8 @@ impl Cache {
         response.released.iter().filter_map(|release| self.leave(release)).collect()
     }
 
-    /// A response on its way to the RM. `is_assumed` says of an allocation whether the
-    /// shim knows it already, because it assumed it with its answer.
+    /// Processes a response for the RM. `is_assumed` says whether the shim already assumed an
+    /// allocation with its answer.
     pub(super) fn pass(
         &mut self,
         now: Instant,
@@ -274,21 +271,21 @@ impl Cache {
                 let (seq, until) = (sync.cache_seq, now + patience);
                 self.withheld.push_back(Withheld { seq, until, response });
             }
-            // Not to overtake what waits.
+            // It must not overtake withheld responses.
             (Some((_, patience)), None) if !self.withheld.is_empty() => {
                 let withheld = Withheld { seq: 0, until: now + patience, response };
                 self.withheld.push_back(withheld);
             }
             _ => step.deliver.push(response),
         }
-        // At once, also where the release waits: later questions rest on it.
+        // Sent even if the release is withheld: later questions depend on it.
         if self.gate.is_some() && !gone.is_empty() {
             step.forget = self.sync(Vec::new(), gone);
         }
         step
     }
 
-    /// The shim has applied everything up to `seq`, but for what failed.
+    /// Processes an acknowledgement of all syncs up to its number, and its failures.
     pub(super) fn acknowledge(&mut self, ack: &cb::CacheSyncAck) -> Result<Confirmed, NotSent> {
         if ack.cache_seq > self.seq {
             return Err(NotSent { acknowledged: ack.cache_seq, sent: self.seq });
@@ -297,7 +294,7 @@ impl Cache {
         for failure in &ack.failures {
             match self.meant(ack.cache_seq, failure) {
                 Meant::These(placed) => {
-                    // Which of several it failed to take in is not known: it is to have none.
+                    // The shim does not say which of several it refused: it must forget all.
                     let forgotten: Vec<_> = match &placed[..] {
                         [] | [_] => Vec::new(),
                         several => several
@@ -316,8 +313,8 @@ impl Cache {
         Ok(confirmed)
     }
 
-    /// Everything up to `seq` has been written to the connection. Returns the responses that waited
-    /// for no more than that.
+    /// Records that syncs up to `seq` were written to the connection. Returns the responses whose
+    /// gate this opens.
     pub(super) fn written(&mut self, seq: u64) -> Vec<si::AllocationResponse> {
         match self.gate {
             Some((Gate::Written, _)) => self.pass_gate(seq),
@@ -335,17 +332,17 @@ impl Cache {
         passed
     }
 
-    /// Whether responses are kept back.
+    /// Whether responses are withheld.
     pub(super) fn withholds(&self) -> bool {
         !self.withheld.is_empty()
     }
 
-    /// Whether what is kept back waits for the shim to confirm it.
+    /// Whether withheld responses wait for the shim's confirmation.
     pub(super) fn awaits_confirmation(&self) -> bool {
         self.withholds() && matches!(self.gate, Some((Gate::Confirmed, _)))
     }
 
-    /// Responses that have been kept back for too long.
+    /// Takes the responses withheld for too long.
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<si::AllocationResponse> {
         let mut overdue = Vec::new();
         while let Some(withheld) = self.withheld.front()
@@ -356,13 +353,13 @@ impl Cache {
         overdue
     }
 
-    /// The time at which the next response is [overdue](Self::overdue).
+    /// When the next response is [overdue](Self::overdue).
     pub(super) fn due(&self) -> Option<Instant> {
         self.withheld.front().map(|withheld| withheld.until)
     }
 
-    /// The shim may have assumed these requests and shall not: unless they were placed since, or
-    /// assumed for good, which is then said again. `assumed_on` knows the latter.
+    /// Makes the shim forget requests that it may have assumed. A request that was allocated since,
+    /// or whose assumption stands according to `assumed_on`, is assumed again instead.
     pub(super) fn forget(
         &mut self,
         requests: &[RequestName],
@@ -386,18 +383,18 @@ impl Cache {
                 gone.push(forgotten(application, key));
             }
         }
-        // Assuming it elsewhere takes the place of what was assumed before.
+        // A new assumption replaces the earlier one.
         self.sync(again, gone)
     }
 
-    /// The RM reports this as running: it needs not be told of it. Whether it is new.
+    /// Records a request that the RM reports as running. Returns whether it is new.
     pub(super) fn reported(&mut self, application: &str, key: &str) -> bool {
         let Some(ledger) = &mut self.ledger else { return false };
         take(ledger, key, |placed| *placed.application == *application);
         self.reported.insert(RequestName::new(application, key))
     }
 
-    /// The same, with a node that comes and [is answered](Self::node_answered).
+    /// Records a request reported with a new node, until that [is answered](Self::node_answered).
     pub(super) fn reported_with(&mut self, node: &str, application: &str, key: &str) {
         if self.reported(application, key) {
             let name = RequestName::new(application, key);
@@ -405,7 +402,7 @@ impl Cache {
         }
     }
 
-    /// The node is taken in with all that was reported with it, or nothing of that.
+    /// Records whether a node was accepted with everything reported with it.
     pub(super) fn node_answered(&mut self, node: &str, accepted: bool) {
         let names = self.reported_with.remove(node);
         if !accepted {
@@ -415,12 +412,13 @@ impl Cache {
         }
     }
 
-    /// The RM released this, in a way that is not answered.
+    /// Records a release by the RM that the scheduler does not answer.
     pub(super) fn released_by_rm(&mut self, release: &si::AllocationRelease) {
         let _ = self.leave(release);
     }
 
-    /// Takes note of an allocation, unless the RM has reported it itself. Says whether it is noted.
+    /// Records an allocation, unless the RM has reported it itself. Returns whether it was
+    /// recorded.
     fn enter(
         &mut self,
         name: RequestName,
@@ -437,7 +435,7 @@ impl Cache {
         }
         let RequestName { application, key } = name;
         let of_key = ledger.entry(key).or_default();
-        // Told again, after the RM gave it back.
+        // The RM gave it back, and it was allocated again.
         of_key.retain(|one| one.application != application || one.uuid != uuid);
         of_key.push(Placed { application, uuid, node, partition: Arc::clone(&self.partition) });
         true
@@ -459,9 +457,9 @@ impl Cache {
         (placed || reported).then(|| forgotten(application_id, key))
     }
 
-    /// The placements that a failure is about, which are the shim's no more. Of each application
-    /// that comes into question it is the newest that waits for this very acknowledgement. Where
-    /// none waits, it is the newest of the one application that comes into question.
+    /// Removes and returns the placements that a failure concerns. First choice: for each matching
+    /// application, the newest placement withheld for this very acknowledgement. If there is none:
+    /// the newest placement of the only matching application.
     fn meant(&mut self, acknowledged: u64, failure: &cb::CacheSyncFailure) -> Meant {
         let cb::CacheSyncFailure { allocation_key: key, application_id, .. } = failure;
         let is_meant =
@@ -494,10 +492,11 @@ impl Cache {
         )
     }
 
-    /// Takes a placement back that the shim cannot have. It is not told if it still waits.
+    /// Releases a placement that the shim refused, and removes it from withheld responses.
     fn undo(&mut self, placed: &Placed, failure: &cb::CacheSyncFailure) -> si::AllocationRelease {
         for withheld in &mut self.withheld {
-            // Where none was told, the UUID is the same for all; where one key has several, the key is.
+            // Without UUIDs all are equal here; if one key has several allocations, the key
+            // identifies them.
             let is_it = |one: &si::Allocation| {
                 *one.application_id == *placed.application
                     && one.allocation_key == failure.allocation_key
@@ -517,7 +516,7 @@ impl Cache {
         }
     }
 
-    /// As many syncs as it takes; what is forgotten comes last.
+    /// Splits assumed and forgotten allocations into syncs; forgotten ones come last.
     fn sync(
         &mut self,
         assumed: Vec<cb::AssumedAllocation>,
@@ -542,7 +541,7 @@ impl Cache {
     }
 }
 
-/// The order of a complete list.
+/// The order of a snapshot.
 fn order(one: &cb::AssumedAllocation) -> (&str, &str, &str) {
     (&one.allocation_key, &one.application_id, &one.node_id)
 }
@@ -559,7 +558,7 @@ fn forgotten(application: &str, key: &str) -> cb::ForgotAllocation {
     cb::ForgotAllocation { allocation_key: key.to_owned(), application_id: application.to_owned() }
 }
 
-/// Takes the newest of the allocations of that key that `is_it`.
+/// Removes the newest allocation of that key for which `is_it` holds.
 fn take(ledger: &mut Ledger, key: &str, is_it: impl Fn(&Placed) -> bool) -> Option<Placed> {
     let of_key = ledger.get_mut(key)?;
     let placed = of_key.remove(of_key.iter().rposition(is_it)?);

@@ -1,19 +1,17 @@
-//! What is said on the callback streams of one session: everything that decides what, without a
-//! stream, a task or a clock. So tests play years of a session in virtual time, and a race cannot
-//! hide in it.
+//! The decisions about the callback streams of one session, without streams, tasks or clocks. So
+//! tests play years of a session in virtual time, and there are no races.
 //!
-//! # How it is used
-//! Whoever has something (a message of the shim, a question of the scheduler, a moment that
-//! [was due](Conversation::due)) calls the method for it. Then messages may wait to be
-//! [taken](Conversation::take), and [effects](Conversation::effects) to be carried out in their
-//! order.
+//! # Use
+//! The caller has an input (a message of the shim, a question of the scheduler, a timeout that [was
+//! due](Conversation::due)) and calls its method. Afterwards messages may be
+//! [taken](Conversation::take), and [effects](Conversation::effects) must be carried out in order.
 //!
 //! # Invariants
-//! * A question that came in is answered, unless it was cancelled.
-//! * The scheduler hears of a lost stream before it hears that its questions are open: it does not
-//!   ask them again into nothing.
-//! * No message is larger than the shim takes, unless one item of it is.
-//! * Everything that belongs to one stream is in [`Stream`] and goes with it.
+//! * Every question is answered, unless it was cancelled.
+//! * The scheduler learns of a lost stream before it learns that its questions are unanswered, so
+//!   that it does not ask them again in vain.
+//! * No message is larger than the shim accepts, unless a single item is.
+//! * All state of one stream is in [`Stream`] and is dropped with it.
 
 use monoceros_actors::metrics::CallbackMetrics;
 use monoceros_actors::{Invalidation, Verdict};
@@ -45,48 +43,48 @@ mod requests;
 mod tests;
 mod told;
 
-/// The revision of the protocol that is spoken here, which is the first: no shim knows an older.
+/// The protocol revision spoken here: the first one.
 const PROTOCOL_MINOR: u32 = 0;
 
-/// The largest message, unless the shim takes less: what clients in Go and Python accept by
-/// themselves is twice that.
+/// The largest message, unless the shim accepts less: half of the default limit of clients in Go
+/// and Python.
 const MESSAGE_BYTES: usize = 2 << 20;
 
-/// No wish makes messages smaller than that: an item has to fit.
+/// The smallest message limit that a shim may set: an item has to fit.
 const LEAST_MESSAGE_BYTES: usize = 64 << 10;
 
-/// How long the shim may take to keep a configuration.
+/// How long the shim may take to save a configuration.
 const SAVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What is to be done beside sending messages, in this order.
+/// An effect outside of the stream, to be carried out in order.
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect {
-    /// The scheduler is to ask so from now on.
+    /// Sets how the scheduler asks from now on.
     Mode(PredicateMode),
-    /// The scheduler gets this.
+    /// Answers a question of the scheduler.
     Answer(Answer),
-    /// The allocation stream gets this response.
+    /// Delivers a response to the allocation stream.
     Deliver(si::AllocationResponse),
-    /// The scheduler gets this back: the shim cannot have it.
+    /// Releases a placement that the shim refused.
     Undo(si::AllocationRelease),
-    /// The scheduler gets this.
+    /// Invalidates answers known to the scheduler.
     Invalidate(Invalidation),
-    /// The one who asked under this number gets the answer.
+    /// Answers the caller of the request with this number.
     Reply(u64, ShimReply),
 }
 
-/// The end of something that was asked for.
+/// The answer to a request.
 #[derive(Debug, PartialEq)]
 pub(super) enum ShimReply {
-    /// The state of the RM, or why there is none.
+    /// The state of the RM, or the reason why there is none.
     State(Result<String, String>),
-    /// A configuration was kept, or why not.
+    /// Whether a configuration was saved.
     Saved(Result<(), String>),
-    /// A group of preemption questions.
+    /// The answers to a group of preemption questions.
     Preempted(Vec<Preempted>),
 }
 
-/// Who speaks to the shim.
+/// The identity that the Welcome announces.
 #[derive(Clone, Debug)]
 pub(super) struct StreamIdentity {
     pub(super) scheduler_id: String,
@@ -95,7 +93,7 @@ pub(super) struct StreamIdentity {
     pub(super) attach: u64,
 }
 
-/// All streams of a session, one after the other.
+/// All streams of a session, one after another.
 #[derive(Debug)]
 pub(super) struct Conversation {
     options: CallbackOptions,
@@ -106,17 +104,15 @@ pub(super) struct Conversation {
     cache: Cache,
     events: Events,
     states: States,
-    /// The number of the last batch or request. There is one count for all, so no number is used
-    /// twice.
+    /// The number of the last batch or request; all share one count.
     number: u64,
     stream: Option<Stream>,
     effects: Vec<Effect>,
 }
 
-/// Everything that belongs to one stream and goes with it.
+/// The state of one stream.
 #[derive(Debug)]
 struct Stream {
-    /// Number of the session.
     session: u64,
     able: Able,
     limits: Limits,
@@ -128,16 +124,16 @@ struct Stream {
     saves: Saves,
     pulse: Pulse,
     out: Outgoing,
-    /// What of its answers does not count.
+    /// Which part of its answers is ignored, and why.
     remark: Option<&'static str>,
 }
 
-/// Why answers count less than they say.
+/// The remark on answers that count less than they state.
 const WITHOUT_A_VIEW: &str = "the shim says what its answers depend on (`elsewhere`), which counts with the \
                               capability CACHE_SYNC alone: each depends on everything, and one placement \
                               settles per round trip";
 
-/// What the shim can do.
+/// The capabilities of the shim, as bits.
 #[derive(Clone, Copy, Debug)]
 struct Able(u32);
 
@@ -152,7 +148,7 @@ impl Able {
 
     fn bit(capability: cb::Capability) -> u32 {
         match capability {
-            // Its number is one of the project's own, far from the others.
+            // A number of this project's own, far from the others.
             cb::Capability::HoldPredicates => 1 << 31,
             other => 1 << other as u32,
         }
@@ -160,7 +156,7 @@ impl Able {
 }
 
 impl Conversation {
-    /// A conversation that no shim has joined yet.
+    /// Creates a conversation without a stream.
     pub(super) fn new(options: CallbackOptions, metrics: CallbackMetrics) -> Self {
         let expects = options.callback.predicates != Asking::None;
         let events = Events::new(options.event_capacity);
@@ -179,29 +175,28 @@ impl Conversation {
         }
     }
 
-    /// The session begins.
+    /// Starts the session.
     pub(super) fn begin(&mut self, now: Instant) {
         self.presence.begin(now);
         self.set_mode(now);
     }
 
-    /// Other options hold from now on; what was agreed with a stream stays.
+    /// Replaces the options; agreements with an open stream stay.
     pub(super) fn configure(&mut self, now: Instant, options: CallbackOptions) {
         let in_flight = self.options.placements_in_flight;
         self.options = options;
         if self.options.placements_in_flight != in_flight {
-            // The scheduler is told both in one.
+            // Both are sent to the scheduler together.
             self.effects.push(Effect::Mode(self.mode));
         }
         self.set_mode(now);
     }
 
-    /// What holds for the streams.
     pub(super) fn options(&self) -> &CallbackOptions {
         &self.options
     }
 
-    /// A stream begins; one that is there ends.
+    /// Starts a stream; an earlier one ends.
     pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, identity: &StreamIdentity) {
         let open = self.drop_stream(now);
         let able = Able::of(hello);
@@ -256,7 +251,7 @@ impl Conversation {
         self.send_what_is_ready(now);
     }
 
-    /// What a new stream hears first: what was agreed on, and where the numbers stand.
+    /// The first message of a stream: limits and sequence numbers.
     fn welcome(&self, identity: &StreamIdentity, limits: &Limits) -> cb::Welcome {
         cb::Welcome {
             scheduler_id: identity.scheduler_id.clone(),
@@ -275,14 +270,14 @@ impl Conversation {
         }
     }
 
-    /// The stream is lost.
+    /// Records the loss of the stream.
     pub(super) fn detach(&mut self, now: Instant) {
         let open = self.drop_stream(now);
         self.set_mode(now);
         self.leave_open(open);
     }
 
-    /// The shim said something. `Err` ends the stream.
+    /// Processes a message of the shim. An error ends the stream.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -335,7 +330,7 @@ impl Conversation {
                 let echo = self.heartbeat(heartbeat.nonce, false);
                 self.push(now, echo);
             }
-            // An echo is a sign of life and nothing more; no body is one of a later revision.
+            // An echo is only a sign of life; a message without body comes from a later revision.
             Some(Said::Heartbeat(_)) | None => {}
             Some(Said::ConfigSave(result)) => {
                 let request = result.request_id;
@@ -349,17 +344,17 @@ impl Conversation {
         Ok(())
     }
 
-    /// Cache syncs up to number `seq` have been written to the connection.
+    /// Records that cache syncs up to `seq` were written to the connection.
     pub(super) fn written(&mut self, seq: u64) {
         self.effects.extend(self.cache.written(seq).into_iter().map(Effect::Deliver));
     }
 
-    /// Whether responses are kept back.
+    /// Whether responses are withheld.
     pub(super) fn withholds(&self) -> bool {
         self.cache.withholds()
     }
 
-    /// Looks at the time. `Err` ends the stream.
+    /// Applies timeouts. An error ends the stream.
     pub(super) fn tick(&mut self, now: Instant) -> Result<(), StreamEnd> {
         self.set_mode(now);
         let counts = self.cache.awaits_confirmation();
@@ -408,7 +403,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// The time at which to [look](Self::tick) next.
+    /// The time of the next [`tick`](Self::tick).
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         let own = [self.presence.due(&self.options, now), self.cache.due()];
         let of_stream = self.stream.as_ref().map(|stream| {
@@ -427,7 +422,7 @@ impl Conversation {
         own.into_iter().chain(of_stream.into_iter().flatten()).flatten().min()
     }
 
-    /// The next message for the shim.
+    /// Takes the next message for the shim.
     pub(super) fn take(&mut self, now: Instant) -> Option<cb::CoreMessage> {
         let stream = self.stream.as_mut()?;
         loop {
@@ -446,12 +441,12 @@ impl Conversation {
         }
     }
 
-    /// Whether messages wait.
+    /// Whether messages are queued.
     pub(super) fn has_messages(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| !stream.out.is_empty())
     }
 
-    /// What is to be done, and then no more.
+    /// Takes the effects.
     pub(super) fn effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -477,7 +472,7 @@ impl Conversation {
             timeout,
             on_timeout: callback.on_timeout,
             follows: able.to(cb::Capability::CacheSync),
-            // What was assumed with an answer has no sync, so nothing that the shim could confirm.
+            // A request assumed with an answer has no sync that the shim could confirm.
             assume: able.to(cb::Capability::CacheSync) && !hello.confirm_assume,
         }
     }
@@ -486,7 +481,7 @@ impl Conversation {
         self.stream.as_ref().is_some_and(|stream| stream.able.to(capability))
     }
 
-    /// What of the answers of the stream does not count, and why.
+    /// Which part of the shim's answers is ignored, and why.
     pub(super) fn remark(&self) -> Option<&'static str> {
         self.stream.as_ref()?.remark
     }
@@ -502,15 +497,14 @@ impl Conversation {
             let before = std::mem::replace(&mut self.mode, mode);
             self.effects.push(Effect::Mode(mode));
             if before == PredicateMode::Fail && matches!(mode, PredicateMode::Remote { .. }) {
-                // To the scheduler both are the same, and what failed was never asked.
+                // The scheduler treats both modes alike, and the failed questions were never asked.
                 let invalidation = Invalidation { all: true, ..Invalidation::default() };
                 self.effects.push(Effect::Invalidate(invalidation));
             }
         }
     }
 
-    /// Drops the stream, if there is one, and returns the questions that are left without an
-    /// answer.
+    /// Drops the stream, if there is one. Returns the unanswered questions.
     fn drop_stream(&mut self, now: Instant) -> Vec<Ticket> {
         let Some(stream) = self.stream.take() else { return Vec::new() };
         self.presence.detach(now);
@@ -545,7 +539,7 @@ impl Conversation {
         };
         let (turn, violation) = batcher.results(now, results);
         let flooded = batcher.is_flooded();
-        // What was answered is answered, however the stream ends.
+        // Answers before the violation count, however the stream ends.
         self.carry_out(now, turn);
         match violation {
             Some(violation) => Err(StreamEnd::Violation(violation.to_string())),
@@ -595,7 +589,7 @@ impl Conversation {
         let cache_seq = self.cache.seq();
         let batcher = self.stream.as_ref().and_then(|stream| stream.batcher.as_ref());
         let queued_batches = batcher.map_or(0, |batcher| clamped(batcher.queued_batches()));
-        // What time it is, is for whoever takes it to the shim.
+        // Set by the caller, which has a clock.
         let timestamp_nano = 0;
         Body::Heartbeat(cb::Heartbeat { nonce, reply, cache_seq, queued_batches, timestamp_nano })
     }
@@ -623,7 +617,7 @@ impl Conversation {
         }
     }
 
-    /// To be called before anything is sent that names nodes by index.
+    /// Sends dictionary updates; call it before any message that names nodes by index.
     fn send_dictionary(&mut self, now: Instant) {
         let Some(stream) = &mut self.stream else { return };
         for update in self.dictionary.updates(stream.max_bytes) {

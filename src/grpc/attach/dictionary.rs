@@ -1,14 +1,16 @@
-//! Short names of nodes on one session's callback streams.
+//! Short names of nodes on the callback streams of one session.
 //!
-//! A batch names hundreds of nodes, most of them named in the batch before, and ids of nodes are
-//! long. Each is spelled out once with an index; questions name the index.
+//! A batch names hundreds of nodes, most of which the batch before named too, and node ids are
+//! long. Each id is sent once with an index; questions name the index.
 //!
 //! # Invariant
-//! An index names one node until the dictionary is [reset](Dictionary::reset), which every new
-//! stream begins with.
+//! An index names one node until the dictionary is [reset](Dictionary::reset), as at the beginning
+//! of every stream.
 //!
-//! # When a node leaves
-//! An RM takes a node away before the scheduler knows, and there may be questions about it
+//! # Removal of nodes
+//! An RM removes a node before the scheduler knows, and questions about it may still follow. So the
+//! node keeps its index until no question has named it for [`PAUSE`], which is longer than any
+//! question may be in flight.
 //! meanwhile. So it keeps its index until nobody has asked about it for [`PAUSE`], which is longer
 //! than any question may be out.
 
@@ -19,7 +21,7 @@ use std::time::Duration;
 use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
-/// The nodes that the scheduler has spoken of, by name and by index.
+/// The nodes named by the scheduler, by id and index.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary {
     version: u64,
@@ -27,25 +29,25 @@ pub(super) struct Dictionary {
     next: u32,
     added: Vec<cb::NodeDictEntry>,
     removed: Vec<u32>,
-    /// Nodes that leave, and whether they were spoken of since the last look.
+    /// Nodes being removed, and whether each was named since the last sweep.
     leaving: HashMap<Arc<str>, bool>,
-    /// The time at which to look at the nodes that leave.
+    /// The time of the next sweep.
     sweep: Option<Instant>,
 }
 
-/// The least time between two looks at the nodes that leave.
+/// The interval between two sweeps.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Length and tag of an entry, its index, and length and tag of its name take at most so much.
+/// Maximum size of an entry without its node id.
 const ENTRY_OVERHEAD_BYTES: usize = 20;
 
 impl Dictionary {
-    /// The version that holds once all that is [due](Self::updates) has been sent.
+    /// The version after all [updates](Self::updates) were sent.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    /// The index of a node, given to it now if it has none.
+    /// The index of a node; assigned if it has none.
     pub(super) fn index(&mut self, node: &str) -> u32 {
         if let Some(&index) = self.indexes.get(node) {
             if let Some(spoken_of) = self.leaving.get_mut(node) {
@@ -60,7 +62,7 @@ impl Dictionary {
         index
     }
 
-    /// The node leaves.
+    /// Marks a node as being removed.
     pub(super) fn leaves(&mut self, now: Instant, node: &str) {
         if let Some((name, _)) = self.indexes.get_key_value(node) {
             self.leaving.insert(Arc::clone(name), true);
@@ -68,12 +70,12 @@ impl Dictionary {
         }
     }
 
-    /// The node is there, perhaps again.
+    /// Cancels the removal of a node.
     pub(super) fn stays(&mut self, node: &str) {
         self.leaving.remove(node);
     }
 
-    /// Removes the nodes that left a while ago. Should one come again, it gets another index.
+    /// Removes nodes no longer named. A node that comes again gets another index.
     pub(super) fn sweep(&mut self, now: Instant) {
         if self.sweep.is_none_or(|due| now < due) {
             return;
@@ -93,7 +95,7 @@ impl Dictionary {
         self.sweep = (!self.leaving.is_empty()).then_some(now + PAUSE);
     }
 
-    /// What a shim has to be told before it can read indexes that were given lately.
+    /// The messages that a shim needs to read recently assigned indexes.
     pub(super) fn updates(&mut self, max_bytes: usize) -> Vec<cb::NodeDictionary> {
         if self.added.is_empty() && self.removed.is_empty() {
             return Vec::new();
@@ -144,7 +146,7 @@ impl Dictionary {
 mod tests {
     use super::*;
 
-    /// Has `n1` leave for good.
+    /// Removes `n1` for good.
     fn removed(dictionary: &mut Dictionary, now: Instant) {
         dictionary.leaves(now, "n1");
         dictionary.sweep(now + PAUSE);
@@ -194,7 +196,7 @@ mod tests {
         dictionary.leaves(now, "unheard of");
         dictionary.stays("n2");
         for _ in 0..3 {
-            // A question that was under way.
+            // A question that was in flight.
             assert_eq!(dictionary.index("n1"), 0);
             now += PAUSE;
             dictionary.sweep(now);

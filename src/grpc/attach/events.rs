@@ -1,13 +1,13 @@
-//! Events on their way to a shim: kept in a ring, sent as far as the shim gives credit.
+//! Events for a shim: kept in a ring buffer, sent as the shim grants credit.
 //!
-//! A shim writes events into the records of its orchestrator, which is slow and may stand still.
-//! The ring bounds what that costs here, and the credit keeps events from filling the stream on
-//! which questions wait. They come from the scheduler in batches, one a second; what there is credit
-//! for leaves at once.
+//! A shim writes events to records of its orchestrator, which is slow and may stall. The ring
+//! bounds their memory, and the credit keeps events from filling the stream on which questions
+//! wait. The scheduler delivers events in batches, one per second; those covered by credit are sent
+//! at once.
 //!
 //! # Invariants
-//! * Numbers of events rise over all streams of a session, and are given before any filter.
-//! * What is kept never exceeds the ring; what falls out unsent is counted, and told.
+//! * Event numbers rise over all streams of a session, and are assigned before any filter.
+//! * The ring never exceeds its capacity; events dropped unsent are counted and reported.
 
 use std::collections::VecDeque;
 
@@ -18,49 +18,48 @@ use prost::Message as _;
 /// Most events in a batch.
 const BATCH: usize = 256;
 
-/// What may be sent before any credit, where the shim has no wish.
+/// The initial credit if the shim names none.
 const FIRST_CREDIT: u32 = 256;
 
-/// The events of a session.
 #[derive(Debug)]
 pub(super) struct Events {
     capacity: usize,
     ring: VecDeque<si::EventRecord>,
-    /// Number of the newest event.
+    /// The number of the newest event.
     last: u64,
     reader: Option<EventReader>,
 }
 
-/// The stream that takes events.
+/// The stream that receives events.
 #[derive(Debug)]
 struct EventReader {
-    /// Empty: all.
+    /// Empty for all types.
     types: Vec<i32>,
     credit: usize,
-    /// Number of the next event to look at.
+    /// The number of the next event to examine.
     next: u64,
-    /// How many of those from `next` on are wanted.
+    /// The number of wanted events from `next` on.
     wanted: usize,
     dropped: u64,
     max_bytes: usize,
 }
 
 impl Events {
-    /// A ring of that capacity.
+    /// Creates a ring of this capacity.
     pub(super) fn new(capacity: usize) -> Self {
         Self { capacity, ring: VecDeque::new(), last: 0, reader: None }
     }
 
-    /// Number of the newest event.
+    /// The number of the newest event.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
 
-    /// A stream begins behind the event that the shim received last, with all of them if it
+    /// Starts a stream after the last event that the shim received, or with all events if it
     /// received none of this session.
     pub(super) fn attach(&mut self, hello: &cb::Hello, max_bytes: usize) {
         let first = self.first();
-        // A number that was not given yet is one of another session, whose events are not here.
+        // A number not assigned yet belongs to another session, whose events are not here.
         let asked = if hello.last_event_seq > self.last { 1 } else { hello.last_event_seq + 1 };
         let next = asked.max(first);
         let dropped = if hello.last_event_seq == 0 { 0 } else { next - asked };
@@ -76,12 +75,12 @@ impl Events {
         self.reader = Some(reader);
     }
 
-    /// The stream is lost.
+    /// Records the loss of the stream.
     pub(super) fn detach(&mut self) {
         self.reader = None;
     }
 
-    /// Keeps events; returns how many the stream wanted and will not get.
+    /// Adds events. Returns the number of wanted events that were dropped.
     pub(super) fn push(&mut self, events: Vec<si::EventRecord>) -> u64 {
         let mut dropped = 0;
         for event in events {
@@ -99,14 +98,14 @@ impl Events {
         dropped
     }
 
-    /// The shim takes so many more.
+    /// Adds credit.
     pub(super) fn add_credit(&mut self, credit: u32) {
         if let Some(reader) = &mut self.reader {
             reader.credit = reader.credit.saturating_add(credit as usize);
         }
     }
 
-    /// The next batch, as far as the shim gives credit.
+    /// The next batch that the credit allows.
     pub(super) fn next_batch(&mut self) -> Option<cb::EventBatch> {
         let first = self.first();
         let reader = self.reader.as_mut()?;
@@ -137,7 +136,7 @@ impl Events {
         Some(batch)
     }
 
-    /// Number of the oldest event that is kept.
+    /// The number of the oldest event in the ring.
     fn first(&self) -> u64 {
         self.last + 1 - self.ring.len() as u64
     }

@@ -1,4 +1,4 @@
-//! The conversation of a session in a time of its own, without a stream or a task, for fuzz targets:
+//! The conversation of a session with a simulated time, without streams or tasks, for fuzz targets:
 //! `docs/fuzzing.md`.
 
 use std::fmt;
@@ -22,20 +22,20 @@ static DEFAULTS: LazyLock<(CallbackOptions, CallbackMetrics)> = LazyLock::new(||
     (CallbackOptions::new(&settings), Metrics::new().callback.clone())
 });
 
-/// What the scheduler and the resource manager's other streams get.
+/// An effect of the conversation.
 #[derive(Debug)]
 pub enum Heard {
-    /// The question of this number is answered.
+    /// The question with this number is answered.
     Answered(u64),
     /// A response for the allocation stream.
     Delivered(si::AllocationResponse),
-    /// A placement goes back to the scheduler.
+    /// A placement is released in the scheduler.
     Undone(si::AllocationRelease),
-    /// What was asked for under this number is answered.
+    /// The request with this number is answered.
     Replied(u64),
 }
 
-/// A session's conversation, and a moment that moves.
+/// A conversation and its simulated time.
 pub struct Talk {
     conversation: Conversation,
     now: Instant,
@@ -43,7 +43,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// The session begins; with `is_required` nothing is placed without a shim.
+    /// Starts a session. If `is_required`, nothing is placed without a shim.
     pub fn new(is_required: bool) -> Self {
         let (mut options, metrics) = DEFAULTS.clone();
         if is_required {
@@ -55,7 +55,7 @@ impl Talk {
         Self { conversation, now, n_streams: 0 }
     }
 
-    /// A stream begins.
+    /// Starts a stream.
     pub fn attach(&mut self, hello: &cb::Hello) {
         self.n_streams += 1;
         let scheduler_id = "scheduler".to_owned();
@@ -63,12 +63,12 @@ impl Talk {
         self.conversation.attach(self.now, hello, &identity);
     }
 
-    /// The stream is lost.
+    /// Loses the stream.
     pub fn detach(&mut self) {
         self.conversation.detach(self.now);
     }
 
-    /// The shim says something; false: its stream ends, and was lost.
+    /// Receives a message of the shim. False if that ended the stream.
     pub fn say(&mut self, message: cb::ShimMessage) -> bool {
         let received = self.conversation.receive(self.now, message);
         if received.is_err() {
@@ -77,8 +77,7 @@ impl Talk {
         received.is_ok()
     }
 
-    /// Time passes, with a look whenever one is due, but not more often than `looks`; false: the
-    /// stream ends, and was lost.
+    /// Advances the time and applies at most `looks` timeouts. False if one ended the stream.
     pub fn wait(&mut self, time: Duration, looks: usize) -> bool {
         let until = self.now + time;
         for _ in 0..looks {
@@ -95,8 +94,8 @@ impl Talk {
         true
     }
 
-    /// The scheduler asks whether a request may run on one of these nodes; with the number of a
-    /// bundle, as a member of that, the others of which go to the same nodes.
+    /// Asks whether a request may run on one of these nodes. With `bundle`, the request is a member
+    /// of that bundle, and the other members are placed on the same nodes.
     pub fn ask(&mut self, id: u64, key: &str, nodes: &[&str], bundle: Option<u64>) {
         let nodes: Vec<Arc<str>> = nodes.iter().map(|node| Arc::from(*node)).collect();
         let places = nodes.iter().map(|node| {
@@ -117,67 +116,67 @@ impl Talk {
         self.conversation.ask(self.now, vec![question]);
     }
 
-    /// The scheduler gives a question up.
+    /// Cancels a question.
     pub fn cancel(&mut self, id: u64) {
         self.conversation.cancel(self.now, &[QuestionId(id)]);
     }
 
-    /// A group of preemption questions; their number, if the shim is asked.
+    /// Asks a group of preemption questions. Returns their number if the shim is asked.
     pub fn ask_preemption(&mut self, group: Vec<si::PreemptionPredicatesArgs>) -> Option<u64> {
         self.conversation.ask_preemption(self.now, group).ok()
     }
 
-    /// Asks for the shim's state; the number, if the shim is asked.
+    /// Requests the shim's state. Returns the number if the shim is asked.
     pub fn ask_state(&mut self) -> Option<u64> {
         self.conversation.ask_state(self.now).ok()
     }
 
-    /// Asks the shim to keep a configuration; the number, if the shim is asked.
+    /// Requests that the shim saves a configuration. Returns the number if the shim is asked.
     pub fn ask_save(&mut self, config: String) -> Option<u64> {
         self.conversation.ask_save(self.now, config, std::collections::BTreeMap::new()).ok()
     }
 
-    /// A response on its way to the resource manager.
+    /// Processes an allocation response for the resource manager.
     pub fn allocations(&mut self, response: si::AllocationResponse) {
         self.conversation.allocations(self.now, response);
     }
 
-    /// Cache syncs up to this number have been written.
+    /// Records that cache syncs up to this number were written.
     pub fn written(&mut self, seq: u64) {
         self.conversation.written(seq);
     }
 
-    /// What the resource manager hears of its nodes.
+    /// Records a response about nodes.
     pub fn nodes(&mut self, response: &si::NodeResponse) {
         self.conversation.nodes(self.now, response);
     }
 
-    /// The resource manager takes a node away.
+    /// Records that the resource manager removes a node.
     pub fn node_removed(&mut self, node: &str) {
         self.conversation.node_removed(self.now, node);
     }
 
-    /// The resource manager reports what runs on a node that comes.
+    /// Records a request that the resource manager reports as running on a new node.
     pub fn reported_with(&mut self, node: &str, application: &str, key: &str) {
         self.conversation.reported_with(node, application, key);
     }
 
-    /// Something happened.
+    /// Queues events.
     pub fn happened(&mut self, events: Vec<si::EventRecord>) {
         self.conversation.happened(self.now, events);
     }
 
-    /// How requests stand.
+    /// Queues scheduling states of requests.
     pub fn stands(&mut self, states: Vec<si::UpdateContainerSchedulingStateRequest>) {
         self.conversation.stands(self.now, states);
     }
 
-    /// The next message for the shim.
+    /// Takes the next message for the shim.
     pub fn take(&mut self) -> Option<cb::CoreMessage> {
         self.conversation.take(self.now)
     }
 
-    /// What the others have got since this was asked last.
+    /// Takes the effects since the last call.
     pub fn heard(&mut self) -> Vec<Heard> {
         let heard = |effect| match effect {
             Effect::Answer(answer) => Some(Heard::Answered(answer.ticket.id.0)),

@@ -1,23 +1,22 @@
-//! The service `monoceros.v1.CallbackService`: how a shim that is only a gRPC client is asked
-//! predicates and told what happens.
+//! The service `monoceros.v1.CallbackService`: predicates and notifications for a shim that is only
+//! a gRPC client.
 //!
-//! # Why a stream that the shim opens
-//! A shim inside the same process is called; one that is only a client has no address to call, and
-//! may be behind a firewall. So it opens a stream, and the questions travel as messages towards it.
+//! # Why the shim opens the stream
+//! A shim in the same process is called directly. A shim that is only a client has no address to
+//! call and may be behind a firewall. So it opens a stream, and the questions are messages to it.
 //!
-//! # How it hangs together
+//! # Structure
 //! ```text
-//! scheduler ── asks, tells ──▶ Session ──▶ Attachment ─ messages ─▶ stream::ShimWriter ──▶ shim
-//! scheduler ◀── answers, control ───────── (lock)  ▲ ◀─ messages ── stream::ShimReader ◀── shim
-//!                                                  └─── time ─────── one task per session
+//! scheduler ─ questions, events ─▶ Session ─▶ Attachment ─ messages ─▶ stream::ShimWriter ─▶ shim
+//! scheduler ◀─ answers, control ───────────── (lock)  ▲ ◀─ messages ── stream::ShimReader ◀─ shim
+//!                                                     └─── time ─────── one task per session
 //! ```
-//! The [`attachment`] holds a `Conversation`, which decides everything and knows neither stream nor
-//! task nor clock; what belongs to one subject is in a file of its own, with its rules and tests.
-//! An allocation whose cache sync has not left yet waits in the conversation; `written` says when it
-//! has left.
+//! The [`attachment`] holds a `Conversation`, which makes all decisions and is free of streams,
+//! tasks and clocks; each subject has a file with its rules and tests. An allocation whose cache
+//! sync was not written yet waits in the conversation; `written` reports when it was.
 //!
-//! Reading order: `options`, `presence`, `dictionary`, `results`, `window`, `batching`, `bundles`, `cache`,
-//! `events`, `states`, `preemption`, `requests`, `pulse`, `outgoing`, `conversation`,
+//! Reading order: `options`, `presence`, `dictionary`, `results`, `window`, `batching`, `bundles`,
+//! `cache`, `events`, `states`, `preemption`, `requests`, `pulse`, `outgoing`, `conversation`,
 //! [`attachment`], `written`, `stream`.
 
 pub mod attachment;

@@ -1,30 +1,29 @@
-//! How one RM is asked and told: the settings, and over them what it registered with.
+//! The callback options of one RM: the settings of the service, overridden by its registration.
 //!
-//! What a registration brings wins over what the settings have for this RM, and that over what they
-//! have for all: who knows the shim best has the last word.
+//! A registration overrides the settings for this RM, and these override the settings for all:
+//! whoever knows the shim best decides.
 
 use crate::extra_config::ExtraConfig;
 use crate::settings::Settings;
 use crate::settings::callback::CallbackSettings;
 
-/// What holds for the callback streams of a session.
+/// The options of a session's callback streams.
 #[derive(Clone, Debug)]
 pub struct CallbackOptions {
-    /// The settings of the stream.
     pub(super) callback: CallbackSettings,
-    /// Events that are kept for a shim that does not take them.
+    /// Capacity of the event ring.
     pub(super) event_capacity: usize,
-    /// Placements that may wait for a remote predicate, per partition.
+    /// Most placements per partition that may wait for a remote predicate.
     pub(super) placements_in_flight: usize,
 }
 
-/// The key of an extra configuration for [`CallbackOptions::placements_in_flight`].
+/// Extra-configuration key of [`CallbackOptions::placements_in_flight`].
 const IN_FLIGHT: &str = "scheduling.placementsInFlight";
-/// How many events an RM may be told of in 2 s; what it says there of itself holds here, too.
+/// Events that an RM may receive in 2 s; also the default of the event ring.
 const REQUEST_CAPACITY: &str = "event.requestCapacity";
 
 impl CallbackOptions {
-    /// What holds for RMs that bring nothing of their own.
+    /// The options of RMs without overrides.
     pub fn new(settings: &Settings) -> Self {
         let told = settings.event.request_capacity;
         Self {
@@ -34,7 +33,7 @@ impl CallbackOptions {
         }
     }
 
-    /// What holds for an RM that sets this for itself.
+    /// The options of an RM with this extra configuration.
     #[must_use]
     pub fn with(&self, extra: &mut ExtraConfig<'_>) -> Self {
         let mut options = self.clone();
@@ -42,7 +41,7 @@ impl CallbackOptions {
             options.callback.predicates = *asking;
         }
         extra.each("callback.", |name, text| options.callback.set(name, text));
-        // The scheduler complains of it, where it cannot be read.
+        // The scheduler reports an invalid value.
         let told = extra.get(REQUEST_CAPACITY).and_then(|text| text.parse().ok());
         if let Some(capacity) = options.callback.event_capacity.or(told) {
             options.event_capacity = capacity.get();

@@ -1,9 +1,8 @@
-//! What one stream has to say, until its client takes it.
+//! The queue of messages to the shim.
 //!
-//! Neighbouring cache syncs are joined while they wait, so that a shim that is behind gets few
-//! large messages. A shim that takes nothing while more and more comes to wait is beyond help: past
-//! the bound the queue is dropped whole and its stream ends, because a stream with a gap would be
-//! believed.
+//! Consecutive queued cache syncs are joined, so that a shim that is behind receives few large
+//! messages. If the queue exceeds its limit, it is dropped as a whole and the stream ends: a stream
+//! with a gap would be taken for complete.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -12,29 +11,29 @@ use monoceros_proto::v1::core_message::Body;
 use prost::Message;
 use tokio::time::Instant;
 
-/// Allocations that one cache sync may grow to by joining later ones.
+/// Most allocations of a joined cache sync.
 const JOINED: usize = 1_000;
 
-/// Messages that may wait; a shim that lets it come to more takes none at all.
+/// Most queued messages; a shim that lets more queue up receives none at all.
 const MOST: usize = 16_384;
 
-/// What an item takes in a message beside itself, at most: tag and length, and those of the list.
+/// Maximum overhead of an item in a message: its tag and length, and those of the list.
 pub(super) const ITEM_OVERHEAD_BYTES: usize = 8;
 
-/// Messages in order.
+/// The queue.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     queue: VecDeque<Body>,
-    /// The time since which messages wait and none was taken.
+    /// Since when messages are queued and none was taken.
     since: Option<Instant>,
-    /// No message may be larger.
+    /// Maximum size of a message.
     max_bytes: usize,
-    /// The size of the last message, if it is a cache sync.
+    /// The size of the last message if it is a cache sync, otherwise 0.
     sync_bytes: usize,
     overflowed: bool,
 }
 
-/// Items in order, so many and no larger than fit one message; one that fits none stands alone.
+/// Splits items into portions that fit one message; an item that fits none gets its own.
 pub(super) fn portions<T: Message>(
     items: Vec<T>,
     most: usize,
@@ -57,13 +56,13 @@ pub(super) fn portions<T: Message>(
 }
 
 impl Outgoing {
-    /// A queue in which nothing waits.
+    /// Creates an empty queue.
     pub(super) fn new(max_bytes: usize) -> Self {
         Self { queue: VecDeque::new(), since: None, max_bytes, sync_bytes: 0, overflowed: false }
     }
 
-    /// Adds a message. A cache sync is joined to the one before it where that comes to the same.
-    /// One message too many, and the stream is of no use any more: nothing waits from then on.
+    /// Queues a message. A cache sync is joined to the previous one if that is equivalent. If the
+    /// limit is exceeded the queue is dropped, and nothing is queued from then on.
     pub(super) fn push(&mut self, now: Instant, body: Body) {
         if self.overflowed {
             return;
@@ -88,7 +87,7 @@ impl Outgoing {
         self.queue.push_back(body);
     }
 
-    /// Joins a cache sync to the last message, or gives it back.
+    /// Joins a cache sync to the last message, or returns it.
     fn join(&mut self, next: cb::CacheSync) -> Option<cb::CacheSync> {
         let bytes = self.sync_bytes + next.encoded_len();
         let Some(Body::CacheSync(last)) = self.queue.back_mut() else { return Some(next) };
@@ -104,30 +103,29 @@ impl Outgoing {
         None
     }
 
-    /// The oldest message.
+    /// Takes the oldest message.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Body> {
         let body = self.queue.pop_front();
         self.since = if self.queue.is_empty() { None } else { Some(now) };
         body
     }
 
-    /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// The time since which messages wait and none was taken.
+    /// Since when messages are queued and none was taken.
     pub(super) fn waits_since(&self) -> Option<Instant> {
         self.since
     }
 
-    /// Whether more came to wait than is sane.
+    /// Whether the queue has exceeded its limit.
     pub(super) fn has_overflowed(&self) -> bool {
         self.overflowed
     }
 }
 
-/// Whether one sync of both lists says the same as one after the other.
+/// Whether one sync of both lists is equivalent to the two in order.
 fn joins(last: &cb::CacheSync, next: &cb::CacheSync) -> bool {
     let (Some(old), Some(new)) = (&last.args, &next.args) else { return false };
     let size =
@@ -138,12 +136,12 @@ fn joins(last: &cb::CacheSync, next: &cb::CacheSync) -> bool {
     if old.forget_allocations.is_empty() && new.forget_allocations.is_empty() {
         return true;
     }
-    // A request on both sides would lose its order.
+    // If both name a request, its order would be lost.
     let before: HashSet<_> = requests(old).collect();
     !requests(new).any(|request| before.contains(&request))
 }
 
-/// The requests that a sync names, by application and key.
+/// The requests named by a sync, by application and key.
 fn requests(args: &cb::CacheSyncArgs) -> impl Iterator<Item = (&str, &str)> {
     let assumed = args.assumed_allocations.iter();
     let assumed = assumed.map(|one| (&*one.application_id, &*one.allocation_key));

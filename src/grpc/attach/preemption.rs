@@ -1,11 +1,12 @@
-//! Questions about what preemption would make room for: which of these allocations have to leave a
-//! node before the request fits there?
+//! Preemption questions: which of these allocations must leave a node before the request fits
+//! there?
 //!
-//! The engine asks them in groups, the most promising first, so that a shim need not simulate every
-//! node of the cluster to find the one that is taken.
+//! The engine asks in groups, the most promising first, so that a shim need not simulate every node
+//! of the cluster to find the one to be used.
 //!
 //! # Invariant
-//! Each question of a group is answered once: by the shim, by the deadline, or when the stream is
+//! Each question of a group is answered once: by the shim, at the deadline, or when the stream is
+//! lost.
 //! lost.
 
 use std::collections::BTreeMap;
@@ -17,16 +18,16 @@ use tokio::time::Instant;
 /// The answer to one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preempted {
-    /// The request fits once so many of the allocations have left, in the order of the question.
+    /// The request fits once this many of the allocations have left, in the order of the question.
     Victims(usize),
-    /// The request does not fit, or the answer makes no sense.
+    /// The request does not fit, or the answer is invalid.
     Failed,
-    /// There is no answer, through no fault of the request.
+    /// There is no answer, which is not the fault of the request.
     Unanswered,
 }
 
 impl Preempted {
-    /// The same as the shim says it; no answer is none.
+    /// The answer as a message. `None` unless there are victims.
     pub(super) fn response(self) -> Option<si::PreemptionPredicatesResponse> {
         let Self::Victims(count) = self else { return None };
         let index = i32::try_from(count).unwrap_or(i32::MAX) - 1;
@@ -34,7 +35,7 @@ impl Preempted {
     }
 }
 
-/// What a shim that answers no such questions would be taken to say: the first attempt succeeds.
+/// The answer presumed without a shim that answers such questions: the first attempt succeeds.
 pub(super) fn presumed(args: &si::PreemptionPredicatesArgs) -> Preempted {
     if args.preempt_allocation_keys.is_empty() {
         return Preempted::Victims(0);
@@ -55,7 +56,7 @@ fn judge(
     }
 }
 
-/// The groups that are out.
+/// The groups in flight.
 #[derive(Debug, Default)]
 pub(super) struct Preemptions(BTreeMap<u64, QuestionGroup>);
 
@@ -66,11 +67,11 @@ struct QuestionGroup {
     deadline: Instant,
 }
 
-/// A group that is done, and its answers.
+/// A completed group and its answers.
 pub(super) type DoneGroup = (u64, Vec<Preempted>);
 
 impl Preemptions {
-    /// A group goes out.
+    /// Adds a group in flight.
     pub(super) fn ask(
         &mut self,
         batch: u64,
@@ -81,13 +82,13 @@ impl Preemptions {
         self.0.insert(batch, QuestionGroup { questions, answers, deadline });
     }
 
-    /// Whether results of this group are waited for.
+    /// Whether this group is in flight.
     pub(super) fn is_out(&self, batch: u64) -> bool {
         self.0.contains_key(&batch)
     }
 
-    /// Takes results in; the group if that makes it complete. Results of an older view are no
-    /// answer. `Err`: there is no such group.
+    /// Processes results. Returns the group if they complete it. Results from an old view are no
+    /// answer. Fails if the group is not in flight.
     pub(super) fn results(
         &mut self,
         results: &cb::PreemptionResults,
@@ -112,7 +113,7 @@ impl Preemptions {
         Ok(None)
     }
 
-    /// Groups that were not answered in time.
+    /// Completes the groups whose time is over.
     pub(super) fn expire(&mut self, now: Instant) -> Vec<DoneGroup> {
         let over: Vec<u64> =
             self.0.iter().filter(|(_, group)| group.deadline <= now).map(|(id, _)| *id).collect();
@@ -120,12 +121,12 @@ impl Preemptions {
         over.into_iter().filter_map(group).collect()
     }
 
-    /// The time at which to [expire](Self::expire).
+    /// The time of the next [`expire`](Self::expire).
     pub(super) fn due(&self) -> Option<Instant> {
         self.0.values().map(|group| group.deadline).min()
     }
 
-    /// The stream is lost.
+    /// Completes all groups when the stream is lost.
     pub(super) fn close(self) -> Vec<DoneGroup> {
         self.0.into_iter().map(|(id, group)| done(id, group, Preempted::Unanswered)).collect()
     }

@@ -1,8 +1,8 @@
-//! How predicates are asked while a stream is there, and what holds while none is.
+//! How predicates are asked with a stream, and what applies without one.
 //!
-//! An answer that nobody gives must be chosen by somebody: passing everything may place pods where
-//! they cannot run, and holding everything stops the cluster. The settings choose; the shim may
-//! choose for its own absence; and after a grace the settings choose again.
+//! Without a stream a verdict has to be chosen: passing everything may place pods where they cannot
+//! run, and holding everything stops the cluster. The settings choose; the shim may choose for its
+//! own absence; after a grace period the settings choose again.
 
 use monoceros_proto::v1::AbsentPolicy;
 use tokio::time::Instant;
@@ -10,59 +10,59 @@ use tokio::time::Instant;
 use super::options::CallbackOptions;
 use crate::settings::callback::{AfterGrace, Asking};
 
-/// What becomes of questions.
+/// How questions are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PredicateMode {
-    /// None is asked: every node passes.
+    /// No questions are asked: every node passes.
     Local,
-    /// The shim answers, perhaps about places that are to be held, too.
+    /// The shim answers; `holds` if also about places to be held.
     Remote { holds: bool },
-    /// Nothing is decided.
+    /// No placements are decided.
     Hold,
     /// No node passes.
     Fail,
 }
 
-/// Whether somebody answers predicates, and what was said about when nobody does.
+/// Whether a shim answers predicates, and the policy for its absence.
 #[derive(Debug)]
 pub(super) struct Presence {
     attached: bool,
-    /// It judges places that are to be held, too.
+    /// Whether it also judges places to be held.
     holds: bool,
-    /// Somebody has answered predicates in this session, now or before.
+    /// Whether a shim has answered predicates in this session, now or before.
     known: bool,
-    /// What the last stream wanted to hold without it.
+    /// The policy for its absence, as requested by the last stream.
     wish: AbsentPolicy,
-    /// The time since which nobody answers predicates.
+    /// Since when no shim answers predicates.
     missing_since: Option<Instant>,
 }
 
 impl Presence {
-    /// The presence before any stream. The grace begins with the session.
+    /// The state before any stream.
     pub(super) fn new() -> Self {
         let wish = AbsentPolicy::AbsentUnspecified;
         Self { attached: false, holds: false, known: false, wish, missing_since: None }
     }
 
-    /// The session begins.
+    /// Starts the session, and with it the grace period.
     pub(super) fn begin(&mut self, now: Instant) {
         self.missing_since = Some(now);
     }
 
-    /// Somebody answers predicates from now on, perhaps those about places that are to be held, too.
+    /// A shim answers predicates from now on; `holds` if also about places to be held.
     pub(super) fn attach(&mut self, wish: AbsentPolicy, holds: bool) {
         (self.attached, self.known, self.wish, self.holds) = (true, true, wish, holds);
         self.missing_since = None;
     }
 
-    /// Nobody answers predicates any more.
+    /// The shim has stopped answering.
     pub(super) fn detach(&mut self, now: Instant) {
         if std::mem::take(&mut self.attached) {
             self.missing_since = Some(now);
         }
     }
 
-    /// What holds now.
+    /// The mode at this time.
     pub(super) fn mode(&self, options: &CallbackOptions, now: Instant) -> PredicateMode {
         if options.callback.predicates == Asking::None {
             return PredicateMode::Local;
@@ -86,7 +86,7 @@ impl Presence {
         }
     }
 
-    /// What holds, or would hold, without a stream.
+    /// The policy without a stream.
     pub(super) fn absent(&self, options: &CallbackOptions) -> AbsentPolicy {
         match options.callback.predicates {
             Asking::None | Asking::Optional => AbsentPolicy::AbsentPass,
@@ -99,7 +99,7 @@ impl Presence {
         }
     }
 
-    /// The time at which [`Self::mode`] changes by itself.
+    /// When [`Self::mode`] changes by itself.
     pub(super) fn due(&self, options: &CallbackOptions, now: Instant) -> Option<Instant> {
         let holds = self.mode(options, now) == PredicateMode::Hold;
         let changes = options.callback.after_grace != AfterGrace::Hold;

@@ -1,17 +1,17 @@
-//! Whether the shim is still there.
+//! Heartbeats: whether the shim still responds.
 //!
-//! A connection that is alive does not prove a shim that is: its process may hang, or a proxy may
-//! hold the connection for it. So a shim that was silent for a while is asked for a sign of life,
-//! and after three that did not come its stream ends.
+//! A live connection does not prove a live shim: its process may hang, or a proxy may keep the
+//! connection. So a shim that was silent for a while is sent a heartbeat, and after three without
+//! any response its stream ends.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Signs of life that may be missed.
+/// Heartbeats that may remain unanswered.
 const MISSED: u32 = 3;
 
-/// Asks for a sign of life when nothing was heard for a while.
+/// Sends a heartbeat after an interval of silence.
 #[derive(Debug)]
 pub(super) struct Pulse {
     every: Duration,
@@ -20,30 +20,30 @@ pub(super) struct Pulse {
     nonce: u64,
 }
 
-/// What a look at the time comes to.
+/// The result of a timeout.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Beat {
-    /// All is well.
+    /// Nothing to do.
     Quiet,
-    /// A sign of life is to be asked for, with this nonce.
+    /// Send a heartbeat with this nonce.
     Ask(u64),
-    /// Too many were missed.
+    /// Too many heartbeats were unanswered.
     Dead,
 }
 
 impl Pulse {
-    /// The pulse of a shim that was heard just now.
+    /// The state of a shim that has just responded.
     pub(super) fn new(every: Duration, now: Instant) -> Self {
         Self { every, next: now + every, unanswered: 0, nonce: 0 }
     }
 
-    /// The shim said something.
+    /// Records a message of the shim.
     pub(super) fn heard(&mut self, now: Instant) {
         self.unanswered = 0;
         self.next = now + self.every;
     }
 
-    /// Looks at the time.
+    /// Applies the timeout.
     pub(super) fn beat(&mut self, now: Instant) -> Beat {
         if now < self.next {
             return Beat::Quiet;
@@ -57,7 +57,7 @@ impl Pulse {
         Beat::Ask(self.nonce)
     }
 
-    /// The time at which to look again.
+    /// The time of the next [`beat`](Self::beat).
     pub(super) fn due(&self) -> Instant {
         self.next
     }

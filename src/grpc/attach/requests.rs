@@ -1,18 +1,17 @@
-//! What a shim is asked for once in a while: its state, and to keep a configuration.
+//! Rare requests to a shim: state dumps and saving a configuration.
 //!
-//! Somebody waits for each of them, so each has a deadline: a shim that never answers must not keep
-//! a caller waiting. A state comes in parts and has a bound, because the shim alone decides how
-//! long it is.
+//! A caller waits for each, so each has a deadline. A state comes in parts and has a bound, because
+//! only the shim decides how long it is.
 
 use std::collections::BTreeMap;
 
 use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
-/// Bytes of state in one message.
+/// Size of a part of a state.
 pub(super) const CHUNK_BYTES: u32 = 1 << 20;
 
-/// A state dump that is being told.
+/// A state dump in progress.
 #[derive(Debug)]
 pub(super) struct ShimDump {
     pub(super) request: u64,
@@ -23,12 +22,12 @@ pub(super) struct ShimDump {
 }
 
 impl ShimDump {
-    /// A dump of which no part has come yet.
+    /// A dump without any part yet.
     pub(super) fn new(request: u64, deadline: Instant, max_bytes: usize) -> Self {
         Self { request, deadline, max_bytes, next: 0, data: Vec::new() }
     }
 
-    /// Takes a part in; the whole state, or why there is none, once that is clear.
+    /// Adds a part. Returns the whole state, or an error, once that is certain.
     pub(super) fn chunk(&mut self, chunk: cb::StateDumpChunk) -> Option<Result<String, String>> {
         if !chunk.error.is_empty() {
             return Some(Err(chunk.error));
@@ -50,17 +49,17 @@ impl ShimDump {
     }
 }
 
-/// Configurations that the shim is to keep, by request, until when it may answer.
+/// Deadlines of requests to save a configuration, by number.
 #[derive(Debug, Default)]
 pub(super) struct Saves(BTreeMap<u64, Instant>);
 
 impl Saves {
-    /// A request goes out.
+    /// Adds a request.
     pub(super) fn ask(&mut self, request: u64, deadline: Instant) {
         self.0.insert(request, deadline);
     }
 
-    /// Takes an answer in, if it is waited for.
+    /// Processes an answer. `None` if no such request is open.
     pub(super) fn result(&mut self, result: cb::ConfigSaveResult) -> Option<Result<(), String>> {
         self.0.remove(&result.request_id)?;
         Some(match result {
@@ -72,7 +71,7 @@ impl Saves {
         })
     }
 
-    /// Requests that were not answered in time.
+    /// Removes and returns the requests whose time is over.
     pub(super) fn expire(&mut self, now: Instant) -> Vec<u64> {
         let over: Vec<u64> =
             self.0.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
@@ -80,12 +79,12 @@ impl Saves {
         over
     }
 
-    /// The time at which to [expire](Self::expire).
+    /// The time of the next [`expire`](Self::expire).
     pub(super) fn due(&self) -> Option<Instant> {
         self.0.values().min().copied()
     }
 
-    /// The stream is lost.
+    /// The open requests, when the stream is lost.
     pub(super) fn close(self) -> Vec<u64> {
         self.0.into_keys().collect()
     }

@@ -1,12 +1,12 @@
-//! What one result says about the nodes that its query named.
+//! Decoding of predicate results.
 //!
-//! Reading is apart from what follows from it: here is everything about the encoding (bitmaps,
-//! counts, reasons by plugin), so that the batches deal with meanings only.
+//! This file knows the encoding (bitmaps, counts, reasons by plugin), so that the batcher handles
+//! meanings only.
 //!
-//! # When a result makes no sense
-//! One that contradicts its query is a [`Violation`]. One that is merely empty counts as a refusal
-//! with a reason that says so: a request that waits with an explanation is better than one that is
-//! placed where the shim never looked.
+//! # Invalid results
+//! A result that contradicts its query is a [`Violation`]. A result that is merely empty counts as
+//! a refusal with a reason that says so: a pending request with an explanation is better than one
+//! placed on a node that the shim never evaluated.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use monoceros_actors::metrics::QueryOutcome;
 use monoceros_actors::{Elsewhere, Scope};
 use monoceros_proto::v1 as cb;
 
-/// Reasons of one answer, at most.
+/// Most reasons of one answer.
 pub(super) const REASONS: usize = 5;
 
-/// Topics that a result may name in each of its lists; beyond, all of them count as everything.
+/// Most topics in each list of a result; with more, the result depends on everything.
 const TOPICS: usize = 64;
 
-/// A reason is cut behind so many bytes.
+/// Maximum length of a reason.
 const REASON_BYTES: usize = 512;
 
-/// A result that no shim may send.
+/// A result that contradicts its query.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Violation {
     #[error("a bitmap has {bytes} bytes for {nodes} nodes")]
@@ -34,21 +34,21 @@ pub(super) enum Violation {
     NoSuchQuery { batch: u64, query: u32 },
 }
 
-/// What a result comes to.
+/// A decoded result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// The node at this position of the query passes, those before it do not.
     Passes { position: usize, scope: Scope },
-    /// The first so many nodes do not pass; nothing is known about the rest, if there is one.
+    /// The first `evaluated` nodes do not pass; the others are unknown.
     Fails { evaluated: usize, reasons: Vec<(String, u32)>, outcome: QueryOutcome },
     /// The shim's view was too old.
     Stale,
-    /// The shim is overloaded.
+    /// The shim is overloaded and did not evaluate the query.
     Shed,
 }
 
-/// Reads the result of a query about so many nodes. A node that passed is found even when the
-/// result is of no use: the shim may have assumed the request there.
+/// Decodes the result of a query about `nodes` nodes. Finds a passing node even if the result is
+/// not usable, since the shim may have assumed the request there.
 pub(super) fn read(result: &cb::PredicateResult, nodes: usize) -> Result<Reading, Violation> {
     let failed = result.failures.iter().map(|group| &group.fail_bitmap);
     for bitmap in std::iter::once(&result.pass_bitmap).chain(failed) {
@@ -90,14 +90,14 @@ pub(super) fn read(result: &cb::PredicateResult, nodes: usize) -> Result<Reading
     Ok(reading)
 }
 
-/// The lowest bit that is set among the first so many, least significant first.
+/// The lowest bit set among the first `bits`, least significant first.
 pub(super) fn first_bit(bitmap: &[u8], bits: usize) -> Option<usize> {
     let byte = bitmap.iter().position(|byte| *byte != 0)?;
     let bit = byte * 8 + bitmap[byte].trailing_zeros() as usize;
     (bit < bits).then_some(bit)
 }
 
-/// Adds reasons to those that are there; equal ones become one.
+/// Adds reasons; equal ones are summed.
 pub(super) fn merge(reasons: &mut Vec<(String, u32)>, more: Vec<(String, u32)>) {
     for (text, nodes) in more {
         match reasons.iter_mut().find(|(known, _)| *known == text) {
@@ -107,7 +107,7 @@ pub(super) fn merge(reasons: &mut Vec<(String, u32)>, more: Vec<(String, u32)>) 
     }
 }
 
-/// The most frequent ones.
+/// The most frequent reasons.
 pub(super) fn most_frequent(mut reasons: Vec<(String, u32)>) -> Vec<(String, u32)> {
     reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     reasons.truncate(REASONS);

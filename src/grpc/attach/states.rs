@@ -1,10 +1,9 @@
-//! How the scheduling of requests stands: of each request the latest state, at most once per
-//! second.
+//! The scheduling states of requests: the latest state of each, sent at most once per second.
 //!
-//! A request that waits may change its state many times a second, and a shim only shows the newest
-//! to people. What is superseded before it was sent is never sent, so a busy queue costs a shim one
-//! message per second. What is kept for a stream that is away is bounded: a state beyond that is
-//! dropped, and the next change of the request brings one again.
+//! A pending request may change its state many times a second, and a shim only shows the newest to
+//! people. A state superseded before it was sent is never sent, so a busy queue costs a shim one
+//! message per second. States kept while no stream is attached are bounded: beyond that a state is
+//! dropped, and the next change of the request brings another.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,34 +14,34 @@ use tokio::time::Instant;
 
 use super::outgoing::portions;
 
-/// The least time between two messages.
+/// The shortest interval between two messages.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Most states that are kept for a stream that is away.
+/// Most states kept.
 const MOST: usize = 100_000;
 
 /// Most states in one message.
 const BATCH: usize = 1_000;
 
-/// What the RM has not been told yet.
+/// States not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct States {
-    /// A stream that wants them is there, and takes messages so large.
+    /// The message limit of a stream that wants states. `None` without one.
     attached: Option<usize>,
     /// The latest state of each request, by application and key.
     latest: BTreeMap<(String, String), si::UpdateContainerSchedulingStateRequest>,
-    /// The time since which some of them wait.
+    /// Since when states are kept.
     since: Option<Instant>,
     sent: Option<Instant>,
 }
 
 impl States {
-    /// A stream that wants them is there, and takes messages so large; or not.
+    /// Sets the message limit of a stream that wants states, or `None`.
     pub(super) fn set_attached(&mut self, max_bytes: Option<usize>) {
         self.attached = max_bytes;
     }
 
-    /// Takes states in; a later one of the same request takes the place of the earlier.
+    /// Adds states; a later state of a request replaces the earlier one.
     pub(super) fn push(
         &mut self,
         now: Instant,
@@ -57,7 +56,7 @@ impl States {
         }
     }
 
-    /// Everything that waits, if the last message is long enough ago.
+    /// Takes all states, if the last message is long enough ago.
     pub(super) fn next_batches(&mut self, now: Instant) -> Vec<cb::ContainerStateBatch> {
         let Some(max_bytes) = self.attached.filter(|_| self.due().is_some_and(|due| due <= now))
         else {
@@ -71,7 +70,7 @@ impl States {
             .collect()
     }
 
-    /// The time at which to [send](Self::next_batches).
+    /// The time of the next [`next_batches`](Self::next_batches).
     pub(super) fn due(&self) -> Option<Instant> {
         let since = self.since.filter(|_| self.attached.is_some())?;
         Some(self.sent.map_or(since, |sent| since.max(sent + PAUSE)))

@@ -1,8 +1,8 @@
 //! One callback stream, in both directions.
 //!
-//! It ends as [`StreamEnd`] says; before its status the shim gets a Goodbye, where it has said Hello. A
-//! Goodbye says in the terms of the protocol whether to register again and when to come back; many
-//! clients never look at the details of a status.
+//! It ends with a [`StreamEnd`]. A shim that has sent Hello receives a Goodbye before the status.
+//! It says in terms of the protocol whether to register again and when to reconnect; many clients
+//! never look at the details of a status.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,22 +27,22 @@ use crate::grpc::stream_handle::StreamHandle;
 use crate::grpc::{GrpcEdge, SCHEDULER_HEADER};
 use crate::identity::Identity;
 
-/// When a shim may come back after a stream was ended for no fault of its own.
+/// When a shim may reconnect after the service ended its stream.
 const RECONNECT_AFTER_MS: u32 = 1_000;
 
-/// The most that a Hello may have: nothing larger is decoded before it is known whose stream it is.
+/// Maximum size of a Hello; nothing larger is decoded before the stream is bound.
 const HELLO_BYTES: usize = 64 << 10;
 
-/// The messages to the shim as the generated trait wants them.
+/// The message stream type that the generated trait requires.
 pub(in crate::grpc) type Messages =
     Pin<Box<dyn Stream<Item = Result<cb::CoreMessage, Status>> + Send>>;
 
-/// Opens a stream. Whose it is says its first message.
+/// Opens a stream. Its first message names the session.
 pub(in crate::grpc) fn open(
     edge: Arc<GrpcEdge>,
     request: &Request<Streaming<cb::ShimMessage>>,
 ) -> Result<Response<Messages>, Status> {
-    // The stream of the library is empty: what the client sends was taken out before it.
+    // The library's stream is empty: the messages were taken out before it.
     let messages = Incoming::taken_from(request.extensions());
     let messages = messages.ok_or_else(|| internal("a stream came without its messages"))?;
     let attempt = attempt(request.metadata()).map_err(Status::from)?;
@@ -63,20 +63,20 @@ pub(in crate::grpc) fn open(
     Ok(response)
 }
 
-/// The direction from the shim.
+/// The shim's direction of a stream.
 struct ShimReader {
     edge: Arc<GrpcEdge>,
     caller: Identity,
     stream: Arc<StreamHandle>,
-    /// The attempt to connect that it belongs to.
+    /// The connection attempt, if the client counts them.
     attempt: Option<Attempt>,
 }
 
-/// The direction to it.
+/// The server's direction of a stream.
 struct ShimWriter {
     edge: Arc<GrpcEdge>,
     stream: Arc<StreamHandle>,
-    /// Whoever writes the messages to the connection says here how far they have got.
+    /// Tells the body for which cache sync its next chunk needs a receipt.
     receipts: Receipts,
     /// Whether a Goodbye was sent.
     goodbye: bool,
@@ -91,7 +91,7 @@ impl ShimReader {
         release(&self.stream);
     }
 
-    /// `Ok`: the shim has ended the stream.
+    /// Processes messages until the stream ends. `Ok` if the shim ended it.
     async fn converse(&self, mut messages: Incoming) -> Result<(), StreamEnd> {
         let patience = Attachment::hello_timeout(self.edge.registry.callback_options());
         let turned_away = messages.turned_away();
@@ -130,7 +130,7 @@ impl ShimReader {
         }
     }
 
-    /// Makes this the callback stream of the session that the shim means.
+    /// Makes this the callback stream of the session that the Hello names.
     async fn attach(&self, hello: &cb::Hello) -> Result<(Arc<Slot>, Arc<Session>), StreamEnd> {
         if hello.rm_id.is_empty() {
             return Err(StreamEnd::RmIdMissing);
@@ -139,7 +139,7 @@ impl ShimReader {
         let named = (hello.session_id != 0).then(|| hello.session_id.to_string());
         let (slot, session) = self.edge.registry.find(&hello.rm_id, named.as_deref()).await?;
         {
-            // Nobody may stop the session between here and there.
+            // The slot stays locked so that the session cannot be stopped meanwhile.
             let _current = slot.read().await;
             let scheduler_id = self.edge.registry.scheduler_id();
             let scheduler_id = scheduler_id.to_str().unwrap_or_default().to_owned();
@@ -150,7 +150,7 @@ impl ShimReader {
         Ok((slot, session))
     }
 
-    /// Placements that the shim cannot have go back to the scheduler.
+    /// Releases placements that the shim refused.
     async fn give_back(
         &self,
         slot: &Slot,
@@ -187,7 +187,7 @@ impl ShimWriter {
         Box::pin(messages)
     }
 
-    /// The next message, or the status that ends the stream, or nothing when it ends well.
+    /// The next message, or the status that ends the stream. `None` at a normal end.
     async fn next(&mut self) -> Option<Result<cb::CoreMessage, Status>> {
         loop {
             if self.edge.shutdown.is_cancelled() {
@@ -198,7 +198,7 @@ impl ShimWriter {
                     let body = Some(Body::Goodbye(goodbye(&end)));
                     return Some(Ok(cb::CoreMessage { body }));
                 }
-                // One that is fine, too: its trailers say why the stream ends.
+                // Also sent for an OK status: its trailers give the reason.
                 return Some(Err(self.stream.status(&end)));
             }
             if self.stream.is_half_closed() {
@@ -233,7 +233,7 @@ impl Drop for ShimWriter {
     }
 }
 
-/// Its session goes on without this stream.
+/// Releases the stream from its session.
 fn release(stream: &Arc<StreamHandle>) {
     let Some(session) = stream.session() else { return };
     let why = stream.end().map_or_else(|| "the shim ended it".to_owned(), |end| end.to_string());

@@ -1,8 +1,8 @@
-//! How many batches may be out: as many as agreed, fewer while the shim says that it is overloaded
-//! or that its view is behind.
+//! The number of batches that may be in flight: as agreed, fewer while the shim is overloaded or
+//! its view is behind.
 //!
-//! A batch that comes back unread is asked again. Without a smaller window and a pause that would
-//! go on as fast as the shim answers, and the shim would spend its time on refusing.
+//! A batch returned unread is asked again. Without a smaller window and pauses this would repeat as
+//! fast as the shim answers, and the shim would spend its time refusing.
 
 use std::time::Duration;
 
@@ -11,64 +11,64 @@ use tokio::time::Instant;
 /// How long a window that was halved does not grow.
 const HELD: Duration = Duration::from_secs(1);
 
-/// How long nothing is sent to a shim that is overloaded by one batch at a time.
+/// The pause for a shim that is overloaded by one batch at a time.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest that nothing is sent to a shim that is behind, batch after batch.
+/// The longest pause for a shim that stays behind.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Halves when the shim sheds load or is behind, and grows by one with each batch that it answers.
+/// Halved when the shim sheds load or is behind; grows by one with each answered batch.
 #[derive(Debug)]
 pub(super) struct Window {
     most: usize,
     size: usize,
     held_until: Option<Instant>,
     paused_until: Option<Instant>,
-    /// How long the next pause of a shim that is behind is.
+    /// The next pause for a shim that is behind.
     stale_pause: Duration,
 }
 
 impl Window {
-    /// A window that is open for `most` batches.
+    /// Creates a window for `most` batches.
     pub(super) fn new(most: usize) -> Self {
         Self { most, size: most, held_until: None, paused_until: None, stale_pause: PAUSE }
     }
 
-    /// Whether one more may go out beside `out` others.
+    /// Whether one more batch may be sent besides `out` others.
     pub(super) fn has_room(&self, out: usize, now: Instant) -> bool {
         out < self.size && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// The time at which a pause ends, during one.
+    /// The end of the present pause, if there is one.
     pub(super) fn opens_at(&self, now: Instant) -> Option<Instant> {
         self.paused_until.filter(|until| *until > now)
     }
 
-    /// A batch was answered.
+    /// Records an answered batch.
     pub(super) fn answered(&mut self, now: Instant) {
         if self.held_until.is_none_or(|until| until <= now) {
             self.size = self.most.min(self.size + 1);
         }
     }
 
-    /// A question was answered from a view that is new enough.
+    /// Records an answer from a view that is recent enough.
     pub(super) fn caught_up(&mut self) {
         self.stale_pause = PAUSE;
     }
 
-    /// A batch came back unread.
+    /// Records a batch returned unread.
     pub(super) fn shed(&mut self, now: Instant) {
         self.shrink(now, PAUSE);
     }
 
-    /// A batch was answered from a view that is too old.
+    /// Records a batch answered from an old view.
     pub(super) fn stale(&mut self, now: Instant) {
         if self.shrink(now, self.stale_pause) {
             self.stale_pause = LONGEST_PAUSE.min(self.stale_pause * 2);
         }
     }
 
-    /// Halves it; where there is nothing to halve, pauses. Whether it does.
+    /// Halves the window, or pauses if it is 1 already. Returns whether it pauses.
     fn shrink(&mut self, now: Instant, pause: Duration) -> bool {
         let pauses = self.size == 1;
         if pauses {
@@ -79,7 +79,6 @@ impl Window {
         pauses
     }
 
-    /// How many batches may be out.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.size

@@ -1,25 +1,25 @@
-//! When a cache sync has left: from then on nothing that is said on another stream of the same
-//! connection can come before it.
+//! Detection of cache syncs written to the connection: from then on no message on another stream of
+//! the same connection can arrive before the sync.
 //!
-//! # Why it is not enough that the stream has taken it
-//! Allocations are told on a stream of their own, and HTTP/2 has no order between streams. A message
-//! that was taken first is encoded, waits for the windows of its stream and of the connection, and
-//! is then cut into frames (16 KiB, unless the client takes larger ones), which leave in turn with
-//! those of other streams. Each of these steps can be overtaken by a small message that was taken
-//! later.
+//! # Why it is not enough that the stream took the message
+//! Allocations are sent on another stream, and HTTP/2 does not order streams. A message taken first
+//! is encoded, waits for the windows of its stream and of the connection, and is then cut into
+//! frames (16 KiB, unless the client accepts larger ones) that alternate with those of other
+//! streams. In each step a small message that was taken later can overtake it.
 //!
 //! # What is enough
-//! The bytes of a connection are in one order. The HTTP/2 layer keeps a body's chunk until its last
-//! byte is in the connection's write buffer (or the stream is lost): it owns the only copy, so it
-//! cannot let go of it before. Hence the chunks here say when they are dropped, and an allocation
-//! that is handed to its stream after that is written behind its sync. So the other side of the
-//! connection receives them in that order. Which of two streams its program looks at first is its
-//! own affair, as is whatever lies between: two connections, or a proxy, keep no order.
+//! The bytes of a connection are in one order. The HTTP/2 layer keeps a chunk of a body until its
+//! last byte is in the write buffer of the connection (or the stream is lost): it owns the only
+//! copy, so it cannot release it earlier. Hence the chunks here report when they are dropped, and
+//! an allocation passed to its stream after that is written after its sync. The peer of the
+//! connection receives them in that order. Which stream its program reads first is its own concern;
+//! and two connections, or a proxy, do not keep the order.
 //!
 //! # Invariants
-//! * A sync is noted as written after it was written, never before; if its stream is lost, perhaps
-//!   without having been.
-//! * A chunk is dropped under the locks of the HTTP/2 layer: nothing is done then but to note a
+//! * A sync is noted as written after it was written, never before. If its stream is lost, it may
+//!   be noted without having been written.
+//! * A chunk is dropped under locks of the HTTP/2 layer, so the drop only stores a number and wakes
+//!   a task.
 //!   number and to wake a task.
 
 use std::pin::Pin;
@@ -36,49 +36,48 @@ use tonic::codegen::{Body as HttpBody, Bytes};
 
 use crate::grpc::wrapped::Wrapping;
 
-/// The number of the newest cache sync of a session that was written. Numbers rise over all streams
-/// of the session, so that a late note of an earlier stream changes nothing.
+/// The number of the newest written cache sync of a session. Numbers rise over all streams of the
+/// session, so a late note of an earlier stream changes nothing.
 #[derive(Debug, Default)]
 pub(super) struct WrittenSyncs {
     newest: AtomicU64,
     news: Notify,
 }
 
-/// Notes that everything up to a cache sync was written.
+/// Notes on use that everything up to a cache sync was written.
 #[derive(Clone, Debug)]
 pub(super) struct Receipt {
     seq: u64,
     written: Arc<WrittenSyncs>,
 }
 
-/// What the next chunk of a stream is to note, from whoever takes messages to the body that has them
-/// encoded.
+/// The receipt for the next chunk of a stream, passed from the writer to the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receipts(Arc<Mutex<Option<Receipt>>>);
 
-/// Around a service whose responses note what was written of them, if they bring [`Receipts`].
+/// The wrapper of a service whose responses may bring [`Receipts`].
 #[derive(Clone)]
 pub(in crate::grpc) struct NotingWritten;
 
-/// The messages to a shim.
+/// The body of the messages to a shim.
 struct NotingBody {
     body: Body,
     receipts: Receipts,
 }
 
-/// Encoded messages, of which the last cache sync has a receipt.
+/// A chunk of encoded messages, with the receipt of the last cache sync in it.
 struct NotingChunk {
     data: Bytes,
     receipt: Receipt,
 }
 
 impl WrittenSyncs {
-    /// The number of the newest one.
+    /// The number of the newest written sync.
     pub(super) fn newest(&self) -> u64 {
         self.newest.load(Ordering::Acquire)
     }
 
-    /// Waits until there may be a newer one. One task may wait.
+    /// Waits until there may be a newer one. Only one task may wait.
     pub(super) async fn news(&self) {
         self.news.notified().await;
     }
@@ -90,14 +89,14 @@ impl WrittenSyncs {
 }
 
 impl Receipt {
-    /// To be noted in `written` once the sync with this number is.
+    /// A receipt to be noted in `written` once the sync with this number was written.
     pub(super) fn new(seq: u64, written: &Arc<WrittenSyncs>) -> Self {
         Self { seq, written: Arc::clone(written) }
     }
 }
 
 impl Receipts {
-    /// A sync was taken that is going to be in the next chunk. Its receipt stands for those before.
+    /// Sets the receipt of a sync that will be in the next chunk; it also covers earlier ones.
     pub(super) fn expect(&self, receipt: Receipt) {
         *self.0.lock().expect("no holder panics") = Some(receipt);
     }
@@ -129,14 +128,14 @@ impl HttpBody for NotingBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        // A chunk holds every message that was taken before it came: tonic takes messages and
-        // encodes them into a buffer only while it is asked for a chunk, and gives all of that.
+        // A chunk holds every message taken before it: tonic takes messages and encodes them into a
+        // buffer only while polled for a chunk, and returns the whole buffer.
         let receipts = &self.receipts;
         let noting = |frame: Frame<Bytes>| match (frame.is_data(), receipts.take()) {
             (true, Some(receipt)) => {
                 frame.map_data(|data| Bytes::from_owner(NotingChunk { data, receipt }))
             }
-            // A stream that ends is no longer waited for.
+            // The end of the stream needs no receipt.
             _ => frame,
         };
         Poll::Ready(frame.map(|frame| frame.map(noting)))
@@ -172,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// Chunks, before each of which a sync with this number is taken, if there is one.
+    /// Chunks; before each a sync with this number is taken, if given.
     struct Chunks(Receipts, Arc<WrittenSyncs>, VecDeque<(Option<u64>, &'static str)>);
 
     impl HttpBody for Chunks {

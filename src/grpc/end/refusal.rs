@@ -1,7 +1,7 @@
-//! Why a registration was refused, and the status that says so.
+//! The reasons for which a registration is refused, and their statuses.
 //!
-//! It is apart from [`StreamEnd`](super::StreamEnd) because a refusal ends nothing: an earlier session of the
-//! same resource manager goes on.
+//! Separate from [`StreamEnd`](super::StreamEnd) because a refusal ends nothing: an earlier session
+//! of the resource manager continues.
 
 use std::time::Duration;
 
@@ -11,32 +11,33 @@ use tonic::{Code, Status};
 use super::status::{shortened, told};
 use super::{LATER, SOON};
 
-/// Why a registration was refused; an earlier session of the same resource manager goes on.
+/// Why a registration was refused. An earlier session of the resource manager continues.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationRefusal {
     /// The scheduler refused it.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// Metadata of the call cannot be read.
+    /// A metadata value of the call cannot be read.
     #[error("metadata `{0}` cannot be read")]
     BadMetadata(&'static str),
-    /// As many resource managers are registered as may be, with rules by this caller.
+    /// The limit of registered resource managers is reached. With access rules it counts per
+    /// caller.
     #[error("{0} resource managers are registered, which is the limit (`grpc.max_sessions`)")]
     TooManySessions(usize),
-    /// A text is too long for what it names.
+    /// A field of the registration is too long.
     #[error("`{field}` has more than {limit} bytes")]
     IdTooLong {
         /// The field of the request.
         field: &'static str,
-        /// The most it may have.
+        /// The maximum length in bytes.
         limit: usize,
     },
-    /// There are too many entries.
+    /// The maps of the registration have too many entries.
     #[error("a registration of {items} entries is refused: send at most {limit}")]
     TooManyItems {
-        /// How many it has.
+        /// The number of entries.
         items: usize,
-        /// How many it may have.
+        /// The maximum number of entries.
         limit: usize,
     },
     /// The queue configuration of the policy group cannot be read.
@@ -44,10 +45,10 @@ pub enum RegistrationRefusal {
     PolicyUnreadable {
         /// The policy group.
         group: String,
-        /// What the system, or the check of the file, says.
+        /// The error of the system, or of the validation of the file.
         why: String,
     },
-    /// Somebody else uses the policy group with another configuration.
+    /// Another resource manager uses the policy group with a different configuration.
     #[error("policy group `{group}` is used by `{other}` with another queue configuration")]
     PolicyGroupConflict {
         /// The policy group.
@@ -55,13 +56,13 @@ pub enum RegistrationRefusal {
         /// The resource manager that uses it.
         other: String,
     },
-    /// Its client has given it up, and registered again.
+    /// A later attempt of the same client has registered already.
     #[error("a later attempt of this client has registered")]
     LeftOver,
     /// The registration took longer than this.
     #[error("the registration took longer than {0:?}")]
     TooSlow(Duration),
-    /// A bug of ours.
+    /// An internal error.
     #[error("the registration ended unexpectedly")]
     Internal,
 }

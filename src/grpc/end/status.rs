@@ -1,8 +1,7 @@
-//! A status with its reason for programs and its text for people, cut to what headers take.
+//! A status with a machine-readable reason and a text, cut to the size that headers allow.
 //!
-//! A status travels in HTTP headers, and what it says may have been written by a client or an
-//! operator. A status that is too long for its headers would not arrive at all, and with it the
-//! reason.
+//! A status travels in HTTP headers, and parts of its text may come from a client or an operator. A
+//! status too long for the headers would not arrive at all, and its reason would be lost with it.
 
 use std::time::Duration;
 
@@ -15,29 +14,30 @@ use crate::grpc::REASON_TRAILER;
 /// `ErrorInfo.domain` of every status.
 const DOMAIN: &str = "scheduler-interface";
 
-/// How much of its text the details of a status repeat.
+/// Maximum length of the text as repeated in the details.
 const DETAILED_TEXT_BYTES: usize = 256;
 
-/// How much the details of a status say under one key: any id of a resource manager fits.
+/// Maximum length of one metadata value in the details; any id of a resource manager fits.
 const DETAIL_VALUE_BYTES: usize = 512;
 
-/// A status travels in HTTP headers, for which many clients allow 8 KiB in all (and a byte that is
-/// not plain ASCII takes three there).
+/// Maximum length of the text. Many clients allow 8 KiB of headers in all, and a non-ASCII byte
+/// takes three bytes there.
 const STATUS_TEXT_BYTES: usize = 4_096;
 
-/// Left free for the line that says how many lines are missing.
+/// Reserved for the line that counts the lines left out.
 const REST_BYTES: usize = 100;
 
-/// The status of a call that failed through a bug of ours.
+/// The status of a call that failed through an internal error.
 pub fn internal(message: &str) -> Status {
     with_reason(Code::Internal, "INTERNAL_ERROR", message)
 }
 
-/// A status with its machine-readable reason.
+/// A status with a machine-readable reason and no further details.
 pub(in crate::grpc) fn with_reason(code: Code, reason: &'static str, message: &str) -> Status {
     told(code, reason, message, [], None)
 }
 
+/// A status with a machine-readable reason, metadata and a retry delay, if any.
 pub(super) fn told(
     code: Code,
     reason: &'static str,
@@ -45,7 +45,7 @@ pub(super) fn told(
     about: impl IntoIterator<Item = (&'static str, String)>,
     retry: Option<Duration>,
 ) -> Status {
-    // Both may hold what a client or an operator wrote, however long that is.
+    // Both may contain text of any length from a client or an operator.
     let message = cut(message, STATUS_TEXT_BYTES);
     let about =
         about.into_iter().map(|(key, value)| (key.to_owned(), cut(&value, DETAIL_VALUE_BYTES)));
@@ -56,13 +56,13 @@ pub(super) fn told(
     }
     let mut metadata = MetadataMap::new();
     metadata.insert(REASON_TRAILER, AsciiMetadataValue::from_static(reason));
-    // The details repeat the text; the whole of it only once.
+    // The details repeat only the beginning of the text.
     let detailed = Status::with_error_details(code, cut(&message, DETAILED_TEXT_BYTES), details);
     let details = tonic::codegen::Bytes::copy_from_slice(detailed.details());
     Status::with_details_and_metadata(code, message, details, metadata)
 }
 
-/// The beginning of a text, such that it takes no more than `most` bytes in a header.
+/// The longest beginning of a text that takes at most `most` bytes in a header.
 fn cut(text: &str, most: usize) -> String {
     let mut bytes = 0;
     let beyond = text.char_indices().find(|(_, c)| {
@@ -72,7 +72,7 @@ fn cut(text: &str, most: usize) -> String {
     beyond.map_or_else(|| text.to_owned(), |(at, _)| format!("{}…", &text[..at]))
 }
 
-/// The first lines of a long list of errors, and how many more there are.
+/// The first lines of a long list of errors, and the number of lines left out.
 pub(super) fn shortened(text: String) -> String {
     if text.len() <= STATUS_TEXT_BYTES {
         return text;

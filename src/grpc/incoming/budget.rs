@@ -1,18 +1,18 @@
-//! How many bytes of messages may be in memory at a time between the socket and the scheduler: a
-//! pool for streams that have a session, a smaller one for everybody else.
+//! The memory budget of messages between the socket and the scheduler: one pool for streams with a
+//! session, a smaller one for all other calls.
 //!
-//! # Why two
-//! Whoever has no session may be anybody. They wait for each other, and never hold up a resource
-//! manager that is being served.
+//! # Why two pools
+//! A call without a session may come from anyone. Such calls compete with each other, and never
+//! delay a resource manager that has a session.
 //!
-//! # Why nobody waits for ever
-//! Credit is taken as bytes come, so that an announcement costs nothing. Then all who are served may
-//! hold a part of the pool and wait for more. So one of those who have waited for a second goes on
-//! beyond the pool, and when it is done the next.
+//! # Why no message waits for ever
+//! Credit is taken as bytes arrive, so that announcing a large message costs nothing. As a result
+//! all messages may hold a part of the pool and wait for more. Therefore one message that has
+//! waited for a second may exceed the pool; after it the next one may.
 //!
 //! # Invariants
-//! * Small messages need no credit: they are bounded by the windows and the number of streams.
-//! * No more credit is given out than the pool has, and the largest message beside it.
+//! * Small messages need no credit: the windows and the number of streams bound them.
+//! * The credit granted never exceeds the pool plus one message of maximum size.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,13 +24,13 @@ use tokio::time::{sleep, timeout};
 /// Messages up to this size need no credit.
 pub(super) const FREE_BYTES: usize = 64 << 10;
 
-/// After this long a message may go on beyond the pool, one at a time.
+/// The wait after which a message may exceed the pool, one at a time.
 const BEYOND_AFTER: Duration = Duration::from_secs(1);
 
-/// How long credit is waited for.
+/// The longest wait for credit.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// There was no credit for too long.
+/// Credit did not become available in time.
 #[derive(Debug)]
 pub(super) struct Exhausted;
 
@@ -39,9 +39,9 @@ pub(super) struct Exhausted;
 pub(super) struct Pool {
     bytes: usize,
     credit: Arc<Semaphore>,
-    /// The right to go on beyond the pool.
+    /// The permission to exceed the pool; one permit.
     beyond: Arc<Semaphore>,
-    /// Threads that may work on large messages of this class at a time.
+    /// Threads that may process large messages of this class at the same time.
     pub(super) workers: Arc<Semaphore>,
     n_waiting: AtomicUsize,
 }
@@ -49,13 +49,13 @@ pub(super) struct Pool {
 /// The pools of both classes.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// Of streams with a session.
+    /// Streams with a session.
     pub(super) bound: Arc<Pool>,
-    /// Of everybody else.
+    /// All other calls.
     pub(super) unbound: Arc<Pool>,
 }
 
-/// What one message holds of a pool. Given back when it is dropped.
+/// The credit that one message holds; returned on drop.
 #[derive(Debug)]
 pub(super) struct Credit {
     pool: Arc<Pool>,
@@ -67,7 +67,7 @@ pub(super) struct Credit {
 struct Waiting<'p>(&'p Pool);
 
 impl Budget {
-    /// Pools of so many bytes.
+    /// Creates pools of these sizes in bytes.
     pub(super) fn new(bound: usize, unbound: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -89,31 +89,31 @@ impl Pool {
         }
     }
 
-    /// How many bytes it has in all.
+    /// The size of the pool.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether somebody waits for credit: then nobody may be slow.
+    /// Whether any message waits for credit; if so, slow clients are not tolerated.
     pub(super) fn is_short(&self) -> bool {
         self.n_waiting.load(Ordering::Relaxed) > 0
     }
 }
 
 impl Credit {
-    /// Nothing yet.
+    /// No credit beyond the free bytes.
     pub(super) fn none(pool: &Arc<Pool>) -> Self {
         Self { pool: Arc::clone(pool), granted: FREE_BYTES, permits: None, beyond: None }
     }
 
-    /// The pool that it is of.
+    /// The pool that the credit comes from.
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// Waits until the message may have so many bytes; at most as many as the pool has are counted.
+    /// Waits for credit for a message of `bytes`, counted at most up to the size of the pool.
     pub(super) async fn cover(&mut self, bytes: usize) -> Result<(), Exhausted> {
-        // The pool itself is the most that can be had.
+        // More than the whole pool can never be granted.
         let bytes = bytes.min(self.pool.bytes.saturating_add(FREE_BYTES));
         let Some(missing) = bytes.checked_sub(self.granted).filter(|missing| *missing > 0) else {
             return Ok(());

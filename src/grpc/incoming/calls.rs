@@ -1,18 +1,17 @@
-//! How many calls may be open that belong to no session, and who makes room for others.
+//! Limits of open calls without a session, shared fairly among callers.
 //!
 //! # Why shares
-//! Opening a call costs a client nothing, and each takes memory here. With one number for all, a
-//! client that opens calls and says nothing keeps resource managers from registering. So each kind has
-//! room of its own, and within a kind nobody takes what others need:
+//! Opening a call costs a client nothing and takes memory here. With a single limit, a client that
+//! opens calls and sends nothing would keep resource managers from registering. So each kind of
+//! call has its own limit, and within a kind no caller can use up the room of others:
 //!
-//! * A call whose message has not come yet waits. There is always room for one more: when there are
-//!   too many, of the caller that has the most of them the oldest is turned away.
-//! * A registration, and any other call that is being answered, is refused while its caller has as
-//!   many of the kind as are free: one caller takes half at most, and leaves the other half to others.
-//! * A stream of a session takes no part in this: a session has one stream of each kind.
+//! * A call whose message has not arrived waits. A new one is always admitted: if too many wait,
+//!   the oldest call of the caller with the most waiting calls is turned away.
+//! * A registration, or any other call being answered, is refused if its caller already has as many
+//!   of that kind as are free: a single caller gets at most half, and leaves the other half.
+//! * Streams of sessions are not limited here: a session has one stream of each kind.
 //!
-//! A caller is the token or certificate by which the rules know it; where there are no rules, a
-//! connection.
+//! A caller is a token or certificate known to the access rules; without rules, a connection.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -25,26 +24,26 @@ use tokio_util::sync::CancellationToken;
 use crate::connections::{Calls as OfConnection, OpenCall};
 use crate::grpc::end::StreamEnd;
 
-/// Who has a call open.
+/// The owner of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Caller {
-    /// Somebody whom the rules know.
+    /// A caller known to the access rules.
     Known(String),
-    /// Somebody at the other end of a connection.
+    /// The peer of a connection.
     Connection(SocketAddr),
 }
 
-/// What a call that is being answered is about.
+/// The kind of a call that is being answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Registration,
     Other,
 }
 
-/// The calls that are open.
+/// All open calls.
 #[derive(Debug)]
 pub(super) struct OpenCalls {
-    /// What the setting says.
+    /// The configured limit.
     most: usize,
     most_waiting: usize,
     state: Mutex<State>,
@@ -54,20 +53,20 @@ pub(super) struct OpenCalls {
 struct State {
     calls_so_far: u64,
     n_waiting: usize,
-    /// By the order in which they came.
+    /// Waiting calls of each caller by number, oldest first.
     waiting: HashMap<Caller, BTreeMap<u64, CancellationToken>>,
     registrations: Share,
     others: Share,
 }
 
-/// The calls of one kind that are being answered.
+/// The limit of one kind of calls being answered.
 #[derive(Debug)]
 struct Share {
     n_free: usize,
     taken: HashMap<Caller, usize>,
 }
 
-/// One call, until it is dropped.
+/// One open call, counted until it is dropped.
 #[derive(Debug)]
 pub(super) struct Call {
     calls: Arc<OpenCalls>,
@@ -78,11 +77,11 @@ pub(super) struct Call {
     now: Mutex<Now>,
 }
 
-/// Where a call has got to.
+/// The present phase of a call.
 #[derive(Debug)]
 struct Now {
     place: Place,
-    /// It keeps the place of its connection.
+    /// Keeps the connection from counting as idle.
     _open: Option<OpenCall>,
 }
 
@@ -94,7 +93,8 @@ enum Place {
 }
 
 impl OpenCalls {
-    /// At most so many: half of them wait, an eighth are registrations, the rest is for others.
+    /// Creates limits for `most` calls: half may wait, an eighth may be registrations, the rest is
+    /// for other calls.
     pub(super) fn new(most: usize) -> Self {
         let (most_waiting, registrations) = ((most / 2).max(1), (most / 8).max(1));
         let others = most.saturating_sub(most_waiting + registrations).max(1);
@@ -109,7 +109,7 @@ impl OpenCalls {
         Self { most, most_waiting, state: Mutex::new(state) }
     }
 
-    /// A call has begun and waits for its message. It may be turned away for others.
+    /// Adds a call that waits for its message. It may be turned away later.
     pub(super) fn begin(
         self: &Arc<Self>,
         caller: Caller,
@@ -154,7 +154,7 @@ impl State {
         number
     }
 
-    /// The call waits no more; nothing if it did not.
+    /// Removes a waiting call. `None` if it was not waiting.
     fn leave_waiting(&mut self, caller: &Caller, number: u64) -> Option<CancellationToken> {
         let of_caller = self.waiting.get_mut(caller)?;
         let gone = of_caller.remove(&number)?;
@@ -174,7 +174,7 @@ impl State {
 }
 
 impl Share {
-    /// Whether the caller may have one more, which it has from now on.
+    /// Takes one call of the share for the caller. Returns false if the caller may have no more.
     fn take(&mut self, caller: &Caller) -> bool {
         let has = self.taken.get(caller).copied().unwrap_or_default();
         if has >= self.n_free {
@@ -196,7 +196,7 @@ impl Share {
 }
 
 impl Call {
-    /// Its message has come: it is being answered, if its caller may have one more of the kind.
+    /// The message has arrived: counts the call among those being answered, or refuses it.
     pub(super) fn is_answered(&self, kind: Kind) -> Result<(), StreamEnd> {
         {
             let mut state = self.calls.state();
@@ -210,7 +210,7 @@ impl Call {
         Ok(())
     }
 
-    /// It is a stream of a session from now on.
+    /// Counts the call as a stream of a session from now on.
     pub(super) fn is_of_session(&self) {
         self.calls.state().leave_waiting(&self.caller, self.number);
         self.moved(Place::OfSession);
@@ -221,7 +221,7 @@ impl Call {
         *self.now() = Now { place, _open: open };
     }
 
-    /// Waits until it is turned away.
+    /// Waits until the call is turned away.
     pub(super) fn turned_away(&self) -> impl Future<Output = StreamEnd> + Send + use<> {
         let (turned_away, end) = (self.turned_away.clone(), self.calls.too_many());
         async move {

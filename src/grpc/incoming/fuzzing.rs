@@ -1,4 +1,4 @@
-//! Measuring as it is done for what comes over the network, for fuzz targets: `docs/fuzzing.md`.
+//! Measuring of network messages, for fuzz targets: `docs/fuzzing.md`.
 
 use std::fmt;
 
@@ -6,25 +6,25 @@ use super::Common;
 use super::measure::{measure, text};
 use crate::settings::{Flags, Settings};
 
-/// Measures messages, under the limits that hold unless they are set.
+/// Measures messages under the default limits.
 pub struct Measuring(Common);
 
-/// What a message holds, by its bytes.
+/// The size of a message, read off its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Messages in lists, at every depth.
+    /// Messages in lists at every depth.
     pub items: usize,
-    /// About how many bytes it takes once decoded.
+    /// Approximate size once decoded.
     pub decoded_bytes: usize,
-    /// It cannot be read to its end, or holds more than it may.
+    /// Whether the message cannot be parsed, or exceeds the limits.
     pub is_broken: bool,
-    /// It is decoded only if it may be.
+    /// Whether the message may be decoded.
     pub may_be_decoded: bool,
 }
 
 impl Measuring {
     /// # Panics
-    /// If the settings of the service as shipped cannot be read.
+    /// If the default settings cannot be loaded.
     #[expect(clippy::new_without_default, reason = "it reads the settings")]
     pub fn new() -> Self {
         let settings = Settings::load(None, &Flags::default()).expect("the defaults");
@@ -48,7 +48,7 @@ impl Measuring {
         }
     }
 
-    /// The resource manager that a message names, as it is known before it is decoded.
+    /// The resource manager named by a message, read without decoding it.
     ///
     /// # Panics
     /// If there is no such method.

@@ -1,48 +1,49 @@
-//! How much a message holds, read off its bytes: the elements of its lists at every depth, and about
-//! how much memory it takes once decoded.
+//! The size of a message, read off its bytes: list elements at every depth, and approximate memory
+//! once decoded.
 //!
 //! # Why
-//! An empty message in a list is two bytes on the wire and some hundred in memory, and sixty-four
-//! megabytes of them are sixty-five kilobytes when compressed. Whoever decodes first and counts
-//! afterwards has lost by then.
+//! An empty message in a list takes two bytes on the wire and some hundred in memory, and
+//! sixty-four megabytes of them compress to sixty-five kilobytes. To decode first and count
+//! afterwards would be too late.
 //!
 //! # Invariants
-//! * Measuring allocates nothing and looks at each byte at most once per level.
-//! * It ends where a message is known to be too large: that costs no more than one that is not.
-//! * Where the bytes are broken measuring ends, and nothing of the message may be decoded: a decoder
-//!   may see more than measuring does of a message that is longer than the one that holds it.
-//! * Whatever the decoder reads to its end is not broken.
-//! * It finds the same fields in the same bytes as the decoder does, in its liberties too: that reads
-//!   an entry of a map whatever the key says of how it is written. Else a message could be made whose
-//!   lists stand where measuring sees a text.
+//! * Measuring allocates nothing and reads each byte at most once per level.
+//! * It stops as soon as a message is known to be too large, so oversized messages cost no more
+//!   than others.
+//! * It stops at malformed bytes, and nothing of such a message may be decoded: if an inner message
+//!   is longer than the outer one, the decoder may read more than was measured.
+//! * Any message that the decoder accepts is not broken.
+//! * It reads the same fields from the same bytes as the decoder, including the decoder's
+//!   liberties: the decoder accepts a map entry with any wire type. Otherwise a message could be
+//!   made in which the decoder finds lists where measuring sees a text.
 
 use super::shapes::{FieldKind, Shape, ShapeId, Shapes};
 
-/// Messages within messages, and groups within groups: decoding refuses more.
+/// The deepest nesting of messages or groups that the decoder accepts.
 const DEPTH: usize = 100;
 
-/// A list that grows by doubling has up to twice the room that it needs.
+/// Growth of a list by doubling may reserve up to twice the room needed.
 const SLACK: usize = 2;
 
-/// A text or a list in a decoded message: pointer, length, capacity.
+/// A text or list in a decoded message: pointer, length, capacity.
 const LIST_BYTES: usize = 24;
 /// A number in a list.
 const NUMBER_BYTES: usize = 8;
-/// The least that an allocation takes.
+/// The smallest heap allocation.
 const ALLOCATION_BYTES: usize = 16;
 
-/// What a message holds.
+/// The size of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Measure {
-    /// Messages in lists, at every depth. Entries of maps are none.
+    /// Messages in lists at every depth, without map entries.
     pub(super) items: usize,
-    /// About how many bytes it takes once decoded.
+    /// Approximate size once decoded.
     pub(super) decoded_bytes: usize,
-    /// It cannot be read to its end.
+    /// Whether the message cannot be parsed, or exceeds the limits.
     pub(super) is_broken: bool,
 }
 
-/// The most that a message may hold.
+/// The limits of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Most {
     /// See [`Measure::items`].
@@ -51,32 +52,32 @@ pub(super) struct Most {
     pub(super) decoded_bytes: usize,
 }
 
-/// A part of the bytes that is left to be read.
+/// The bytes still to be read.
 struct Reading<'b>(&'b [u8]);
 
-/// The bytes are no message, or that of one that is too large.
+/// The bytes are malformed, or the message exceeds the limits.
 struct Broken;
 
-/// How a value is written.
+/// A field value.
 enum Value<'b> {
     /// A number.
     Number,
-    /// Bytes with their length.
+    /// Length-delimited bytes.
     Bytes(&'b [u8]),
     /// The end of a group.
     GroupEnd,
 }
 
-/// Measures a message of type `shape`, up to where it is known to hold more than `most`.
+/// Measures a message of type `shape`; stops once it exceeds `most`.
 pub(super) fn measure(shapes: &Shapes, shape: ShapeId, bytes: &[u8], most: Most) -> Measure {
     let own_bytes = shapes.shape(shape).own_bytes;
     let mut measure = Measure { decoded_bytes: own_bytes, ..Measure::default() };
-    // The outermost is within none.
+    // Plus one, since the outermost message is not nested.
     measure.is_broken = within(shapes, shape, bytes, (DEPTH + 1, most), &mut measure).is_err();
     measure
 }
 
-/// The text of a field of the message itself; where it is there several times, the last one counts.
+/// A text field of the outermost message; the last occurrence counts, as for the decoder.
 pub(super) fn text<'b>(shape: &Shape, bytes: &'b [u8], number: u32) -> Option<&'b str> {
     let (mut reading, mut found) = (Reading(bytes), None);
     while let Ok(Some((tag, value))) = reading.field(shape) {
@@ -111,7 +112,7 @@ fn within(
             Value::GroupEnd => return Err(Broken),
         };
         match field.kind {
-            // Many in one: each takes a byte at least.
+            // Packed numbers: each takes at least one byte.
             FieldKind::Number => measure.add(SLACK * NUMBER_BYTES * bytes.len()),
             FieldKind::Text => {
                 let list = if field.is_list { SLACK * LIST_BYTES } else { 0 };
@@ -141,7 +142,7 @@ fn within(
 }
 
 impl Measure {
-    /// Whether it is more than a message may hold.
+    /// Whether the message exceeds the limits.
     pub(super) fn exceeds(&self, most: Most) -> bool {
         self.items > most.items || self.decoded_bytes > most.decoded_bytes
     }
@@ -152,7 +153,7 @@ impl Measure {
 }
 
 impl<'b> Reading<'b> {
-    /// The next field: its number and its value. Groups are passed over. Nothing at the end.
+    /// Reads the next field and skips groups. `None` at the end.
     fn field(&mut self, shape: &Shape) -> Result<Option<(u32, Value<'b>)>, Broken> {
         loop {
             if self.0.is_empty() {
@@ -166,7 +167,7 @@ impl<'b> Reading<'b> {
         }
     }
 
-    /// A field as it stands there; no value where a group begins.
+    /// Reads one field. The value is `None` where a group begins.
     fn value(&mut self, is_map: impl Fn(u32) -> bool) -> Result<(u32, Option<Value<'b>>), Broken> {
         let key = u32::try_from(self.varint()?).map_err(|_| Broken)?;
         let number = key >> 3;
@@ -186,13 +187,13 @@ impl<'b> Reading<'b> {
         Ok((number, value?))
     }
 
-    /// Bytes behind their length.
+    /// Reads a length and that many bytes.
     fn delimited(&mut self) -> Result<Option<Value<'b>>, Broken> {
         let length = usize::try_from(self.varint()?).map_err(|_| Broken)?;
         self.take(length).map(|bytes| Some(Value::Bytes(bytes)))
     }
 
-    /// Passes over the rest of a group that has begun; groups may hold groups.
+    /// Skips the rest of a group, including nested groups.
     fn pass_group(&mut self) -> Result<(), Broken> {
         let mut open = 1_usize;
         while open > 0 {
@@ -235,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// As much as there is.
+    /// Measures without limits.
     fn measure(shapes: &Shapes, shape: ShapeId, bytes: &[u8]) -> Measure {
         let most = Most { items: usize::MAX, decoded_bytes: usize::MAX };
         super::measure(shapes, shape, bytes, most)
@@ -311,21 +312,22 @@ mod tests {
     #[test]
     fn groups_are_passed_over_and_endless_nesting_ends() {
         let (shapes, of) = shapes();
-        // Group 20 with a group 21 in it, then the name of the resource manager.
+        // Group 20 containing a group 21, then the name of the resource manager.
         let bytes = b"\xa3\x01\xab\x01\x08\x05\xac\x01\xa4\x01\x12\x02rm";
         assert_eq!(measure(&shapes, of, bytes).items, 0);
         assert_eq!(text(shapes.shape(of), bytes, 2), Some("rm"));
         assert!(measure(&shapes, of, &b"\xa3\x01".repeat(1_000)).is_broken);
     }
 
-    /// The attribute's key says a number of eight bytes. The decoder reads an entry of ten bytes, and
-    /// then allocations; who takes the eight finds a text behind them, as long as all of these.
+    /// The attribute's key declares a number of eight bytes. The decoder reads a map entry of ten
+    /// bytes, and then allocations. A reader that took the eight bytes would find a text behind
+    /// them, as long as all allocations.
     #[test]
     fn lists_behind_an_entry_of_a_map_that_is_said_to_be_a_number_are_counted() {
         let (shapes, of) = shapes();
         let n_allocations = 1_000;
         let length = 2 * n_allocations;
-        // The entry is an unknown field of its own, the last bytes of which begin a text (field 1).
+        // The entry is an unknown field whose last bytes begin a text (field 1).
         let mut entry = vec![0x1a, 8, 0, 0, 0, 0, 0, 0x0a];
         prost::encoding::encode_varint(length as u64, &mut entry);
         assert_eq!(entry.len(), 10);
@@ -390,9 +392,9 @@ mod tests {
         assert!(measure(&shapes, of, &nested(101)).is_broken);
     }
 
-    /// Bytes that are read by somebody who takes liberties, as the choices say: entries of maps with
-    /// any key, groups, fields that nobody knows, lists of numbers in both forms, numbers longer than
-    /// they need be, messages said in parts, now and then a wrong length.
+    /// Generates unusual encodings from random choices: map entries with any wire type, groups,
+    /// unknown fields, lists of numbers in both forms, overlong numbers, messages in parts, and
+    /// sometimes a wrong length.
     struct Liberties<'c> {
         shapes: &'c Shapes,
         choices: std::slice::Iter<'c, u8>,
@@ -427,7 +429,7 @@ mod tests {
             self.number(u64::from(number << 3 | wire_type), bytes);
             match length {
                 0 => self.number(300, bytes),
-                // What would be a list of nodes.
+                // Would be a list of nodes outside of a group.
                 length => bytes.extend(b"\x0a\x00".repeat(length / 2)),
             }
         }
@@ -464,7 +466,7 @@ mod tests {
                     None if self.choose(2) == 0 => self.plain(number, &mut bytes),
                     None => {
                         self.number(u64::from(number << 3 | 3), &mut bytes);
-                        // In a group nothing is known, maps neither.
+                        // Inside a group no field is known, not even a map.
                         self.plain(1 + number % 3, &mut bytes);
                         self.number(u64::from(number << 3 | 4), &mut bytes);
                     }

@@ -1,15 +1,15 @@
-//! The messages of one request, from the frames of its body to bytes that were measured.
+//! The messages of one request, from the frames of its body to measured bytes.
 //!
 //! # Why not by the library
-//! It makes room for a message when its length is announced, decompresses it as soon as it is
-//! there, and decodes all of it before anybody can look: three times memory and time for whoever
-//! sends least. Here memory is taken as bytes come, and on credit; what is large is decompressed
-//! and measured on a thread of its own; and decoding is left to whoever knows whose message it is.
+//! The library reserves memory when a length is announced, decompresses a message as soon as it is
+//! complete, and decodes it before its content can be checked: a client that sends little costs
+//! three times memory and time. Here memory is taken on credit as bytes arrive, large messages are
+//! decompressed and measured on a separate thread, and decoding waits until the sender is known.
 //!
 //! # Invariants
-//! * Waiting for a message can be given up at any time: what has come of it is kept.
-//! * No more of a message is kept than there is credit for, and no worker is held for longer than a
-//!   message of [`AT_ONCE_BYTES`] takes.
+//! * Waiting for a message can be cancelled at any time: the bytes received so far are kept.
+//! * No more of a message is kept than there is credit for, and no worker thread is blocked for
+//!   longer than a message of [`AT_ONCE_BYTES`] takes.
 
 use std::io::Read as _;
 use std::pin::Pin;
@@ -38,25 +38,25 @@ use super::pace::Pace;
 use super::shapes::{Method, ShapeId};
 use crate::grpc::end::StreamEnd;
 
-/// A flag and a length stand before each message.
+/// Size of a frame head: compression flag and message length.
 const HEAD_BYTES: usize = 5;
 
-/// What is not larger than this is dealt with where it comes, which takes about a millisecond.
+/// Messages up to this size are processed in place, which takes about a millisecond.
 pub(super) const AT_ONCE_BYTES: usize = 256 << 10;
 
-/// So much of a compressed message is measured before the rest is decompressed.
+/// This much of a compressed message is measured before the rest is decompressed.
 const BEGINNING_BYTES: usize = 1 << 20;
 
-/// Why no more messages come.
+/// Why no more messages follow.
 #[derive(Debug)]
 pub(in crate::grpc) enum Broken {
-    /// They are refused.
+    /// The service refuses them.
     Refused(StreamEnd),
     /// The client has gone.
     Gone,
 }
 
-/// A message that was measured and not decoded.
+/// A message that was measured but not decoded.
 pub(in crate::grpc) struct RawMessage {
     bytes: Bytes,
     measure: Measure,
@@ -65,30 +65,30 @@ pub(in crate::grpc) struct RawMessage {
     common: Arc<Common>,
 }
 
-/// A message that was decoded, and what it holds of the budget as long as it is in hand.
+/// A decoded message with its credit.
 pub(in crate::grpc) struct Decoded<T> {
     /// The message.
     pub(in crate::grpc) message: T,
-    /// Given back when it is dropped.
+    /// Held until the scheduler has the message. `None` for small messages.
     pub(in crate::grpc) credit: Option<Charge>,
 }
 
-/// What a message holds of the budget.
+/// The credit of a message; returned on drop.
 pub(in crate::grpc) struct Charge {
     _credit: Credit,
 }
 
 /// The messages of one request.
 pub(in crate::grpc) struct Messages {
-    /// Not there while a large message comes.
+    /// `None` while a large message is being received.
     frames: Option<Frames>,
     large: Option<BoxFuture<'static, (Frames, Result<RawMessage, Broken>)>>,
     is_over: bool,
-    /// The call, where they are those of a stream.
+    /// The call. `None` unless the request is a stream.
     call: Option<Arc<Call>>,
 }
 
-/// The body, and what was read of it.
+/// The body, and the bytes read from it.
 struct Frames {
     body: Body,
     unread: BytesMut,
@@ -100,16 +100,16 @@ struct Frames {
     common: Arc<Common>,
 }
 
-/// What can be done with what was read.
+/// The next step with the bytes read so far.
 enum Step {
-    /// Nothing yet.
+    /// Read more bytes.
     More,
     Message(RawMessage),
-    /// A message that is dealt with apart has begun.
+    /// A message begins that is received by a future of its own.
     Large(Head),
 }
 
-/// What stands before a message.
+/// The frame head of a message.
 #[derive(Clone, Copy)]
 struct Head {
     is_compressed: bool,
@@ -117,7 +117,7 @@ struct Head {
 }
 
 impl Messages {
-    /// Those of a request for a method; they are gzip if its header says so.
+    /// The messages of a request; `is_gzip` if its header says so.
     pub(super) fn new(
         common: &Arc<Common>,
         body: Body,
@@ -138,12 +138,12 @@ impl Messages {
         Self { frames: Some(frames), large: None, is_over: false, call }
     }
 
-    /// Whether a message comes that is dealt with apart.
+    /// Whether a large message is being received.
     pub(in crate::grpc) fn is_large(&self) -> bool {
         self.large.is_some()
     }
 
-    /// They are those of a session from now on.
+    /// The stream is bound to a session: later messages use that pool.
     pub(in crate::grpc) fn bound(&mut self) {
         if let Some(frames) = &mut self.frames {
             frames.pool = Arc::clone(&frames.common.budget.bound);
@@ -153,7 +153,7 @@ impl Messages {
         }
     }
 
-    /// Waits until the stream has to make room for others, which one of a session never has to.
+    /// Waits until the stream is turned away; a stream of a session never is.
     pub(in crate::grpc) fn turned_away(&self) -> impl Future<Output = StreamEnd> + Send + use<> {
         let turned_away = self.call.as_ref().map(|call| call.turned_away());
         async move {
@@ -164,7 +164,7 @@ impl Messages {
         }
     }
 
-    /// The next message; nothing once the client has closed its side.
+    /// The next message. `None` once the client has closed its side.
     pub(in crate::grpc) async fn message(&mut self) -> Result<Option<RawMessage>, Broken> {
         poll_fn(|cx| self.poll_message(cx)).await
     }
@@ -241,11 +241,11 @@ impl Frames {
         Ok(Head { is_compressed, length })
     }
 
-    /// Reads on; false at the end.
+    /// Reads more bytes. False at the end of the body.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Broken>> {
         loop {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                // What follows the messages says nothing.
+                // Trailers are ignored.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.unread.extend_from_slice(&data);
@@ -267,7 +267,7 @@ impl Frames {
         (self, message)
     }
 
-    /// A message that is large or compressed.
+    /// Receives a large or compressed message.
     async fn collect(&mut self, head: Head) -> Result<RawMessage, Broken> {
         let mut credit = Credit::none(&self.pool);
         let data = self.bytes(head.length, &mut credit).await?;
@@ -290,7 +290,7 @@ impl Frames {
         self.raw(bytes, measure, credit).map_err(Broken::Refused)
     }
 
-    /// The next so many bytes, on credit.
+    /// Receives `length` bytes, on credit.
     async fn bytes(&mut self, length: usize, credit: &mut Credit) -> Result<Vec<u8>, Broken> {
         let mut data: Vec<u8> = Vec::new();
         let mut pace = Pace::new(self.patience, Instant::now());
@@ -352,28 +352,28 @@ impl Frames {
 }
 
 impl RawMessage {
-    /// The resource manager that it names; empty if it names none.
+    /// The resource manager that the message names; empty if none.
     pub(in crate::grpc) fn rm_id(&self) -> &str {
         let shape = self.common.shapes.shape(self.shape);
         shape.rm_id.and_then(|field| text(shape, &self.bytes, field)).unwrap_or_default()
     }
 
-    /// Its length before it is decoded.
+    /// The length before decoding.
     pub(in crate::grpc) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether decoding it takes no time that anybody notices.
+    /// Whether the message can be decoded in place.
     pub(in crate::grpc) fn is_small(&self) -> bool {
         self.bytes.len() <= AT_ONCE_BYTES && self.measure.decoded_bytes <= AT_ONCE_BYTES
     }
 
-    /// Decodes one that [is small](Self::is_small).
+    /// Decodes a [small](Self::is_small) message.
     pub(in crate::grpc) fn decode_at_once<T: Message + Default>(self) -> Result<T, StreamEnd> {
         T::decode(self.bytes).map_err(|error| unreadable(error.to_string()))
     }
 
-    /// Decodes it for a session.
+    /// Decodes a message of a session.
     pub(in crate::grpc) async fn decode<T>(self) -> Result<Decoded<T>, StreamEnd>
     where
         T: Message + Default + 'static,
@@ -382,7 +382,7 @@ impl RawMessage {
         self.decode_on(pool).await
     }
 
-    /// Decodes it for somebody who has no session.
+    /// Decodes a message of a caller without session.
     pub(in crate::grpc) async fn decode_unbound<T>(self) -> Result<Decoded<T>, StreamEnd>
     where
         T: Message + Default + 'static,
@@ -399,7 +399,7 @@ impl RawMessage {
             return Ok(Decoded { message: self.decode_at_once()?, credit: None });
         }
         let (weight, bytes) = (self.weight(), self.bytes);
-        // What was taken of another pool is given back with the bytes.
+        // Credit of another pool is returned together with the bytes.
         let (mut credit, received) = if Arc::ptr_eq(self.credit.pool(), &pool) {
             (self.credit, None)
         } else {
@@ -419,7 +419,8 @@ impl RawMessage {
         Ok(Decoded { message, credit: Some(Charge { _credit: credit }) })
     }
 
-    /// The bytes for somebody else to decode, who has no session, and what they hold meanwhile.
+    /// The bytes of a message of a caller without session, to be decoded elsewhere, and their
+    /// credit.
     pub(super) async fn into_bytes(mut self) -> Result<(Bytes, Charge), StreamEnd> {
         let weight = self.weight();
         self.credit.cover(weight).await.map_err(no_credit)?;
@@ -431,8 +432,8 @@ impl RawMessage {
     }
 }
 
-/// Works on a message of so many bytes: at once, or on a thread for such work when it is large. As
-/// many of these work at a time as the pool has workers, so that the others are left some time.
+/// Processes a message: in place, or on a blocking thread if it is large. The pool bounds the
+/// number of such threads, which leaves processor time to others.
 async fn apart<T: Send + 'static>(
     pool: &Pool,
     bytes: usize,
@@ -441,7 +442,7 @@ async fn apart<T: Send + 'static>(
     if bytes <= AT_ONCE_BYTES {
         return Ok(work());
     }
-    // Never closed.
+    // The semaphore is never closed.
     let worker = Arc::clone(&pool.workers).acquire_owned().await.map_err(|_| Broken::Gone)?;
     let work = move || {
         let _worker = worker;
@@ -452,7 +453,7 @@ async fn apart<T: Send + 'static>(
     })
 }
 
-/// What the end of a gzip member says of its length.
+/// The decompressed length, as given at the end of a gzip member.
 fn decompressed_length(data: &[u8], limit: usize) -> Result<usize, Broken> {
     let length = data.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
     let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -467,8 +468,8 @@ fn decompressed_length(data: &[u8], limit: usize) -> Result<usize, Broken> {
     Ok(length)
 }
 
-/// Decompresses what holds so many bytes as it says itself; if it holds more, it is broken. If its
-/// beginning holds too much already, there is no more than that.
+/// Decompresses data whose declared length is `length`; more data than that is malformed. Stops
+/// after the beginning if that alone exceeds the limits.
 fn decompressed(
     data: &[u8],
     length: usize,
@@ -491,7 +492,7 @@ fn decompressed(
     match whole.and_then(|()| reader.read(&mut [0])) {
         Ok(0) => {
             let measure = measured(&bytes);
-            // What is refused is given back here: elsewhere the allocator would keep it for this thread.
+            // Freed here: on another thread the allocator would keep the memory for this one.
             bytes.truncate(if measure.exceeds(most) { 0 } else { length });
             bytes.shrink_to_fit();
             Ok((Bytes::from(bytes), measure))
@@ -505,7 +506,7 @@ fn decompressed(
     }
 }
 
-/// Refuses a message that is longer than messages may be.
+/// Refuses a message that is too long.
 fn check_length(length: usize, limit: usize) -> Result<(), StreamEnd> {
     if length <= limit {
         return Ok(());
@@ -517,7 +518,7 @@ fn check_length(length: usize, limit: usize) -> Result<(), StreamEnd> {
     Err(StreamEnd::Unreadable { code: Code::OutOfRange, message })
 }
 
-/// Refuses a request of one message the headers of which say that it is longer than messages may be.
+/// Refuses a unary request if its headers announce a message that is too long.
 pub(super) fn check_announced(headers: &HeaderMap, limit: usize) -> Result<(), StreamEnd> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     match announced.and_then(|length| length.parse::<usize>().ok()) {
@@ -562,7 +563,7 @@ mod tests {
     use super::*;
     use crate::settings::{Flags, Settings};
 
-    /// A body of these pieces, the next of which comes after a while; the last may never come.
+    /// A body that delivers these pieces at intervals; the last one may never be delivered.
     struct Pieces {
         left: VecDeque<Bytes>,
         every: Duration,
@@ -658,7 +659,7 @@ mod tests {
         assert_eq!(n_messages, 2);
     }
 
-    /// Why this is refused.
+    /// The reason of the refusal.
     async fn refusal(body: &[u8]) -> StreamEnd {
         match messages(body, 1 << 20, Duration::ZERO, true).message().await.map(|_| ()) {
             Err(Broken::Refused(end)) => end,
@@ -677,7 +678,7 @@ mod tests {
         assert_eq!(code(refusal(&framed(2, b"")).await), Code::Internal);
         assert_eq!(code(refusal(&framed(0, b"abc")[..6]).await), Code::Internal);
         assert_eq!(code(refusal(&framed(1, b"no gzip at all, and long enough")).await), {
-            // What its last bytes say of its length.
+            // The length given in the last bytes.
             Code::ResourceExhausted
         });
         let mut lies = gzip(&request(1_000).encode_to_vec());
@@ -689,8 +690,8 @@ mod tests {
         assert!(matches!(end, StreamEnd::TooManyItems { items: 200_001, .. }), "{end:?}");
     }
 
-    /// A node that says three bytes and holds an allocation that is much longer: the decoder would
-    /// read all of the allocation, with whatever lists are in it, before it finds that.
+    /// A node of three bytes contains an allocation that is much longer: the decoder would read the
+    /// whole allocation, with any lists in it, before it notices.
     #[tokio::test(start_paused = true)]
     async fn what_is_longer_than_the_message_that_holds_it_is_not_decoded() {
         let mut bytes = vec![0x0a, 3, 0x32];

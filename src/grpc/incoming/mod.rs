@@ -1,27 +1,28 @@
-//! Whatever comes over gRPC, from the socket to a message that may be decoded: who is let in, how much
-//! is read, and what it may cost.
+//! Incoming requests, from the socket to a message that may be decoded: admission, reading and
+//! memory limits.
 //!
 //! ```text
-//! identity ─▶ IncomingLayer ─ a stream ──▶ stream::open takes its Messages: bind, then decode
-//!                           └ one request ▶ read whole, measured, handed on as it is
+//! identity ─▶ IncomingLayer ─ a stream ──────▶ stream::open takes its Messages: bind, then decode
+//!                           └ unary request ─▶ read whole, measured, forwarded unchanged
 //! ```
 //!
-//! # Why before the generated services
-//! They decode a message before anybody can look at it. Here its length, the elements of its lists
-//! and its resource manager are read off the bytes, and what it takes is bounded for the process, so
-//! that neither a message that is small on the wire nor a thousand that were only announced take
-//! memory or time from those who are served.
+//! # Why in front of the generated services
+//! These decode a message before it can be checked. Here its length, its list elements and its
+//! resource manager are read off the bytes, and memory is bounded for the whole process. So neither
+//! a message that is small on the wire nor a thousand announced ones take memory or time from
+//! clients with a session.
 //!
 //! # Invariants
-//! * With rules, nothing is read of a request whose caller no rule knows.
-//! * Nothing is decoded before it was measured, and of a stream nothing before it is bound.
-//! * What is in memory of messages on their way is bounded by the settings, whatever clients do.
-//! * Health and reflection pass untouched: their own limits are small, and they have to answer when
-//!   nothing else does. They do not keep the place of a connection either, since anybody may call them.
-//! * A call keeps the place of its connection from when its message has come, a stream from when it is a
-//!   session's.
+//! * With access rules, no part of a request is read unless its caller is known.
+//! * No message is decoded before it was measured, and no message of a stream before it is bound.
+//! * The memory of messages in flight is bounded by the settings, whatever clients do.
+//! * Health and reflection pass untouched: their own limits are small, and they must answer even
+//!   under overload. They do not keep a connection from counting as idle, since anyone may call
+//!   them.
+//! * A call keeps its connection in use once its message has arrived, a stream once it is bound.
 //!
-//! Reading order: [`calls`], [`shapes`], [`measure`], [`budget`], [`pace`], [`messages`], [`outgoing`].
+//! Reading order: [`calls`], [`shapes`], [`measure`], [`budget`], [`pace`], [`messages`],
+//! [`outgoing`].
 
 mod budget;
 mod calls;
@@ -63,28 +64,28 @@ use crate::identity::Identity;
 use crate::identity::layer::Peer;
 use crate::settings::{GrpcSettings, LimitSettings};
 
-/// The header that says how messages are compressed.
+/// The header that names the compression of messages.
 const ENCODING: &str = "grpc-encoding";
 
-/// How the path of a registration ends.
+/// The end of the path of a registration.
 const REGISTRATION: &str = ".Scheduler/RegisterResourceManager";
 
-/// Where somebody is who came by no connection.
+/// Address used when a call has no peer address.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// What all requests share.
+/// State that all requests share.
 #[derive(Debug)]
 pub(super) struct Common {
     shapes: Shapes,
     budget: Budget,
     max_bytes: usize,
     max_items: usize,
-    /// How long a body or a reader may stand still.
+    /// How long a body may arrive, or a reply be taken, without progress.
     patience: Duration,
     calls: Arc<OpenCalls>,
 }
 
-/// Reads requests before the services behind it do.
+/// Reads requests in front of the services.
 #[derive(Clone, Debug)]
 pub(super) struct IncomingLayer(Arc<Common>);
 
@@ -95,11 +96,11 @@ pub(super) struct Incoming<S> {
     inner: S,
 }
 
-/// The messages of a stream, on their way to whoever takes them from its request.
+/// The messages of a stream, as an extension of its request until they are taken.
 #[derive(Clone)]
 struct Untaken(Arc<Mutex<Option<Messages>>>);
 
-/// One message as a body: what stands before it, then itself.
+/// A body of one message: frame head, then bytes.
 struct OneMessage {
     head: Option<Bytes>,
     message: Option<Bytes>,
@@ -119,7 +120,6 @@ impl Common {
 }
 
 impl IncomingLayer {
-    /// The layer, as the settings say.
     pub(super) fn new(grpc: &GrpcSettings, limits: &LimitSettings) -> Self {
         Self(Arc::new(Common::new(grpc, limits)))
     }
@@ -153,7 +153,7 @@ where
         let method = self.common.shapes.method(path);
         let kind = if path.ends_with(REGISTRATION) { Kind::Registration } else { Kind::Other };
         let next = self.inner.clone();
-        // The one that was asked whether it is ready.
+        // The clone that was polled for readiness must take the call.
         let mut inner = std::mem::replace(&mut self.inner, next);
         let peer = request.extensions().get::<Peer>().cloned();
         let Some(method) = method else {
@@ -172,7 +172,7 @@ where
                 prepared = common.prepare(method, request, &call) => prepared,
                 end = call.turned_away() => Err(end),
             };
-            // What a stream is about says its first message.
+            // The kind of a stream is known only after its first message.
             let prepared = match prepared {
                 Ok(prepared) if !method.is_stream => call.is_answered(kind).map(|()| prepared),
                 prepared => prepared,
@@ -191,14 +191,14 @@ where
 }
 
 impl Common {
-    /// The most that a message to a method may hold. A stream is bound before anything of it is
-    /// decoded, and a request never is.
+    /// The limits of a message. A stream is bound before anything of it is decoded; a unary request
+    /// has no session.
     fn most(&self, method: Method) -> Most {
         let pool = if method.is_stream { &self.budget.bound } else { &self.budget.unbound };
         Most { items: self.max_items, decoded_bytes: pool.bytes() }
     }
 
-    /// Lets a call in, unless nobody knows its caller or its connection answers health only.
+    /// Admits a call, unless its caller is unknown or its connection answers health only.
     fn admit(&self, extensions: &Extensions) -> Result<Arc<Call>, StreamEnd> {
         let identity = Identity::of(extensions);
         identity.check_known()?;
@@ -218,7 +218,7 @@ impl Common {
         Ok(self.calls.begin(caller, of_connection))
     }
 
-    /// The request as the service behind may see it; what it holds of the budget, and its length.
+    /// Prepares the request for the service. Returns it with its credit and its length.
     async fn prepare(
         self: &Arc<Self>,
         method: Method,
@@ -226,7 +226,7 @@ impl Common {
         call: &Arc<Call>,
     ) -> Result<(Request<Body>, Option<Charge>, usize), StreamEnd> {
         let Some(is_gzip) = is_gzip(request.headers()) else {
-            // It is refused without being read.
+            // The service refuses it without reading it.
             return Ok((request, None, 0));
         };
         if !method.is_stream {
@@ -242,7 +242,7 @@ impl Common {
         }
         let message = tokio::time::timeout(self.patience * 2, messages.message()).await;
         let message = match message {
-            // A large one has a pace of its own; a small one has had time enough.
+            // A large message has a pace of its own; a small one had enough time.
             Err(_) if messages.is_large() => messages.message().await,
             Err(_) => return Err(StreamEnd::TooSlow),
             Ok(message) => message,
@@ -258,7 +258,8 @@ impl Common {
     }
 }
 
-/// Has a request answered; where decoding it takes long, not on a worker that others wait for.
+/// Lets the service answer a request. If decoding takes long, tells the runtime that the thread
+/// blocks.
 async fn answer<S: Service<Request<Body>>>(
     inner: &mut S,
     request: Request<Body>,
@@ -273,7 +274,7 @@ async fn answer<S: Service<Request<Body>>>(
     poll_fn(|cx| block_in_place(|| answered.as_mut().poll(cx))).await
 }
 
-/// Whether messages may be gzip; nothing if they may be something that nobody here can read.
+/// Whether messages may be gzip. `None` for an encoding that is not supported.
 fn is_gzip(headers: &HeaderMap) -> Option<bool> {
     match headers.get(ENCODING).map(HeaderValue::as_bytes) {
         None | Some(b"identity") => Some(false),
@@ -282,7 +283,7 @@ fn is_gzip(headers: &HeaderMap) -> Option<bool> {
     }
 }
 
-/// What stands before a message of this length that is not compressed.
+/// The frame head of an uncompressed message.
 fn head(length: usize) -> Bytes {
     let mut head = BytesMut::with_capacity(5);
     head.put_u8(0);
@@ -291,7 +292,7 @@ fn head(length: usize) -> Bytes {
 }
 
 impl Messages {
-    /// For tests: those of a body that has come whole.
+    /// The messages of a body that has arrived whole.
     #[cfg(test)]
     pub(super) fn that_came(path: &str, body: Vec<u8>) -> Self {
         let settings = crate::settings::Settings::load(None, &crate::settings::Flags::default());
@@ -302,7 +303,7 @@ impl Messages {
         Self::new(&common, body, method, false, None)
     }
 
-    /// Takes those of a stream from its request. None are left there.
+    /// Takes the messages of a stream out of its request.
     pub(super) fn taken_from(extensions: &Extensions) -> Option<Self> {
         let Untaken(messages) = extensions.get()?;
         messages.lock().expect("no holder panics").take()

@@ -1,18 +1,18 @@
-//! What a call answers, as long as its client takes it.
+//! The reply to a call, watched as long as its client receives it.
 //!
 //! # Why
-//! A client that asks for megabytes and never takes them has them kept here for as long as it
-//! answers the pings of its connection. A stream of a session is another matter: what waits there
-//! is bounded by its outbox, and a resource manager that stands still is paused.
+//! A client that requests megabytes and never receives them would keep them in memory for as long
+//! as it answers the pings of its connection. Streams of sessions are exempt: their outbox bounds
+//! the memory, and a resource manager that makes no progress is paused.
 //!
-//! # What is done
-//! An answer is handed over in slices, so that a client that takes it slowly can be told from one that
-//! takes nothing. HTTP/2 lets nobody but its own layer reset a stream; so for one that stands still
-//! the connection is closed.
+//! # How
+//! A reply is passed on in slices, so that a slow client can be told from one that receives
+//! nothing. Only the HTTP/2 layer can reset a stream, so the whole connection is closed if a reply
+//! stalls.
 //!
 //! # Invariants
-//! * A call counts among those that are open until its answer is taken or given up.
-//! * Nothing else is kept of an answer than what was not handed over, and one slice.
+//! * A call counts as open until its reply is received or abandoned.
+//! * Only the part of a reply not passed on yet, and one slice, are kept.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,30 +32,30 @@ use tracing::debug;
 use super::calls::Call;
 use crate::identity::layer::Peer;
 
-/// How much is handed over at a time.
+/// Size of a slice.
 const SLICE_BYTES: usize = 16 << 10;
 
-/// The answer to a call.
+/// The body of the reply to a call.
 pub(super) struct Outgoing {
     body: Body,
-    /// What is left of the last frame.
+    /// The rest of the last frame.
     rest: Bytes,
     watch: Option<Watch>,
-    /// Counts it among all calls, and keeps its connection from being taken for idle.
+    /// Counts the call as open, and keeps its connection from counting as idle.
     _call: Arc<Call>,
 }
 
-/// Closes the connection of a client that takes nothing.
+/// Closes the connection of a client that receives nothing.
 struct Watch {
     peer: Peer,
     patience: Duration,
-    /// How often the HTTP/2 layer has come for more, and whether it owes us to come again.
+    /// Number of polls and slices; odd while a slice was passed on and not yet polled again.
     taken: Arc<AtomicU64>,
     watching: Option<AbortHandle>,
 }
 
 impl Outgoing {
-    /// The answer `body`, of which some has to be taken every `patience`, if that is given.
+    /// The reply `body`, of which some has to be received in each interval of `patience`, if given.
     pub(super) fn new(
         body: Body,
         call: Arc<Call>,
@@ -72,9 +72,8 @@ impl Outgoing {
     }
 }
 
-/// While the count is odd, something was handed over and not taken yet.
 impl Watch {
-    /// Somebody has come for more: what was handed over before is taken.
+    /// The HTTP/2 layer polls: the last slice was received.
     fn came(&self) {
         let taken = self.taken.load(Ordering::Relaxed);
         if taken % 2 == 1 {
@@ -82,7 +81,7 @@ impl Watch {
         }
     }
 
-    /// Something is handed over.
+    /// A slice is passed on.
     fn gave(&mut self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         if self.watching.is_none() {
@@ -136,7 +135,7 @@ impl HttpBody for Outgoing {
 
     fn size_hint(&self) -> SizeHint {
         match &self.watch {
-            // Some of it may have been taken from the body already.
+            // A part of the body may have been read already.
             Some(_) => SizeHint::default(),
             None => self.body.size_hint(),
         }

@@ -1,23 +1,23 @@
-//! How slowly a request may come.
+//! The lowest rate at which a request body may arrive.
 //!
-//! A client on a slow line is not cut off, one that has stopped is; and whoever sends a byte now and
-//! then to look alive has stopped. While others wait for what a message holds, its client has to be
-//! faster.
+//! A client on a slow line is tolerated, a client that has stopped is cut off, and so is one that
+//! sends a byte now and then to look alive. While others wait for the memory that a message holds,
+//! its client has to be faster.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The bytes per second that a client has to keep up.
+/// The lowest rate in bytes per second.
 const LEAST: u64 = 1 << 10;
 
-/// The bytes per second while others wait.
+/// The lowest rate while others wait.
 const LEAST_WHILE_OTHERS_WAIT: u64 = 256 << 10;
 
-/// How long is looked at for that.
+/// The window in which that rate is measured.
 const SHORT: Duration = Duration::from_secs(5);
 
-/// What has come of a body, and when.
+/// Bytes received in the present windows.
 #[derive(Debug)]
 pub(crate) struct Pace {
     patience: Duration,
@@ -32,31 +32,30 @@ struct Window {
 }
 
 impl Pace {
-    /// A body is waited for from now on; a window lasts as long as `patience`.
+    /// Starts both windows; the long one lasts `patience`.
     pub(crate) fn new(patience: Duration, now: Instant) -> Self {
         let window = Window { since: now, bytes: 0 };
         Self { patience, long: window, short: window }
     }
 
-    /// So much has come.
     pub(crate) fn came(&mut self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.long.bytes = self.long.bytes.saturating_add(bytes);
         self.short.bytes = self.short.bytes.saturating_add(bytes);
     }
 
-    /// Nothing was read for that long, through no fault of the client.
+    /// Extends the windows by a time in which the service did not read.
     pub(crate) fn was_held_up(&mut self, time: Duration) {
         self.long.since += time;
         self.short.since += time;
     }
 
-    /// When to look at the latest.
+    /// The latest time of the next check.
     pub(crate) fn look_at(&self) -> Instant {
         (self.long.since + self.patience).min(self.short.since + SHORT)
     }
 
-    /// Whether the client is too slow, given whether others wait.
+    /// Whether the client is too slow; `others_wait` if the memory is needed by others.
     pub(crate) fn is_too_slow(&mut self, now: Instant, others_wait: bool) -> bool {
         let is_slow = self.short.ended(SHORT, LEAST_WHILE_OTHERS_WAIT, now) && others_wait;
         self.long.ended(self.patience, LEAST, now) || is_slow
@@ -64,7 +63,7 @@ impl Pace {
 }
 
 impl Window {
-    /// Whether it is over and too little has come in it; when it is over, the next one begins.
+    /// Whether the window is over and its rate was too low; a new one then begins.
     fn ended(&mut self, lasts: Duration, least: u64, now: Instant) -> bool {
         if now.saturating_duration_since(self.since) < lasts {
             return false;
@@ -83,7 +82,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(30);
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// After how many seconds a client is too slow that sends so much in each.
+    /// The number of seconds after which a client with this rate is cut off.
     fn cut_after(bytes: usize, others_wait: bool) -> Option<u32> {
         let start = Instant::now();
         let mut pace = Pace::new(PATIENCE, start);

@@ -1,8 +1,9 @@
-//! What the messages of each method look like on the wire, read off the descriptors that the build
-//! wrote: which fields are lists, texts, maps or messages, and how much each takes once decoded.
+//! The wire shape of each method's messages, from the descriptors written by the build: which
+//! fields are lists, texts, maps or messages, and how much memory each takes once decoded.
 //!
 //! # Why from descriptors
-//! A message has to be measured before anything of it is decoded, for all types alike. A list of
+//! A message is measured before it is decoded, for all types alike. A table of fields written by
+//! hand would be wrong after the next change of the interface.
 //! fields by hand would be wrong after the next change of the interface.
 
 use std::collections::HashMap;
@@ -13,48 +14,45 @@ use prost_types::{DescriptorProto, FileDescriptorSet};
 
 use super::super::stubs::DESCRIPTORS;
 
-/// A text or a list in a decoded message: pointer, length, capacity.
+/// A text or list in a decoded message: pointer, length, capacity.
 const LIST_BYTES: usize = 24;
-/// A number, with what pads it.
+/// A number with padding.
 const NUMBER_BYTES: usize = 8;
-/// A map that is empty.
+/// An empty map.
 const MAP_BYTES: usize = 48;
 
-/// A message type, by its place among all of them.
+/// A message type, as an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShapeId(usize);
 
-/// What one field is.
+/// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldKind {
     /// A number, or a list of numbers.
     Number,
     /// A text, or bytes.
     Text,
-    /// A message of a type.
+    /// A message of this type.
     Message(ShapeId),
-    /// Entries of a map: messages of a type with a key and a value.
+    /// Map entries: messages of this type with a key and a value.
     Entry(ShapeId),
 }
 
 /// One field of a message type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
-    /// What it holds.
     pub(super) kind: FieldKind,
-    /// Whether it is a list.
     pub(super) is_list: bool,
-    /// Whether it is behind a pointer, since its type may hold, by a field of that field and so on,
-    /// the type that it is in.
+    /// Whether the field is behind a pointer, because its type can contain the type it is in.
     pub(super) is_boxed: bool,
 }
 
 /// One message type.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    /// By the number of the field.
+    /// By field number.
     fields: Vec<Option<Field>>,
-    /// What a value of it takes by itself, without what its lists and texts point to.
+    /// Size of a value itself, without the memory its lists and texts point to.
     pub(super) own_bytes: usize,
     /// The field that names the resource manager, if there is one.
     pub(super) rm_id: Option<u32>,
@@ -65,11 +63,11 @@ pub(super) struct Shape {
 pub(super) struct Method {
     /// The type of its requests.
     pub(super) request: ShapeId,
-    /// Whether the client sends any number of them.
+    /// Whether the client sends a stream of requests.
     pub(super) is_stream: bool,
 }
 
-/// All types, and all methods by their paths.
+/// All message types, and all methods by path.
 #[derive(Debug)]
 pub(super) struct Shapes {
     shapes: Vec<Shape>,
@@ -77,7 +75,6 @@ pub(super) struct Shapes {
 }
 
 impl Shape {
-    /// The field of this number, if there is one.
     pub(super) fn field(&self, number: u32) -> Option<Field> {
         *self.fields.get(usize::try_from(number).ok()?)?
     }
@@ -89,7 +86,7 @@ impl Shape {
 }
 
 impl Shapes {
-    /// Those of the services that are served here, under all their names.
+    /// Reads the shapes of the services of this edge, under all their names.
     pub(super) fn new() -> Self {
         let files = FileDescriptorSet::decode(DESCRIPTORS).expect("the build wrote descriptors");
         let mut found = Vec::new();
@@ -121,7 +118,7 @@ impl Shapes {
         Self { shapes, methods }
     }
 
-    /// The method of this path, if it is one of ours.
+    /// The method of this path, if it is one of this edge.
     pub(super) fn method(&self, path: &str) -> Option<Method> {
         self.methods.get(path).copied()
     }
@@ -132,7 +129,7 @@ impl Shapes {
     }
 }
 
-/// All message types below `scope`, with their full names.
+/// Collects all message types below `scope` with their full names.
 fn gather<'d>(
     scope: &str,
     message: &'d DescriptorProto,
@@ -158,7 +155,7 @@ fn shape(of: ShapeId, ids: &HashMap<&str, ShapeId>, found: &[(String, &Descripto
             Type::Message | Type::Group => match ids.get(field.type_name()) {
                 Some(&id) if is_entry(found[id.0].1) => FieldKind::Entry(id),
                 Some(&id) => FieldKind::Message(id),
-                // Not of these files: what it holds cannot be known, only how long it is.
+                // Defined in another file: only its length can be counted.
                 None => FieldKind::Text,
             },
             _ => FieldKind::Number,
@@ -177,7 +174,7 @@ fn shape(of: ShapeId, ids: &HashMap<&str, ShapeId>, found: &[(String, &Descripto
     shape
 }
 
-/// Whether a value of type `id` can hold one of type `to` without a list between them.
+/// Whether a value of type `id` can contain one of type `to` without a list in between.
 fn leads_to(
     to: ShapeId,
     id: ShapeId,
@@ -197,7 +194,7 @@ fn leads_to(
     below.any(|&below| leads_to(to, below, found, ids, seen))
 }
 
-/// What a value takes by itself. A type that holds itself is behind a pointer there.
+/// The size of a value itself. A type that contains itself does so by a pointer.
 fn own_bytes(
     id: ShapeId,
     found: &[(String, &DescriptorProto)],

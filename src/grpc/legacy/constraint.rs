@@ -1,28 +1,28 @@
-//! Placement constraints of an ask as the oldest revision says them, in today's form.
+//! Placement constraints of the legacy dialect, translated to the present form.
 //!
-//! Every expression of one means "one of the values is found under the key": there is a field for
-//! other operators, but nothing that could be sent in it. One without values means that the key is
-//! there. A single host is what a required node is.
+//! Every legacy expression means "one of the values is found under the key": a field for other
+//! operators exists, but no value for it. An expression without values means that the key exists. A
+//! constraint to a single host is translated to a required node.
 
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::legacy::v0::placement_constraint::Constraint as Kind;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::affinity_target_expression::AffinityTargetOperator;
 
-/// Node attributes that hold the name of the host.
+/// Node attributes that hold the host name.
 const HOST_NAMES: [&str; 2] = ["si/hostname", "si.io/hostname"];
 
-/// What a constraint comes to.
+/// A translated constraint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Constraint {
-    /// The only node that may be used.
+    /// The only node that may be used, if the constraint names a single host.
     pub required_node: Option<String>,
-    /// What else is expected.
+    /// The rest of the constraint.
     pub placement: Option<si::PlacementConstraint>,
 }
 
 impl Constraint {
-    /// Reads the constraint of an ask. One without a kind, or with empty lists, has no effect.
+    /// Translates the constraint of an ask. One without a kind, or with empty lists, has no effect.
     pub fn of(constraint: Option<legacy::PlacementConstraint>) -> Self {
         let Some(Kind::SimpleConstraint(simple)) = constraint.and_then(|kind| kind.constraint)
         else {

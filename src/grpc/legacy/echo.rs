@@ -1,17 +1,16 @@
-//! What an answer repeats of what was said before, and the scheduler does not keep: the queue of
-//! an application, and the priority of an ask as it was written.
+//! Fields that a legacy reply repeats from earlier requests and the scheduler does not keep: the
+//! queue of an application, and the priority of an ask as written.
 //!
-//! An ask may be sent again with another priority, and that may be refused while the first one
-//! stays pending. A refusal names the key alone, and what is taken is not answered; so the last
-//! few texts of a key are kept, and an allocation, which says its priority as a number, gets the
-//! text that means it.
+//! An ask may be sent again with another priority, and this may be rejected while the first ask
+//! stays pending. A rejection names only the key, and an accepted ask is not answered. So the last
+//! few texts of a key are kept; an allocation, whose priority is a number, gets the text for that
+//! number.
 //!
 //! # Invariants
-//! * Nothing is kept of an application that has left its partition, or was refused.
-//! * An ask is forgotten once it has brought as many allocations as it wants, when it is
-//!   withdrawn, and when it was refused as often as it was sent. Only asks that carried something
-//!   to repeat are kept.
-//! * Dealing with one ask costs the same however many applications there are.
+//! * Nothing is kept of an application that was removed from its partition or rejected.
+//! * An ask is dropped once it has all its allocations, when it is withdrawn, and when it was
+//!   rejected as often as it was sent. Only asks with a field to repeat are kept.
+//! * The cost of one ask does not depend on the number of applications.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,41 +18,39 @@ use std::sync::Arc;
 use monoceros_actors::config;
 use monoceros_proto::si::legacy::v0::Priority;
 
-/// How many texts are kept of one key.
+/// Most texts kept of one key.
 const TEXTS: usize = 4;
 
-/// What to repeat with each allocation of an ask.
+/// The fields to repeat with each allocation of an ask.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Echo {
-    /// As it was sent: in the arm it came in.
+    /// The priority as sent: a number or a class.
     pub priority: Option<Priority>,
-    /// The tag for a required node was made of a constraint; the client has not sent it.
+    /// Set if the tag for a required node was derived from a constraint and not sent by the client.
     pub hides_required_node: bool,
 }
 
-/// What the answers of one session repeat: the queues of its applications, and the texts of their
-/// pending asks.
+/// The echoes of one session: queues of its applications and texts of their pending asks.
 #[derive(Debug, Default)]
 pub struct Echoes {
-    /// Keys are application and partition, the latter without the prefix of the RM.
+    /// By application and partition, the latter without the prefix of the RM.
     applications: BTreeMap<(String, String), KnownApplication>,
 }
 
 #[derive(Debug, Default)]
 struct KnownApplication {
     queue: Option<Arc<str>>,
-    /// The pending asks, by allocation key.
+    /// Pending asks by allocation key.
     asks: BTreeMap<String, KnownAsk>,
 }
 
 #[derive(Debug, Default)]
 struct KnownAsk {
-    /// The texts that were sent for the ask, each with the priority that it stands for; the latest
-    /// last.
+    /// The texts sent for the ask, each with its priority as a number; latest last.
     texts: Vec<(i32, Echo)>,
-    /// How often it was sent and not refused.
+    /// How often the ask was sent, minus its rejections.
     unrefused: u32,
-    /// How many allocations it may still bring.
+    /// The number of allocations it may still get.
     outstanding: u32,
 }
 
@@ -65,7 +62,7 @@ impl KnownAsk {
             self.texts.remove(0);
         }
         self.unrefused = self.unrefused.saturating_add(1);
-        // Those of an ask that this one replaces may be on their way.
+        // Allocations of an ask that this one replaces may still be in flight.
         self.outstanding = self.outstanding.saturating_add(n);
     }
 
@@ -76,7 +73,8 @@ impl KnownAsk {
 }
 
 impl Echoes {
-    /// An ask for `n` allocations is on its way to the scheduler; `priority` as it will be there.
+    /// Records an ask for `n` allocations that is sent to the scheduler; `priority` as the
+    /// scheduler gets it.
     pub fn asked(
         &mut self,
         (partition, application, key): (&str, &str, &str),
@@ -94,8 +92,7 @@ impl Echoes {
         }
     }
 
-    /// What to repeat with an allocation of this key and priority. The ask has one less to come
-    /// after that.
+    /// The echo for an allocation of this key and priority. Counts the allocation.
     pub fn allocated(
         &mut self,
         partition: &str,
@@ -115,7 +112,7 @@ impl Echoes {
         echo
     }
 
-    /// The ask was withdrawn.
+    /// Drops an ask that was withdrawn.
     pub fn forget_ask(&mut self, partition: &str, application: &str, key: &str) {
         let place = place(partition, application);
         let Some(known) = self.applications.get_mut(&place) else { return };
@@ -123,7 +120,7 @@ impl Echoes {
         self.drop_if_empty(&place);
     }
 
-    /// All asks of the application were withdrawn.
+    /// Drops all asks of an application.
     pub fn forget_asks(&mut self, partition: &str, application: &str) {
         let place = place(partition, application);
         let Some(known) = self.applications.get_mut(&place) else { return };
@@ -131,7 +128,7 @@ impl Echoes {
         self.drop_if_empty(&place);
     }
 
-    /// An ask with this key was refused; the refusal does not say in which partition.
+    /// Counts a rejection of an ask. The rejection does not name the partition.
     pub fn refused(&mut self, application: &str, key: &str) {
         let mut emptied = Vec::new();
         let from = (application.to_owned(), String::new());
@@ -153,7 +150,7 @@ impl Echoes {
         }
     }
 
-    /// The application was placed in `queue`, or has left.
+    /// Records the queue of an application, or its removal.
     pub fn placed(&mut self, partition: &str, application: &str, queue: Option<&str>) {
         let place = place(partition, application);
         match queue {
@@ -164,7 +161,7 @@ impl Echoes {
         }
     }
 
-    /// The path of the queue that the application is in.
+    /// The path of the application's queue.
     pub fn queue(&self, partition: &str, application: &str) -> String {
         let known = self.applications.get(&place(partition, application));
         let queue = known.and_then(|known| known.queue.as_deref());

@@ -1,39 +1,39 @@
-//! The unit of `memory`, which no revision of the interface says: RMs of the oldest revision
-//! counted millions of bytes, later ones count bytes.
+//! The unit of `memory`, which no revision of the interface defines: RMs of the oldest revision
+//! counted megabytes, later ones count bytes.
 //!
-//! Amounts are opaque to the scheduler, so a cluster works in either unit as long as everyone in it
-//! uses the same. The conversion is here, at the edge, for an RM whose neighbours or whose
-//! configuration count in the other one.
+//! Amounts are opaque to the scheduler, so a cluster works in either unit as long as all its
+//! members use the same. This edge converts for an RM whose neighbours or configuration use the
+//! other unit.
 //!
 //! # When an amount is too large
-//! An item whose amount does not fit after the conversion is refused by itself: half a number would
+//! An item whose amount overflows in the conversion is refused alone: a truncated number would be
+//! worse than none.
 //! be worse than none.
 
 use monoceros_proto::si::v1 as si;
 use serde::Deserialize;
 
-/// The resource whose unit is meant.
+/// The resource to convert.
 const MEMORY: &str = "memory";
-/// Bytes in a megabyte.
 const MEGABYTE: i64 = 1_000_000;
 
 /// The unit in which a resource manager counts `memory`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemoryUnit {
-    /// As everybody else: quantities pass as they are.
+    /// Quantities pass unchanged.
     #[default]
     Raw,
-    /// In millions of bytes.
+    /// Megabytes (10⁶ bytes).
     Megabyte,
 }
 
-/// This number of megabytes does not fit a quantity in bytes.
+/// This number of megabytes overflows a quantity in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmountOverflow(pub i64);
 
 impl MemoryUnit {
-    /// The unit of that name.
+    /// Parses the name of a unit.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "raw" => Some(Self::Raw),
@@ -42,7 +42,7 @@ impl MemoryUnit {
         }
     }
 
-    /// What the RM sent, as the scheduler counts.
+    /// Converts an amount of the RM to the scheduler's unit.
     pub fn inward(self, resource: &mut Option<si::Resource>) -> Result<(), AmountOverflow> {
         if let Some(memory) = self.memory(resource) {
             let bytes = memory.value.checked_mul(MEGABYTE);
@@ -51,7 +51,7 @@ impl MemoryUnit {
         Ok(())
     }
 
-    /// What the scheduler says, as the RM counts; a part of a megabyte is dropped.
+    /// Converts an amount of the scheduler to the RM's unit; fractions of a megabyte are dropped.
     pub fn outward(self, resource: &mut Option<si::Resource>) {
         if let Some(memory) = self.memory(resource) {
             memory.value /= MEGABYTE;

@@ -1,18 +1,18 @@
-//! The dialect of the oldest revision: one stream, `Update`, for everything.
+//! The legacy dialect of the oldest revision: a single stream, `Update`.
 //!
-//! Its messages are translated here, at the edge, to the requests of today's three streams and
-//! back. The scheduler knows one form only, so that no rule has to be written, and tested, twice.
+//! Its messages are translated here to the requests of the present three streams and back. The
+//! scheduler knows one form only, so no rule is written and tested twice.
 //!
 //! ```text
 //! UpdateRequest ─▶ request::Operations ─▶ handle.update_application / _allocation / _node
-//! UpdateResponse ◀─ response ◀─ what the scheduler says, and what Operations refused by itself
+//! UpdateResponse ◀─ response ◀─ messages of the scheduler, and refusals in Operations
 //! ```
 //!
 //! # Invariants
-//! * The operations of one message reach the scheduler in the order of [`request`], and nothing of
-//!   them waits for what another stream may bring: there is no other stream.
-//! * Whatever is refused or ignored here is answered or counted here; nothing gets lost.
-//! * A client that has to register again reads `RESYNC` before it reads the status.
+//! * The operations of one message reach the scheduler in the order of [`request`], and never wait
+//!   for items of another stream: there is none.
+//! * An item refused here is answered here, and an item ignored here is counted; none is lost.
+//! * A client that has to register again receives `RESYNC` before the status.
 //!
 //! Reading order: [`options`], [`memory`], [`constraint`], [`echo`], [`request`], [`response`].
 
@@ -41,10 +41,10 @@ use super::reply::{Cutter, MOST_LISTS, Reply};
 use super::session::Session;
 use super::session::backlog::Backlog;
 
-/// The stream `Update`.
+/// The kind of the stream `Update`.
 pub enum Legacy {}
 
-/// What a session keeps for a client of the oldest dialect.
+/// The state of a session for a client of the legacy dialect.
 pub struct Translator {
     /// The outbox of the stream.
     pub outbox: Outbox<legacy::UpdateResponse>,
@@ -53,7 +53,7 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// A translator that has said nothing yet.
+    /// Creates a translator without state.
     pub fn new(bounds: Bounds, backlog: &Arc<Backlog>, options: LegacyOptions) -> Self {
         Self {
             outbox: Outbox::new(bounds, backlog),
@@ -62,32 +62,32 @@ impl Translator {
         }
     }
 
-    /// Other options hold for all messages from now on.
+    /// Replaces the options for all later messages.
     pub fn set_options(&self, options: LegacyOptions) {
         *lock(&self.options) = options;
     }
 
-    /// Takes a request apart.
+    /// Translates a request.
     pub fn request(&self, request: legacy::UpdateRequest) -> request::Operations {
         request::operations(request, &lock(&self.options), &mut lock(&self.echoes))
     }
 
-    /// Decisions about asks and allocations.
+    /// Translates decisions about asks and allocations.
     pub fn allocation(&self, response: si::AllocationResponse) -> legacy::UpdateResponse {
         response::allocation(response, &lock(&self.options), &mut lock(&self.echoes))
     }
 
-    /// Whether the client is told what size its nodes should have.
+    /// Whether the client wants recommended node sizes.
     fn recommends(&self) -> bool {
         lock(&self.options).node_recommendations
     }
 
-    /// What size nodes should have.
+    /// Translates recommended node sizes.
     fn recommendations(&self, found: Vec<NodeRecommendation>) -> legacy::UpdateResponse {
         response::recommendations(found, &lock(&self.options))
     }
 
-    /// An application was placed in a queue, or has left.
+    /// Records the queue of an application, or its removal.
     pub fn placed(&self, partition: &str, application: &str, queue: Option<&str>) {
         lock(&self.echoes).placed(partition, application, queue);
     }
@@ -97,7 +97,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no holder panics")
 }
 
-/// The reasons of everything that is refused.
+/// The reasons of all refused items.
 fn refusals(response: &legacy::UpdateResponse) -> impl Iterator<Item = &str> {
     let asks = response.rejected_allocations.iter().map(|refused| &refused.reason);
     let applications = response.rejected_applications.iter().map(|refused| &refused.reason);
@@ -143,7 +143,7 @@ impl StreamKind for Legacy {
         &session.legacy.outbox
     }
 
-    /// The one signal of any revision that travels in the stream itself.
+    /// The only signal of any revision that is sent as a message of the stream.
     fn farewell(end: &StreamEnd) -> Option<Self::Reply> {
         end.demands_registration().then(|| legacy::UpdateResponse {
             action: ActionFromScheduler::Resync.into(),
@@ -191,8 +191,7 @@ impl StreamKind for Legacy {
     }
 }
 
-/// Hands in what is really used, and says which of those nodes should have another size, if that
-/// is wanted.
+/// Forwards utilization reports. Then recommends sizes for those nodes, if the client wants that.
 async fn measured(
     session: &Session,
     handle: &SchedulerHandle,
@@ -208,15 +207,15 @@ async fn measured(
         handle.count_ignored(rm_id, Dialect::Legacy.name(), Ignored::UtilizationReport);
     }
     if session.legacy.recommends() {
-        // A session that has just ended gets none.
+        // Empty for a session that has just ended.
         let found = handle.node_recommendations(rm_id, None, &ids).await.unwrap_or_default();
         session.push_legacy(session.legacy.recommendations(found));
     }
     Ok(())
 }
 
-/// The order in which clients of this dialect deal with the lists: nodes, applications that came,
-/// allocations, releases, states of applications.
+/// Clients of this dialect process the lists in this order: nodes, new applications, allocations,
+/// releases, states of applications.
 impl Reply for legacy::UpdateResponse {
     fn new_allocations(&self) -> impl Iterator<Item = (String, String)> {
         let new = self.new_allocations.iter();

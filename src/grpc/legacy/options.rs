@@ -1,9 +1,8 @@
-//! What may be set for a client of the oldest dialect: in the service's settings for all, in the
-//! `extraConfig` of its registration for one RM.
+//! The options of the legacy dialect: settings of the service, overridden for one RM by the
+//! `extraConfig` of its registration.
 //!
-//! These are the points that the oldest revision leaves open and its clients took for granted: what
-//! `memory` counts, what the name of a priority class stands for. The scheduler cannot know;
-//! somebody has to say.
+//! They cover points that the oldest revision leaves open and its clients took for granted, such as
+//! the unit of `memory` and the values of priority classes.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +10,21 @@ use super::memory::MemoryUnit;
 use crate::extra_config::ExtraConfig;
 use crate::settings::SessionSettings;
 
-/// How the messages of one RM are to be read and written.
+/// How the messages of one RM are read and written.
 #[derive(Clone, Debug, Default)]
 pub struct LegacyOptions {
     /// The unit in which the RM counts `memory`.
     pub memory: MemoryUnit,
-    /// Priorities by the names of their classes.
+    /// Priorities by class name.
     pub priority_classes: BTreeMap<String, i32>,
-    /// The RM is told what size its nodes should have, with each measurement of them.
+    /// Whether each utilization report is answered with recommended node sizes.
     pub node_recommendations: bool,
-    /// An item with an unknown number in an enumeration is ignored rather than taken for the
-    /// mildest.
+    /// Whether an item with an unknown enum value is ignored. Otherwise the mildest value is used.
     pub strict_enums: bool,
 }
 
 impl LegacyOptions {
-    /// What holds for an RM that sets this for itself.
+    /// The options of an RM with this extra configuration.
     pub fn new(settings: &SessionSettings, extra: &mut ExtraConfig<'_>) -> Self {
         let mut options = Self {
             memory: settings.legacy_memory_unit,

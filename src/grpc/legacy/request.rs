@@ -1,10 +1,10 @@
-//! A request of the oldest dialect as requests of today's streams, in the order in which the
-//! schedulers of that time dealt with its lists: new applications, removed applications, asks, ask
-//! releases, allocation releases, new nodes, updated nodes, reports. So an allocation that comes
-//! with a node finds the application of the same message.
+//! Translation of a legacy request to requests of the present streams, in the order in which
+//! schedulers of that revision processed its lists: new applications, removed applications, asks,
+//! ask releases, allocation releases, new nodes, updated nodes, reports. So an allocation that
+//! comes with a node finds the application of the same message.
 //!
 //! # Invariant
-//! * One item that cannot be translated is refused or ignored by itself; the others go on.
+//! * An item that cannot be translated is refused or ignored alone; the others continue.
 
 use monoceros_actors::{Ignored, Overflow, Rejection};
 use monoceros_proto::si::legacy::v0 as legacy;
@@ -18,34 +18,34 @@ use super::echo::{Echo, Echoes};
 use super::memory::AmountOverflow;
 use super::options::LegacyOptions;
 
-/// Names the node that an ask must run on.
+/// The tag that names the node an ask must run on.
 pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 
-/// A request, taken apart: what to do in which order, and what to answer at once.
+/// A translated request: operations in order, and immediate answers.
 #[derive(Debug, Default)]
 pub struct Operations {
-    /// The first to be done: applications that come and go.
+    /// First: new and removed applications.
     pub application: si::ApplicationRequest,
-    /// The second: asks and releases.
+    /// Second: asks and releases.
     pub allocation: si::AllocationRequest,
-    /// The third: nodes.
+    /// Third: nodes.
     pub nodes: si::NodeRequest,
-    /// The last: what is really used.
+    /// Last: utilization reports.
     pub reports: Vec<si::UtilizationReport>,
-    /// Answers to what could not be translated.
+    /// Rejections of items that could not be translated.
     pub refused: legacy::UpdateResponse,
-    /// Why other things had no effect, one each.
+    /// The reason for each ignored item.
     pub ignored: Vec<Ignored>,
 }
 
-/// One message and what it needs.
+/// The translation of one request.
 struct Taking<'a> {
     options: &'a LegacyOptions,
     echoes: &'a mut Echoes,
     operations: Operations,
 }
 
-/// Takes a request apart.
+/// Translates a request.
 pub fn operations(
     request: legacy::UpdateRequest,
     options: &LegacyOptions,
@@ -191,7 +191,7 @@ impl Taking<'_> {
             let legacy::AllocationRelease { partition_name, application_id, uuid, message, .. } =
                 release;
             if application_id.is_empty() {
-                // This dialect knows nothing that belongs to no application.
+                // In this dialect every allocation belongs to an application.
                 self.ignore(Ignored::ReleaseOfNothing);
                 continue;
             }
@@ -207,8 +207,8 @@ impl Taking<'_> {
         self.operations.allocation.releases = Some(translated);
     }
 
-    /// The type by its name; one that is not defined means that the RM stopped it, unless such
-    /// items are to be ignored.
+    /// Translates the termination type. An unknown one counts as stopped by the RM, or its item is
+    /// ignored if enums are strict.
     fn termination(&mut self, sent: i32) -> Option<si::TerminationType> {
         match TerminationType::try_from(sent) {
             Ok(TerminationType::StoppedByRm) => Some(si::TerminationType::StoppedByRm),
@@ -279,7 +279,8 @@ impl Taking<'_> {
         } = allocation;
         self.options.memory.inward(&mut resource_per_alloc)?;
         Ok(si::Allocation {
-            // Schedulers of that time refused one without; here the key stands in for it.
+            // Schedulers of that revision refused an allocation without uuid; here the key replaces
+            // it.
             uuid: if uuid.is_empty() { allocation_key.clone() } else { uuid },
             allocation_key,
             allocation_tags,

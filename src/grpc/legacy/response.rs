@@ -1,7 +1,7 @@
-//! What the scheduler says, in the messages of the oldest dialect.
+//! Translation of the scheduler's messages to the legacy dialect.
 //!
-//! One response of today becomes one of then: clients deal with the lists in the same order in
-//! both, so cause and effect stay as they are.
+//! One present response becomes one legacy response: clients process the lists of both in the same
+//! order, so cause and effect keep their order.
 
 use monoceros_actors::snapshot::NodeRecommendation;
 use monoceros_proto::si::legacy::v0 as legacy;
@@ -13,7 +13,7 @@ use super::options::LegacyOptions;
 use super::request::REQUIRED_NODE;
 use crate::grpc::admin::views::amount;
 
-/// Decisions about asks and allocations.
+/// Translates decisions about asks and allocations.
 pub fn allocation(
     response: si::AllocationResponse,
     options: &LegacyOptions,
@@ -43,7 +43,7 @@ pub fn allocation(
     }
 }
 
-/// Decisions about applications.
+/// Translates decisions about applications.
 pub fn application(response: si::ApplicationResponse) -> legacy::UpdateResponse {
     legacy::UpdateResponse {
         accepted_applications: response.accepted,
@@ -53,7 +53,7 @@ pub fn application(response: si::ApplicationResponse) -> legacy::UpdateResponse 
     }
 }
 
-/// Answers to nodes.
+/// Translates answers to nodes.
 pub fn node(response: si::NodeResponse) -> legacy::UpdateResponse {
     legacy::UpdateResponse {
         accepted_nodes: response.accepted,
@@ -62,8 +62,8 @@ pub fn node(response: si::NodeResponse) -> legacy::UpdateResponse {
     }
 }
 
-/// What size nodes should have. The message of this dialect has no field for the node, so its text
-/// begins with it.
+/// Translates recommended node sizes. The legacy message has no field for the node, so its text
+/// starts with the node id.
 pub fn recommendations(
     found: Vec<NodeRecommendation>,
     options: &LegacyOptions,
@@ -126,7 +126,7 @@ fn release(release: si::AllocationRelease) -> legacy::AllocationRelease {
         Ok(si::TerminationType::Timeout) => TerminationType::Timeout,
         Ok(si::TerminationType::PreemptedByScheduler) => TerminationType::PreemptedByScheduler,
         Ok(si::TerminationType::PlaceholderReplaced) => TerminationType::PlaceholderReplaced,
-        // The last is what an RM says, never the scheduler.
+        // The last one is sent by RMs only, never by the scheduler.
         Ok(
             si::TerminationType::UnknownTerminationType
             | si::TerminationType::StoppedByRm

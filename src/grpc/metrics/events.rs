@@ -1,8 +1,7 @@
-//! Events over gRPC, for whoever comes and reads: the counterpart of those that resource managers
-//! are sent.
+//! The event streams of the metrics service, for clients other than resource managers.
 //!
 //! # Invariant
-//! * What a stream gives has no gap: a reader who is too slow is told so, and the stream ends.
+//! * A stream has no gap: a client that reads too slowly is told so, and its stream ends.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -22,19 +21,19 @@ use crate::identity::{Identity, Right};
 use crate::logbook::OpenStreams;
 use crate::logbook::streams::StreamPermit;
 
-/// The events, as they happen.
+/// A stream of events.
 pub(super) type Events<E> = Pin<Box<dyn Stream<Item = Result<E, Status>> + Send>>;
 
-/// Events that somebody follows, and the place that this takes.
+/// A subscription, and the place that it takes among the event streams.
 pub(super) struct Followed(EventSubscription, StreamPermit);
 
-/// Who asks for events.
+/// The caller of an event stream.
 pub(super) struct EventCaller {
     pub(super) caller: Identity,
     pub(super) host: Option<IpAddr>,
 }
 
-/// Begins to give events.
+/// Subscribes a caller to events.
 pub(super) async fn follow(
     handle: &SchedulerHandle,
     streams: &OpenStreams,
@@ -71,7 +70,7 @@ pub(super) async fn follow(
 }
 
 impl Followed {
-    /// Gives them in this form.
+    /// The stream of these events, each converted by `form`.
     pub(super) fn given<E: 'static>(self, form: fn(NamedEvent) -> E) -> Events<E> {
         Box::pin(stream::unfold(Some(self), move |open| async move {
             let Self(mut subscription, seat) = open?;

@@ -1,7 +1,7 @@
-//! What is really used, as others measure it, and which nodes should have another size for it.
+//! Measured utilization, as reported by others, and recommended node sizes.
 //!
-//! A scheduler knows what was asked for, and that is often more than what is used. The metrics come
-//! from outside (metrics of the nodes), are kept with the nodes, and place nothing by themselves.
+//! A scheduler knows requested amounts, which often exceed the amounts used. The measurements come
+//! from outside (metrics of the nodes), are stored with the nodes, and do not affect placement.
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::snapshot::{NodeRecommendation, RecommendationKind};
@@ -18,8 +18,8 @@ use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
 use crate::reads::Kind;
 
-/// Takes reports until the client has no more. Each message names its resource manager, or means
-/// the one that the message before it meant.
+/// Receives reports until the client ends the stream. A message that names no resource manager
+/// continues with that of the previous message.
 pub(super) async fn take(
     handle: &SchedulerHandle,
     caller: &Identity,

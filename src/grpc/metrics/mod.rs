@@ -1,8 +1,9 @@
-//! `monoceros.v1.MetricsService`: metrics for autoscalers and dashboards, and reports of measured use.
+//! `monoceros.v1.MetricsService`: metrics for autoscalers and dashboards, events, state dumps, and
+//! reports of measured utilization.
 //!
-//! It is apart from the admin service because its callers may only read: a dashboard should not
-//! hold the rights of an operator. Streams of this service never end by themselves; the shutdown
-//! ends them from outside (see `ending`).
+//! It is separate from the admin service because a dashboard should not hold the rights of an
+//! operator. Its streams never end by themselves; the shutdown ends them from outside (see
+//! `ending`).
 
 use std::sync::Arc;
 
@@ -26,17 +27,17 @@ use super::shared::{self, Reads};
 use super::stubs::v1::metrics_service_server::{MetricsService, MetricsServiceServer};
 use crate::logbook::Logbook;
 
-/// The largest request: some ten thousand reports of measured use.
+/// Maximum size of a request: some ten thousand utilization reports.
 const MESSAGE_BYTES: usize = 8 << 20;
 
-/// Answers programs.
+/// The implementation of the service.
 pub(super) struct MetricsRpc {
     edge: Arc<GrpcEdge>,
     reads: Reads,
     logbook: Logbook,
 }
 
-/// The service, ready to be served.
+/// Creates the service.
 pub(super) fn server(
     edge: Arc<GrpcEdge>,
     reads: Reads,
@@ -78,7 +79,7 @@ impl MetricsService for MetricsRpc {
     ) -> RpcResult<Self::WatchAutoScalingMetricsStream> {
         let (caller, request) = opened(request);
         let question = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
-        // What cannot be answered at all is refused at once.
+        // A query that cannot be answered at all is refused before the stream begins.
         question.ask(self.handle(), &self.reads).await?;
         let (handle, reads) = (self.handle().clone(), self.reads.clone());
         let sets = scaling::watch(handle, reads, question, request.interval_ms);
@@ -94,7 +95,7 @@ impl MetricsService for MetricsRpc {
         let reports = reports.ok_or_else(|| internal("a stream came without its messages"))?;
         let (caller, _) = opened(request);
         let taken = measured::take(self.handle(), &caller, reports, MESSAGE_BYTES);
-        // Nothing has been answered yet that the end could be said after.
+        // No reply stream exists yet on which the shutdown could be reported.
         let taken = self.edge.shutdown.run_until_cancelled(taken).await;
         Ok(Response::new(taken.unwrap_or(Err(CallRefusal::Stopped.into()))?))
     }

@@ -1,8 +1,7 @@
-//! What an autoscaler needs: the requests for which more machines would help.
+//! Scale-up signals for autoscalers: the requests for which more machines would help.
 //!
-//! A watch looks once per interval and says something only when the set is another one, so an
-//! autoscaler that watches costs a partition one read per interval, however many requests come and
-//! go in between.
+//! A watch reads once per interval and sends the set only when it has changed. So a watching
+//! autoscaler costs a partition one read per interval, however many requests come and go.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -25,28 +24,28 @@ use crate::grpc::shared::{self, DocumentStream, Reads};
 use crate::identity::{Identity, Right};
 use crate::reads::{Document, Kind};
 
-/// How often a watch looks unless it is told otherwise, and the most often that it does.
+/// The default and shortest interval of a watch.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 const APPLICATION: &str = "si/application-id";
 const PARTITION: &str = "si/node-partition";
 const QUEUE: &str = "yunikorn.apache.org/queue";
 const PENDING_SINCE: &str = "yunikorn.apache.org/pendingSince";
-/// Of members of a task group.
+/// Tag of members of a task group.
 const TASK_GROUP: &str = "yunikorn.apache.org/task-group-name";
-/// Of requests that ask for several allocations: how many of them more machines would help.
+/// Tag of requests for several allocations: for how many of them more machines would help.
 const COUNT: &str = "monoceros/count";
 
 const NS_PER_S: i64 = 1_000_000_000;
 
-/// The sets, as the generated service has them.
+/// The stream of sets, as the generated service declares it.
 pub(super) type Sets = Pin<Box<dyn Stream<Item = Result<si::AutoScalingMetrics, Status>> + Send>>;
 
-/// What is asked.
+/// A query for outstanding requests.
 #[derive(Clone, Debug)]
 pub(super) struct ScalingQuery {
     rm_id: String,
-    /// The partition to look at; without one, all of them.
+    /// `None` for all partitions.
     partition: Option<String>,
     limit: usize,
 }
@@ -94,17 +93,17 @@ impl ScalingQuery {
     }
 }
 
-/// A watch.
+/// The state of a watch.
 struct ScalingWatch {
     handle: SchedulerHandle,
     reads: Reads,
     question: ScalingQuery,
     interval: Interval,
-    /// What was said last, in short.
+    /// Hash of the set sent last.
     said: Option<u64>,
 }
 
-/// Begins to watch. The present set is said at once, also when it is empty.
+/// Starts a watch. The present set is sent at once, even if it is empty.
 pub(super) fn watch(
     handle: SchedulerHandle,
     reads: Reads,
@@ -129,7 +128,7 @@ impl ScalingWatch {
         loop {
             self.interval.tick().await;
             let set = match self.question.ask(&self.handle, &self.reads).await {
-                // Whoever watches has time.
+                // Too many reads are in progress; a watch can try again later.
                 Err(CallRefusal::Busy(_)) => continue,
                 set => set?,
             };

@@ -1,7 +1,7 @@
-//! The full state dump over gRPC, in parts that every client takes.
+//! The state dump over gRPC, in parts.
 //!
-//! The dump of a large cluster has more bytes than one message may have for clients with usual
-//! settings, so it is cut; the parts put together are the JSON document that REST serves.
+//! The dump of a large cluster exceeds the usual message limit of clients, so it is split. The
+//! parts joined together are the JSON document served by REST.
 
 use std::pin::Pin;
 
@@ -20,15 +20,15 @@ use crate::identity::{Identity, Right};
 use crate::logbook::Logbook;
 use crate::reads::{Draft, Kind, Made};
 
-/// Bytes of one part: a quarter of what clients in Go and Python accept.
+/// Size of one part: a quarter of what clients in Go and Python accept by default.
 const PART_BYTES: usize = 1 << 20;
 
 const JSON: &str = "application/json; charset=UTF-8";
 
-/// The parts, in order.
+/// The stream of parts.
 pub(super) type Parts = Pin<Box<dyn Stream<Item = Result<v1::StateDumpPart, Status>> + Send>>;
 
-/// Makes the dump and cuts it.
+/// Makes the dump and splits it.
 pub(super) async fn dump(
     handle: &SchedulerHandle,
     logbook: &Logbook,
@@ -81,7 +81,7 @@ async fn wanted(
     Ok(DumpRequest { rm_id, sections, include_rm: request.include_rm })
 }
 
-/// Parts of at most `size` bytes, at least one.
+/// Splits the text into parts of at most `size` bytes; at least one part.
 fn parts(text: Bytes, size: usize) -> impl Iterator<Item = v1::StateDumpPart> + Send {
     let count = text.len().div_ceil(size).max(1);
     (0..count).map(move |index| {

@@ -1,27 +1,27 @@
-//! What one session has to say on one kind of stream: until a stream of that kind takes it, and
-//! then until it is sure that the client has got it.
+//! The messages of one session for one kind of stream: queued until a stream takes them, then kept
+//! until the client has surely received them.
 //!
 //! # Why not a channel
-//! Streams come and go while the session stays: a channel would have to be handed on with what is
-//! still in it. Here a stream *takes* a message only when its client can receive it; whatever is
-//! not taken waits for the next stream, and what was taken is kept for it (module `sent`).
+//! Streams come and go while the session stays: a channel would have to be passed on together with
+//! its content. Here a stream *takes* a message only when its client can receive it. Messages not
+//! taken wait for the next stream, and taken messages are kept for it (module `sent`).
 //!
 //! # Invariants
-//! * Messages leave in the order in which they came, cut so that none exceeds the chunk bounds
-//!   (one item that is larger than that goes alone). A new stream first gets what the one before it
-//!   may not have delivered.
-//! * Small neighbours are joined up to the chunk bounds: a client that is behind gets few large
-//!   messages in place of many small ones.
-//! * Cutting and joining keep the order in which clients deal with the lists of a message, so that
-//!   neither ever turns cause and effect around: the release of an allocation never overtakes it.
-//! * At most one [`StreamHandle`] takes messages; the newest.
-//! * What waits never exceeds the outbox bounds. The push that would is refused, and the session
-//!   must then be closed: something has been lost. What was sent makes room first.
+//! * Messages are sent in the order in which they were pushed, cut so that none exceeds the chunk
+//!   bounds (a single larger item is sent alone). A new stream first receives the messages that the
+//!   earlier one may not have delivered.
+//! * Small consecutive messages are joined up to the chunk bounds: a client that is behind receives
+//!   few large messages in place of many small ones.
+//! * Cutting and joining keep the order in which clients process the lists of a message, so cause
+//!   and effect are never swapped: the release of an allocation never overtakes the allocation.
+//! * At most one [`StreamHandle`] takes messages: the newest.
+//! * Queued messages never exceed the outbox bounds. A push beyond them is refused, and the session
+//!   must then be closed, since a message was lost. Sent messages are dropped first to make room.
 //!
 //! # Two locks
-//! The `queue` has what was not sent yet, the delivery what was (`sent`) and to which stream. The
-//! scheduler pushes under the lock of the queue alone, so that it never waits while a message that
-//! leaves is encoded. Whoever takes, binds or confirms holds that of the delivery first.
+//! `queue` holds the messages not sent yet, `delivery` the sent ones and their stream. The
+//! scheduler pushes under the lock of the queue alone, so it never waits while a message is encoded
+//! for sending. Taking, binding and confirming lock `delivery` first, then `queue`.
 
 mod queue;
 mod sent;
@@ -39,33 +39,33 @@ use super::reply::Reply;
 use super::session::backlog::{Backlog, CrossesMark, Load};
 use super::stream_handle::StreamHandle;
 
-/// How much fits into a message and into an outbox.
+/// The bounds of messages and of an outbox.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Most items in one message.
     pub chunk_items: usize,
     /// Most bytes in one message.
     pub chunk_bytes: usize,
-    /// Most that waits or is kept.
+    /// Most items and bytes that are queued or kept.
     pub outbox: Load,
-    /// How long what was sent is kept.
+    /// How long a sent message is kept.
     pub grace: Duration,
-    /// A lost stream that had anything to deliver leaves a gap, whatever is kept.
+    /// Whether a lost stream with undelivered messages always leaves a gap, even if they are kept.
     pub resyncs: bool,
 }
 
-/// More waited than the outbox may hold.
+/// The queue is full.
 #[derive(Debug)]
 pub struct OutboxOverflow;
 
-/// A stream cannot be bound.
+/// Why a stream cannot be bound.
 #[derive(Debug)]
 pub enum Unbindable {
-    /// The outbox has been closed.
+    /// The outbox is closed.
     Closed,
-    /// What an earlier stream may not have delivered is not all there any more.
+    /// Messages that an earlier stream may not have delivered are no longer kept.
     Gap,
-    /// The client names a number to go on from that was not sent, or not kept.
+    /// The client resumes from a number that was not sent or is no longer kept.
     Unknown,
 }
 
@@ -77,36 +77,35 @@ pub struct Outbox<R> {
     queue: Mutex<WaitingQueue<R>>,
 }
 
-/// What was sent, and to which stream. Whoever needs this lock and that of the queue takes this one
-/// first.
+/// The sent messages and the stream they were sent to. Lock this before the queue.
 struct Delivery {
     stream: Option<Arc<StreamHandle>>,
     sent: Sent,
-    /// A stream was lost while there was something to deliver, and nothing is sent again.
+    /// Set when a stream was lost with undelivered messages and [`Bounds::resyncs`] forbids
+    /// resending.
     must_resync: bool,
 }
 
-/// An outbox of whatever kind.
+/// An outbox of any kind.
 pub trait AnyOutbox {
-    /// Whether a stream takes its messages.
+    /// Whether a stream is bound.
     fn is_bound(&self) -> bool;
 
-    /// Forgets sent messages that time has confirmed, in case nothing more is sent that would.
+    /// Drops sent messages confirmed by time, in case no later message triggers that.
     fn forget_confirmed(&self);
 
-    /// Wakes the stream, if there is one.
+    /// Wakes the bound stream, if any.
     fn wake(&self);
 
-    /// Ends the stream if its client numbers its requests, or if not. What waits stays for the next.
+    /// Ends the stream if it is numbered (or is not); queued messages wait for the next stream.
     fn end_stream(&self, numbered: bool, end: &StreamEnd);
 
-    /// Drops what waits and what will come, and ends the stream that took messages. Says whether
-    /// there was one.
+    /// Drops all messages, now and later, and ends the bound stream. Returns whether there was one.
     fn close(&self, end: &StreamEnd) -> bool;
 }
 
 impl<R: Reply> Outbox<R> {
-    /// An empty outbox that no stream takes from yet; what waits in it counts in `backlog`.
+    /// Creates an empty outbox without a stream; its queue counts in `backlog`.
     pub fn new(bounds: Bounds, backlog: &Arc<Backlog>) -> Self {
         let sent = Sent::new(bounds.grace);
         Self {
@@ -117,14 +116,14 @@ impl<R: Reply> Outbox<R> {
         }
     }
 
-    /// Adds a message and wakes the stream. A message without items, or one for an outbox that is
-    /// closed, vanishes.
+    /// Queues a message and wakes the stream. Messages without items are dropped, and so are all
+    /// messages once the outbox is closed.
     pub fn push(&self, reply: R) -> Result<CrossesMark, OutboxOverflow> {
         let items = reply.items();
         if items == 0 {
             return Ok(CrossesMark(false));
         }
-        // Measured and cut before the lock is taken: streams of other threads wait for it.
+        // Measured and cut before the queue is locked: other threads contend for it.
         let load = Load { items, bytes: reply.encoded_len() };
         let chunks = cut(reply, load, self.bounds);
         let mut queue = self.queue();
@@ -150,8 +149,8 @@ impl<R: Reply> Outbox<R> {
         Ok(CrossesMark(crosses))
     }
 
-    /// The next message, if `stream` is the one that takes them. `leaving` sees it if it leaves for
-    /// the first time, under the lock of the delivery.
+    /// The next message, if `stream` is the bound one. `leaving` is called, under the lock of the
+    /// delivery, with a message that is sent for the first time.
     pub fn take(
         &self,
         stream: &Arc<StreamHandle>,
@@ -180,8 +179,8 @@ impl<R: Reply> Outbox<R> {
         Some((reply, crosses))
     }
 
-    /// From now on `stream` takes the messages, first those after number `resume` that may not have
-    /// been delivered; a stream that did so before is displaced by `by`.
+    /// Binds `stream`: it takes the messages from now on, first those after number `resume` that
+    /// may not have been delivered. An earlier stream is displaced by the instance `by`.
     pub fn bind(
         &self,
         stream: &Arc<StreamHandle>,
@@ -193,7 +192,7 @@ impl<R: Reply> Outbox<R> {
             return Err(Unbindable::Closed);
         }
         if resume.is_some_and(|seq| seq > 0) {
-            // A mistake of the newcomer is no reason to displace anyone.
+            // A mistake of a new stream must not displace the existing one.
             delivery.sent.knows(resume).map_err(|Missing| Unbindable::Unknown)?;
         }
         if let Some(earlier) = delivery.stream.take() {
@@ -211,7 +210,7 @@ impl<R: Reply> Outbox<R> {
         Ok(())
     }
 
-    /// `stream` has ended; what it may not have delivered goes to the next one.
+    /// Unbinds `stream`, which has ended; undelivered messages go to the next one.
     pub fn release(&self, stream: &Arc<StreamHandle>) {
         let mut delivery = self.delivery();
         if is_same(delivery.stream.as_ref(), stream) {
@@ -220,7 +219,7 @@ impl<R: Reply> Outbox<R> {
         }
     }
 
-    /// The client of `stream` has got everything up to number `seq`.
+    /// The client of `stream` has received all messages up to number `seq`.
     pub fn acknowledge(&self, stream: &Arc<StreamHandle>, seq: u64) {
         let mut delivery = self.delivery();
         if is_same(delivery.stream.as_ref(), stream) {
@@ -237,7 +236,7 @@ impl<R: Reply> Outbox<R> {
         delivery.must_resync |= self.bounds.resyncs && has_something;
     }
 
-    /// Forgets sent messages until `load` fits, and some more, so that this is rare.
+    /// Drops sent messages until `load` fits, and some more, so that this is rare.
     #[cold]
     fn make_room(&self, load: Load) {
         let mut delivery = self.delivery();
@@ -289,7 +288,7 @@ impl<R: Reply> AnyOutbox for Outbox<R> {
         let mut delivery = self.delivery();
         delivery.sent.clear();
         let stream = delivery.stream.take();
-        // The session is over: nobody asks any more whether too much waits.
+        // The session is over: its backlog no longer matters.
         let _ = self.backlog.remove(self.queue().close());
         if let Some(stream) = &stream {
             stream.close(end.clone());

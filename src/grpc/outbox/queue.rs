@@ -1,14 +1,14 @@
-//! What waits in one outbox and was not sent yet: cut, joined, and counted with what was sent and
-//! is kept.
+//! The unsent messages of one outbox: cut, joined, and counted together with the sent ones that are
+//! kept.
 //!
 //! # Why both are counted here
-//! One bound holds for what waits and what is kept together: a client that reads fast and never
-//! confirms holds as much memory as one that does not read. Whoever pushes must learn at once
-//! whether there is room, without the lock under which messages are sent.
+//! One bound applies to queued and kept messages together: a client that reads fast and never
+//! confirms holds as much memory as one that does not read. A push must learn at once whether there
+//! is room, without taking the lock under which messages are sent.
 //!
 //! # Invariants
-//! * Waiting and kept together never exceed [`Bounds::outbox`].
-//! * No message exceeds the chunk bounds, unless one item alone does.
+//! * Queued and kept messages together never exceed [`Bounds::outbox`].
+//! * No message exceeds the chunk bounds, unless it is a single item.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::grpc::reply::{Cutter, Reply};
 use crate::grpc::session::backlog::Load;
 use crate::grpc::stream_handle::StreamHandle;
 
-/// The messages that wait, oldest first, and the stream to wake for them.
+/// The queued messages, oldest first, and the stream to wake for them.
 pub(super) struct WaitingQueue<R> {
     bounds: Bounds,
     waiting: VecDeque<Waiting<R>>,
-    /// The load of the messages that wait.
+    /// The load of the queued messages.
     load: Load,
-    /// The load of the messages that were sent and are kept.
+    /// The load of the sent messages that are kept.
     pub(super) kept: Load,
-    /// The stream that takes messages: the same as that of the delivery, to be woken.
+    /// The bound stream, as in the delivery, to be woken.
     pub(super) stream: Option<Arc<StreamHandle>>,
     is_closed: bool,
 }
@@ -57,24 +57,25 @@ impl<R: Reply> WaitingQueue<R> {
         self.is_closed
     }
 
-    /// Whether so much more may wait.
+    /// Whether this load fits in addition.
     pub(super) fn has_room_for(&self, load: Load) -> bool {
         self.load.plus(self.kept).plus(load).fits(self.bounds.outbox)
     }
 
-    /// How much of what is kept must go so that `load` fits, and some more, so that this is rare.
+    /// How much of the kept messages must be dropped so that `load` fits, plus 10 percent of the
+    /// bound so that this is rare.
     pub(super) fn excess_with(&self, load: Load) -> Load {
         let bound = self.bounds.outbox;
         self.load.plus(self.kept).plus(load).plus(bound.percent(10)).minus(bound)
     }
 
-    /// Adds a message that [has room](Self::has_room_for). It is joined to the last one that waits
-    /// if the order and the bounds allow it, and stands behind that if not.
+    /// Adds a message that [fits](Self::has_room_for). It is joined to the last one if the order
+    /// and the bounds allow it.
     pub(super) fn append(&mut self, chunk: Waiting<R>) {
         self.load = self.load.plus(chunk.load);
         if let Some(last) = self.waiting.back_mut()
             && last.load.items + chunk.load.items <= self.bounds.chunk_items
-            // Lists add up exactly: each item is encoded on its own.
+            // Exact: each item of a list is encoded separately.
             && last.load.bytes + chunk.load.bytes <= self.bounds.chunk_bytes
             && last.reply.may_be_joined_by(&chunk.reply)
         {
@@ -85,7 +86,7 @@ impl<R: Reply> WaitingQueue<R> {
         }
     }
 
-    /// The oldest message, which counts as kept from now on, until it is [freed](Self::free).
+    /// Removes the oldest message; it counts as kept until it is [freed](Self::free).
     pub(super) fn pop(&mut self) -> Option<Waiting<R>> {
         let waiting = self.waiting.pop_front()?;
         self.load = self.load.minus(waiting.load);
@@ -93,12 +94,12 @@ impl<R: Reply> WaitingQueue<R> {
         Some(waiting)
     }
 
-    /// Counts out messages that were kept and are kept no more.
+    /// Subtracts messages that are no longer kept.
     pub(super) fn free(&mut self, load: Load) {
         self.kept = self.kept.minus(load);
     }
 
-    /// Drops everything, and takes nothing from now on. Returns how much waited.
+    /// Drops all messages, and accepts none from now on. Returns the load that was queued.
     pub(super) fn close(&mut self) -> Load {
         self.is_closed = true;
         self.waiting = VecDeque::new();
@@ -108,7 +109,7 @@ impl<R: Reply> WaitingQueue<R> {
     }
 }
 
-/// Cuts a message of this load into such that keep the chunk bounds, in order.
+/// Cuts a message into messages within the chunk bounds, in order.
 pub(super) fn cut<R: Reply>(reply: R, load: Load, bounds: Bounds) -> Vec<Waiting<R>> {
     let is_within = load.items <= bounds.chunk_items && load.bytes <= bounds.chunk_bytes;
     if is_within || load.items == 1 {

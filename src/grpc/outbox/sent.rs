@@ -1,24 +1,25 @@
-//! The messages that were sent and may have to be sent again.
+//! The sent messages that may have to be sent again.
 //!
 //! # When a message is confirmed
-//! When the client acknowledges it; or, for a client that never does, when a stream that has got it is
-//! open [`grace`](Sent::new) after it was written for the first time, on whichever stream: a dead peer
-//! would have been found by then, and HTTP/2 keeps the order. Time without a stream does not count.
-//! What is confirmed is forgotten; the rest is sent again by the next stream.
+//! When the client acknowledges it. For a client that never acknowledges: [`grace`](Sent::new)
+//! after the message was first written, if a stream that received it is still open. A dead peer
+//! would have been detected by then, and HTTP/2 keeps the order. Time without a stream does not
+//! count. Confirmed messages are dropped; the others are sent again on the next stream.
 //!
 //! # How often
-//! A client that comes back again and again, and acknowledges nothing, hears the same again and again
-//! until the grace is over; one that always names the same number as the last it has got, for ever.
-//! When it has been told [sixteen times](REPEATS) as much as was told for the first time, it has to
-//! register again: nothing is left out in silence.
+//! A client that reconnects repeatedly without acknowledging receives the same messages again until
+//! the grace is over; a client that always resumes from the same number, for ever. Once [sixteen
+//! times](REPEATS) the original bytes were repeated it has to register again: no message is dropped
+//! silently.
 //!
 //! # Why encoded
-//! A kept message is nearly always forgotten without being read again: bytes cost one allocation
-//! where a message has one per name in it, and they are those that the stream sends.
+//! A kept message is nearly always dropped without being read again: the bytes take one heap
+//! allocation where a message takes one for each name, and they are the bytes that the stream
+//! sends.
 //!
 //! # Invariants
 //! * Kept messages are in the order of their numbers, without a gap.
-//! * Those before the cursor were written to the present stream, those behind it were not yet.
+//! * Messages before the cursor were written to the present stream, those behind it were not yet.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,32 +31,33 @@ use super::super::encoded::Encoded;
 use super::super::reply::Reply;
 use super::super::session::backlog::Load;
 
-/// How often everything may be sent again that was sent, before the client has to register again.
+/// Most repeated bytes in relation to the original ones, before the client has to register again.
 const REPEATS: usize = 16;
 
-/// So many bytes may be sent again in any case.
+/// Bytes that may be repeated in any case.
 const REPEATED_FREE_BYTES: usize = 64 << 10;
 
-/// The messages of one outbox that were sent and are not confirmed yet, and where the present
-/// stream stands among them.
+/// The sent and unconfirmed messages of one outbox, and the position of the present stream among
+/// them.
 pub(super) struct Sent {
     grace: Duration,
     kept: VecDeque<SentMessage>,
-    /// How many of `kept` the present stream has got.
+    /// The number of kept messages that the present stream has received.
     cursor: usize,
     last_seq: u64,
-    /// The highest number that had to be discarded unconfirmed, and when it was sent.
+    /// The highest number discarded unconfirmed, and when it was sent.
     discarded: Option<(u64, Instant)>,
-    /// A stream was lost that may not have delivered what was discarded.
+    /// Set when a stream was lost that may not have delivered a discarded message.
     has_gap: bool,
-    /// Messages say their number.
+    /// Whether messages carry their numbers.
     numbered: bool,
-    /// The client of this stream acknowledges.
+    /// Whether the client of this stream has acknowledged anything.
     acknowledges: bool,
-    /// When the last stream was lost, while there is none.
+    /// When the last stream was lost. `None` while a stream is bound.
     lost_at: Option<Instant>,
-    /// Bytes that were written for the first time, and again, since nothing was kept.
+    /// Bytes written for the first time since nothing was kept.
     first_bytes: usize,
+    /// Bytes written again since then.
     repeated_bytes: usize,
 }
 
@@ -63,17 +65,17 @@ struct SentMessage {
     seq: u64,
     bytes: Bytes,
     load: Load,
-    /// When it was written for the first time, put off by the time without a stream.
+    /// When it was first written, moved forward by the time without a stream.
     sent: Instant,
 }
 
-/// Some of the messages that the client misses are not kept any more.
+/// The client misses messages that are no longer kept.
 #[derive(Debug)]
 pub(super) struct Missing;
 
 impl Sent {
-    /// Nothing was sent yet. What is sent stays unconfirmed for `grace`; zero keeps nothing for
-    /// clients that do not ask for numbers.
+    /// Nothing was sent yet. Messages stay unconfirmed for `grace`; if zero, they are not kept for
+    /// clients without numbers.
     pub(super) fn new(grace: Duration) -> Self {
         Self {
             grace,
@@ -94,8 +96,8 @@ impl Sent {
         self.kept.is_empty()
     }
 
-    /// A message is written to the present stream for the first time: it as it leaves, and whether it
-    /// is kept.
+    /// Encodes a message for the present stream and keeps it. Returns the message to send, and
+    /// whether it was kept.
     pub(super) fn keep<R: Reply>(
         &mut self,
         reply: &R,
@@ -125,7 +127,7 @@ impl Sent {
         Some(self.numbered(kept.bytes.clone(), kept.seq))
     }
 
-    /// The client has got everything up to `seq`. Returns what that sets free.
+    /// Confirms messages up to `seq`. Returns the load freed.
     pub(super) fn acknowledge(&mut self, seq: u64) -> Load {
         if !self.numbered || seq == 0 {
             return Load::default();
@@ -134,7 +136,7 @@ impl Sent {
         self.forget_while(|kept| kept.seq <= seq)
     }
 
-    /// Forgets what has been confirmed by the time that passed. Returns what that sets free.
+    /// Drops messages confirmed by the time elapsed. Returns the load freed.
     pub(super) fn expire(&mut self, now: Instant) -> Load {
         if self.acknowledges {
             return Load::default();
@@ -143,8 +145,8 @@ impl Sent {
         self.forget_while(|kept| now.saturating_duration_since(kept.sent) >= grace)
     }
 
-    /// Makes room: forgets the oldest messages though they are not confirmed, until `wanted` is
-    /// free. Returns what is free then; less than wanted when the rest has to be sent again.
+    /// Discards the oldest messages, unconfirmed, until `wanted` is free. Returns the load freed:
+    /// less than wanted if the rest has to be sent again.
     pub(super) fn discard(&mut self, wanted: Load) -> Load {
         let mut freed = Load::default();
         while !wanted.fits(freed) && self.cursor > 0 {
@@ -156,8 +158,8 @@ impl Sent {
         freed
     }
 
-    /// The stream is gone: what is not confirmed has to be sent again. Returns what has become
-    /// free.
+    /// Records the loss of the stream: unconfirmed messages have to be sent again. Returns the load
+    /// freed.
     pub(super) fn stream_lost(&mut self, now: Instant) -> Load {
         let freed = self.expire(now);
         if let Some((_, sent)) = self.discarded {
@@ -179,10 +181,10 @@ impl Sent {
         self.repeated_bytes > most
     }
 
-    /// Whether a client that names the last number it received can go on from there.
+    /// Whether a client can resume after the last number that it received.
     pub(super) fn knows(&self, resume: Option<u64>) -> Result<(), Missing> {
         match resume {
-            // The outbox has nothing to compare with.
+            // The client gives no number to compare with.
             None | Some(0) if self.has_gap => Err(Missing),
             None | Some(0) => Ok(()),
             Some(seq) => {
@@ -198,8 +200,7 @@ impl Sent {
         }
     }
 
-    /// A new stream begins, whose client [is known](Self::knows) to be able to. Returns what has
-    /// become free.
+    /// Starts a new stream, which [can resume](Self::knows). Returns the load freed.
     pub(super) fn resume(&mut self, resume: Option<u64>, now: Instant) -> Load {
         if let Some(lost_at) = self.lost_at.take() {
             let away = now.saturating_duration_since(lost_at);
@@ -223,7 +224,7 @@ impl Sent {
         self.cursor = 0;
     }
 
-    /// A message as it leaves.
+    /// A message as sent to the present stream.
     fn numbered<R: Reply>(&self, bytes: Bytes, seq: u64) -> Encoded<R> {
         let mut reply = Encoded::of(bytes);
         if self.numbered {
@@ -369,7 +370,7 @@ mod tests {
             sent.stream_lost(now + lost_after);
             assert_eq!(sent.knows(None).is_err(), gap);
         }
-        // A client that says what it has received leaves no doubt.
+        // A client that names the last number received leaves no doubt.
         let mut sent = sent(Some(0), 3, now);
         sent.discard(Load { items: 1, bytes: 1 });
         sent.stream_lost(now);

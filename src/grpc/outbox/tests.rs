@@ -1,10 +1,10 @@
-//! What one stream after the other takes from an outbox.
+//! Messages that consecutive streams take from an outbox.
 
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
 
 use super::*;
-use crate::grpc::said::AllocationsSaid;
+use crate::grpc::allocation_responses::QueuedAllocations;
 use crate::grpc::session::backlog::Marks;
 
 const ROOMY: Bounds = Bounds {
@@ -15,12 +15,12 @@ const ROOMY: Bounds = Bounds {
     resyncs: false,
 };
 
-/// Adds a message, whatever mark that crosses.
+/// Queues a message and ignores the marks.
 fn push<R: Reply>(outbox: &Outbox<R>, reply: R) -> Result<(), OutboxOverflow> {
     outbox.push(reply).map(|_| ())
 }
 
-/// The next message for `stream`, whatever mark that crosses.
+/// Takes the next message and ignores the marks.
 fn take<R: Reply>(outbox: &Outbox<R>, stream: &Arc<StreamHandle>) -> Option<R> {
     outbox.take(stream, |_| {}).map(|(reply, _)| reply.decoded())
 }
@@ -88,7 +88,7 @@ fn joined_messages_are_as_large_as_they_were_counted() {
     }
 }
 
-/// A message with one item in the list of that letter.
+/// A message with one item in the list named by that letter.
 fn one(list: char) -> si::AllocationResponse {
     let mut reply = si::AllocationResponse::default();
     match list {
@@ -115,9 +115,9 @@ fn joining_keeps_the_order_in_which_clients_read_the_lists() {
         let stream = Arc::new(StreamHandle::new());
         bind(&outbox, &stream);
         for list in pushed.chars() {
-            push(&outbox, AllocationsSaid::from(one(list))).unwrap();
+            push(&outbox, QueuedAllocations::from(one(list))).unwrap();
         }
-        let read = |reply: AllocationsSaid| -> String {
+        let read = |reply: QueuedAllocations| -> String {
             let lists = "njJra".chars().zip(reply.lengths());
             lists.map(|(list, length)| list.to_string().repeat(length)).collect()
         };
@@ -167,7 +167,7 @@ fn a_cut_keeps_the_order_in_which_clients_read_the_lists() {
         new: vec![si::Allocation::default()],
         ..si::AllocationResponse::default()
     };
-    push(&outbox, AllocationsSaid::from(mixed)).unwrap();
+    push(&outbox, QueuedAllocations::from(mixed)).unwrap();
     let take = || take(&outbox, &stream).unwrap().into_message();
     assert_eq!(take().new.len(), 1);
     assert_eq!(take().rejected.len(), 1);
@@ -200,7 +200,7 @@ fn a_closed_outbox_keeps_nothing_and_ends_its_stream() {
     outbox.bind(&stream, None, None).unwrap_err();
 }
 
-/// Node ids of every message that `stream` can take.
+/// Node ids of all messages that `stream` can take.
 fn all(outbox: &Outbox<si::NodeResponse>, stream: &Arc<StreamHandle>) -> Vec<String> {
     let messages = std::iter::from_fn(|| take(outbox, stream));
     messages.flat_map(|reply| reply.accepted).map(|node| node.node_id).collect()
@@ -250,7 +250,7 @@ fn a_client_that_resumes_sees_numbers_and_gets_what_comes_after_its_last() {
     outbox.bind(&next, Some(2), None).unwrap();
     let again = take(&outbox, &next).unwrap();
     assert_eq!((again.seq, ids(&again)), (3, vec!["n3"]));
-    // A mistake does not cost the stream that is open its place.
+    // A mistake does not displace the open stream.
     let wrong = outbox.bind(&Arc::new(StreamHandle::new()), Some(9), None);
     assert!(matches!(wrong, Err(Unbindable::Unknown)));
     assert!(next.end().is_none());

@@ -1,18 +1,18 @@
-//! Which session is the current one of each resource manager.
+//! The current session of each resource manager.
 //!
-//! # Why a lock for each
-//! A registration waits for the scheduler, which takes a whole configuration in. With one lock for
-//! all, every stream of every resource manager would wait with it.
+//! # Why a lock for each resource manager
+//! A registration waits until the scheduler has loaded a whole configuration. With a single lock
+//! the streams of all resource managers would wait too.
 //!
 //! # Invariants
-//! * A request is handed to the scheduler only while its session is the current one: whoever
-//!   forwards holds the slot's lock for reading; a registration, and whoever stops a session, holds
-//!   it for writing from before the scheduler hears of it until the new session stands, or none.
-//!   Hence a request from before a re-registration can never reach what comes after it.
-//! * Registrations of one id are served in the order in which they came (tokio's lock is fair);
-//!   those of different ids do not wait for each other.
+//! * A request is forwarded to the scheduler only while its session is the current one: forwarding
+//!   holds the slot's lock for reading; registering or stopping a session holds it for writing,
+//!   from before the scheduler is notified until the new session, or none, is in place. Hence a
+//!   request from before a re-registration never reaches the new session.
+//! * Registrations of one id are served in order of arrival (tokio's lock is fair); those of
+//!   different ids do not wait for each other.
 //! * A registration that fails leaves the current session as it was.
-//! * Each session has a keeper until it stops: nobody else lets time pass for it.
+//! * Each session has one keeper task until it stops; only this task applies timeouts.
 
 mod request;
 #[cfg(test)]
@@ -51,10 +51,10 @@ use crate::settings::{
     LimitSettings, PolicyGroupConflict, RegistrationSettings, SessionSettings, Settings,
 };
 
-/// As good as never.
+/// Stands in for a deadline that cannot be represented.
 const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
 
-/// The slot of one resource manager: its current session, and the lock that orders who uses it.
+/// The slot of one resource manager: its current session, under the lock that orders its users.
 pub type Slot = RwLock<Option<Arc<Session>>>;
 
 /// The sessions of this run of the scheduler.
@@ -69,62 +69,62 @@ pub struct Registry {
     registration: RegistrationSettings,
     limits: LimitSettings,
     callback: attach::CallbackOptions,
-    /// What stands for the queue configuration of resource managers that bring none.
+    /// Queue configurations for resource managers that bring none.
     policies: Option<Arc<PolicyFiles>>,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
-    /// The current sessions once more, for those who only look. A registration that is not done yet
-    /// has an entry without a session, which counts towards the most that may be.
+    /// The current sessions again, for readers that need no slot lock. A registration in progress
+    /// has an entry without a session, which counts towards the limit.
     current: Mutex<BTreeMap<String, Current>>,
     tombstones: Mutex<Tombstones>,
 }
 
-/// The current session of a resource manager, or a registration that is not done yet.
+/// The current session of a resource manager, or a registration in progress.
 struct Current {
-    /// Who registered it.
+    /// The caller that registered it.
     caller: String,
     session: Option<Arc<Session>>,
 }
 
-/// A registration that went well.
+/// A successful registration.
 pub struct Registered {
     /// The scheduler's answer.
     pub reply: si::RegisterResourceManagerResponse,
-    /// Number of the session.
+    /// The number of the session.
     pub session: u64,
-    /// What became of an earlier session.
+    /// The fate of an earlier session.
     pub outcome: RegisterOutcome,
-    /// The number of the last request that was taken, where an earlier session goes on.
+    /// The number of the last request taken, if an earlier session continues.
     pub taken: Option<u64>,
 }
 
-/// The room of a session that is about to be; given back unless it came.
+/// An entry reserved for a session in preparation; removed on drop if the session never came.
 struct Room<'r> {
     registry: &'r Registry,
     rm_id: &'r str,
 }
 
-/// What a resource manager wants for itself, over the settings.
+/// The terms of a resource manager: the settings with its own overrides.
 struct Overrides {
     terms: Terms,
     options: LegacyOptions,
     callback: attach::CallbackOptions,
-    /// Values that cannot be used: there the settings hold.
+    /// Number of unusable values, for which the settings apply.
     n_unusable: usize,
 }
 
-/// How a registration went.
+/// What became of an earlier session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterOutcome {
     /// There was no earlier session.
     New,
     /// An earlier session ended.
     Replaced,
-    /// An earlier session goes on.
+    /// The earlier session continues.
     Attached,
 }
 
 impl RegisterOutcome {
-    /// As metadata say it.
+    /// The metadata value.
     pub fn name(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -135,7 +135,7 @@ impl RegisterOutcome {
 }
 
 impl Registry {
-    /// No sessions.
+    /// Creates a registry without sessions.
     pub fn new(
         handle: SchedulerHandle,
         settings: &Settings,
@@ -160,22 +160,22 @@ impl Registry {
         }
     }
 
-    /// Names this run of the scheduler.
+    /// The id of this run of the scheduler.
     pub fn scheduler_id(&self) -> AsciiMetadataValue {
         self.scheduler_id.clone()
     }
 
-    /// What holds for the callback streams of resource managers that bring nothing of their own.
+    /// The default options of callback streams.
     pub fn callback_options(&self) -> &attach::CallbackOptions {
         &self.callback
     }
 
-    /// How long a stream may be open before it says whose it is.
+    /// How long a stream may be open before it names its resource manager.
     pub fn bind_timeout(&self) -> Duration {
         self.bind_timeout
     }
 
-    /// The time by which a registration that comes now has to be done.
+    /// The deadline of a registration that arrives now.
     pub fn registration_deadline(&self) -> Instant {
         let now = Instant::now();
         now.checked_add(self.registration.timeout).unwrap_or(now + FAR_FUTURE)
@@ -186,7 +186,7 @@ impl Registry {
         self.limits.items_per_message.get()
     }
 
-    /// The slot of a resource manager that has registered at some time.
+    /// The slot of a resource manager, if it has one.
     pub fn slot(&self, rm_id: &str) -> Option<Arc<Slot>> {
         self.slots().get(rm_id).cloned()
     }
@@ -205,14 +205,14 @@ impl Registry {
         sessions.iter().map(|session| session.status()).collect()
     }
 
-    /// How a stream learns that `rm_id` has no session.
+    /// The end of a stream whose resource manager has no session.
     pub fn not_registered(&self, rm_id: &str) -> StreamEnd {
         let stopped_by = self.tombstones().stopped_by(rm_id);
         StreamEnd::NotRegistered { rm_id: rm_id.to_owned(), stopped_by }
     }
 
-    /// The current session of `rm_id`, and its slot, through which requests must be forwarded. If a
-    /// session is `named`, it must be that one.
+    /// The current session of `rm_id` and its slot, through which requests must be forwarded. Fails
+    /// if `named` is another session.
     pub async fn find(
         &self,
         rm_id: &str,
@@ -221,7 +221,7 @@ impl Registry {
         check_rm_id(rm_id).map_err(|error| StreamEnd::RmIdInvalid(error.to_string()))?;
         let stopped_by = || self.tombstones().stopped_by(rm_id);
         let missing = || match named {
-            // From before it was stopped, or from before a restart.
+            // It was stopped, or the service restarted.
             Some(named) => {
                 let (named, stopped_by) = (named.to_owned(), stopped_by());
                 StreamEnd::SessionStale { named, current: None, stopped_by }
@@ -239,8 +239,8 @@ impl Registry {
         Ok((slot, session))
     }
 
-    /// Opens a session, and ends the earlier one of the same resource manager or goes on with it.
-    /// Nothing has changed if that could not be begun before `deadline`.
+    /// Opens a session and ends the earlier one of the same resource manager, or continues the
+    /// earlier one. Changes nothing if the registration cannot begin before `deadline`.
     pub async fn register(
         self: &Arc<Self>,
         request: si::RegisterResourceManagerRequest,
@@ -288,7 +288,7 @@ impl Registry {
         registered
     }
 
-    /// Puts a new session in the place of the current one, if there is one.
+    /// Opens a new session in place of the current one, if any.
     async fn replace(
         self: &Arc<Self>,
         current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
@@ -320,11 +320,11 @@ impl Registry {
         let attachment = Attachment::new(callback, self.handle.callback_metrics());
         let session = Arc::new(Session::new(registrant, terms, options, instance, attachment));
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
-        // From here on it happens, whatever the caller is told.
+        // The registration takes effect from here on, even if the caller gives up.
         self.check_time(deadline)?;
         let reply = self.handle.register_resource_manager(request, callback).await?;
         self.count_unusable(&session, n_unusable);
-        // Nothing can come for it before the place is given free.
+        // No request can arrive for the session before the slot is unlocked.
         let control =
             self.handle.control(&rm_id).await.map_err(|_| RegistrationRefusal::Internal)?;
         control.set_strict_enums(strict_enums);
@@ -344,9 +344,9 @@ impl Registry {
         Ok(Registered { reply, session: number, outcome, taken: None })
     }
 
-    /// Stops the current session of `rm_id`, or only if it has that number: everything that it
-    /// holds is gone, and its streams end well. `by` is told to clients that come late. Returns the
-    /// session, if there was one, and what went with it.
+    /// Stops the current session of `rm_id` (only if its number is `number`, if given): its
+    /// allocations are released, and its streams end OK. Later clients learn `by`. Returns the
+    /// session, if there was one, and the counts of what was removed.
     pub async fn stop(
         &self,
         rm_id: &str,
@@ -357,7 +357,7 @@ impl Registry {
         let mut current = slot.write().await;
         let is_it = |session: &&Arc<Session>| number.is_none_or(|it| it == session.number());
         let session = Arc::clone(current.as_ref().filter(is_it)?);
-        // One whose callback hangs is gone all the same; nobody can say how much it was.
+        // If its callback hangs the session ends all the same, with unknown counts.
         let removed = timeout(self.registration.timeout, self.handle.deregister(rm_id)).await;
         self.end(&mut current, &session, by, &StreamEnd::Deregistered).await;
         drop(current);
@@ -365,16 +365,15 @@ impl Registry {
         Some((session, removed.ok().and_then(Result::ok).unwrap_or_default()))
     }
 
-    /// Makes a resource manager register and report everything again. Returns how many of its
-    /// streams were open.
+    /// Makes a resource manager register and report everything again. Returns the number of its
+    /// streams that were open.
     pub fn resync(&self, rm_id: &str, cause: &str) -> usize {
         let session = self.session(rm_id);
         session.map_or(0, |session| session.lose(Cause::Asked(cause.to_owned())))
     }
 
-    /// A resource manager was given the queue configuration `config`, none if that is empty, and
-    /// `extra` has replaced what it sets for itself. Two things stay as they were at its
-    /// registration: how much its outboxes hold, and what becomes of lost messages.
+    /// Applies a new queue configuration (empty for none) and new overrides of a resource manager.
+    /// The bounds of its outboxes and the policy for lost messages stay as they were registered.
     pub fn reconfigured(&self, rm_id: &str, config: String, extra: &BTreeMap<String, String>) {
         if let Some(session) = self.session(rm_id) {
             session.was_given(config);
@@ -384,7 +383,7 @@ impl Registry {
         }
     }
 
-    /// What holds for a resource manager with this extra configuration.
+    /// The terms of a resource manager with this extra configuration.
     fn overrides(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Overrides {
         let mut extra = ExtraConfig::new(rm_id, extra);
         let terms = self.terms.with(&mut extra);
@@ -393,7 +392,7 @@ impl Registry {
         Overrides { terms, options, callback, n_unusable: extra.n_unusable() }
     }
 
-    /// Counts values that could not be used: the message of a registration has no place to say it.
+    /// Counts unusable values as ignored: the reply to a registration has no field for them.
     fn count_unusable(&self, session: &Session, n: usize) {
         for _ in 0..n {
             let reason = Ignored::ExtraConfig;
@@ -401,16 +400,16 @@ impl Registry {
         }
     }
 
-    /// The scheduler does not know the session any more though nobody ended it.
+    /// Stops a session that the scheduler no longer knows although it was not ended.
     pub async fn scheduler_lost(&self, session: &Arc<Session>) {
         let end = StreamEnd::Internal("the scheduler lost the session through a bug");
         self.stop_if(session, "internalError", &end, |_| true).await;
     }
 
-    /// Lets time pass for a session until it stops.
+    /// Applies the timeouts of a session until it stops.
     async fn keep(self: Arc<Self>, session: Arc<Session>) {
         let mut deadlines = session.deadlines();
-        // Often enough that an idle session soon keeps nothing, and never without a pause.
+        // Often enough to free the messages of an idle session soon; never without a pause.
         let mut forgetting = interval(session.grace().max(Duration::from_secs(1)));
         forgetting.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while session.state() != SessionState::Stopped {
@@ -428,7 +427,7 @@ impl Registry {
                     if session.expire() {
                         let (rm_id, by) = (session.rm_id().to_owned(), "pauseTimeout");
                         let end = StreamEnd::NotRegistered { rm_id, stopped_by: Some(by.to_owned()) };
-                        // A stream may have come in the meantime.
+                        // A stream may have been bound in the meantime.
                         self.stop_if(&session, by, &end, Session::expire).await;
                     }
                 }
@@ -436,6 +435,7 @@ impl Registry {
         }
     }
 
+    /// Stops the session if it is still the current one and `is_due` holds under the lock.
     async fn stop_if(
         &self,
         session: &Arc<Session>,
@@ -454,6 +454,7 @@ impl Registry {
         self.forget(session.rm_id(), &slot);
     }
 
+    /// Ends the current session; the caller holds its slot.
     async fn end(
         &self,
         current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
@@ -461,7 +462,7 @@ impl Registry {
         by: &str,
         end: &StreamEnd,
     ) {
-        // Fails only if the scheduler does not know it any more.
+        // Fails only if the scheduler no longer knows it.
         let _ = self.handle.stop_resource_manager(session.rm_id()).await;
         current.take();
         self.current().remove(session.rm_id());
@@ -469,7 +470,7 @@ impl Registry {
         session.stop(end);
     }
 
-    /// Keeps room for a session of `rm_id`, which has none. What others registered does not count.
+    /// Reserves an entry for a new session of `rm_id`. The limit applies to each caller separately.
     fn room<'r>(&'r self, rm_id: &'r str, caller: &str) -> Result<Room<'r>, RegistrationRefusal> {
         let mut current = self.current();
         let of_caller = current.values().filter(|current| current.caller == caller).count();
@@ -516,8 +517,8 @@ impl Registry {
         }
     }
 
-    /// Whether a registration may go on with `session`, of which nothing was lost: the registration
-    /// brings the configuration that is in force, or none.
+    /// Whether a registration may continue `session`: it brings the configuration in force, or
+    /// none.
     async fn goes_on(
         &self,
         session: &Session,
@@ -534,7 +535,7 @@ impl Registry {
         in_force.is_ok_and(|in_force| in_force.config == request.config)
     }
 
-    /// Sees to it that the scheduler knows what the service has for the policy group.
+    /// Offers the service's queue configuration of the policy group, if any, to the scheduler.
     async fn offer_policy(&self, group: &str) -> Result<(), RegistrationRefusal> {
         let Some(policies) = self.policies.clone() else { return Ok(()) };
         let name = group.to_owned();
@@ -549,20 +550,20 @@ impl Registry {
         Ok(())
     }
 
-    /// The slot of `rm_id`, made if it is not there.
+    /// The slot of `rm_id`, created if needed.
     fn place(&self, rm_id: &str) -> Arc<Slot> {
         let mut slots = self.slots();
         if slots.len() >= 2 * self.max_sessions {
-            // Some were still held by a stream when their session ended.
+            // A stream may still have held a slot when its session ended.
             slots.retain(|_, slot| Arc::strong_count(slot) > 1 || !is_empty(slot));
         }
         Arc::clone(slots.entry(rm_id.to_owned()).or_default())
     }
 
-    /// Removes the slot of an id that has no session, unless someone else holds it.
+    /// Removes the slot of an id that has no session, unless another task holds it.
     fn forget(&self, rm_id: &str, slot: &Arc<Slot>) {
         let mut slots = self.slots();
-        // Two: the table's and ours. Others get theirs under the lock that we hold.
+        // Two references: the table's and ours. Others are made only under the lock held here.
         let is_unused = Arc::strong_count(slot) == 2 && is_empty(slot);
         if is_unused && slots.get(rm_id).is_some_and(|known| Arc::ptr_eq(known, slot)) {
             slots.remove(rm_id);
@@ -595,17 +596,17 @@ fn is_empty(slot: &Slot) -> bool {
     slot.try_read().is_ok_and(|current| current.is_none())
 }
 
-/// 128 random bits as text; the standard library seeds its hash maps from the operating system.
+/// 128 random bits as text, from the random seeds of the standard library's hash maps.
 fn random_id() -> AsciiMetadataValue {
     let bits = || RandomState::new().hash_one(0);
     let text = format!("{:016x}{:016x}", bits(), bits());
     text.parse().expect("hexadecimal digits are ASCII")
 }
 
-/// Numbers of sessions rise over restarts, too: seconds since the epoch, then 24 bits to count. The
-/// count begins with the fraction of the second, so that a service which starts twice within one
-/// second gives other numbers the second time: a client of the first run must not be taken for one
-/// of the second.
+/// The first session number of a run, so that numbers rise over restarts: seconds since the epoch,
+/// followed by 24 bits to count. The count starts with the fraction of the second, so that a
+/// service started twice within one second gives different numbers: a client of the first run must
+/// not be taken for one of the second.
 fn first_session_number(now_ns: i64) -> u64 {
     const SECOND_NS: u64 = 1_000_000_000;
     let now_ns = u64::try_from(now_ns).unwrap_or_default();

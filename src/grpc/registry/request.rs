@@ -1,8 +1,7 @@
-//! What is looked at before a registration is handed to the scheduler: sizes, mode, and which
-//! policy group it is of.
+//! Checks of a registration before it is sent to the scheduler: sizes, mode and policy group.
 //!
-//! A registration replaces the session that is there. One that cannot succeed is refused before
-//! that, so that a mistake of a newcomer costs the present session nothing.
+//! A registration replaces the current session. One that cannot succeed is refused before that, so
+//! that a mistake of a new client does not cost the current session anything.
 
 use monoceros_proto::si::v1 as si;
 use tonic::metadata::MetadataMap;
@@ -16,31 +15,31 @@ use crate::settings::LimitSettings;
 /// The policy group of a registration that names none.
 const DEFAULT_POLICY_GROUP: &str = "queues";
 
-/// What a registration wants of an earlier session.
+/// What a registration does with an earlier session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegistrationMode {
-    /// The earlier session ends, and everything is reported anew.
+    /// Ends it; everything is reported again.
     #[default]
     Takeover,
-    /// The earlier session goes on, if nothing of it was lost and its configuration is the same.
+    /// Continues it, if none of its messages was lost and its configuration is the same.
     Attach,
 }
 
-/// What the metadata of a registration say.
+/// The metadata of a registration.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// What it wants of an earlier session.
+    /// What becomes of an earlier session.
     pub mode: RegistrationMode,
-    /// Which process registers.
+    /// The registering process.
     pub instance: Option<String>,
-    /// The attempt to connect that it belongs to, if its client counts them.
+    /// The connection attempt, if the client counts them.
     pub attempt: Option<Attempt>,
-    /// Who calls: by which rules it is known, or anybody.
+    /// The name of the caller by the access rules.
     pub caller: String,
 }
 
 impl Origin {
-    /// Reads them, of a call by `caller`.
+    /// Reads the metadata of a call by `caller`.
     pub fn read(metadata: &MetadataMap, caller: &Identity) -> Result<Self, RegistrationRefusal> {
         let read = |key| text(metadata, key).map_err(|_| RegistrationRefusal::BadMetadata(key));
         let mode = match read(REGISTER_MODE_HEADER)? {
@@ -60,6 +59,7 @@ pub(super) fn policy_group(request: &si::RegisterResourceManagerRequest) -> &str
     if request.policy_group.is_empty() { DEFAULT_POLICY_GROUP } else { &request.policy_group }
 }
 
+/// Checks the sizes of a registration.
 pub(super) fn check(
     request: &si::RegisterResourceManagerRequest,
     limits: &LimitSettings,

@@ -1,4 +1,4 @@
-//! Sessions with a scheduler behind them, in virtual time.
+//! Sessions of a registry with a scheduler, in virtual time.
 
 use super::super::in_virtual_time::with_registry;
 use super::super::kind::{Allocations, Applications, Dialect, Nodes};
@@ -106,14 +106,14 @@ impl World {
         self.registry.session("rm").unwrap()
     }
 
-    /// An allocation stream.
+    /// Opens an allocation stream.
     fn stream(&self) -> Arc<StreamHandle> {
         let stream = Arc::new(StreamHandle::new());
         self.session().bind::<Allocations>(&stream, Binding::default()).unwrap();
         stream
     }
 
-    /// How many allocations an allocation stream can take by now.
+    /// The number of new allocations queued for the stream.
     async fn placed(&self, stream: &Arc<StreamHandle>) -> usize {
         self.handle.settle().await;
         let session = self.session();
@@ -121,14 +121,14 @@ impl World {
         replies.map(|reply| reply.decoded().into_message().new.len()).sum()
     }
 
-    /// How many allocations there are by now.
+    /// The number of allocations in the scheduler.
     async fn allocations(&self) -> usize {
         self.handle.settle().await;
         let nodes = self.handle.nodes("default").await.unwrap();
         nodes.iter().map(|node| node.allocations.len()).sum()
     }
 
-    /// Until everybody else has nothing to do.
+    /// Advances the time until all other tasks are idle.
     async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
@@ -276,7 +276,7 @@ fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
         let by = "third";
         assert!(matches!(stream.end(), Some(StreamEnd::Superseded { by: Some(it) }) if it == by));
 
-        // What is in doubt is no good to go on with.
+        // A session that lost messages cannot be continued.
         world.session().lose_items();
         let registered = world.register(&[], attach).await.unwrap();
         assert_eq!(registered.outcome, RegisterOutcome::Replaced);
@@ -333,7 +333,7 @@ fn those_who_register_at_once_are_never_more_than_may_be() {
         let refused =
             |outcome: &&_| matches!(outcome, Err(RegistrationRefusal::TooManySessions(2)));
         assert_eq!(outcomes.iter().filter(refused).count(), 2);
-        // Room that was kept for nothing is given back.
+        // Reserved entries of failed registrations are free again.
         world.registry.stop("one", None, "operator").await.unwrap();
         world.register_other("bad", "partitions: 7").await.err().unwrap();
         world.register_other("other", "").await.unwrap();

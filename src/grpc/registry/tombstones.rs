@@ -1,22 +1,21 @@
-//! Why sessions ended that are no more, kept for a while.
+//! The reasons for which past sessions ended, kept for a while.
 //!
-//! A client that comes late would only learn that it is not registered, which sounds like a mistake
-//! of its own. With a tombstone it reads what ended its session: another instance, an operator, or
-//! a pause that was too long.
+//! A client that returns late would only learn that it is not registered, as if it had made a
+//! mistake. With a tombstone it learns what ended its session: another instance, an operator, or a
+//! pause that was too long.
 //!
 //! # Invariant
-//! A tombstone is forgotten after its time to live, and as soon as the id is registered again.
+//! A tombstone is dropped after its time to live, and as soon as the id registers again.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Most tombstones that are kept; the oldest goes first.
+/// Most tombstones kept; the oldest is dropped first.
 const TOMBSTONES_MAX: usize = 10_000;
 
-/// What ended the sessions that are no more, by the id of the resource manager: at most
-/// [`TOMBSTONES_MAX`], each for `ttl`.
+/// Tombstones by id of the resource manager: at most [`TOMBSTONES_MAX`], each for `ttl`.
 pub(super) struct Tombstones {
     ttl: Duration,
     stopped: HashMap<String, (String, Instant)>,
@@ -27,7 +26,7 @@ impl Tombstones {
         Self { ttl, stopped: HashMap::new() }
     }
 
-    /// The session of `rm_id` was stopped by `by`.
+    /// Records that `by` stopped the session of `rm_id`.
     pub(super) fn put(&mut self, rm_id: String, by: String) {
         let (now, ttl) = (Instant::now(), self.ttl);
         self.stopped.retain(|_, (_, at)| now.saturating_duration_since(*at) < ttl);
@@ -40,12 +39,12 @@ impl Tombstones {
         self.stopped.insert(rm_id, (by, now));
     }
 
-    /// Forgets `rm_id`, which has registered again.
+    /// Drops the tombstone of `rm_id`, which has registered again.
     pub(super) fn remove(&mut self, rm_id: &str) {
         self.stopped.remove(rm_id);
     }
 
-    /// What stopped the last session, while that is remembered.
+    /// What stopped the last session, if that is remembered.
     pub(super) fn stopped_by(&self, rm_id: &str) -> Option<String> {
         let (by, at) = self.stopped.get(rm_id)?;
         (at.elapsed() < self.ttl).then(|| by.clone())

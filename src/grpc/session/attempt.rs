@@ -1,25 +1,25 @@
-//! Which of a client's attempts to connect a call belongs to.
+//! The connection attempt to which a call belongs.
 //!
-//! A client whose connection breaks opens another one and begins anew. What it had said by the broken
-//! one may be dealt with later than what it says by the new one: it lay in the buffers of a socket, or
-//! waited for a thread. A stream that is opened so late would displace the one that its client has
-//! open, and the client would hear that somebody else speaks for its resource manager. So clients may
-//! count their attempts, and what is left of an earlier one changes nothing.
+//! A client whose connection breaks opens another one and starts again. Calls on the broken
+//! connection may still be processed after calls on the new one: they were in socket buffers, or
+//! waited for a thread. A stream opened so late would displace the client's current stream, and the
+//! client would conclude that another process acts for its resource manager. So clients may number
+//! their attempts, and late calls of an earlier attempt change nothing.
 
-/// The longest name of a client, in bytes.
+/// Maximum length of a client's name in bytes.
 const NAME_BYTES: usize = 64;
 
-/// An attempt of a client to connect, `CLIENT.NUMBER` in the metadata of its calls. Attempts of two
-/// clients cannot be compared.
+/// A connection attempt of a client, `CLIENT.NUMBER` in the metadata of its calls. Attempts of
+/// different clients cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Names the client as long as it runs.
+    /// Identifies the client for as long as it runs.
     client: String,
     number: u64,
 }
 
 impl Attempt {
-    /// Reads what a call says; nothing if it is not of that form.
+    /// Parses the metadata value. `None` if it has another form.
     pub fn parse(text: &str) -> Option<Self> {
         let (client, number) = text.rsplit_once('.')?;
         let number = number.parse().ok()?;
@@ -27,7 +27,7 @@ impl Attempt {
         is_name.then(|| Self { client: client.to_owned(), number })
     }
 
-    /// Whether its client has given it up: `latest` is a later one of the same client.
+    /// Whether the client has abandoned this attempt: `latest` is a later one of the same client.
     pub fn is_left_over(&self, latest: Option<&Self>) -> bool {
         latest.is_some_and(|latest| latest.client == self.client && latest.number > self.number)
     }

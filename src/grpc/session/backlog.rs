@@ -1,39 +1,39 @@
-//! How much waits to be sent in all outboxes of a session, and whether that is too much.
+//! The total load of all outboxes of a session, and whether it is too high.
 //!
-//! # Why marks
-//! A client that reads too slowly would let its outbox run over and lose its session. Above the
-//! high mark nothing new is decided for it, so that it can catch up; below the low mark decisions
-//! go on. There are two marks, so that this does not flutter.
+//! # Why two marks
+//! A client that reads too slowly would overflow its outbox and lose its session. Above the high
+//! mark the scheduler makes no new decisions for it, so that it can catch up; below the low mark
+//! decisions resume. The gap between the marks keeps this from flapping.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An amount of messages: items, and bytes as encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Over all their lists.
+    /// Items over all lists of the messages.
     pub items: usize,
-    /// As encoded.
+    /// Encoded size.
     pub bytes: usize,
 }
 
-/// The loads at which too much begins and ends.
+/// The loads at which the backlog becomes too high, and acceptable again.
 #[derive(Clone, Copy, Debug)]
 pub struct Marks {
-    /// At or above: too much.
+    /// Too high at or above this.
     pub high: Load,
-    /// At or below: no longer.
+    /// Acceptable at or below this.
     pub low: Load,
 }
 
-/// Whether a change has brought what waits over the high mark, or under the low one: then somebody
-/// has to look whether too much waits.
+/// Whether a change moved the load over the high mark or below the low one. If so, the session has
+/// to review its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the session has to look"]
 pub struct CrossesMark(pub bool);
 
-/// What waits in all outboxes of one session. Many threads count here, each without waiting. Who
-/// brings a load over a mark learns it, and has to see to it that the session looks: at least one
-/// thread does so after any crossing, and looks at what is so by then.
+/// The load of all outboxes of one session. Many threads count here without a lock. A thread that
+/// moves the load over a mark is told so and has to review the session: after any crossing at least
+/// one thread does, and uses the load at that time.
 #[derive(Debug)]
 pub struct Backlog {
     marks: Marks,
@@ -42,7 +42,7 @@ pub struct Backlog {
 }
 
 impl Load {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Load {
         }
     }
 
-    /// What is left without `other`.
+    /// The load without `other`.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self {
@@ -60,12 +60,12 @@ impl Load {
         }
     }
 
-    /// Whether neither exceeds the other's.
+    /// Whether both items and bytes are within `bound`.
     pub fn fits(self, bound: Self) -> bool {
         self.items <= bound.items && self.bytes <= bound.bytes
     }
 
-    /// So many percent of it, at least one.
+    /// This percentage of the load, at least one item and one byte.
     #[must_use]
     pub fn percent(self, percent: u8) -> Self {
         let percent = usize::from(percent);
@@ -75,12 +75,12 @@ impl Load {
 }
 
 impl Backlog {
-    /// A backlog in which nothing waits.
+    /// An empty backlog.
     pub fn new(marks: Marks) -> Self {
         Self { marks, items: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
-    /// A message waits. Returns whether that has crossed the high mark.
+    /// Adds a queued message. Returns whether that crossed the high mark.
     pub fn add(&self, load: Load) -> CrossesMark {
         let crosses = |amount: &AtomicUsize, more: usize, mark: usize| {
             let before = amount.fetch_add(more, Ordering::SeqCst);
@@ -91,7 +91,7 @@ impl Backlog {
         CrossesMark(by_items || by_bytes)
     }
 
-    /// A message no longer waits. Returns whether that has crossed the low mark.
+    /// Removes a message that is no longer queued. Returns whether that crossed the low mark.
     pub fn remove(&self, load: Load) -> CrossesMark {
         let crosses = |amount: &AtomicUsize, less: usize, mark: usize| {
             let before = amount.fetch_sub(less, Ordering::SeqCst);
@@ -102,12 +102,12 @@ impl Backlog {
         CrossesMark(by_items || by_bytes)
     }
 
-    /// What waits.
+    /// The present load.
     pub fn load(&self) -> Load {
         Load { items: self.items.load(Ordering::SeqCst), bytes: self.bytes.load(Ordering::SeqCst) }
     }
 
-    /// Whether too much waits, given whether it did when last asked.
+    /// Whether the load is too high now; `was` is the answer of the last call.
     pub fn is_too_much(&self, was: bool) -> bool {
         let (load, Marks { high, low }) = (self.load(), self.marks);
         if was {

@@ -1,8 +1,8 @@
-//! What the scheduler says to a session, and the way of each message from there to a stream.
+//! The scheduler's callbacks to a session, and the way of each message from there to a stream.
 //!
 //! # Why nothing here waits
-//! These are the callbacks of the scheduler, and they come on its own threads: one client that does
-//! not read would stop it for everyone. A message is put into an outbox, or the session is lost.
+//! Callbacks run on the scheduler's threads: waiting for one client that does not read would stop
+//! the scheduler for all. A message is queued in an outbox, or the session is lost.
 
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use tracing::warn;
 
 use super::Session;
 use super::backlog::CrossesMark;
+use crate::grpc::allocation_responses::QueuedAllocations;
 use crate::grpc::attach::AllocationSink;
 use crate::grpc::encoded::Encoded;
 use crate::grpc::end::Cause;
@@ -23,12 +24,11 @@ use crate::grpc::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use crate::grpc::legacy::{self, Legacy};
 use crate::grpc::outbox::{Outbox, OutboxOverflow};
 use crate::grpc::reply::Reply;
-use crate::grpc::said::AllocationsSaid;
 use crate::grpc::stream_handle::StreamHandle;
 
 impl Session {
-    /// The next message for `stream`, if it is the stream of its kind. `leaving` sees it if it leaves
-    /// for the first time.
+    /// The next message for `stream`, if it is the session's stream of its kind. `leaving` is
+    /// called with a message that is sent for the first time.
     pub fn take<K: StreamKind>(
         &self,
         stream: &Arc<StreamHandle>,
@@ -41,19 +41,19 @@ impl Session {
         Some(reply)
     }
 
-    /// Forgets sent messages that time has confirmed.
+    /// Drops sent messages whose delivery is confirmed by the time elapsed.
     pub fn forget_confirmed(&self) {
         for (_, _, outbox) in self.outboxes() {
             outbox.forget_confirmed();
         }
     }
 
-    /// Says something in the oldest dialect.
+    /// Queues a message of the legacy dialect.
     pub fn push_legacy(&self, response: UpdateResponse) {
         self.say(&self.legacy.outbox, response, Legacy::NAME);
     }
 
-    /// Adds a message to an outbox; the client is too slow when it is full.
+    /// Queues a message. The session is lost if the outbox is full: its client is too slow.
     fn say<R: Reply>(&self, outbox: &Outbox<R>, reply: R, kind: &'static str) {
         match outbox.push(reply) {
             Ok(CrossesMark(false)) => {}
@@ -72,11 +72,11 @@ impl ResourceManagerCallback for Session {
     }
 
     fn allocations(&self, told: AllocationsTold<'_>) {
-        // The oldest dialect has messages of its own, and a shim that keeps a view hears first.
+        // The legacy dialect has its own messages, and a shim that keeps a cache is notified first.
         if self.speaks_legacy() || !self.attachment.notes(&told) {
             return self.update_allocation(told.into_message());
         }
-        self.say(&self.allocations, AllocationsSaid::of(told), Allocations::NAME);
+        self.say(&self.allocations, QueuedAllocations::of(told), Allocations::NAME);
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {

@@ -1,13 +1,13 @@
-//! The numbered requests of a session, over all its streams: [`Sequence`] under a lock, and those who
-//! wait for room in it.
+//! The numbered requests of a session over all its streams: a [`Sequence`] under a lock, and the
+//! tasks that wait for room in it.
 //!
 //! # Why no task of its own
-//! The stream that brings the request which is due hands it on, and whatever is held behind it: with
-//! one stream at a time no request changes threads. A stream that hands on for others does not read
-//! meanwhile, which is what flow control wants of it.
+//! The stream that brings the next request forwards it and all held requests behind it: with one
+//! stream at a time no request changes threads. A stream that forwards for others does not read
+//! meanwhile, as flow control wants it.
 //!
 //! # Invariant
-//! Nobody waits under the lock, and no other lock is taken under it.
+//! No task waits while it holds the lock, and no other lock is taken under it.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -25,24 +25,24 @@ use crate::grpc::kind::AnyRequest;
 /// The numbered requests of a session.
 pub(super) struct Intake {
     sequence: Mutex<Sequence<AnyRequest>>,
-    /// Something was handed on: there is room again.
+    /// Notified when a request was forwarded: there is room again.
     room: Notify,
 }
 
-/// What has become of a numbered request.
+/// The fate of a numbered request that arrived.
 pub(in crate::grpc) enum Arrived<'s> {
-    /// It is due.
+    /// It is the next one: the caller has to forward requests.
     Due(HandingOn<'s>),
-    /// It is held, or was there before.
+    /// It is held, or it is a repeat.
     Held,
     /// It has to wait for [`room`](Session::room).
     NoRoom(Box<AnyRequest>),
 }
 
-/// The right to hand requests on. Given back when it is dropped.
+/// The permission to forward requests, returned on drop.
 pub(in crate::grpc) struct HandingOn<'s> {
     session: &'s Session,
-    /// Nothing is in hand any more.
+    /// Set when no forwarded request is waiting to be taken.
     is_done: bool,
 }
 
@@ -52,36 +52,36 @@ impl Intake {
         Self { sequence: Mutex::new(sequence), room: Notify::new() }
     }
 
-    /// Where a stream would begin whose client numbers its requests.
+    /// The numbering for a stream that would bind now.
     pub(super) fn numbering(&self) -> Numbering {
         self.sequence().numbering()
     }
 
-    /// Such a stream begins.
+    /// Records that a stream with numbers begins.
     pub(super) fn begin(&self, now: Instant) {
         self.sequence().begin(now);
     }
 
-    /// Another manager goes on with the session. Returns the number of the last request that was
-    /// taken.
+    /// Hands the numbering over to another instance that continues the session. Returns the number
+    /// of the last request that was taken.
     pub(super) fn take_over(&self) -> u64 {
         let taken = self.sequence().take_over().taken;
-        // What waits for room is of the one before it.
+        // Requests that wait for room belong to the previous instance.
         self.room.notify_waiters();
         taken
     }
 
-    /// When somebody has to look at a gap.
+    /// The deadline of the present gap, if it is watched.
     pub(super) fn due(&self) -> Option<Instant> {
         self.sequence().due()
     }
 
-    /// Looks at the gap.
+    /// Checks the deadline of the gap.
     pub(super) fn expire(&self, now: Instant) -> Gap {
         self.sequence().expire(now)
     }
 
-    /// Drops what is held. Returns the number of the last request that was taken.
+    /// Drops the held requests. Returns the number of the last request that was taken.
     pub(super) fn forget(&self) -> u64 {
         let mut sequence = self.sequence();
         sequence.forget();
@@ -95,12 +95,12 @@ impl Intake {
 }
 
 impl Session {
-    /// Up to which number requests were taken, for a stream that has told `told` of them.
+    /// The number of the last request taken, for a stream that has reported `told`.
     pub(in crate::grpc) fn taken(&self, told: u64) -> u64 {
         self.intake.sequence().taken(told)
     }
 
-    /// A numbered request has come. Whoever gets [`HandingOn`] has to hand on what is due.
+    /// Adds a numbered request. A caller that gets a [`HandingOn`] has to forward with it.
     pub(in crate::grpc) fn arrive(
         &self,
         numbering: Numbering,
@@ -126,14 +126,14 @@ impl Session {
         }
     }
 
-    /// Resolves when there may be room again. Enable it before a request is tried.
+    /// Resolves when there may be room again. Enable it before trying a request.
     pub(in crate::grpc) fn room(&self) -> Notified<'_> {
         self.intake.room.notified()
     }
 }
 
 impl HandingOn<'_> {
-    /// The next request, if one is due. To be asked only while the session is the current one.
+    /// The next request, if there is one. Call it only while the session is the current one.
     pub(in crate::grpc) fn next(&mut self) -> Next<AnyRequest> {
         let (next, wants_watch) = {
             let mut sequence = self.session.intake.sequence();
@@ -148,7 +148,7 @@ impl HandingOn<'_> {
         next
     }
 
-    /// The first of those that were handed on is taken.
+    /// Records that the scheduler has taken the oldest forwarded request.
     pub(in crate::grpc) fn took(&mut self) {
         let wakes = self.session.intake.sequence().took();
         if wakes {

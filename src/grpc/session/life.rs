@@ -1,7 +1,7 @@
-//! How a session lives: streams bind to it and end, and it goes from state to state until it stops.
+//! The life of a session: streams bind and end, and its state changes until it stops.
 //!
-//! Here is carried out what [`Standing`](super::standing::Standing) decides, under its lock and hence
-//! in that order.
+//! The methods here carry out the effects that [`Standing`](super::standing::Standing) decides,
+//! under its lock and therefore in order.
 
 use std::sync::{Arc, Weak};
 
@@ -21,11 +21,12 @@ use crate::grpc::kind::StreamKind;
 use crate::grpc::outbox::Unbindable;
 use crate::grpc::stream_handle::StreamHandle;
 
-/// An outbox is closed only with its session, which says why first.
+/// Reason of a closed outbox. An outbox is closed only together with its session.
 const GONE: &str = "the session has ended";
 
 impl Session {
-    /// The scheduler has accepted it; it decides nothing until a stream can carry it.
+    /// Starts the session after the scheduler has accepted it. No decision is made until a stream
+    /// can carry it.
     pub fn begin(self: &Arc<Self>, control: ResourceManagerControl) {
         let delivery: Weak<dyn AllocationSink> = Arc::<Self>::downgrade(self);
         self.attachment.begin(control.clone(), delivery);
@@ -36,32 +37,32 @@ impl Session {
         self.carry_out(&live, effects);
     }
 
-    /// How it ended, once it did.
+    /// How the session ended. `None` while it has not.
     pub fn ended(&self) -> Option<StreamEnd> {
         self.live().standing.end().cloned()
     }
 
-    /// Whether a manager of that name may register and go on with it.
+    /// Whether an instance of that name may register and continue the session.
     pub fn can_be_attached_by(&self, instance: Option<&str>) -> bool {
         self.live().standing.can_be_attached_by(instance)
     }
 
-    /// Whether a call of this attempt is left of a connection that its client has given up.
+    /// Whether a later attempt of the same client was seen.
     pub fn has_seen_later_than(&self, attempt: Option<&Attempt>) -> bool {
         let live = self.live();
         attempt.is_some_and(|attempt| attempt.is_left_over(live.attempt.as_ref()))
     }
 
-    /// A call of this attempt has come.
+    /// Records the attempt of a call.
     pub fn saw(&self, attempt: Option<Attempt>) {
         if attempt.is_some() {
             self.live().attempt = attempt;
         }
     }
 
-    /// Another manager registers and goes on with it, if it says which: it counts its requests from
-    /// the number that is returned, and what streams of the earlier one still bring by number is
-    /// dropped.
+    /// Hands the session over to another instance that registered, named or not. Returns the number
+    /// of the last request taken, from which the instance continues; numbered requests that still
+    /// arrive on streams of the earlier instance are dropped.
     pub fn taken_up_by(&self, instance: Option<&str>) -> u64 {
         let mut live = self.live();
         live.standing.attached_by(instance);
@@ -73,7 +74,7 @@ impl Session {
         taken
     }
 
-    /// Makes `stream` the stream of its kind.
+    /// Makes `stream` the session's stream of its kind.
     pub fn bind<K: StreamKind>(
         self: &Arc<Self>,
         stream: &Arc<StreamHandle>,
@@ -87,7 +88,7 @@ impl Session {
         if let Some(Numbering { taken, .. }) = numbering
             && binding.known > Some(taken)
         {
-            // A mistake of the newcomer is no reason to displace anyone.
+            // A mistake of a new stream must not displace the existing one.
             return Err(StreamEnd::SequenceGap { taken });
         }
         stream.bind_to(self, numbering)?;
@@ -137,41 +138,41 @@ impl Session {
         self.attachment.attach(stream, hello, scheduler_id, self.number())
     }
 
-    /// `stream` has ended.
+    /// Releases a stream that has ended.
     pub fn release<K: StreamKind>(&self, stream: &Arc<StreamHandle>) {
         let mut live = self.live();
         K::outbox(self).release(stream);
         self.look(&mut live);
     }
 
-    /// A message of the client could not be read: open streams go on, later ones are refused until
-    /// the client registers again and says everything anew.
+    /// Records that a message of the client could not be read. Open streams continue; later ones
+    /// are refused until the client registers again and reports everything.
     pub fn lose_items(&self) {
         self.live().standing.miss(Cause::ItemsLost);
     }
 
-    /// Client and scheduler no longer know the same: its streams end, and no other may bind. What
-    /// it holds stays until it registers again or has been paused for too long. Returns how many
-    /// streams were open.
+    /// Ends all streams because client and scheduler no longer have the same state; no other stream
+    /// may bind. The allocations stay until the client registers again or the pause times out.
+    /// Returns the number of open streams.
     pub fn lose(&self, cause: Cause) -> usize {
         let mut live = self.live();
         let effects = live.standing.lose(cause, Instant::now());
         self.carry_out(&live, effects)
     }
 
-    /// The session is stopped, and everything that it held is gone.
+    /// Ends the streams after the scheduler has released everything the session held.
     pub fn stop(&self, end: &StreamEnd) {
         let mut live = self.live();
         let effects = live.standing.stop(end.clone(), Instant::now());
         self.carry_out(&live, effects);
     }
 
-    /// Announces when the session is to be [looked at](Self::expire) next, if at any time.
+    /// Announces the time of the next [`expire`](Self::expire), if there is one.
     pub fn deadlines(&self) -> watch::Receiver<Option<Instant>> {
         self.deadline.subscribe()
     }
 
-    /// Lets a session whose time has come go where that leads. Returns whether it has to be stopped.
+    /// Applies the timeouts that have passed. Returns whether the session has to be stopped.
     pub fn expire(&self) -> bool {
         let mut live = self.live();
         let now = Instant::now();
@@ -187,8 +188,8 @@ impl Session {
         false
     }
 
-    /// A request of the client is missing: streams that number theirs end, for the client to send
-    /// again what was not taken. Returns how they end.
+    /// Ends the streams with numbers because a request is missing; the client sends the requests
+    /// not taken again. Returns the end.
     pub(super) fn end_for_gap(&self) -> StreamEnd {
         self.end_numbered(&mut self.live())
     }
@@ -201,14 +202,14 @@ impl Session {
         end
     }
 
-    /// Ends the streams that have numbers, or those that have none.
+    /// Ends the streams with numbers, or those without.
     fn end_streams(&self, numbered: bool, end: &StreamEnd) {
         for (_, _, outbox) in self.outboxes() {
             outbox.end_stream(numbered, end);
         }
     }
 
-    /// Somebody has changed who is bound, or how much waits.
+    /// Derives the status after a change of the bound streams or of the backlog.
     pub(super) fn review(&self) {
         self.look(&mut self.live());
     }
@@ -220,7 +221,7 @@ impl Session {
         self.carry_out(live, effects);
     }
 
-    /// Returns how many streams were closed.
+    /// Applies effects. Returns the number of streams closed.
     fn carry_out(&self, live: &Live, effects: Effects) -> usize {
         let Effects { entered, is_behind, hold, close } = effects;
         if let Some(is_behind) = is_behind {
@@ -247,20 +248,20 @@ impl Session {
         })
     }
 
-    /// Says when to look again: the first of both times.
+    /// Announces the earlier one of both deadlines.
     pub(super) fn announce_deadline(&self, live: &Live) {
         let due = live.standing.life().deadline().into_iter().chain(self.intake.due()).min();
         self.deadline.send_if_modified(|announced| std::mem::replace(announced, due) != due);
     }
 
-    /// There is something to tell all streams that number their requests.
+    /// Wakes all numbered streams to report the requests taken.
     pub(super) fn wake_streams(&self) {
         for (_, _, outbox) in self.outboxes() {
             outbox.wake();
         }
     }
 
-    /// Somebody has found a gap that nobody looks at.
+    /// Starts to watch a gap in the numbers.
     pub(super) fn watch_gap(&self) {
         self.announce_deadline(&self.live());
     }

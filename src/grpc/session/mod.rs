@@ -1,20 +1,21 @@
-//! One registration of a resource manager, from the edge's side: where the scheduler's answers go,
-//! and whether it may decide anything.
+//! One registration of a resource manager as the edge sees it: where the scheduler's messages go,
+//! and whether decisions may be made for it.
 //!
-//! # How it hangs together
-//! `standing` says what follows from what happens, `sequence` in which order numbered requests are
-//! taken; neither knows streams, locks or a clock. The session holds each under a lock and carries
-//! out what they say. Streams know their session weakly, so nothing is kept by going in a circle.
+//! # Structure
+//! `standing` derives the status and its effects from events, `sequence` orders numbered requests;
+//! both are free of streams, locks and clocks. The session holds each under a lock and carries out
+//! their results. Streams reference their session weakly, so there is no reference cycle.
 //!
 //! # Invariants
-//! * Whatever changes who is bound, or how much waits, is followed by a look at what is so then
-//!   (`Session::review`), and what follows is carried out under the lock of the standing: the scheduler
-//!   hears of changes in their order.
-//! * Under that lock those of outboxes and of the sequence may be taken, never the other way round.
+//! * After every bind, unbind or change of the backlog, `Session::review` derives the new status
+//!   and applies its effects while holding the status lock. So the scheduler sees the changes in
+//!   order.
+//! * The locks of outboxes and of the sequence may be taken under the status lock, never the other
+//!   way round.
 //!
-//! Reading order: here what a session is and what is known of it, then [`terms`], [`state`],
-//! `standing`, [`attempt`], [`backlog`], `life` (streams come and go, the session ends), `sequence`, `intake`
-//! (what the client says) and `delivery` (what the scheduler says).
+//! Reading order: this file (the session and its description), then [`terms`], [`state`],
+//! `standing`, [`attempt`], [`backlog`], `life` (streams and the end), `sequence` and `intake`
+//! (requests of the client), `delivery` (messages of the scheduler).
 
 pub mod attempt;
 pub mod backlog;
@@ -43,49 +44,49 @@ pub(in crate::grpc) use self::sequence::{Next, Numbering, TOLD_AFTER};
 use self::standing::Standing;
 use self::state::SessionState;
 use self::terms::Terms;
+use super::allocation_responses::QueuedAllocations;
 use super::attach::{self, Attachment};
 use super::end::StreamEnd;
 use super::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use super::legacy::options::LegacyOptions;
 use super::legacy::{Legacy, Translator};
 use super::outbox::{AnyOutbox, Outbox};
-use super::said::AllocationsSaid;
 
-/// The session that a registration opened. It is the callback that the scheduler calls.
+/// The session opened by a registration. It is the callback that the scheduler calls.
 pub struct Session {
     registrant: Registrant,
-    /// How long a message is kept after it was sent.
+    /// How long a sent message is kept.
     grace: Duration,
     live: Mutex<Live>,
     deadline: watch::Sender<Option<Instant>>,
     backlog: Arc<Backlog>,
-    /// What the client has said by numbers.
+    /// Numbered requests of the client.
     intake: Intake,
     /// The outbox of allocation streams.
-    pub allocations: Outbox<AllocationsSaid>,
+    pub allocations: Outbox<QueuedAllocations>,
     /// The outbox of application streams.
     pub applications: Outbox<si::ApplicationResponse>,
     /// The outbox of node streams.
     pub nodes: Outbox<si::NodeResponse>,
-    /// The outbox of the one stream of the oldest dialect, and what its messages repeat.
+    /// The outbox of the single stream of the legacy dialect, and the state its messages need.
     pub legacy: Translator,
-    /// The callback side.
+    /// The callback stream's side.
     attachment: Arc<Attachment>,
 }
 
-/// What is so of it, and whom to tell.
+/// Mutable state of the session, and the scheduler control to notify.
 struct Live {
     standing: Standing,
-    /// The last attempt to connect of whoever counts them.
+    /// The latest connection attempt seen, if the client counts them.
     attempt: Option<Attempt>,
-    /// How long items wait for each other, and how many.
+    /// How long items may wait for each other, and how many may wait.
     reorder: (Duration, usize),
-    /// There once the scheduler has accepted it.
+    /// Set once the scheduler has accepted the session.
     control: Option<ResourceManagerControl>,
 }
 
 impl Live {
-    /// A stream of this attempt comes; one of an earlier attempt displaces none of a later one.
+    /// Admits a stream of this attempt, unless a later attempt was seen; records it as the latest.
     fn attempt(&mut self, attempt: Option<&Attempt>) -> Result<(), StreamEnd> {
         let Some(attempt) = attempt else { return Ok(()) };
         if attempt.is_left_over(self.attempt.as_ref()) {
@@ -95,11 +96,11 @@ impl Live {
         Ok(())
     }
 
-    /// Tells the scheduler how long items wait for what other streams may bring.
+    /// Sends the scheduler the reorder window that fits the streams of the session.
     fn reorder(&self) {
         let Some(control) = &self.control else { return };
         let (window, items) = self.reorder;
-        // Nothing of the oldest dialect comes by another stream, and what is numbered comes in order.
+        // The legacy dialect has only one stream, and numbered requests arrive in order.
         let has_one_stream = self.standing.dialect() == Some(Dialect::Legacy);
         let is_in_order = has_one_stream || self.standing.is_numbered();
         let window = if is_in_order { Duration::ZERO } else { window };
@@ -108,63 +109,63 @@ impl Live {
     }
 }
 
-/// What a registration said of itself.
+/// The registration's description of the resource manager.
 #[derive(Clone, Debug, Default)]
 pub struct Registrant {
     /// The id of the resource manager.
     pub rm_id: String,
-    /// Larger than that of any earlier session, restarts included.
+    /// Larger than the number of any earlier session, across restarts too.
     pub number: u64,
-    /// The version that the resource manager gives as its own.
+    /// The version of the resource manager.
     pub version: String,
     /// Never empty.
     pub policy_group: String,
-    /// The queue configuration that it brought; empty if none.
+    /// The queue configuration brought by the registration; empty if none.
     pub config: String,
-    /// About the resource manager's program.
+    /// Build information of the resource manager's program.
     pub build_info: BTreeMap<String, String>,
     /// Nanoseconds since the epoch.
     pub registered_at_ns: i64,
 }
 
-/// What can be told of a session.
+/// A session as shown to operators.
 #[derive(Clone, Debug)]
 pub struct SessionStatus {
-    /// What it said of itself.
+    /// The registration.
     pub registrant: Registrant,
-    /// The state of the session.
+    /// The present state.
     pub state: SessionState,
-    /// The time at which it was paused, if it is, in nanoseconds since the epoch.
+    /// The time of the pause, if paused, in nanoseconds since the epoch.
     pub paused_at_ns: Option<i64>,
-    /// The dialect of its streams; none before the first one.
+    /// The dialect of its streams. `None` before the first one.
     pub dialect: Option<Dialect>,
     /// Kinds of its open streams.
     pub open_streams: Vec<&'static str>,
-    /// What waits to be sent.
+    /// Items queued in all outboxes.
     pub outbox_items: usize,
-    /// The instance that registered or spoke last, if it says.
+    /// The instance that last registered or opened a stream, if it is named.
     pub instance: Option<String>,
-    /// Why it takes no more streams, when that is so.
+    /// Why no stream may bind, if so.
     pub lost: Option<String>,
-    /// What of the answers of its shim does not count, and why.
+    /// Which part of the shim's answers is ignored, and why.
     pub remark: Option<&'static str>,
 }
 
-/// How a stream asks to be bound.
+/// The parameters with which a stream binds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Binding<'m> {
-    /// The number of the last message that its client received.
+    /// The number of the last message that the client received.
     pub resume: Option<u64>,
-    /// The instance whose stream it is.
+    /// The client process that opened the stream.
     pub instance: Option<&'m str>,
-    /// The client numbers its requests, and knows that all up to this number were taken.
+    /// Set if the client numbers its requests: the last number that it knows to be taken.
     pub known: Option<u64>,
-    /// The attempt to connect that it belongs to, if its client counts them.
+    /// The connection attempt, if the client counts them.
     pub attempt: Option<&'m Attempt>,
 }
 
 impl Session {
-    /// A session without streams.
+    /// Creates a session without streams.
     pub fn new(
         registrant: Registrant,
         terms: Terms,
@@ -202,38 +203,37 @@ impl Session {
         &self.registrant.rm_id
     }
 
-    /// Its number: larger than that of any earlier session, restarts included.
+    /// The number of the session: larger than that of any earlier one, across restarts too.
     pub fn number(&self) -> u64 {
         self.registrant.number
     }
 
-    /// What the registration said.
+    /// The data of the registration.
     pub fn registrant(&self) -> &Registrant {
         &self.registrant
     }
 
-    /// The resource manager was given another queue configuration; none if that is empty.
+    /// Records that an operator replaced the queue configuration; empty if there is none now.
     pub fn was_given(&self, config: String) {
         self.live().standing.was_given(config);
     }
 
-    /// Whether it brought a queue configuration, or was given one since, that is not `config`.
+    /// Whether the session has a queue configuration and it differs from `config`.
     pub fn brought_other_than(&self, config: &str) -> bool {
         self.live().standing.brought_other_than(config)
     }
 
-    /// The state of the session.
+    /// The present state.
     pub fn state(&self) -> SessionState {
         self.live().standing.life().state()
     }
 
-    /// Through which the scheduler's side of it is controlled; there once the scheduler has
-    /// accepted it.
+    /// The control of the scheduler's side. `None` until the scheduler has accepted the session.
     pub fn control(&self) -> Option<ResourceManagerControl> {
         self.live().control.clone()
     }
 
-    /// The kinds of stream, each with its outbox and whether it carries allocations.
+    /// For each kind of stream: name, whether it carries allocations, and outbox.
     fn outboxes(&self) -> [(&'static str, bool, &dyn AnyOutbox); 4] {
         [
             (Allocations::NAME, Allocations::CARRIES_ALLOCATIONS, &self.allocations),
@@ -243,7 +243,7 @@ impl Session {
         ]
     }
 
-    /// What operators are told of it.
+    /// The session as shown to operators.
     pub fn status(&self) -> SessionStatus {
         let bound = self.outboxes().into_iter().filter(|(_, _, outbox)| outbox.is_bound());
         let attach = self.attachment.is_attached().then_some("attach");
@@ -270,7 +270,7 @@ impl Session {
         }
     }
 
-    /// Other terms hold from now on. Outboxes stay as they are.
+    /// Applies new terms. The bounds of outboxes stay as they are.
     pub fn configure(
         &self,
         terms: &Terms,
@@ -291,12 +291,12 @@ impl Session {
         self.attachment.configure(callback);
     }
 
-    /// Its callback side.
+    /// The callback stream's side.
     pub fn attachment(&self) -> &Arc<Attachment> {
         &self.attachment
     }
 
-    /// How long a message is kept after it was sent.
+    /// How long a sent message is kept.
     pub fn grace(&self) -> Duration {
         self.grace
     }

@@ -1,19 +1,19 @@
-//! The numbers that a client gives its requests: which of them were taken, which come too early and
-//! are held, and which are missing. Without streams or a clock.
+//! The order of a client's numbered requests: which were taken, which came early and are held, and
+//! which are missing. Free of streams and clocks.
 //!
 //! # Why numbers
-//! A stream that breaks takes with it what was on its way, and its client cannot know what that was;
-//! and the streams of a session overtake each other. With one number for each request, counted over
-//! all streams of the session, requests take effect in the order in which they were made, the client
-//! hears up to which number they were taken, and what it sends again is not taken twice.
+//! A broken stream loses the requests in flight, and the client cannot know which; and the streams
+//! of a session overtake each other. With one number per request, counted over all streams of the
+//! session, requests take effect in the order in which they were made, the client learns the last
+//! number taken, and a request sent again is not taken twice.
 //!
 //! # Invariants
 //! * Requests are taken in the order of their numbers, each once, without a gap.
-//! * What is held is of the present [generation](Numbering::generation) and has a number that was not
-//!   taken.
-//! * What is held never exceeds the bounds, the next one that is due aside.
-//! * One task at a time hands requests on: the one that was told [`Arrival::HandOn`], until
-//!   [`Sequence::next`] has nothing more for it.
+//! * Held requests belong to the present [generation](Numbering::generation), and their numbers
+//!   were not taken.
+//! * Held requests never exceed the bounds, except by the next request in order.
+//! * One task at a time forwards: the one that got [`Arrival::HandOn`], until [`Sequence::next`]
+//!   returns [`Next::Done`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use super::backlog::Load;
 
-/// Streams are woken to tell what was taken at the latest after so many requests.
+/// Streams are woken to report the last number taken after at most this many requests.
 pub(in crate::grpc) const TOLD_AFTER: u64 = 1_000;
 
 /// The numbered requests of one session.
@@ -30,19 +30,20 @@ pub(in crate::grpc) const TOLD_AFTER: u64 = 1_000;
 pub(super) struct Sequence<T> {
     bounds: Load,
     patience: Duration,
-    /// Who counts: a manager that takes over from another begins a new one.
+    /// Identifies the instance that numbers; another instance that takes over begins a new
+    /// generation.
     generation: u64,
-    /// Everything up to this number was taken.
+    /// The last number taken.
     taken: u64,
     held: BTreeMap<u64, Held<T>>,
     load: Load,
-    /// How many requests are in the hands of the task that hands them on, if one does.
+    /// The number of requests forwarded and not yet taken. `None` if no task forwards.
     in_hand: Option<u64>,
-    /// Since when something is held that cannot be handed on.
+    /// Since when requests are held that cannot be forwarded.
     gap_since: Option<Instant>,
-    /// Somebody looks at the gap when it is due.
+    /// Set while a task watches the deadline of the gap.
     is_watched: bool,
-    /// A stream has told everything that was taken so far, and waits for more.
+    /// Set when a stream has reported everything taken so far and waits for more.
     wants_news: bool,
 }
 
@@ -52,56 +53,55 @@ struct Held<T> {
     load: Load,
 }
 
-/// Where a stream begins to number.
+/// The point from which a stream numbers its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::grpc) struct Numbering {
-    /// Who counts.
+    /// Identifies the instance that numbers.
     pub(in crate::grpc) generation: u64,
-    /// The number of the last request that was taken.
     pub(in crate::grpc) taken: u64,
 }
 
-/// What becomes of a request that has come.
+/// The fate of a request that arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival<T> {
-    /// It is held, and the caller has to hand on what is due.
+    /// Held; the caller has to forward requests.
     HandOn,
-    /// It is held; somebody else hands it on, or it comes too early.
+    /// Held: another task forwards it, or it is early.
     Held,
-    /// It was taken before, or is held already.
+    /// Dropped: it was taken before, or is held already.
     Repeat,
-    /// Another manager has taken over.
+    /// Dropped: another instance has taken over.
     Outdated,
-    /// As much is held as may be; it can come again when something was handed on.
+    /// The bounds are reached; the request can be tried again after another was forwarded.
     NoRoom(T),
-    /// As much is held as may be, and none of it is due.
+    /// The bounds are reached, and none of the held requests can be forwarded.
     Gap,
 }
 
-/// What a task that hands requests on has to do next.
+/// The next step of the task that forwards.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::grpc) enum Next<T> {
-    /// Hand this one on.
+    /// Forward this request.
     Request(T),
-    /// See to it that what is in hand is taken; there may be more then.
+    /// Wait until a forwarded request is taken, then ask again.
     NoneYet,
-    /// Nothing: from now on another task may hand on.
+    /// Stop: another task may forward from now on.
     Done,
 }
 
-/// What becomes of a gap.
+/// The state of a gap in the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gap {
-    /// There is none that has to be looked at.
+    /// There is none that is watched.
     None,
-    /// To be looked at then.
+    /// It is overdue at this time.
     Until(Instant),
-    /// It lasts too long. What was held is dropped, for the client to send again.
+    /// It lasted too long. The held requests were dropped; the client has to send them again.
     Overdue,
 }
 
 impl<T> Sequence<T> {
-    /// Nothing has come yet. `bounds` of what is held, `patience` with a gap.
+    /// An empty sequence. `bounds` limit the held requests, `patience` the duration of a gap.
     pub(super) fn new(bounds: Load, patience: Duration) -> Self {
         Self {
             bounds,
@@ -117,7 +117,7 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// A stream begins. What is missing may come by it, so the time of a gap begins anew.
+    /// A stream begins. It may bring the missing request, so the time of a gap starts again.
     pub(super) fn begin(&mut self, now: Instant) -> Numbering {
         if let Some(since) = &mut self.gap_since {
             *since = now;
@@ -125,22 +125,22 @@ impl<T> Sequence<T> {
         self.numbering()
     }
 
-    /// Another manager goes on with the session, and counts from what was taken so far. What the
-    /// one before it still sends is dropped.
+    /// Another instance continues the session from the last number taken. Requests that the earlier
+    /// one still sends are dropped.
     pub(super) fn take_over(&mut self) -> Numbering {
         self.generation += 1;
         self.forget();
         self.numbering()
     }
 
-    /// Who counts, and from where on. What is in somebody's hands will have been taken by the time that
-    /// anybody asks.
+    /// The present numbering. Requests in flight count as taken: they will be before any stream
+    /// reports.
     pub(super) fn numbering(&self) -> Numbering {
         let taken = self.taken + self.in_hand.unwrap_or(0);
         Numbering { generation: self.generation, taken }
     }
 
-    /// A request of that number has come by a stream of that generation.
+    /// Adds a request that arrived on a stream of that generation.
     pub(super) fn arrive(
         &mut self,
         generation: u64,
@@ -174,8 +174,7 @@ impl<T> Sequence<T> {
         Arrival::Held
     }
 
-    /// The next request, for the task that hands them on. When there is none and it has nothing in
-    /// hand, that task is done.
+    /// The next step of the forwarding task.
     pub(super) fn next(&mut self, now: Instant) -> Next<T> {
         let in_hand = self.in_hand.unwrap_or(0);
         if let Some(Held { request, load }) = self.held.remove(&(self.taken + in_hand + 1)) {
@@ -192,40 +191,40 @@ impl<T> Sequence<T> {
         Next::Done
     }
 
-    /// The first that is in hand is taken. Returns whether the streams have to be woken to tell it.
+    /// Records that the oldest request in flight is taken. Returns whether streams have to be woken
+    /// to report it.
     pub(super) fn took(&mut self) -> bool {
         self.in_hand = self.in_hand.map(|in_hand| in_hand.saturating_sub(1));
         self.taken += 1;
         std::mem::take(&mut self.wants_news) || self.taken.is_multiple_of(TOLD_AFTER)
     }
 
-    /// The task that handed requests on ends, with whatever it had in its hands.
+    /// Ends the forwarding task; the requests it had in flight are not counted.
     pub(super) fn abandon(&mut self, now: Instant) {
         self.in_hand = None;
         self.gap_since = (!self.held.is_empty()).then_some(now);
     }
 
-    /// Up to which number requests were taken, for a stream that has told `told` of them: more than
-    /// that where it began while some were in hand.
+    /// The last number taken, for a stream that has reported `told`; `told` is larger if the stream
+    /// began while requests were in flight.
     pub(super) fn taken(&mut self, told: u64) -> u64 {
         self.wants_news |= told >= self.taken;
         self.taken
     }
 
-    /// Whether there is a gap that nobody looks at. Whoever asks does from now on.
+    /// Whether there is a gap that no task watches. If so, the caller has to watch it.
     pub(super) fn wants_watch(&mut self) -> bool {
         self.gap_since.is_some() && !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// When the gap is to be looked at, if somebody does. Where there is none, nobody does from now
-    /// on.
+    /// The deadline of the gap, if it is watched. Without a gap the watch ends.
     pub(super) fn due(&mut self) -> Option<Instant> {
         self.is_watched &= self.gap_since.is_some();
         let since = self.gap_since.filter(|_| self.is_watched)?;
         since.checked_add(self.patience)
     }
 
-    /// Looks at the gap.
+    /// Checks the deadline of the gap.
     pub(super) fn expire(&mut self, now: Instant) -> Gap {
         match self.due() {
             None => Gap::None,
@@ -237,7 +236,7 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Drops what is held.
+    /// Drops the held requests.
     pub(super) fn forget(&mut self) {
         self.held = BTreeMap::new();
         self.load = Load::default();

@@ -1,15 +1,15 @@
-//! What is so of a session, and what follows when something happens to it: without streams, locks or
-//! a clock, so that every order of events can be tested.
+//! The status of a session, and the effects of each event on it: free of streams, locks and clocks,
+//! so that every order of events can be tested.
 //!
 //! # Why effects
-//! Streams come and go on threads of their own, and what waits to be sent grows on those of the
-//! scheduler. Each of them says here what has happened and gets [`Effects`] to carry out, both under
-//! one lock: so the scheduler hears of changes in the order in which they were made.
+//! Streams come and go on their own threads, and the backlog grows on those of the scheduler. Each
+//! thread reports its event here and carries out the [`Effects`], both under one lock: so the
+//! scheduler sees the changes in order.
 //!
 //! # Invariants
-//! * The scheduler is on hold for the resource manager unless the session is
-//!   [running](SessionState::Running) and not too much waits to be sent.
-//! * What ended a session, or the client's part in it, is said once: the first reason stands.
+//! * The scheduler holds decisions for the resource manager unless the session is
+//!   [running](SessionState::Running) and its backlog is acceptable.
+//! * The first reason given for the end or the loss of a session is final.
 //! * The dialect is that of the first stream.
 
 use tokio::time::Instant;
@@ -22,79 +22,79 @@ use crate::grpc::kind::Dialect;
 const MIXED: &str = "the streams of a session have numbers in their requests, or none of them has: \
                      register to change it";
 
-/// The instance whose numbers count.
+/// The instance whose numbers are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Counter {
-    /// That of the first stream with numbers.
+    /// The instance of the first stream with numbers will be.
     Undecided,
-    /// One without a name.
+    /// An instance without a name.
     Unnamed,
     Named(String),
 }
 
 impl Counter {
-    /// After a stream with numbers: who counts from now on.
+    /// After a stream with numbers.
     fn of(instance: Option<&str>) -> Self {
         instance.map_or(Self::Unnamed, |name| Self::Named(name.to_owned()))
     }
 
-    /// After a registration: one without a name may name itself with its first stream.
+    /// After a registration. An unnamed instance may name itself with its first stream.
     fn registered(instance: Option<&str>) -> Self {
         instance.map_or(Self::Undecided, |name| Self::Named(name.to_owned()))
     }
 }
 
-/// The state of a session, and what the scheduler knows of it.
+/// The status of a session, and the last status sent to the scheduler.
 #[derive(Debug)]
 pub(super) struct Standing {
     life: Lifecycle,
     registered: Instant,
     dialect: Option<Dialect>,
-    /// Why client and scheduler no longer know the same: no stream may bind any more.
+    /// Why no stream may bind any more: client and scheduler no longer have the same state.
     lost: Option<Cause>,
-    /// How it ended.
+    /// How the session ended.
     end: Option<StreamEnd>,
-    /// The queue configuration that it brought, or was given since; empty if none.
+    /// The queue configuration brought or set since; empty if none.
     config: String,
-    /// The instance that registered or spoke last, if it says.
+    /// The instance that last registered or opened a stream, if it is named.
     instance: Option<String>,
-    /// Whether the present manager numbers its requests, once it has opened a stream.
+    /// Whether the present instance numbers its requests. `None` before its first stream.
     is_numbered: Option<bool>,
-    /// Some manager of this session did.
+    /// Whether any instance of this session numbered its requests.
     was_numbered: bool,
     counts: Counter,
-    /// Too much waits to be sent.
+    /// Set while the backlog is too high.
     is_behind: bool,
-    /// Whether the scheduler was last told to decide nothing; none while it can be told nothing.
+    /// The last hold sent to the scheduler. `None` until the scheduler has accepted the session.
     is_held: Option<bool>,
 }
 
-/// What a transition comes to.
+/// The effects of a transition, to be carried out by the caller.
 #[derive(Debug, Default)]
 #[must_use = "the scheduler and the streams have to be told"]
 pub(super) struct Effects {
-    /// Another state: for the log, and there is another deadline.
+    /// The new state, to be logged; the deadline has changed too.
     pub(super) entered: Option<SessionState>,
-    /// It fell behind, or has caught up: for the log.
+    /// Set when the backlog became too high or acceptable, to be logged.
     pub(super) is_behind: Option<bool>,
-    /// Whether the scheduler is to decide nothing from now on.
+    /// Whether the scheduler has to hold decisions from now on, if that changed.
     pub(super) hold: Option<bool>,
-    /// All streams end so, and what waits for them is dropped.
+    /// The end of all streams; their queued messages are dropped.
     pub(super) close: Option<StreamEnd>,
 }
 
-/// What becomes of a session whose deadline may have passed.
+/// The result of checking the deadline.
 #[derive(Debug)]
 pub(super) enum Expiry {
-    /// Nothing, or another state.
+    /// The session continues, possibly in another state.
     GoesOn(Effects),
-    /// It has to be stopped. Not by itself: the scheduler has to be told, and nobody may be let in
-    /// meanwhile.
+    /// The session has to be stopped. The caller does so, since the scheduler has to be told and no
+    /// stream may bind meanwhile.
     Stop,
 }
 
 impl Standing {
-    /// A session that the scheduler knows nothing of yet.
+    /// A session that the scheduler has not accepted yet.
     pub(super) fn new(
         patience: Patience,
         config: String,
@@ -141,53 +141,52 @@ impl Standing {
         self.instance.as_deref()
     }
 
-    /// Whether too much waits to be sent.
+    /// Whether the backlog is too high.
     #[cfg(test)]
     pub(super) fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Whether a client may go on with it.
+    /// Whether a client may continue the session.
     pub(super) fn is_usable(&self) -> bool {
         self.lost.is_none() && self.end.is_none()
     }
 
-    /// It was given another queue configuration; none if that is empty.
+    /// Replaces the queue configuration; empty means none.
     pub(super) fn was_given(&mut self, config: String) {
         self.config = config;
     }
 
-    /// Whether it brought a queue configuration, or was given one since, that is not `config`.
+    /// Whether there is a queue configuration and it differs from `config`.
     pub(super) fn brought_other_than(&self, config: &str) -> bool {
         !self.config.is_empty() && self.config != config
     }
 
-    /// An instance goes on with it, if it says which.
+    /// Records the instance, if it is named.
     pub(super) fn taken_up_by(&mut self, instance: Option<&str>) {
         if let Some(instance) = instance {
             self.instance = Some(instance.to_owned());
         }
     }
 
-    /// Another manager registers and goes on with it, if it says which.
+    /// Records that another instance registered and continues the session.
     pub(super) fn attached_by(&mut self, instance: Option<&str>) {
         self.taken_up_by(instance);
         self.counts = Counter::registered(instance);
         self.is_numbered = None;
     }
 
-    /// Whether a manager of that name may register and go on with it: where requests have numbers, one
-    /// without a name could not be told from the one before.
+    /// Whether an instance of that name may register and continue the session. If requests were
+    /// numbered it needs a name, since without one it could not be told from the earlier instance.
     pub(super) fn can_be_attached_by(&self, instance: Option<&str>) -> bool {
         self.is_usable() && (instance.is_some() || !self.was_numbered)
     }
 
-    /// Whether the present manager numbers its requests.
+    /// Whether the present instance numbers its requests.
     pub(super) fn is_numbered(&self) -> bool {
         self.is_numbered == Some(true)
     }
 
-    /// How long it may be without streams, from now on.
     pub(super) fn set_patience(&mut self, patience: Patience) {
         self.life.set_patience(patience);
     }
@@ -198,9 +197,9 @@ impl Standing {
         lost.or_else(|| self.end.clone())
     }
 
-    /// Whether a stream of that dialect may bind, of that instance and with numbers or without. All of
-    /// a manager's streams have them, or none, and only one instance counts, the one that registered
-    /// last. Nothing is changed until it [is bound](Self::bound).
+    /// Checks whether such a stream may bind. Either all streams of an instance are numbered or
+    /// none, and only the instance that registered last may number. Changes nothing: see
+    /// [`bound`](Self::bound).
     pub(super) fn admits(
         &self,
         dialect: Dialect,
@@ -221,14 +220,16 @@ impl Standing {
             };
             return Err(StreamEnd::Superseded { by });
         }
-        // One with numbers ends those without: somebody has registered who counts.
+        // The opposite is allowed: a numbered stream ends those without, since a new instance
+        // numbers.
         if self.is_numbered == Some(true) && !is_numbered {
             return Err(StreamEnd::Misnumbered(MIXED));
         }
         Ok(())
     }
 
-    /// Such a stream was bound. Returns whether those without numbers have to end.
+    /// Records that such a stream was bound. Returns whether the streams without numbers have to
+    /// end.
     pub(super) fn bound(
         &mut self,
         dialect: Dialect,
@@ -245,13 +246,13 @@ impl Standing {
         is_numbered && had_none
     }
 
-    /// The scheduler has accepted it, and can be told from now on.
+    /// The scheduler has accepted the session and can be notified from now on.
     pub(super) fn begin(&mut self) -> Effects {
         self.is_held.get_or_insert(false);
         self.settled(Effects::default())
     }
 
-    /// What is so now: is there a stream for allocations, and how much waits to be sent?
+    /// Derives the status from the bound streams and the backlog.
     pub(super) fn review(&mut self, is_attached: bool, backlog: &Backlog, now: Instant) -> Effects {
         let event = if is_attached { LifecycleEvent::Attached } else { LifecycleEvent::Detached };
         let mut effects = self.enter(event, now);
@@ -263,24 +264,23 @@ impl Standing {
         self.settled(effects)
     }
 
-    /// Something that the client does not know of has gone: no stream is let in any more. Those that
-    /// are open go on.
+    /// State that the client does not know of was lost: no more streams may bind. Open streams
+    /// continue.
     pub(super) fn miss(&mut self, cause: Cause) {
         self.lost.get_or_insert(cause);
     }
 
-    /// Client and scheduler no longer know the same: its streams end, and no other may bind.
+    /// Client and scheduler no longer have the same state: all streams end, and no other may bind.
     pub(super) fn lose(&mut self, cause: Cause, now: Instant) -> Effects {
         self.lost.get_or_insert_with(|| cause.clone());
         self.over(LifecycleEvent::Lost, StreamEnd::ResyncRequired(cause), now)
     }
 
-    /// The session is stopped.
     pub(super) fn stop(&mut self, end: StreamEnd, now: Instant) -> Effects {
         self.over(LifecycleEvent::Stopped, end, now)
     }
 
-    /// Time has passed.
+    /// Applies the timeouts.
     pub(super) fn expire(&mut self, now: Instant) -> Expiry {
         if !self.life.is_overdue(now) {
             return Expiry::GoesOn(Effects::default());
@@ -303,7 +303,7 @@ impl Standing {
         Effects { entered, ..Effects::default() }
     }
 
-    /// Adds whether the scheduler has to be told.
+    /// Adds the hold, if it changed.
     fn settled(&mut self, effects: Effects) -> Effects {
         let hold = self.life.state() != SessionState::Running || self.is_behind;
         let tells = self.is_held.is_some_and(|held| held != hold);
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(standing.life().state(), SessionState::Paused);
     }
 
-    /// What may happen, in any order.
+    /// Events in any order.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Begin,

@@ -1,5 +1,4 @@
-//! The states of a session, without anything that waits or acts: so the transitions can be tested
-//! one by one.
+//! The states of a session and their transitions, as a pure state machine.
 //!
 //! ```text
 //! Unattached ──attached──▶ Running ──detached──▶ Paused ──overdue──▶ Stopped
@@ -8,13 +7,13 @@
 //! ```
 //!
 //! # Why a pause
-//! A client that lost its stream nearly always comes back within seconds. A paused session decides
-//! nothing, because nobody would hear of it, and keeps everything, so that nothing has to be
-//! reported again.
+//! A client that lost its stream nearly always returns within seconds. A paused session makes no
+//! decisions, because no client would receive them, and keeps its allocations, so that the client
+//! need not report everything again.
 //!
 //! # Invariants
-//! * Only a running session decides anything.
-//! * `Stopped` is final, and any other state but `Running` has a deadline.
+//! * Decisions are made only in `Running`.
+//! * `Stopped` is final; every other state except `Running` has a deadline.
 
 use std::time::Duration;
 
@@ -23,32 +22,32 @@ use tokio::time::Instant;
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// Registered, and no stream that carries allocations has come yet.
+    /// Registered; no stream that carries allocations has been opened yet.
     Unattached,
     /// Such a stream is open.
     Running,
-    /// There was one, or it took too long to come.
+    /// The stream was lost, or none was opened in time.
     Paused,
-    /// The session is over.
+    /// Final.
     Stopped,
 }
 
-/// What can happen to a session.
+/// An event of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifecycleEvent {
     /// A stream that carries allocations is open.
     Attached,
-    /// No such stream is open (any more).
+    /// No such stream is open.
     Detached,
     /// The deadline has passed.
     Overdue,
-    /// Client and scheduler no longer know the same: no stream is let in any more.
+    /// Client and scheduler no longer have the same state: no stream may bind any more.
     Lost,
-    /// The session is ended on purpose.
+    /// The session was ended on purpose.
     Stopped,
 }
 
-/// How long a session may stay in a state that is not to last.
+/// How long a session may stay in a temporary state.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// In [`SessionState::Unattached`].
@@ -57,7 +56,7 @@ pub struct Patience {
     pub pause: Duration,
 }
 
-/// A state, since when, and until when.
+/// A state with its beginning and its timeouts.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifecycle {
     patience: Patience,
@@ -66,7 +65,7 @@ pub struct Lifecycle {
 }
 
 impl SessionState {
-    /// As the list of sessions shows it.
+    /// The name in the list of sessions.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unattached => "Running(unattached)",
@@ -76,7 +75,7 @@ impl SessionState {
         }
     }
 
-    /// The state that follows; the same one when nothing changes.
+    /// The next state; the same one if the event changes nothing.
     #[must_use]
     pub fn after(self, event: LifecycleEvent) -> Self {
         match (self, event) {
@@ -96,7 +95,7 @@ impl SessionState {
 }
 
 impl Lifecycle {
-    /// A session begins.
+    /// A new session, unattached.
     pub fn new(patience: Patience, now: Instant) -> Self {
         Self { patience, state: SessionState::Unattached, since: now }
     }
@@ -106,17 +105,17 @@ impl Lifecycle {
         self.state
     }
 
-    /// The time at which the present state began.
+    /// When the present state began.
     pub fn since(&self) -> Instant {
         self.since
     }
 
-    /// From now on, also for the present state.
+    /// Replaces the timeouts, also for the present state.
     pub fn set_patience(&mut self, patience: Patience) {
         self.patience = patience;
     }
 
-    /// Takes note; says whether that makes another state.
+    /// Applies an event. Returns whether the state changed.
     pub fn takes(&mut self, event: LifecycleEvent, now: Instant) -> bool {
         let state = self.state.after(event);
         let changes = state != self.state;
@@ -126,7 +125,7 @@ impl Lifecycle {
         changes
     }
 
-    /// The time at which [`LifecycleEvent::Overdue`] falls due; none in a state that may last.
+    /// When [`LifecycleEvent::Overdue`] is due. `None` in a state without timeout.
     pub fn deadline(&self) -> Option<Instant> {
         let patience = match self.state {
             SessionState::Unattached => self.patience.attach,

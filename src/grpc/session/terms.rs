@@ -1,9 +1,8 @@
-//! On what terms a session is held: the settings of the service, with what the resource manager
-//! wants otherwise for itself.
+//! The terms of a session: the settings of the service, as overridden by the resource manager.
 //!
-//! A resource manager knows best how long its own restart takes and how fast it reads, so it may
-//! bring those terms in the `extraConfig` of its registration. What guards the service as a whole
-//! is not among them: what takes memory may be made less, and not more than the settings say.
+//! A resource manager knows best how long its restart takes and how fast it reads, so it may
+//! override these terms in the `extraConfig` of its registration. It cannot override what protects
+//! the service as a whole: limits on memory may be lowered, but not raised above the settings.
 
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -15,21 +14,20 @@ use super::state::Patience;
 use crate::extra_config::ExtraConfig;
 use crate::settings::{GrpcSettings, ItemsAndBytes, OnStreamLoss, SessionSettings, seconds};
 
-/// What holds for one session: times without streams, sizes of its outboxes, and how long items
-/// wait for each other.
+/// The terms of one session: timeouts, sizes of outboxes, and reorder window.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// How long it may be without allocation stream.
+    /// How long the session may be without a stream for allocations.
     pub patience: Patience,
-    /// How much an outbox holds.
+    /// The bounds of each outbox.
     pub bounds: Bounds,
-    /// How long items may wait for what they name.
+    /// How long items may wait for objects that they name.
     pub reorder_window: Duration,
-    /// Most items that wait so in one partition.
+    /// Most items that may wait so in one partition.
     pub reorder_items: usize,
-    /// How much is held of numbered requests that come too early.
+    /// Bounds of numbered requests held because they came early.
     pub ingress: Load,
-    /// How long a number may be missing.
+    /// How long a request may be missing.
     pub gap_timeout: Duration,
 }
 
@@ -39,7 +37,7 @@ const HIGH_WATER: u8 = 50;
 const LOW_WATER: u8 = 25;
 
 impl Terms {
-    /// The terms of the settings.
+    /// The terms without overrides.
     pub fn new(grpc: &GrpcSettings, session: &SessionSettings) -> Self {
         let patience = Patience { attach: session.attach_timeout, pause: session.pause_timeout };
         let bounds = Bounds {
@@ -59,7 +57,7 @@ impl Terms {
         }
     }
 
-    /// The same with what a resource manager sets for itself.
+    /// The terms as overridden by a resource manager.
     #[must_use]
     pub fn with(mut self, extra: &mut ExtraConfig<'_>) -> Self {
         extra.set("session.attachTimeout", &mut self.patience.attach, seconds::read);
@@ -79,12 +77,12 @@ impl Terms {
         self
     }
 
-    /// How long items wait for each other, and how many in one partition.
+    /// The reorder window, and the most items that may wait in one partition.
     pub(super) fn reorder(&self) -> (Duration, usize) {
         (self.reorder_window, self.reorder_items)
     }
 
-    /// When too much waits in the outboxes of a session.
+    /// The marks of the backlog.
     pub fn marks(&self) -> Marks {
         let outbox = self.bounds.outbox;
         Marks { high: outbox.percent(HIGH_WATER), low: outbox.percent(LOW_WATER) }
@@ -106,7 +104,7 @@ fn no_more(amount: usize, most: usize) -> Result<usize, String> {
     Ok(amount)
 }
 
-/// A number, perhaps with underscores.
+/// Parses a number, which may contain underscores.
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
     let digits = text.trim().replace('_', "");
     digits.parse().map_err(|_| format!("`{text}` is not a whole number that can be used"))
@@ -116,7 +114,7 @@ fn number<T: FromStr>(text: &str) -> Result<T, String> {
 pub(super) mod tests {
     use super::*;
 
-    /// The shipped ones, with `extra`.
+    /// The default terms with these overrides.
     pub(in super::super) fn terms(extra: &[(&str, &str)]) -> Terms {
         read(extra).0
     }

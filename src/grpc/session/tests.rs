@@ -1,4 +1,4 @@
-//! One session with streams that come and go, without a scheduler behind it.
+//! A session whose streams come and go, without a scheduler.
 
 use monoceros_actors::ResourceManagerCallback as _;
 

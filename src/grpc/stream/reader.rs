@@ -1,8 +1,9 @@
-//! The direction from the client: requests are checked, brought into their order, and handed to the
+//! The client's direction of a stream: requests are checked, ordered, and forwarded to the
 //! scheduler.
 //!
-//! # Why several at a time
-//! Each hand-over wakes a thread. So what has arrived already goes together, up to a bound, and what
+//! # Why in batches
+//! Each forwarded request wakes a thread. So requests that have already arrived are forwarded
+//! together, up to a bound. Later ones wait in the HTTP/2 windows, which slow a fast client down.
 //! comes meanwhile waits in the windows of HTTP/2, which is what holds a fast client up.
 
 use std::future::pending;
@@ -33,16 +34,16 @@ use crate::grpc::{
 };
 use crate::identity::Identity;
 
-/// How long the scheduler may take to answer a client that has closed its side.
+/// How long the stream waits for the scheduler's answers after the client has closed its side.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// Most messages, and items of them or few more, that are handed on together.
+/// Most messages of a batch, and about the most items.
 const TOGETHER: usize = 256;
 
-/// Most bytes of messages that are decoded to be handed on together, beside the first.
+/// Most bytes decoded for a batch in addition to its first message.
 const TOGETHER_BYTES: usize = 1 << 20;
 
-/// Most messages that are read from a stream that was displaced: its client may go on sending.
+/// Most messages read from a displaced stream, whose client may still be sending.
 const LATE_MESSAGES: usize = 1_000;
 
 const UNNAMED: StreamEnd = StreamEnd::Misnumbered(
@@ -57,26 +58,26 @@ const NUMBER_MISSING: StreamEnd = StreamEnd::Misnumbered(
     "a request has no `clientSeq`, and its stream has asked for numbers in its metadata",
 );
 
-/// The number that a key has, if it is there.
+/// The number under a metadata key, if present.
 fn number(metadata: &MetadataMap, key: &'static str) -> Result<Option<u64>, StreamEnd> {
     let text = text(metadata, key)?;
     text.map(|text| text.parse().map_err(|_| StreamEnd::BadMetadata(key))).transpose()
 }
 
-/// The direction from the client.
+/// The client's direction of a stream.
 pub(super) struct RequestReader<K> {
     edge: Arc<GrpcEdge>,
     caller: Identity,
     pub(super) stream: Arc<StreamHandle>,
-    /// The session that it is bound to, and the slot through which requests are handed on.
+    /// The session to which the stream is bound, and the slot through which requests are forwarded.
     bound: Option<(Arc<Slot>, Arc<Session>)>,
-    /// What its metadata say, for whoever binds it.
+    /// The session named by the metadata.
     named: Option<String>,
     resume: Option<u64>,
     instance: Option<String>,
-    /// The client numbers its requests, and knows that all up to this number were taken.
+    /// Set if the client numbers its requests: the last number that it knows to be taken.
     known: Option<u64>,
-    /// The attempt to connect that it belongs to.
+    /// The connection attempt, if the client counts them.
     attempt: Option<Attempt>,
     kind: PhantomData<K>,
 }
@@ -126,13 +127,13 @@ impl<K: StreamKind> RequestReader<K> {
         }
     }
 
-    /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
-    /// that its metadata name, if they name one.
+    /// Makes this the stream of its kind in the current session of `rm_id`. Fails if the metadata
+    /// name another session.
     pub(super) async fn bind(&mut self, rm_id: &str) -> Result<(), StreamEnd> {
         self.caller.check_rm(rm_id)?;
         let (slot, session) = self.edge.registry.find(rm_id, self.named.as_deref()).await?;
         {
-            // Nobody may stop the session between here and there.
+            // The slot stays locked so that the session cannot be stopped meanwhile.
             let _current = slot.read().await;
             let binding = Binding {
                 resume: self.resume,
@@ -152,7 +153,7 @@ impl<K: StreamKind> RequestReader<K> {
         let patience = self.edge.registry.bind_timeout();
         let mut bound_by = Instant::now().checked_add(patience);
         let mut turned_away = pin!(requests.turned_away());
-        // What came while more requests were looked for and is none that is decoded at once.
+        // A message read while filling a batch that cannot be part of it.
         let mut ahead = None;
         loop {
             let is_bound = self.bound.is_some();
@@ -162,7 +163,7 @@ impl<K: StreamKind> RequestReader<K> {
                     None => pending().await,
                 }
             };
-            // Only the wait for a message is given up: one that has come is handed on whole.
+            // Only the wait is cancelled: a message that has arrived is forwarded whole.
             let next = async {
                 match ahead.take() {
                     Some(message) => message,
@@ -173,7 +174,7 @@ impl<K: StreamKind> RequestReader<K> {
                 biased;
                 () = self.stream.ended() => return self.finish(requests).await,
                 message = next => message,
-                // What is large waits for room, and is slow at its own pace.
+                // A large message may wait for memory, so the bind timeout does not apply to it.
                 () = too_late => {
                     if requests.is_large() {
                         bound_by = None;
@@ -208,7 +209,7 @@ impl<K: StreamKind> RequestReader<K> {
                         }
                     };
                     let accepted = self.accept(request, more).await;
-                    // From here on it is the scheduler's.
+                    // From here on the message is the scheduler's.
                     drop(credit);
                     if let Err(end) = accepted {
                         self.stream.close(end);
@@ -216,10 +217,10 @@ impl<K: StreamKind> RequestReader<K> {
                     }
                 }
                 Ok(None) => {
-                    // After that the outboxes hold every answer that is due.
+                    // Afterwards the outboxes hold every answer that is due.
                     if let Some((_, session)) = &self.bound {
                         let settled = async {
-                            // The outcome does not matter: nothing more comes either way.
+                            // The outcome does not matter: no more requests follow in either case.
                             let _ = self.edge.handle.settle_resource_manager(session.rm_id()).await;
                             if K::CARRIES_ALLOCATIONS {
                                 session.attachment().all_delivered().await;
@@ -235,7 +236,7 @@ impl<K: StreamKind> RequestReader<K> {
         }
     }
 
-    /// A message as a request, once it is known whose it is: nothing is decoded for strangers.
+    /// Decodes a message once the stream is bound: nothing is decoded for unknown clients.
     async fn bound_and_decoded(
         &mut self,
         message: RawMessage,
@@ -252,13 +253,14 @@ impl<K: StreamKind> RequestReader<K> {
         message.decode().await
     }
 
-    /// Whether it is known whose stream it is.
+    /// Whether the stream is bound to a session.
     pub(super) fn is_bound(&self) -> bool {
         self.bound.is_some()
     }
 
-    /// The stream has ended. What came by one that was displaced is still dealt with, as far as it
-    /// is there: its client sent that before it could know, and the answers go to the newer stream.
+    /// Handles the end of the stream. If a newer stream displaced it, processes the messages
+    /// already received: the client sent them before it could know, and the answers go out on the
+    /// newer stream.
     async fn finish(&mut self, mut requests: Messages) {
         if !matches!(self.stream.end(), Some(StreamEnd::Displaced { .. })) {
             return;
@@ -279,8 +281,8 @@ impl<K: StreamKind> RequestReader<K> {
         }
     }
 
-    /// Deals with a request, and with those behind it that `more` has ready: they are handed on
-    /// together, since each hand-over wakes a thread.
+    /// Processes a batch: a request and those that `more` has ready. They are forwarded together,
+    /// since each call wakes a thread.
     pub(super) async fn accept(
         &mut self,
         first: K::Request,
@@ -322,7 +324,7 @@ impl<K: StreamKind> RequestReader<K> {
             }
             return end;
         }
-        // For each of these anew: registrations wait for it, and they come in turn.
+        // Locked again for each batch: registrations wait for this lock, and it is fair.
         let current = self.current(slot, session).await?;
         let (mut forwarded, mut end) = (Vec::new(), Ok(()));
         while let Some(request) = next(n_items) {
@@ -353,7 +355,7 @@ impl<K: StreamKind> RequestReader<K> {
         end
     }
 
-    /// Looks at what a request says of itself. Returns how many items it has, too.
+    /// Checks a request. Returns it with its number of items.
     fn check(
         &self,
         session: &Arc<Session>,
@@ -376,8 +378,8 @@ impl<K: StreamKind> RequestReader<K> {
         Ok((request, items))
     }
 
-    /// Holds a numbered request until it is due; `due` is the right to hand on, once something is.
-    /// Returns how many items it has.
+    /// Holds a numbered request until it is next; `due` is then the permission to forward. Returns
+    /// the number of items.
     async fn hold<'s>(
         &self,
         slot: &Slot,
@@ -391,7 +393,7 @@ impl<K: StreamKind> RequestReader<K> {
         if number == 0 {
             return if items == 0 { Ok(0) } else { Err(NUMBER_MISSING) };
         }
-        // One that says nothing takes room, too.
+        // A request without items takes room, too.
         let load = Load { items: items.max(1), bytes: request.encoded_len() };
         let mut request = K::into_any(request);
         loop {
@@ -406,19 +408,19 @@ impl<K: StreamKind> RequestReader<K> {
                 Arrived::NoRoom(request) => *request,
             };
             if let Some(handing_on) = due.take() {
-                // Nobody else makes room.
+                // No other task makes room.
                 self.hand_on(slot, session, handing_on).await?;
                 continue;
             }
             tokio::select! {
                 () = room => {}
-                // What waits for room then comes again by another stream.
+                // The client sends the waiting request again on another stream.
                 () = self.stream.ended() => return Ok(items),
             }
         }
     }
 
-    /// Hands on what is due, until nothing is.
+    /// Forwards requests in order until none is left.
     async fn hand_on(
         &self,
         slot: &Slot,
@@ -448,7 +450,7 @@ impl<K: StreamKind> RequestReader<K> {
         }
     }
 
-    /// Keeps the session the current one of its resource manager, if it is.
+    /// Locks the session as the current one of its resource manager. Fails if it is not.
     async fn current<'s>(
         &self,
         slot: &'s Slot,
@@ -462,7 +464,7 @@ impl<K: StreamKind> RequestReader<K> {
         Err(session.ended().unwrap_or_else(|| self.edge.registry.not_registered(rm_id)))
     }
 
-    /// What it means for the stream that the scheduler does not take a request.
+    /// Handles the scheduler's result for a request.
     fn forwarded(
         &self,
         session: &Arc<Session>,
@@ -472,10 +474,10 @@ impl<K: StreamKind> RequestReader<K> {
         if self.edge.shutdown.is_cancelled() {
             return Err(StreamEnd::ShuttingDown);
         }
-        // Nobody ended the session, or it would not be the current one.
+        // The session was not ended, or it would not be the current one.
         error!(rm = session.rm_id(), %error, "the scheduler does not know a session that is open");
         let (edge, session) = (Arc::clone(&self.edge), Arc::clone(session));
-        // Not here, where the session is kept current.
+        // In a task of its own, since this one holds the lock of the slot.
         tokio::spawn(async move { edge.registry.scheduler_lost(&session).await });
         Err(StreamEnd::Internal("the scheduler lost the session through a bug"))
     }
@@ -487,8 +489,8 @@ impl<K: StreamKind> RequestReader<K> {
         }
     }
 
-    /// A message is not taken. If nobody can know what it said, client and scheduler may no longer
-    /// know the same.
+    /// Refuses a message. If its content is unknown, client and scheduler may no longer have the
+    /// same state, and the session takes no more streams.
     fn refuse(&self, end: StreamEnd) {
         let is_unread = matches!(
             end,

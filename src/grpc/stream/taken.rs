@@ -1,5 +1,5 @@
-//! When a stream tells its client up to which number requests were taken: with whatever it has to
-//! say, and by a message of its own when it has had nothing to say for a while.
+//! When a stream reports the last number taken: with any reply, or in a message of its own after a
+//! while without replies.
 
 use std::time::Duration;
 
@@ -7,36 +7,35 @@ use tokio::time::Instant;
 
 use super::super::session::TOLD_AFTER;
 
-/// A client hears of what was taken at the latest after so long.
+/// The longest delay of a report.
 const TOLD_WITHIN: Duration = Duration::from_millis(100);
 
-/// What one stream has told.
+/// The reports of one stream.
 #[derive(Debug, Default)]
 pub(super) struct TakenTold {
-    /// Up to this number the client knows.
+    /// The last number reported.
     told: u64,
-    /// When it has to hear more.
+    /// When the next report is due. `None` if nothing new was taken.
     due: Option<Instant>,
 }
 
 impl TakenTold {
-    /// The client knows of `taken` from the headers.
+    /// The headers have reported `taken`.
     pub(super) fn since(taken: u64) -> Self {
         Self { told: taken, due: None }
     }
 
-    /// The number up to which the client knows.
     pub(super) fn told(&self) -> u64 {
         self.told
     }
 
-    /// A message leaves that says `taken`.
+    /// Records that a message reports `taken`.
     pub(super) fn tells(&mut self, taken: u64) {
         *self = Self::since(taken);
     }
 
-    /// There is nothing else to say: whether to send a message for `taken` alone. If not, but the
-    /// client does not know it yet, it is [due](Self::due) at some time.
+    /// Whether to send a message that only reports `taken`. If the client does not know it yet,
+    /// sets the time at which it is [due](Self::due).
     pub(super) fn is_due(&mut self, taken: u64, now: Instant) -> bool {
         if taken <= self.told {
             return false;
@@ -45,7 +44,6 @@ impl TakenTold {
         taken - self.told >= TOLD_AFTER || due <= now
     }
 
-    /// When to look again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }

@@ -1,4 +1,4 @@
-//! What becomes of a stream that ends while something of it is still in hand.
+//! Streams that end while messages are still being processed.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ use crate::settings::Settings;
 
 mod numbered;
 
-/// A scheduler where `rm` is registered.
+/// Runs a test with a scheduler where `rm` is registered.
 fn play<F: Future<Output = ()>>(story: impl FnOnce(Arc<GrpcEdge>) -> F) {
     play_with(|_| {}, story);
 }
 
-/// The same with other settings.
+/// Runs a test with other settings.
 fn play_with<F: Future<Output = ()>>(
     set: impl FnOnce(&mut Settings),
     story: impl FnOnce(Arc<GrpcEdge>) -> F,
@@ -72,7 +72,7 @@ fn node_request(id: &str) -> si::NodeRequest {
     si::NodeRequest { nodes: vec![node], rm_id: "rm".to_owned(), ..Default::default() }
 }
 
-/// Requests that have come, as their bytes.
+/// Encoded requests that have arrived.
 fn come(requests: &[si::NodeRequest]) -> Messages {
     let mut body = Vec::new();
     for request in requests {
@@ -102,7 +102,7 @@ fn a_session_that_the_metadata_name_binds_the_client_also_when_a_message_says_wh
     });
 }
 
-/// A connection has broken, and what its client had said by it is dealt with late.
+/// Calls on a broken connection are processed late.
 #[test]
 fn a_stream_of_an_earlier_attempt_does_not_displace_that_of_a_later_one() {
     play(async |edge| {
@@ -117,7 +117,7 @@ fn a_stream_of_an_earlier_attempt_does_not_displace_that_of_a_later_one() {
         assert!(second.stream.end().is_none(), "it goes on");
         let third = of("client.3").await.unwrap();
         assert!(matches!(second.stream.end(), Some(StreamEnd::Displaced { .. })));
-        // Whoever counts on its own may be newer, and who counts nothing, too.
+        // A client with another name may be newer, and so may one that does not count.
         let other = of("other.1").await.unwrap();
         assert!(matches!(third.stream.end(), Some(StreamEnd::Displaced { .. })));
         reader::<Nodes>(&edge).bind("rm").await.unwrap();

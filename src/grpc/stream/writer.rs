@@ -1,5 +1,4 @@
-//! The direction to the client: what the session has to say, when the client can receive it, and up
-//! to which number its requests were taken.
+//! The server's direction of a stream: replies of the session, and the last number taken.
 
 use std::future::pending;
 use std::marker::PhantomData;
@@ -20,13 +19,13 @@ use crate::grpc::reply::Reply as _;
 use crate::grpc::stream_handle::StreamHandle;
 use crate::grpc::{GrpcEdge, SCHEDULER_HEADER, SESSION_HEADER, TAKEN_SEQ_HEADER};
 
-/// The direction to the client.
+/// The server's direction of a stream.
 pub(super) struct ReplyWriter<K: StreamKind> {
     pub(super) edge: Arc<GrpcEdge>,
     pub(super) stream: Arc<StreamHandle>,
-    /// What the client knows of the requests that were taken, if it numbers them.
+    /// What was reported of the requests taken. `None` if the client does not number them.
     pub(super) taken: Option<TakenTold>,
-    /// The farewell, if there is one, has been said.
+    /// Set once the farewell message was sent, or was not needed.
     pub(super) has_taken_leave: bool,
     pub(super) kind: PhantomData<K>,
 }
@@ -44,7 +43,7 @@ impl<K: StreamKind> ReplyWriter<K> {
         headers
     }
 
-    /// The headers have left, with what they say.
+    /// Records that the headers were sent.
     pub(super) fn begun(mut self) -> Self {
         self.taken = self.stream.numbering().map(|numbering| TakenTold::since(numbering.taken));
         self
@@ -61,7 +60,7 @@ impl<K: StreamKind> ReplyWriter<K> {
         Box::pin(replies)
     }
 
-    /// The next reply, or the status that ends the stream, or nothing when it ends well.
+    /// The next reply, or the status that ends the stream. `None` at a normal end.
     pub(super) async fn next(&mut self) -> Option<Result<Encoded<K::Reply>, Status>> {
         loop {
             if self.edge.shutdown.is_cancelled() {
@@ -73,7 +72,7 @@ impl<K: StreamKind> ReplyWriter<K> {
                 let status = || Err(self.stream.status(&end));
                 return Some(farewell.map_or_else(status, |reply| Ok(reply.into())));
             }
-            // Asked before the outbox is: an answer that is due is in it by then.
+            // Read before the outbox: any answer that is due is queued by then.
             let half_closed = self.stream.is_half_closed();
             if let Some(reply) = self.waiting(half_closed) {
                 return Some(Ok(reply));
@@ -97,14 +96,14 @@ impl<K: StreamKind> ReplyWriter<K> {
         }
     }
 
-    /// What the session has to say, or else up to which number requests were taken, if the client
-    /// does not know it for too long already, or the stream is about to end.
+    /// The next queued reply, or a report of the last number taken if that is overdue or the stream
+    /// is about to end.
     fn waiting(&mut self, is_last: bool) -> Option<Encoded<K::Reply>> {
         let session = self.stream.session()?;
         let traces = self.edge.traces.as_ref();
         let mut new = Vec::new();
         let reply = session.take::<K>(&self.stream, |reply| {
-            // Asked now: what is in the reply is followed before it gets there.
+            // Checked now: allocations are followed before their reply is queued.
             if traces.is_some_and(|traces| !traces.is_idle()) {
                 new.extend(reply.new_allocations());
             }
@@ -127,7 +126,7 @@ impl<K: StreamKind> ReplyWriter<K> {
 
 impl<K: StreamKind> Drop for ReplyWriter<K> {
     fn drop(&mut self) {
-        // Closed first: whoever binds it after that releases it.
+        // Closed first: a bind that comes later releases the stream itself.
         self.stream.close(StreamEnd::ClientGone);
         if let Some(session) = self.stream.session() {
             session.release::<K>(&self.stream);

@@ -1,5 +1,5 @@
-//! A declared gang over a callback stream: each member is asked about with the name of its gang, and
-//! where the others are to be was said before.
+//! A declared gang on a callback stream: each question names the gang of its member, and the places
+//! of the other members were sent before.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::harness::shim::{ALL, Shim, hello, passes};
 use crate::harness::{PATIENCE, Rm, Service, application, ask, node, resource};
 use crate::revisions::client::application as shown;
 
-/// A gang `gang` of so many workers of two cores for which there is no room, of which these ask.
+/// Declares a gang of `members` workers of two cores, for which there is no room, and sends these
+/// asks.
 async fn gang(service: &Service, rm: &Rm, members: i32, keys: &[&str]) {
     let group = si::TaskGroup {
         name: "workers".to_owned(),
@@ -48,7 +49,7 @@ fn gang_id() -> String {
     "gang".to_owned()
 }
 
-/// Everything that was said of places so far, before the message that was waited for.
+/// All places received so far, before the message that was waited for.
 fn told(shim: &Shim) -> Vec<cb::BundlePlaces> {
     let places = |body: &Body| match body {
         Body::BundlePlaces(places) => Some(places.clone()),
@@ -57,7 +58,7 @@ fn told(shim: &Shim) -> Vec<cb::BundlePlaces> {
     shim.seen.iter().filter_map(places).collect()
 }
 
-/// By key, what a shim knows of where the members of a bundle are.
+/// The nodes of a bundle's members by key, as a shim knows them.
 fn known(shim: &Shim, bundle: u64) -> BTreeMap<String, String> {
     let all = told(shim).into_iter().filter(|told| told.bundle_id == bundle);
     let places = all.flat_map(|told| told.places);
@@ -67,7 +68,7 @@ fn known(shim: &Shim, bundle: u64) -> BTreeMap<String, String> {
 #[tokio::test]
 async fn a_question_about_a_member_names_its_gang_whose_places_were_told_before() {
     let service = Service::start();
-    // The third member asks later; without room for all, nothing is asked.
+    // The third member asks later; without room for all, no question is sent.
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
     gang(&service, &rm, 3, &["w1", "w2"]).await;
@@ -83,7 +84,7 @@ async fn a_question_about_a_member_names_its_gang_whose_places_were_told_before(
         assert_eq!(shim.nodes(query), [before[&query.allocation_key].clone()]);
     }
     assert_eq!(told(&shim)[0].application_id, "gang");
-    // Wherever it is, the first member may not run there.
+    // The first member may not run on its node, whichever that is.
     let refused = before["w1"].clone();
     shim.answer(&batch, |key, node| key != "w1" || node != refused).await;
     let mut again = shim.batch().await;
@@ -115,7 +116,7 @@ async fn the_next_gang_says_that_the_one_before_is_over_and_a_new_stream_is_told
     rm.send_nodes(vec![node("n2", 4_000, 16)]).await;
     let first = shim.batch().await.queries[0].bundle_id;
     assert_eq!(known(&shim, first).len(), 2);
-    // The stream is lost before its answers: all places are given back, and found again later.
+    // The stream is lost before its answers: all places are released, and found again later.
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
     let batch = shim.batch().await;
     let second = batch.queries[0].bundle_id;

@@ -1,4 +1,5 @@
-//! Answers that say what they have to do with other nodes, from a shim that assumes nothing by itself.
+//! Answers that state their dependencies on other nodes, from a shim that assumes nothing by
+//! itself.
 
 use monoceros_proto::v1 as cb;
 
@@ -6,8 +7,8 @@ use super::{REQUIRED, ask_for, placed, rm_with_nodes};
 use crate::harness::shim::{ALL, Shim, hello};
 use crate::harness::{Rm, Service};
 
-/// Requests `a` and `b` are asked about on a node each. `b` is placed and affects topic 7; the answer
-/// about `a` is from before that, comes after it, and depends on these topics.
+/// Asks about `a` and `b`, on a node each. `b` is placed and affects topic 7. The answer about `a`
+/// was made before that, arrives after it, and depends on the given topics.
 async fn late_answer(service: &Service, depends_on: &[u64]) -> (Rm, Shim) {
     let rm = rm_with_nodes(service, REQUIRED, &["n1", "n2"]).await;
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };

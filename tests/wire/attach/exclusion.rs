@@ -1,5 +1,5 @@
-//! A placement that a shim can never have: the scheduler keeps the request off that node, also where
-//! the shim answers no predicates.
+//! A placement that a shim refuses for good: the scheduler excludes the node for the request, even
+//! if the shim answers no predicates.
 
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::Capability;
@@ -8,17 +8,17 @@ use super::{ask_for, placed, rm_with_nodes};
 use crate::harness::Service;
 use crate::harness::shim::{Shim, hello};
 
-/// The shim keeps a view and confirms what it is to assume; nobody asks it for predicates.
+/// A shim that keeps a cache and confirms assumptions, and is not asked for predicates.
 async fn shim(service: &Service) -> Shim {
     let hello = hello("rm", &[Capability::CacheSync]);
     let hello = cb::Hello { confirm_assume: true, ..hello };
     let mut shim = Shim::attach(service, hello).await;
-    // It is there: what is placed from now on is told to it first.
+    // Attached: later placements are sent to it first.
     shim.welcome().await;
     shim
 }
 
-/// The next assumption: its number and the node.
+/// The next assumption: its sync number and the node.
 async fn assumed(shim: &mut Shim) -> (u64, String) {
     loop {
         let sync = shim.sync().await;

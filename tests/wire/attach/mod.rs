@@ -1,4 +1,4 @@
-//! Callback streams over gRPC, from the shim's side: what `docs/callback.md` promises.
+//! Callback streams over gRPC from the shim's side, as documented in `docs/callback.md`.
 
 mod bundles;
 mod elsewhere;
@@ -15,15 +15,15 @@ use serde_json::Value;
 
 use crate::harness::{QUEUES, Rm, Service, ask, registration};
 
-/// With this nothing is decided unless a shim answers.
+/// Nothing is decided unless a shim answers.
 const REQUIRED: &[(&str, &str)] = &[("callback.predicates", "required")];
 
-/// An RM `rm` with one application `app` and these nodes, of four cores each.
+/// An RM `rm` with an application `app` and these nodes of four cores each.
 async fn rm_with_nodes(service: &Service, extra: &[(&str, &str)], nodes: &[&str]) -> Rm {
     rm_called("rm", service, extra, nodes).await
 }
 
-/// The same with another name.
+/// The same under another name.
 async fn rm_called(id: &str, service: &Service, extra: &[(&str, &str)], nodes: &[&str]) -> Rm {
     let extra_config =
         extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -35,7 +35,7 @@ async fn rm_called(id: &str, service: &Service, extra: &[(&str, &str)], nodes: &
     rm.with_nodes(nodes).await.with_application("app", "root.a").await
 }
 
-/// Asks for containers of one core.
+/// Sends asks of one core each.
 async fn ask_for(rm: &Rm, keys: &[&str]) {
     rm.send_allocations(vec![], keys.iter().map(|key| ask("app", key)).collect(), vec![]).await;
 }
@@ -46,7 +46,7 @@ fn placed(rm: &Rm) -> Vec<(String, String)> {
     })
 }
 
-/// Thousandths of a core that are allocated and that are pending, in all queues of the only RM.
+/// Allocated and pending thousandths of a core in all queues of the only RM.
 async fn used_and_pending(service: &Service) -> (i64, i64) {
     let queues = service.http("GET", "/ws/v1/partition/default/queues", &[], "").await.json();
     let vcore = |amount: &Value| amount["vcore"].as_i64().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! What goes over a callback stream beside questions: events, the state of requests, and that of the
-//! shim itself.
+//! Messages of a callback stream other than questions: events, scheduling states of requests, and
+//! the state of the shim.
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;

@@ -1,4 +1,4 @@
-//! What a shim is asked, and what its answers come to.
+//! Predicate questions to a shim, and the effects of its answers.
 
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
@@ -23,7 +23,7 @@ async fn where_a_stream_is_required_nothing_is_decided_before_it_is_there() {
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
     ask_for(&rm, &["a"]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
-    // The question is the first thing that becomes of the ask: nothing was decided before.
+    // The question is the first effect of the ask: nothing was decided before.
     let batch = shim.batch().await;
     assert_eq!(batch.queries[0].allocation_key, "a");
     rm.read(|seen| assert!(seen.new.is_empty()));
@@ -42,7 +42,7 @@ async fn the_node_whose_bit_is_set_first_is_the_one() {
     ask_for(&rm, &["a"]).await;
     while rm.read(|seen| seen.new.is_empty()) {
         let Some(batch) = shim.batch_or_allocation(&rm).await else { break };
-        // Only the last node in the order of the question will do, of the ninth in all.
+        // Only the last node in the order of the question passes, the ninth of all.
         shim.answer(&batch, |_, node| node == "n9").await;
     }
     assert_eq!(placed(&rm), [("a".to_owned(), "n9".to_owned())]);
@@ -76,7 +76,7 @@ async fn an_answer_after_its_deadline_changes_nothing_and_is_counted() {
     ask_for(&rm, &["a"]).await;
     let late = shim.batch().await;
     assert!(late.queries[0].assume);
-    // Nothing is answered before the scheduler asks anew: the deadline is over.
+    // No answer until the scheduler asks again: the deadline is over.
     let again = shim.batch().await;
     assert_eq!(again.queries[0].allocation_key, "a");
     assert_ne!(again.batch_id, late.batch_id);
@@ -85,13 +85,13 @@ async fn an_answer_after_its_deadline_changes_nothing_and_is_counted() {
     assert!(timeouts >= 1, "{timeouts}");
     shim.answer(&late, passes).await;
     service.until_counted(r#"monoceros_callback_ignored_results_total{reason="late"}"#, 1).await;
-    // The shim has assumed what it answered: that is taken back.
+    // The shim has assumed its answer, and is told to forget it.
     let forget = shim.until("forget", |body| match body {
         Body::CacheSync(sync) => sync.args.as_ref()?.forget_allocations.first().cloned(),
         _ => None,
     });
     assert_eq!(forget.await.allocation_key, "a");
-    // Whatever was still to be told of the answer would be told by now.
+    // Any effect of the late answer would have arrived by now.
     let rm = rm.with_nodes(&["n2"]).await;
     let shown = application(&service, "rm", "root.a", "app").await;
     assert_eq!(shown["allocations"].as_array().map_or(0, Vec::len), 0, "{shown}");
@@ -103,7 +103,7 @@ async fn an_answer_after_its_deadline_changes_nothing_and_is_counted() {
 
 #[tokio::test]
 async fn another_rm_goes_on_while_one_shim_does_not_answer() {
-    // Longer than the test may take: the question is open all the time.
+    // Longer than the test may take: the question stays open throughout.
     let service = Service::start_with(&[("CALLBACK__PREDICATE_TIMEOUT", "30")]);
     let slow_rm = rm_called("slow", &service, REQUIRED, &["n1"]).await;
     let busy_rm = rm_called("busy", &service, REQUIRED, &["n1"]).await;
@@ -112,7 +112,7 @@ async fn another_rm_goes_on_while_one_shim_does_not_answer() {
     ask_for(&slow_rm, &["a"]).await;
     let open = slow.batch().await;
     busy.keep_answering(passes);
-    // One after the other, each asked about, placed, and given back before the next.
+    // One after another: each is asked about, placed and released before the next.
     for n in 1..=20 {
         let key = format!("k{n}");
         ask_for(&busy_rm, &[&key]).await;
@@ -123,7 +123,7 @@ async fn another_rm_goes_on_while_one_shim_does_not_answer() {
     }
     let outcome = |outcome| format!(r#"monoceros_callback_queries_total{{outcome="{outcome}"}}"#);
     assert_eq!(service.counted(&outcome("passed")).await, 20);
-    // The question of the slow one was open all along: its answer is still good.
+    // The slow shim's question was open all along: its answer is still valid.
     slow.answer(&open, passes).await;
     slow_rm.until("allocated", |seen| seen.new.len() == 1).await;
     for ended in ["timeout", "cancelled", "lost"] {

@@ -1,4 +1,4 @@
-//! What a shim is asked before anybody is preempted, and what its answers come to.
+//! Preemption questions to a shim, and the effects of its answers.
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
@@ -9,7 +9,7 @@ use super::REQUIRED;
 use crate::harness::shim::{ALL, Shim, hello, passes};
 use crate::harness::{Rm, Service, ask, registration, release};
 
-/// Two queues, each guaranteed half of what two nodes of four cores have.
+/// Two queues, each with half of two nodes of four cores as its guarantee.
 const GUARANTEED: &str = r#"
 partitions:
   - name: default
@@ -24,7 +24,7 @@ partitions:
             properties: {preemption.delay: 1s}
 "#;
 
-/// An RM whose queue `a` has all of both nodes, and its shim, which passes every placement.
+/// An RM whose queue `a` uses both nodes, and its shim, which passes every placement.
 async fn full(service: &Service) -> (Rm, Shim) {
     let mut client = service.client().await;
     let extra = REQUIRED.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -63,7 +63,7 @@ async fn preemption_batch(shim: &mut Shim) -> cb::PreemptionBatch {
     .await
 }
 
-/// Answers each question by its node: up to which victim all have to go; none does not fit.
+/// Answers each question by its node with the index of the last victim; `None` refuses the node.
 async fn answer(shim: &Shim, batch: &cb::PreemptionBatch, index: impl Fn(&str) -> Option<i32>) {
     let results = batch.queries.iter().map(|query| {
         let found = index(&query.args.as_ref().unwrap().node_id);

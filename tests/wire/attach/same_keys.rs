@@ -1,5 +1,5 @@
-//! Two applications that use the same key: nothing that a shim is told or says of one is taken for
-//! the other.
+//! Two applications that use the same key: messages to and from a shim about one never affect the
+//! other.
 
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
@@ -8,7 +8,7 @@ use super::{REQUIRED, rm_with_nodes};
 use crate::harness::shim::{ALL, Shim, hello};
 use crate::harness::{Rm, Service, ask, release};
 
-/// An RM with the applications `app` and `other`, and a shim that confirms what it is to assume.
+/// An RM with the applications `app` and `other`, and a shim that confirms assumptions.
 async fn confirming(service: &Service) -> (Rm, Shim) {
     let rm = rm_with_nodes(service, &[("callback.predicates", "none")], &["n1"]).await;
     let rm = rm.with_application("other", "root.a").await;
@@ -19,13 +19,13 @@ async fn confirming(service: &Service) -> (Rm, Shim) {
     (rm, shim)
 }
 
-/// Both applications ask for a container by the key `k`.
+/// Both applications ask for a container with the key `k`.
 async fn ask_twice(rm: &Rm) {
     rm.send_allocations(vec![], vec![ask("app", "k"), ask("other", "k")], vec![]).await;
 }
 
-/// What is assumed (`+application/key`) and forgotten (`-application/key`) in the next so many items,
-/// sorted, and the number of the last sync.
+/// The assumed (`+application/key`) and forgotten (`-application/key`) allocations in the next
+/// `items` items, sorted, and the number of the last sync.
 async fn told(shim: &mut Shim, items: usize) -> (Vec<String>, u64) {
     let (mut words, mut last) = (Vec::new(), 0);
     while words.len() < items {
@@ -102,7 +102,7 @@ async fn a_failure_without_an_application_is_of_both_while_both_wait_and_of_none
 
     shim.acknowledge(seq, vec![failure("")]).await;
     service.until_logged("nothing is undone", 1).await;
-    // And where only one has the key, it is that one.
+    // If only one application has the key, the failure concerns that one.
     rm.send_allocations(vec![], vec![], vec![release("app", "k")]).await;
     assert_eq!(told(&mut shim, 1).await.0, ["-app/k"]);
     shim.acknowledge(seq, vec![failure("")]).await;
@@ -121,7 +121,7 @@ async fn an_assumption_that_comes_to_nothing_is_taken_back_from_its_application(
         batches.push(shim.batch().await);
     }
     assert!(batches.iter().flat_map(|batch| &batch.queries).all(|query| query.assume));
-    // One of them is withdrawn while the shim thinks.
+    // One of them is withdrawn before the shim answers.
     rm.send_allocations(vec![], vec![], vec![release("other", "k")]).await;
     let rm = rm.with_nodes(&["n2"]).await;
     for batch in &batches {

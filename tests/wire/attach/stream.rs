@@ -1,4 +1,4 @@
-//! A callback stream from its first message to its end, and what holds without one.
+//! A callback stream from its first message to its end, and the time without one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,8 +32,8 @@ async fn while_a_required_stream_is_lost_nothing_is_decided_and_no_ask_is_lost()
     drop(shim);
     until_detached(&service).await;
 
-    // Asks come and go, and so do nodes and applications, but nothing is decided: neither what was
-    // out, nor what is new.
+    // Asks, nodes and applications come and go, but nothing is decided: neither the questions in
+    // flight nor new ones.
     let withdrawn = keys.pop().unwrap();
     rm.send_allocations(vec![], vec![], vec![release("app", &withdrawn)]).await;
     ask_for(&rm, &["b0", "b1"]).await;
@@ -44,7 +44,7 @@ async fn while_a_required_stream_is_lost_nothing_is_decided_and_no_ask_is_lost()
     assert_eq!(used_and_pending(&service).await, (0, 17_000));
     rm.read(|seen| assert!(seen.new.is_empty(), "{:?}", seen.new));
 
-    // The next stream is asked about all of them, and has nothing to assume.
+    // The next stream is asked about all of them, and has no assumptions.
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
     let view = shim.sync().await;
     assert!(view.snapshot && view.args.unwrap().assumed_allocations.is_empty());
@@ -58,7 +58,7 @@ async fn while_a_required_stream_is_lost_nothing_is_decided_and_no_ask_is_lost()
     assert_eq!(asked.into_iter().collect::<Vec<_>>(), keys);
     shim.keep_answering(passes);
     rm.until("all allocated", |seen| seen.new.len() >= keys.len()).await;
-    // One more, behind which nothing can be left.
+    // A last one, after which no question can be left.
     ask_for(&rm, &["c"]).await;
     keys.push("c".to_owned());
     rm.until("one more", |seen| seen.new.iter().any(|new| new.allocation_key == "c")).await;
@@ -68,7 +68,7 @@ async fn while_a_required_stream_is_lost_nothing_is_decided_and_no_ask_is_lost()
     assert_eq!(used_and_pending(&service).await, (18_000, 0));
 }
 
-/// Waits until the service knows that the callback stream has gone.
+/// Waits until the service has noticed the end of the callback stream.
 async fn until_detached(service: &Service) {
     let mut admin = AdminServiceClient::new(service.channel().await);
     let detached = async {
@@ -163,7 +163,7 @@ async fn a_sign_of_life_is_answered_and_silence_ends_the_stream() {
         _ => None,
     })
     .await;
-    // From here on it says nothing.
+    // From here on the shim is silent.
     assert_eq!(shim.end().await, (Code::Unavailable, "HEARTBEAT_MISSED".to_owned()));
 }
 

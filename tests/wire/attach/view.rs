@@ -1,4 +1,4 @@
-//! The shim's view of the cluster: what it is told to assume and to forget, and when.
+//! The shim's cache: assumptions and their removal, and their order with the allocations.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use super::{REQUIRED, ask_for, placed, rm_with_nodes, used_and_pending};
 use crate::harness::shim::{ALL, Shim, hello, passes};
 use crate::harness::{PATIENCE, Rm, Seen, Service, ask, release};
 
-/// An allocation stream that is read message by message, beside a callback stream.
+/// An allocation stream read message by message, next to a callback stream.
 struct AllocationStream {
     requests: mpsc::Sender<si::AllocationRequest>,
     answers: Streaming<si::AllocationResponse>,
@@ -44,7 +44,7 @@ impl AllocationStream {
         self.requests.send(request).await.unwrap();
     }
 
-    /// The next message; none once the stream has ended well.
+    /// The next message. `None` once the stream has ended OK.
     async fn answer(&mut self) -> Option<si::AllocationResponse> {
         timeout(PATIENCE, self.answers.message()).await.expect("an answer in time").unwrap()
     }
@@ -55,8 +55,8 @@ fn long_keys(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|n| format!("{n:0200}")).collect()
 }
 
-/// A shim that reads its snapshot and nothing after it, with a window that takes less than the sync
-/// of twenty long keys.
+/// A shim that reads its snapshot and nothing afterwards; its window is smaller than the sync of
+/// twenty long keys.
 async fn shim_with_a_small_window(service: &Service) -> Shim {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
     let channel = endpoint.initial_stream_window_size(1_000).connect().await.unwrap();
@@ -115,8 +115,8 @@ async fn a_winner_that_is_lost_to_a_node_removal_is_forgotten_and_voids_only_wha
         .collect();
     let apart: std::collections::BTreeSet<_> = place.values().collect();
     assert_eq!(apart.len(), 4, "each on a node of its own: {place:?}");
-    // The node of the second one goes while the shim thinks; the next node's answer says that the
-    // scheduler knows.
+    // The node of the second is removed before the shim answers; the next node's answer shows that
+    // the scheduler knows.
     let gone = si::NodeInfo {
         node_id: place["b"].clone(),
         action: si::node_info::ActionFromRm::Decomission.into(),
@@ -124,8 +124,8 @@ async fn a_winner_that_is_lost_to_a_node_removal_is_forgotten_and_voids_only_wha
     };
     rm.send_nodes(vec![gone]).await;
     let rm = rm.with_nodes(&["n9"]).await;
-    // What was decided before the second holds, as does what rests on its own node only. The
-    // last one saw the second where it is not.
+    // Decisions made before the second hold, and so do those that depend only on their own node.
+    // The last one assumed the second on the removed node.
     let scope = |key: &str| match key {
         "d" => cb::Scope::Topology,
         _ => cb::Scope::Node,
@@ -147,7 +147,7 @@ async fn a_winner_that_is_lost_to_a_node_removal_is_forgotten_and_voids_only_wha
     placed_now.sort();
     let expected = ["a", "c"].map(|key| (key.to_owned(), place[key].clone()));
     assert_eq!(placed_now, expected);
-    // Asked again: by now, or soon.
+    // Asked again: already, or soon.
     let mut again: Vec<_> = std::mem::take(&mut shim.seen)
         .into_iter()
         .filter_map(|body| match body {
@@ -216,10 +216,10 @@ async fn an_assumption_comes_before_its_allocation_on_one_connection() {
     shim.say(Said::Hello(hello("rm", ALL))).await;
     let first = shim.sync().await;
     assert!(first.snapshot && first.snapshot_end, "the whole view comes first: {first:?}");
-    // It takes the place of the RM's own.
+    // It displaces the RM's own stream.
     let mut stream = AllocationStream::open_on(channel).await;
     let mut last = first.cache_seq;
-    // Some are told in one frame of HTTP/2, some in many.
+    // Some are sent in one HTTP/2 frame, some in many.
     for n in 0..50 {
         let many = if n % 10 == 0 { 300 } else { 1 };
         let keys = long_keys(n * 1_000..n * 1_000 + many);
@@ -260,7 +260,7 @@ async fn an_allocation_waits_until_its_assumption_has_left_through_a_small_windo
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &nodes).await;
     let mut shim = shim_with_a_small_window(&service).await;
     ask_for_twenty(&rm).await;
-    // It is decided, and the RM hears of everything else.
+    // It is decided, and the RM is notified of everything else.
     until_twenty_are_decided(&service).await;
     let rm = rm.with_nodes(&["n6"]).await;
     rm.read(|seen| assert!(seen.new.is_empty(), "{:?}", seen.new));
@@ -314,7 +314,7 @@ async fn an_allocation_is_told_after_its_assumption_was_acknowledged_and_not_bef
     let sync = shim.sync().await;
     let assumed = &sync.args.as_ref().unwrap().assumed_allocations[0];
     assert_eq!((&*assumed.allocation_key, &*assumed.node_id), ("a", "n1"));
-    // It is decided, and the RM hears of everything else.
+    // It is decided, and the RM is notified of everything else.
     assert_eq!(used_and_pending(&service).await, (1_000, 0));
     let rm = rm.with_nodes(&["n2"]).await;
     shim.acknowledge(first.cache_seq, vec![]).await;
@@ -330,7 +330,7 @@ async fn an_allocation_is_told_after_its_assumption_was_acknowledged_and_not_bef
 async fn a_decision_is_told_before_the_next_batch_which_rests_on_it() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
-    // Whoever confirms is not told to assume by itself: each decision is told.
+    // A shim that confirms must not assume by itself: each decision is sent.
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
     let mut shim = Shim::attach(&service, confirming).await;
     let first = shim.sync().await;
@@ -344,7 +344,7 @@ async fn a_decision_is_told_before_the_next_batch_which_rests_on_it() {
     assert!(assumed.cache_seq > first.cache_seq);
     shim.acknowledge(assumed.cache_seq, vec![]).await;
     rm.until("allocated", |seen| seen.new.len() == 1).await;
-    // The end of the first is told before the question for the second comes.
+    // The end of the first is sent before the question about the second.
     rm.send_allocations(vec![], vec![], vec![release("app", "a")]).await;
     rm.until("released", |seen| seen.released.len() == 1).await;
     ask_for(&rm, &["b"]).await;
@@ -403,7 +403,8 @@ async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_is_placed_
     rm.until("allocated", |seen| seen.new.len() == 1).await;
 }
 
-/// Of what waits for one acknowledgement, in today's form, only what fails is not told.
+/// Of the allocations that wait for one acknowledgement, in the present form, only the failed one
+/// is withheld.
 #[tokio::test]
 async fn what_waits_beside_an_allocation_that_the_shim_cannot_take_in_is_told() {
     let service = Service::start_with(&[("SCHEDULER__START_RETRY", "50ms")]);

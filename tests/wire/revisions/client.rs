@@ -1,6 +1,6 @@
-//! A client that knows one revision and nothing else: requests are written in protobuf's text
-//! form, encoded by the definitions of that revision, and sent as bytes; what comes back is read
-//! with the same definitions.
+//! A client that knows only one revision: requests are written in protobuf's text form, encoded by
+//! the definitions of that revision, and sent as bytes; replies are decoded with the same
+//! definitions.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of this")]
 
 use std::collections::BTreeMap;
@@ -28,14 +28,14 @@ use crate::raw::Raw;
 pub struct Revision(DescriptorPool);
 
 impl Revision {
-    /// Compiles `name.proto`: `l`, `m`, `n` or `t`, from the oldest to today's.
+    /// Compiles `name.proto`: `l`, `m`, `n` or `t`, from the oldest to the present one.
     pub fn new(name: &str) -> Self {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/revisions");
         let files = protox::compile([format!("{name}.proto")], [directory]).unwrap();
         Self(DescriptorPool::from_file_descriptor_set(files).unwrap())
     }
 
-    /// All its messages, map entries and nested ones aside.
+    /// All messages except map entries and nested ones.
     pub fn messages(&self) -> Vec<MessageDescriptor> {
         let outer = |message: &MessageDescriptor| message.parent_message().is_none();
         self.0.all_messages().filter(outer).collect()
@@ -45,7 +45,7 @@ impl Revision {
         self.0.get_message_by_name(&format!("si.v1.{name}")).unwrap()
     }
 
-    /// Reads text, such as `nodeID: "n1" action: CREATE`.
+    /// Parses text such as `nodeID: "n1" action: CREATE`.
     pub fn parse(message: MessageDescriptor, text: &str) -> DynamicMessage {
         DynamicMessage::parse_text_format(message, text)
             .unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -57,7 +57,7 @@ impl Revision {
     }
 }
 
-/// What came back on the streams of a client, in order, by method.
+/// Messages received on the streams of a client, in order, by method.
 #[derive(Default)]
 struct Seen {
     messages: BTreeMap<&'static str, Vec<DynamicMessage>>,
@@ -113,7 +113,7 @@ impl Client {
         self.register_bytes(request.encode_to_vec()).await.unwrap();
     }
 
-    /// Registers with bytes as they are.
+    /// Registers with these bytes.
     pub async fn register_bytes(&mut self, bytes: Vec<u8>) -> Result<DynamicMessage, Status> {
         let method = self.revision.method("RegisterResourceManager");
         self.grpc.ready().await.unwrap();
@@ -122,7 +122,6 @@ impl Client {
         Ok(DynamicMessage::decode(method.output(), reply.into_inner()).unwrap())
     }
 
-    /// Opens a stream.
     pub async fn open(&mut self, name: &'static str) {
         let method = self.revision.method(name);
         let (sender, requests) = mpsc::channel(64);
@@ -158,12 +157,12 @@ impl Client {
         });
     }
 
-    /// Ends the client's side of a stream.
+    /// Closes the client's side of a stream.
     pub fn close(&mut self, name: &'static str) {
         drop(self.streams.remove(name));
     }
 
-    /// Sends a request in text form; `rmID` need not be written.
+    /// Sends a request in text form; `rmID` may be omitted.
     pub async fn send(&self, method: &'static str, text: &str) {
         let (input, _) = &self.streams[method];
         let mut request = Revision::parse(input.clone(), text);
@@ -171,12 +170,12 @@ impl Client {
         self.send_bytes(method, request.encode_to_vec()).await;
     }
 
-    /// Sends bytes as they are.
+    /// Sends these bytes.
     pub async fn send_bytes(&self, method: &'static str, bytes: Vec<u8>) {
         self.streams[method].1.send(bytes.into()).await.unwrap();
     }
 
-    /// The items of a list of all responses so far, in the order in which they came.
+    /// The items of a list over all responses so far, in order of arrival.
     pub fn items(&self, method: &'static str, list: &str) -> Vec<DynamicMessage> {
         let seen = self.seen.lock().unwrap();
         let messages = seen.messages.get(method).into_iter().flatten();
@@ -187,7 +186,7 @@ impl Client {
         items.map(|item| item.as_message().unwrap().clone()).collect()
     }
 
-    /// Waits until a list has `n` items over all responses, and no more; gives the last one.
+    /// Waits until a list has exactly `n` items over all responses. Returns the last one.
     pub async fn last(&self, method: &'static str, list: &str, n: usize) -> DynamicMessage {
         let reached = || (self.items(method, list).len() >= n).then_some(());
         self.wait(&format!("{n} items of {method}.{list}"), reached).await;
@@ -196,28 +195,28 @@ impl Client {
         items.pop().unwrap()
     }
 
-    /// As [`Self::last`], as text; fields in the order of their numbers.
+    /// [`Self::last`] as text, fields in the order of their numbers.
     pub async fn last_text(&self, method: &'static str, list: &str, n: usize) -> String {
         self.last(method, list, n).await.to_text_format()
     }
 
-    /// All messages that came by a stream.
+    /// All messages received on a stream.
     pub fn messages(&self, method: &'static str) -> Vec<DynamicMessage> {
         self.seen.lock().unwrap().messages.get(method).cloned().unwrap_or_default()
     }
 
-    /// The status that ended a stream last, if one did.
+    /// The status that last ended a stream, if any.
     pub fn ended(&self, method: &'static str) -> Option<Status> {
         self.seen.lock().unwrap().ends.get(method).cloned().flatten()
     }
 
-    /// Waits for the end of a stream: nothing when it ended well.
+    /// Waits for the end of a stream. `None` if it ended OK.
     pub async fn end(&self, method: &'static str) -> Option<Status> {
         let ended = || self.seen.lock().unwrap().ends.get(method).cloned();
         self.wait(&format!("end of {method}"), ended).await
     }
 
-    /// Waits for a state of what was seen.
+    /// Waits for a condition on the received messages.
     pub async fn wait<T>(&self, what: &str, reached: impl Fn() -> Option<T>) -> T {
         let wait = async {
             loop {
@@ -253,7 +252,7 @@ pub fn field(message: &DynamicMessage, name: &str) -> String {
     }
 }
 
-/// The body of a page of the HTTP edge.
+/// The body of an HTTP page.
 pub async fn page(service: &Service, path: &str) -> String {
     let mut connection = TcpStream::connect(service.http).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
@@ -265,8 +264,8 @@ pub async fn page(service: &Service, path: &str) -> String {
     body.to_owned()
 }
 
-/// The value of a series on `/ws/v1/metrics` once it has reached `value`: what is counted may be
-/// counted after what was answered.
+/// Waits until a series on `/ws/v1/metrics` has reached `value`: events may be counted after their
+/// answer.
 pub async fn series_reaches(service: &Service, series: &str, value: u64) {
     let line = format!("{series} {value}");
     let wait = async {
@@ -281,7 +280,7 @@ pub async fn series_reaches(service: &Service, series: &str, value: u64) {
     }
 }
 
-/// An application as REST shows it.
+/// An application as shown by REST.
 pub async fn application(
     service: &Service,
     rm_id: &str,
@@ -296,7 +295,7 @@ pub async fn application(
     found.unwrap_or_else(|| panic!("no `{id}` in {body}")).clone()
 }
 
-/// A field with an amount of `vcore`, in thousandths of a core.
+/// A field with an amount of `vcore` in thousandths of a core.
 pub fn vcore(field: &str, amount: i64) -> String {
     amount_of(field, "vcore", amount)
 }
@@ -315,17 +314,17 @@ pub fn new_application(id: &str, queue: &str) -> String {
 }
 
 /// The same for the oldest revision, whose clients bring no queues: the built-in ones have a leaf
-/// for each namespace, here `root.default`.
+/// per namespace, here `root.default`.
 pub fn legacy_application(id: &str) -> String {
     let application = new_application(id, "root.default");
     format!(r#"{application} tags {{ key: "namespace" value: "default" }}"#)
 }
 
-/// The streams of every revision but the oldest.
+/// The streams of every revision except the oldest.
 pub const SPLIT: [&str; 3] = ["UpdateNode", "UpdateApplication", "UpdateAllocation"];
 
-/// A client of a revision with three streams, with a node `n1` of so many thousandths of a core and
-/// an application `app` in `root.a`.
+/// A client of a revision with three streams, with a node `n1` of this many thousandths of a core
+/// and an application `app` in `root.a`.
 pub async fn split(service: &Service, revision: &str, rm_id: &str, cores: i64) -> Client {
     let client = Client::register(service, &Revision::new(revision), rm_id, &SPLIT).await;
     let capacity = vcore("schedulableResource", cores);
@@ -353,7 +352,7 @@ pub async fn legacy(service: &Service, rm_id: &str, cores: i64) -> Client {
     client
 }
 
-/// An ask of revisions L, M and N for allocations of one core, and further fields.
+/// An ask of revisions L, M and N for allocations of one core, with further fields.
 pub fn ask(key: &str, n: i32, more: &str) -> String {
     let size = vcore("resourceAsk", 1_000);
     format!(

@@ -1,9 +1,9 @@
-//! Golden bytes: what each revision's own encoder makes of each of its messages.
+//! Golden bytes: every message of every revision, encoded by that revision's own encoder.
 //!
 //! The bytes in `tests/golden/*.hex` come from the protobuf project's own compiler and runtime
-//! (`tests/golden/generate.py`), fed with the definitions in this folder. Here they are compared
-//! with the same message built from the same definitions by another implementation, and read with
-//! the structs that the service uses: every field has to arrive under its name.
+//! (`tests/golden/generate.py`), with the definitions in this folder. Here they are compared with
+//! the same message built from the same definitions by another implementation, and decoded into the
+//! structs of the service: every field must arrive under its name.
 
 use expect_test::expect;
 use monoceros::grpc::stubs;
@@ -24,7 +24,7 @@ fn value_of(field: &FieldDescriptor, kind: &Kind, above: &[String], arm: usize) 
     match kind {
         Kind::Message(message) => Value::Message(filled(message, above, arm)),
         Kind::Enum(values) => {
-            // `generate.py` takes the one that is declared last.
+            // `generate.py` uses the one declared last.
             let last = values.values().last().unwrap();
             Value::EnumNumber(last.number())
         }
@@ -63,7 +63,7 @@ fn filled(message: &MessageDescriptor, above: &[String], arm: usize) -> DynamicM
     result
 }
 
-/// Decodes and encodes with the struct that the service uses for this message.
+/// Decodes and encodes with the service's struct of this message.
 type Pass = fn(&[u8]) -> Vec<u8>;
 
 fn pass<M: Message + Default>(bytes: &[u8]) -> Vec<u8> {
@@ -76,7 +76,7 @@ macro_rules! passes {
     };
 }
 
-/// The struct of the oldest dialect, for messages that are its own.
+/// The struct of the legacy dialect, for its own messages.
 fn legacy_struct(name: &str) -> Option<Pass> {
     passes!(legacy, name; UpdateRequest UpdateResponse AllocationAsk Allocation Priority
         AllocationReleasesRequest AllocationRelease AllocationAskRelease NewNodeInfo UpdateNodeInfo
@@ -100,7 +100,7 @@ fn shared_struct(name: &str) -> Option<Pass> {
         NodeRecommendation AutoScalingMetrics OutstandingResourceRequest)
 }
 
-/// A field of today's definitions under the name that a revision has for it.
+/// The present name of a field of a revision.
 fn today(name: &str) -> &str {
     match name {
         "applicartionID" => "applicationID",
@@ -108,13 +108,13 @@ fn today(name: &str) -> &str {
     }
 }
 
-/// Messages of the oldest revision whose enumerations are numbered differently, and which no call
-/// carries: they are spoken on the callback stream alone, in today's numbers.
+/// Messages of the oldest revision whose enums have other numbers and which no call carries: they
+/// are used only on the callback stream, with the present numbers.
 fn is_renumbered(revision: &str, message: &str) -> bool {
     revision == "l" && ["EventRecord", "UpdateContainerSchedulingStateRequest"].contains(&message)
 }
 
-/// Every field of `theirs` is found in `ours` under its name, with its value.
+/// Checks that every field of `theirs` is in `ours` under its name with its value.
 fn compare(theirs: &DynamicMessage, ours: &DynamicMessage, place: &str) {
     for (field, value) in theirs.fields() {
         let place = format!("{place}.{}", field.name());
@@ -185,7 +185,7 @@ fn check(name: &str, fixtures: &str) {
     }
 }
 
-/// As `generate.py` encodes: fields in the order of their numbers.
+/// Encodes like `generate.py`: fields in the order of their numbers.
 fn encoded(message: &DynamicMessage) -> String {
     hex_of(&message.encode_to_vec())
 }
@@ -217,8 +217,7 @@ fn every_message_of_every_revision_arrives_with_every_field() {
     }
 }
 
-/// What the requests of a revision are answered with: the stream, the request, the lists in which
-/// something comes.
+/// The replies to the requests of a revision: stream, request, and the lists that are filled.
 type Answers = &'static [(&'static str, &'static str, &'static [&'static str])];
 
 const L_ANSWERS: Answers = &[(
@@ -229,7 +228,7 @@ const L_ANSWERS: Answers = &[(
 const M_ANSWERS: Answers = &[
     ("UpdateAllocation", "AllocationRequest", &["rejected"]),
     ("UpdateApplication", "ApplicationRequest", &["rejected"]),
-    // A change of a node that is not there, which is counted.
+    // A change of an unknown node, which is counted.
     ("UpdateNode", "NodeRequest", &[]),
 ];
 const N_ANSWERS: Answers = &[
@@ -243,8 +242,8 @@ const T_ANSWERS: Answers = &[
     ("UpdateNode", "NodeRequest", &["accepted"]),
 ];
 
-/// Every list has something, and most of it names what is not there: the answers repeat the names,
-/// and say which value was read.
+/// Every list is filled, mostly with items about unknown objects: the replies repeat the names, and
+/// show which value was read.
 #[tokio::test]
 async fn the_bytes_of_a_revision_are_answered_by_the_service_in_messages_of_that_revision() {
     let mut told = Vec::new();

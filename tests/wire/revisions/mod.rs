@@ -1,8 +1,8 @@
-//! Clients of every published revision of the Scheduler Interface against one running service.
+//! Clients of every published revision of the Scheduler Interface with one running service.
 //!
-//! Nothing here uses the messages that the service is built from: each client is made of the
-//! definitions of its own revision (`*.proto` beside this file), and speaks raw bytes. What each
-//! revision calls what is in `docs/dialects.md`.
+//! These tests do not use the service's own message types: each client is built from the
+//! definitions of its revision (`*.proto` next to this file) and sends raw bytes.
+//! `docs/dialects.md` lists the names of each revision.
 
 pub(crate) mod client;
 mod golden;

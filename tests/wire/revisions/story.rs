@@ -1,5 +1,5 @@
-//! What the shim of each revision does from its start to its end: the same decisions, each in its
-//! own words. Gangs have a [story of their own](crate::gangs).
+//! The shim of each revision from its start to its end: the same decisions in different forms.
+//! Gangs have [tests of their own](crate::gangs).
 
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
@@ -16,13 +16,13 @@ const APPLICATION: &str = "UpdateApplication";
 const NODE: &str = "UpdateNode";
 const UPDATE: &str = "Update";
 
-/// Keys and nodes of everything allocated so far.
+/// Keys and nodes of all allocations so far.
 fn placed(rm: &Client, method: &'static str, list: &str) -> Vec<(String, String)> {
     let items = rm.items(method, list);
     items.iter().map(|new| (field(new, "allocationKey"), field(new, "nodeID"))).collect()
 }
 
-/// The states an application went through, once the last of them is reached.
+/// The states of an application up to the given one.
 async fn states(rm: &Client, method: &'static str, list: &str, until: &str) -> Vec<String> {
     rm.wait(until, || {
         let items = rm.items(method, list);
@@ -32,7 +32,7 @@ async fn states(rm: &Client, method: &'static str, list: &str, until: &str) -> V
     .await
 }
 
-/// The end of every story: other queues, and then no session at all, which ends the streams well.
+/// The end of every story: other queues, then deregistration, which ends the streams OK.
 async fn ends(service: &Service, rm: &Client, methods: &[&'static str]) {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
     let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
@@ -89,7 +89,7 @@ async fn the_shim_of_today() {
     let app1 = r#"applicationID: "app1""#;
     rm.send(ALLOCATION, &allocation("r1", &format!(r#"{app1} nodeID: "n1""#))).await;
     rm.last(ALLOCATION, "new", 1).await;
-    // The first node is full with what was found on it.
+    // The first node is full with the pods found on it.
     rm.send(ALLOCATION, &allocation("p1", app1)).await;
     rm.last(ALLOCATION, "new", 2).await;
     let told = placed(&rm, ALLOCATION, "new");
@@ -99,7 +99,7 @@ async fn the_shim_of_today() {
     let went = states(&rm, APPLICATION, "updated", "Running").await;
     assert_eq!(went, ["Accepted", "Running"]);
 
-    // The newest shims say so when they cannot bind; their number is the next free one.
+    // The newest shims report a failed bind; its number is the next free one.
     let release = |key: &str, termination: &str| {
         format!(
             r#"allocationsToRelease {{ {app1} allocationKey: "{key}"
@@ -119,7 +119,7 @@ async fn the_shim_of_today() {
     rm.send(NODE, &node("n1", "DECOMISSION", "")).await;
     let gone = r#"releases { allocationsToRelease { allocationKey: "f1" } }"#;
     rm.send(ALLOCATION, gone).await;
-    // A barrier: what follows on the same stream is answered after it.
+    // A barrier: later items of the same stream are answered after it.
     rm.send(NODE, &node("n4", "CREATE", "")).await;
     rm.last(NODE, "accepted", 4).await;
     assert!(!page(&service, "/ws/v1/partition/default/nodes").await.contains(r#""n1""#));
@@ -134,7 +134,7 @@ async fn the_shims_of_the_two_revisions_before() {
         let application = new_application("app", "root.a");
         rm.send(APPLICATION, &format!("new {{ {application} }}")).await;
         rm.last(APPLICATION, "accepted", 1).await;
-        // One message per node, with what runs there and what others took.
+        // One message per node, with its pods and foreign usage.
         for id in ["n1", "n2", "n3"] {
             let existing = format!(
                 r#"existingAllocations {{ allocationKey: "r-{id}" UUID: "r-{id}" nodeID: "{id}"
@@ -200,7 +200,7 @@ async fn the_shim_of_the_oldest_revision() {
     let withdraw = r#"releases { allocationAsksToRelease {
         applicationID: "app" allocationkey: "k4" } }"#;
     rm.send(UPDATE, withdraw).await;
-    // Measured use is taken, whoever it is of.
+    // Measured usage is accepted, whoever it belongs to.
     let report = vcore("actualUsedResource", 500);
     rm.send(UPDATE, &format!(r#"utilizationReports {{ ID: "n1" {report} }}"#)).await;
     let releases = ["r-n1", "r-n2", "r-n3", "k1", "k2", "k3"]

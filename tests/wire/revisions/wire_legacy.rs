@@ -1,4 +1,4 @@
-//! The oldest revision over the wire: its one stream and what is different in it.
+//! The oldest revision over the wire: its single stream and its differences.
 
 use expect_test::expect;
 use tonic::Code;
@@ -45,7 +45,7 @@ async fn a_refused_repetition_leaves_the_pending_ask_its_priority() {
     let service = Service::start();
     let rm = legacy(&service, "rm", 500).await;
     rm.send(UPDATE, &ask("k", 1, "priority { priorityValue: 5 }")).await;
-    // Neither of them is taken: one says another priority, one says none.
+    // Both are rejected: one has another priority, one has none.
     let bad = amount_of("resourceAsk", "vcore", -1);
     for (n, priority) in ["priority { priorityValue: 6 }", ""].into_iter().enumerate() {
         let again = format!(
@@ -101,7 +101,7 @@ async fn the_fields_that_moved_mean_what_they_meant() {
     for allocation in shown["allocations"].as_array().unwrap() {
         assert_ne!(allocation["originator"], true, "{allocation}");
     }
-    // A host that is not there is waited for.
+    // An unknown host is waited for.
     rm.send(UPDATE, &ask("elsewhere", 1, &constraint("si.io/hostname", "n2"))).await;
     let capacity = vcore("schedulableResource", 4_000);
     let node = format!(r#"newSchedulableNodes {{ nodeID: "n2" {capacity} }}"#);
@@ -114,7 +114,7 @@ async fn the_fields_that_moved_mean_what_they_meant() {
 async fn all_termination_types_have_their_old_numbers() {
     let service = Service::start();
     let rm = legacy(&service, "rm", 1_000).await;
-    // Only one fits at a time: that the next is placed shows that the last was taken away.
+    // Only one fits at a time: the next placement shows that the last one was released.
     let types =
         ["STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED", "77"];
     for (n, termination) in types.into_iter().enumerate() {
@@ -128,7 +128,7 @@ async fn all_termination_types_have_their_old_numbers() {
     }
     rm.send(UPDATE, &ask("k5", 1, "executionTimeoutMilliSeconds: 1")).await;
     rm.last(UPDATE, "newAllocations", 6).await;
-    // Those that the RM wanted are answered, an unknown type is one of them; the others confirm.
+    // Releases by the RM are answered, including the unknown type; the others are confirmations.
     rm.last(UPDATE, "releasedAllocations", 3).await;
     let released: Vec<_> = rm.items(UPDATE, "releasedAllocations");
     let told: Vec<_> = released
@@ -169,7 +169,7 @@ async fn the_actions_on_a_node_have_their_old_numbers_and_an_unknown_one_is_coun
     };
     rm.send(UPDATE, &act("DRAIN_NODE", "")).await;
     rm.send(UPDATE, &ask("k", 2, "")).await;
-    // The other node takes what the drained one must not.
+    // The other node gets the allocation that the drained one must not.
     let capacity = vcore("schedulableResource", 1_000);
     rm.send(UPDATE, &format!(r#"newSchedulableNodes {{ nodeID: "n2" {capacity} }}"#)).await;
     let new = rm.last(UPDATE, "newAllocations", 1).await;
@@ -205,7 +205,7 @@ async fn a_node_comes_with_allocations_of_an_application_of_the_same_message() {
     };
     let request = format!(
         "{} {} newApplications {{ {} }}",
-        // No UUID: the key stands in for it.
+        // Without a UUID the key replaces it.
         node("n1", &[running("a", r#"UUID: "u""#, "app"), running("b", "", "app")].concat()),
         node("bad", &running("c", "", "nobody")),
         legacy_application("app"),
@@ -217,7 +217,7 @@ async fn a_node_comes_with_allocations_of_an_application_of_the_same_message() {
     let rejected = rm.last(UPDATE, "rejectedNodes", 1).await;
     assert_eq!(field(&rejected, "nodeID"), "bad");
     assert!(field(&rejected, "reason").ends_with("[R_APP_UNKNOWN]"), "{rejected:?}");
-    // Nothing of them is new, and they take their room: one more fits.
+    // They are not announced, and use their room: only one more fits.
     rm.send(UPDATE, &ask("k", 2, "")).await;
     rm.last(UPDATE, "newAllocations", 1).await;
     let release = r#"releases { allocationsToRelease { applicationID: "app" UUID: "b" } }"#;
@@ -279,7 +279,7 @@ async fn what_is_measured_is_taken_and_answered_with_a_better_size_if_that_is_wa
     let series = r#"monoceros_si_ignored_total{dialect="legacy",reason="G_UTILIZATION",rm="rm"}"#;
     series_reaches(&service, series, 2).await;
     assert!(rm.items(UPDATE, "nodeRecommendations").is_empty());
-    // More runs there than it has.
+    // More is used there than the node has.
     rm.send(UPDATE, &ask("k", 1, "")).await;
     rm.last(UPDATE, "newAllocations", 1).await;
     let smaller = vcore("schedulableResource", 500);
@@ -294,7 +294,7 @@ async fn what_is_measured_is_taken_and_answered_with_a_better_size_if_that_is_wa
 async fn what_names_nothing_that_is_there_is_not_waited_for() {
     let service = Service::start();
     let rm = Client::register(&service, &Revision::new("l"), "rm", &[UPDATE]).await;
-    // The application comes in the next message: too late, there is but one stream.
+    // The application comes in the next message: too late, since there is only one stream.
     rm.send(UPDATE, &ask("k", 1, "")).await;
     let application = legacy_application("app");
     rm.send(UPDATE, &format!("newApplications {{ {application} }}")).await;
@@ -329,7 +329,7 @@ async fn a_session_does_not_change_its_dialect() {
     assert_eq!(reason_of(&status), "DIALECT_MIXED");
     rm.send(UPDATE, &ask("k", 1, "")).await;
     rm.last(UPDATE, "newAllocations", 1).await;
-    // After a new registration it may.
+    // After a new registration it may change.
     split.register_again().await;
     split.open("UpdateNode").await;
     split.send("UpdateNode", r#"nodes { nodeID: "n1" action: CREATE }"#).await;

@@ -1,4 +1,4 @@
-//! The revisions with three streams over the wire, and all four at once.
+//! The revisions with three streams over the wire, and all four revisions at once.
 
 use expect_test::expect;
 use futures::future::join_all;
@@ -14,7 +14,7 @@ use crate::harness::{Service, reason_of};
 const ALLOCATION: &str = "UpdateAllocation";
 const NODE: &str = "UpdateNode";
 
-/// A request in today's form: an allocation without a node.
+/// A request in the present form: an allocation without a node.
 fn request(key: &str, more: &str) -> String {
     let size = vcore("resourcePerAlloc", 1_000);
     format!(r#"allocations {{ allocationKey: "{key}" applicationID: "app" {size} {more} }}"#)
@@ -74,7 +74,7 @@ async fn an_allocation_repeats_its_task_group_and_who_may_preempt_whom() {
             rm.send(ALLOCATION, &asked).await;
             let new = rm.last(ALLOCATION, "new", n + 1).await;
             assert_eq!(field(&new, "taskGroupName"), group, "{revision}: {key}");
-            // A field that the earlier revision has for asks only.
+            // The earlier revision has this field for asks only.
             if revision == "t" {
                 let is_said = more.contains("preemptionPolicy");
                 assert_eq!(new.has_field_by_name("preemptionPolicy"), is_said, "{key}");
@@ -86,7 +86,7 @@ async fn an_allocation_repeats_its_task_group_and_who_may_preempt_whom() {
             }
         }
         if revision == "t" {
-            // Reported with its node, and pending again after a failed binding.
+            // Reported with its node, and pending again after a failed bind.
             let more = r#"nodeID: "n1" taskGroupName: "tg" preemptionPolicy {}"#;
             rm.send(ALLOCATION, &request("found", more)).await;
             let new = rm.last(ALLOCATION, "new", rows.len() + 1).await;
@@ -98,7 +98,7 @@ async fn an_allocation_repeats_its_task_group_and_who_may_preempt_whom() {
     }
 }
 
-/// Others have the room of what could not be started, before it is tried again.
+/// Others get the room of a failed start before it is tried again.
 #[tokio::test]
 async fn a_start_that_failed_waits_in_every_revision_that_can_say_so() {
     for revision in ["m", "n", "t"] {
@@ -207,7 +207,7 @@ async fn an_unknown_action_on_a_node_is_refused() {
     for rejected in rm.items(NODE, "rejected") {
         assert!(field(&rejected, "reason").ends_with("[R_NODE_ACTION]"), "{rejected:?}");
     }
-    // What was there goes on.
+    // The existing node is not affected.
     rm.send(ALLOCATION, &request("k", "")).await;
     rm.last(ALLOCATION, "new", 1).await;
 }
@@ -218,7 +218,7 @@ async fn an_allocation_that_is_reported_with_its_uuid_is_not_told_back() {
     let rm = split(&service, "n", "rm", 2_000).await;
     rm.send(ALLOCATION, &request("running", r#"nodeID: "n1" UUID: "u""#)).await;
     rm.send(ALLOCATION, &[request("k1", ""), request("k2", "")].concat()).await;
-    // It takes its room: of two more cores one is left.
+    // It uses its room: of two more cores one is left.
     let new = rm.last(ALLOCATION, "new", 1).await;
     assert_eq!(field(&new, "allocationKey"), "k1");
     rm.send(ALLOCATION, &release(r#"UUID: "u" terminationType: STOPPED_BY_RM"#)).await;
@@ -239,8 +239,8 @@ async fn an_allocation_that_is_reported_without_uuid_is_told_back_once() {
     assert_eq!(field(&rm.items(ALLOCATION, "new")[0], "allocationKey"), "running");
 }
 
-/// What a release is called in today's form, and which partition it names, is what the reference
-/// sends.
+/// The type of a release in the present form, and the partition it names, equal those of the
+/// reference.
 #[tokio::test]
 async fn todays_client_gets_no_name_and_no_field_that_its_revision_does_not_know() {
     let service = Service::start();
@@ -256,16 +256,16 @@ async fn todays_client_gets_no_name_and_no_field_that_its_revision_does_not_know
         .assert_eq(&released.to_text_format());
 }
 
-/// A client library that keeps fields it does not know, as most do, sends them back with what it
-/// received. Were a UUID among them, the report would be one in the older form, and never answered.
+/// A client library that keeps unknown fields, as most do, sends them back. If a UUID were among
+/// them, the report would be in the older form and never answered.
 #[tokio::test]
 async fn an_allocation_that_is_reported_as_it_was_received_is_in_todays_form() {
     let service = Service::start();
     let rm = split(&service, "t", "rm", 2_000).await;
     rm.send(ALLOCATION, &request("k", "")).await;
     let new = rm.last(ALLOCATION, "new", 1).await;
-    // Decoded, kept and encoded again by the definitions of today's revision. A field of a later
-    // one (number 2000, a number) is kept, too.
+    // Decoded and encoded again by the definitions of the present revision. A field of a later one
+    // (number 2000, a number) is kept, too.
     let mut received = new.encode_to_vec();
     received.extend([0x80, 0x7d, 0x01]);
     let kept = DynamicMessage::decode(new.descriptor(), &*received).unwrap();
@@ -313,7 +313,7 @@ async fn a_node_with_an_allocation_of_an_unknown_application_leaves_nothing_behi
     assert!(field(&rejected, "reason").ends_with("[R_APP_UNKNOWN]"), "{rejected:?}");
     let shown = application(&service, "rm", "root.a", "app").await;
     assert_eq!(shown["allocations"].as_array().map_or(0, Vec::len), 0, "{shown}");
-    // The same node is welcome without it, and has all its room.
+    // The same node is accepted without it, with all its room.
     rm.send(NODE, &node("")).await;
     rm.last(NODE, "accepted", 2).await;
     rm.send(ALLOCATION, &ask("k", 3, "")).await;
@@ -331,7 +331,7 @@ async fn a_node_that_is_not_ready_takes_nothing_until_the_attribute_is_gone() {
     rm.send(ALLOCATION, &ask("k", 2, "")).await;
     let new = rm.last(ALLOCATION, "new", 1).await;
     assert_eq!(field(&new, "nodeID"), "n1");
-    // A barrier: the second is still waiting when the third node is known.
+    // A barrier: the second ask is still pending when the third node is known.
     rm.send(NODE, r#"nodes { nodeID: "n3" action: CREATE }"#).await;
     rm.last(NODE, "accepted", 3).await;
     assert_eq!(rm.items(ALLOCATION, "new").len(), 1);
@@ -348,11 +348,11 @@ async fn a_priority_as_a_message_ends_the_stream_and_demands_a_new_start() {
         let message = Revision::new("l").message("AllocationAsk");
         prost::Message::encode_to_vec(&Revision::parse(message, text))
     };
-    // Releases between the oldest and the middle revision sent so: field 6 is a message.
+    // Releases between the oldest and the middle revision did so: field 6 is a message.
     let asked = parse(r#"allocationKey: "k" applicationID: "app" priority { priorityValue: 1 }"#);
     let mut bytes = vec![0x0a, u8::try_from(asked.len()).unwrap()];
     bytes.extend(asked);
-    // The stream has to be somebody's, or nobody would have missed anything.
+    // The stream has to be bound, or no session would have lost a message.
     rm.send(ALLOCATION, "").await;
     rm.send_bytes(ALLOCATION, bytes).await;
     let status = rm.end(ALLOCATION).await.unwrap();
@@ -379,7 +379,7 @@ async fn a_second_client_of_another_revision_sees_nothing_of_the_first() {
     second.send(ALLOCATION, &request("k", "")).await;
     second.last(ALLOCATION, "new", 1).await;
     assert!(first.items(ALLOCATION, "released").is_empty());
-    // A stranger's partition is none.
+    // Another RM's partition does not exist for it.
     let late = Client::register(&service, &Revision::new("t"), "three", &SPLIT).await;
     let partition = r#"attributes { key: "si/node-partition" value: "[one]default" }"#;
     late.send(NODE, &format!(r#"nodes {{ nodeID: "n1" action: CREATE {partition} }}"#)).await;

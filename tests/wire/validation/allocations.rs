@@ -1,4 +1,4 @@
-//! Allocations that exist already, and those of others.
+//! Existing and foreign allocations.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
@@ -15,7 +15,7 @@ async fn an_allocation_needs_a_node_that_is_there() {
     rm.ask(Ask { key: "lost", more: r#"nodeID: "n9""#, ..Ask::default() }).await;
     let reason = rm.rejected_ask("lost", "R_NODE_UNKNOWN").await;
     assert!(reason.contains("failed to find node `n9`"), "{reason}");
-    // A UUID is something that only the revisions before today's can say.
+    // Only the revisions before the present one have a UUID.
     let rm = Speaker::start(&service, "n").await;
     let bare = r#"allocations { allocationKey: "bare" applicationID: "app" UUID: "u"
         resourcePerAlloc { resources { key: "vcore" value { value: 1 } } } }"#;
@@ -35,14 +35,14 @@ async fn what_exists_is_taken_on_a_full_node_and_on_a_drained_one() {
     rm.accepts_nodes("barrier").await;
     rm.ask(on_n1("drained", 1_000)).await;
     rm.allocated("drained").await;
-    // Not ready is another matter than drained, and keeps no more away.
+    // Not ready is another state than drained; it does not exclude existing allocations either.
     let ready = r#"attributes { key: "ready" value: "false" }"#;
     rm.nodes(&rm.changed_node("n1", "DRAIN_TO_SCHEDULABLE", "")).await;
     rm.nodes(&rm.changed_node("n1", "UPDATE", ready)).await;
     rm.accepts_nodes("barrier-2").await;
     rm.ask(on_n1("not-ready", 1_000)).await;
     rm.allocated("not-ready").await;
-    // No room is left, and nothing new goes there.
+    // No room is left, and no new allocation is made there.
     rm.ask(Ask { key: "new", ..Ask::default() }).await;
     rm.release("app", "over", "").await;
     rm.released("over").await;
@@ -71,14 +71,14 @@ async fn an_allocation_that_is_reported_again_changes_its_size_and_nothing_else(
     assert_eq!(allocation["resource"]["vcore"], 7_000);
     assert_eq!(allocation["priority"], "0");
     series_reaches(&service, &rm.series("ignored", "G_ALLOCATION_CHANGE"), 1).await;
-    // What was pending and runs somewhere after all is told back.
+    // A pending request that is reported as running is announced.
     rm.ask(Ask { key: "big", size: vec![("vcore", 9_000)], ..Ask::default() }).await;
     rm.ask(on_n1("big", 9_000)).await;
     let placed = rm.allocated("big").await;
     assert_eq!(field(&placed, "nodeID"), "n1");
 }
 
-/// It was recovered in the form that names a UUID, or it came with a node.
+/// Recovered in the form with a UUID, or with a node.
 #[tokio::test]
 async fn a_key_that_runs_under_another_uuid_is_not_booked_again() {
     let service = Service::start();
@@ -134,14 +134,14 @@ async fn what_belongs_to_others_only_takes_room() {
     rm.allocation(&foreign("less", r#"nodeID: "n1""#, "default", -1)).await;
     rm.rejected_ask("less", "R_NEGATIVE_RESOURCE").await;
 
-    // All of n1, by an unknown kind: as `default`.
+    // All of n1, by an unknown kind: counts as `default`.
     rm.allocation(&foreign("f", r#"nodeID: "n1""#, "whatever", 8_000)).await;
     rm.ask(Ask { key: "k1", ..Ask::default() }).await;
     rm.accepts_nodes("n2").await;
     assert_eq!(rm.n_allocated(), 0, "no room");
     let nodes = page(&service, "/ws/v1/partition/default/nodes").await;
     assert!(nodes.contains(r#""preemptable":true"#), "{nodes}");
-    // The same key in another size, then none at all.
+    // The same key with another size, then none at all.
     rm.allocation(&foreign("f", r#"nodeID: "n1""#, "static", 7_000)).await;
     rm.allocated("k1").await;
     rm.ask(Ask { key: "k2", ..Ask::default() }).await;

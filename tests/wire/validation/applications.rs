@@ -1,4 +1,4 @@
-//! Applications that come and go, and why they are refused.
+//! New and removed applications, and the reasons of rejections.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
@@ -35,7 +35,7 @@ async fn an_id_that_was_refused_is_free_and_one_that_comes_twice_is_refused_once
     for rm in Speaker::all(&service).await {
         rm.application("later", r#"queueName: "root.nowhere.at.all""#).await;
         if rm.is_legacy() {
-            // The built-in queues have a last resort.
+            // The built-in queues have a fallback.
             rm.accepted_application("later").await;
         } else {
             rm.rejected_application("later", "R_PLACEMENT").await;
@@ -51,7 +51,7 @@ async fn an_id_that_was_refused_is_free_and_one_that_comes_twice_is_refused_once
     }
 }
 
-/// Another RM's partition is none.
+/// The partition of another RM does not exist for it.
 #[tokio::test]
 async fn an_unknown_partition_is_refused_and_so_is_that_of_another_rm() {
     let service = Service::start();
@@ -94,12 +94,12 @@ async fn an_application_without_a_user_is_refused_unless_it_is_forced() {
 #[tokio::test]
 async fn an_application_that_no_queue_will_have_is_refused() {
     let service = Service::start();
-    // The oldest revision cannot bring queues, and the built-in ones take everybody.
+    // The oldest revision cannot bring queues, and the built-in ones accept everybody.
     for revision in ["m", "t"] {
         let rm = Speaker::start(&service, revision).await;
         rm.application("nowhere", r#"queueName: "root.x""#).await;
         rm.rejected_application("nowhere", "R_PLACEMENT").await;
-        // A name that does not begin with `root.` is that of a queue below root.
+        // A name without `root.` is that of a queue below root.
         rm.application("root", r#"queueName: "root""#).await;
         rm.rejected_application("root", "R_PLACEMENT").await;
         let config = "
@@ -119,14 +119,14 @@ partitions:
     }
 }
 
-/// The queue is for others, or drains. Applications that run already are let in by force.
+/// The queue is for other users, or drains. Running applications are admitted by force.
 #[tokio::test]
 async fn an_application_that_may_not_enter_its_queue_is_refused() {
     let service = Service::start();
     let forced = r#"tags { key: "application.create.force" value: "true" }"#;
     for revision in ["m", "t"] {
         let rm = Speaker::start(&service, revision).await;
-        // One leaf for alice, who speaks here, one for bob alone; the one she has used is gone.
+        // One leaf for alice, the user here, one for bob only; the one she used was removed.
         let config = "
 partitions:
   - name: default
@@ -174,7 +174,7 @@ async fn the_removal_of_what_is_not_there_is_counted_and_has_no_answer() {
         rm.application("next", &rm.queue()).await;
         rm.accepted_application("next").await;
         series_reaches(&service, &rm.series("ignored", "G_REMOVAL_UNKNOWN"), 2).await;
-        // The one that is there is as it was.
+        // The existing one is unchanged.
         rm.settled("k").await;
     }
 }

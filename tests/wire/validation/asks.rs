@@ -1,11 +1,11 @@
-//! Requests for allocations. That an application which fails takes none is shown with the
+//! Requests for allocations. Failing applications, which accept none, are tested with the
 //! [gangs](crate::gangs), whose applications may fail.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
 use crate::revisions::client::{field, series_reaches};
 
-/// Each bad item comes in a message of its own, with a good one after it.
+/// Each invalid item comes in its own message, followed by a valid one.
 #[tokio::test]
 async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
     let service = Service::start();
@@ -79,7 +79,7 @@ async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
     }
 }
 
-/// Pending asks whose sum no quantity holds have no other ask refused.
+/// Pending asks whose sum overflows a quantity do not get another ask rejected.
 #[tokio::test]
 async fn no_ask_is_refused_for_what_others_ask_for() {
     let service = Service::start();
@@ -116,7 +116,7 @@ async fn an_empty_constraint_and_empty_lists_change_nothing() {
     series_reaches(&service, &rm.series("rejected", "R_CONSTRAINT"), 1).await;
 }
 
-/// An ask is known by its key within its application.
+/// An ask is identified by its key within its application.
 #[tokio::test]
 async fn one_key_in_two_applications_is_two_requests() {
     let service = Service::start();

@@ -15,15 +15,14 @@ async fn registered(service: &Service, revision: &str) -> Client {
     Client::register(service, &Revision::new(revision), &format!("rm-{revision}"), &[]).await
 }
 
-/// Groups in groups, each begun and ended: nothing is wrong with them but their number. No
-/// revision has a field 999.
+/// Groups within groups, well-formed except for their number. No revision has a field 999.
 fn nested(depth: usize) -> Vec<u8> {
     let (begin, end) = ([0xbb, 0x3e], [0xbc, 0x3e]);
     [begin.repeat(depth), end.repeat(depth)].concat()
 }
 
-/// The next stream of the session is told to register again, and in the oldest dialect so is the
-/// client.
+/// The next stream of the session is told to register again; in the legacy dialect the client is,
+/// too.
 async fn demands_registration(
     service: &Service,
     revision: &str,
@@ -58,7 +57,7 @@ async fn a_message_that_cannot_be_read_ends_its_stream_and_demands_a_new_start()
             assert_eq!(status.code(), Code::Internal, "{method} {bytes:?}: {status:?}");
             demands_registration(&service, revision, &rm, method).await;
         }
-        // One that is not too deep is skipped as unknown.
+        // A shallower one is skipped as unknown.
         let mut rm = registered(&service, revision).await;
         rm.open(method).await;
         rm.send(method, "").await;
@@ -91,7 +90,7 @@ async fn a_message_of_too_many_items_is_refused_whole() {
         let mut rm = registered(&service, revision).await;
         rm.open(method).await;
         rm.send(method, "").await;
-        // That many empty items.
+        // This many empty items.
         rm.send_bytes(method, [field << 3 | 2, 0].repeat(200_001)).await;
         let status = rm.end(method).await.unwrap();
         let end = (status.code(), reason_of(&status));
@@ -126,7 +125,7 @@ async fn unknown_fields_are_skipped_and_empty_messages_have_no_answer() {
     for rm in Speaker::all(&service).await {
         let method = if rm.is_legacy() { "Update" } else { "UpdateAllocation" };
         rm.allocation("").await;
-        // Bound by now: nothing at all is a legal message. Then fields 500 and 501 of two types.
+        // Bound by now: an empty message is legal. Then fields 500 and 501 of two types.
         rm.client.send_bytes(method, vec![]).await;
         rm.client.send_bytes(method, vec![0xa0, 0x1f, 7, 0xaa, 0x1f, 1, b'x']).await;
         rm.ask(Ask::default()).await;

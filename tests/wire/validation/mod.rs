@@ -1,8 +1,8 @@
-//! What the service does with items and messages that are not as they should be, over the wire and
-//! in every dialect that can say it. The codes of rejections are those of `docs/grpc.md`.
+//! Invalid items and messages over the wire, in every dialect that can express them. The codes of
+//! rejections are listed in `docs/grpc.md`.
 //!
-//! Three clients of three revisions speak to one service: `l` to the stream `Update`, `m` in the
-//! older form of asking, `t` in today's.
+//! Three clients of three revisions use one service: `l` the stream `Update`, `m` the older form of
+//! asks, `t` the present one.
 
 mod allocations;
 mod applications;

@@ -1,4 +1,4 @@
-//! Nodes that come, change and go, and what is wrong with them.
+//! New, changed and removed nodes, and their defects.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
@@ -48,7 +48,7 @@ async fn a_node_comes_once_and_into_a_partition_that_is_there() {
     }
 }
 
-/// One bad allocation among those that run there, and nothing of the node stays.
+/// With one invalid allocation, no part of the node is kept.
 #[tokio::test]
 async fn a_node_is_taken_with_all_that_runs_there_or_not_at_all() {
     let service = Service::start();
@@ -152,7 +152,7 @@ async fn a_node_that_goes_gives_back_all_that_runs_there() {
             let stopped = if rm.is_legacy() { "0" } else { "1" };
             assert_eq!(field(&released, "terminationType"), stopped);
         }
-        // Its name is free, and its room was given back.
+        // Its name is free, and its room was returned.
         rm.node("n1", &vcore("schedulableResource", 1_000)).await;
         rm.settled("k1").await;
     }

@@ -1,4 +1,4 @@
-//! Partitions that are stopped or drain, and sessions that are paused.
+//! Stopped and draining partitions, and paused sessions.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn admin(service: &Service) -> AdminServiceClient<Channel> {
     AdminServiceClient::new(endpoint.connect().await.unwrap())
 }
 
-/// Gives an RM other queues.
+/// Replaces the queues of an RM.
 pub(crate) async fn update_config(service: &Service, rm: &Speaker, config: &str) {
     let request = si::UpdateConfigurationRequest {
         rm_id: rm.client.rm_id.clone(),
@@ -54,7 +54,7 @@ async fn a_stopped_partition_refuses_whatever_comes_and_says_that_it_is_stopped(
     }
 }
 
-/// Asks for the state of a session until it is the one.
+/// Polls the state of a session until it is this one.
 async fn until_state(service: &Service, rm: &Speaker, state: &str) {
     let mut admin = admin(service).await;
     let reached = async {
@@ -85,7 +85,7 @@ async fn a_draining_partition_refuses_applications() {
     }
 }
 
-/// A session without an allocation stream is paused; what it says of applications counts.
+/// A session without an allocation stream is paused; its application requests still count.
 #[tokio::test]
 async fn a_paused_session_takes_applications() {
     let service = Service::start();

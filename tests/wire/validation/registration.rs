@@ -41,15 +41,15 @@ async fn a_queue_configuration_with_errors_is_refused_with_all_of_them() {
         );
         assert!(status.message().contains(fragment), "{config}: {}", status.message());
     }
-    // A root that is missing is put above what is there.
+    // A missing root is added above the queues.
     let rootless = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]";
     service.client().await.register_resource_manager(registration("rm", rootless)).await.unwrap();
 }
 
-/// The key keeps its default, nobody is answered, and each value is counted.
+/// The key keeps its default, no reply mentions it, and each value is counted.
 #[tokio::test]
 async fn a_value_that_cannot_be_read_leaves_the_default() {
-    // The default of one of them is not what it would be without any setting.
+    // The default of one of them differs from its value without any setting.
     let service = Service::start_with(&[("SESSION__STRICT_ENUMS", "true")]);
     let request = si::RegisterResourceManagerRequest {
         extra_config: [
@@ -70,7 +70,7 @@ async fn a_value_that_cannot_be_read_leaves_the_default() {
     };
     series_reaches(&service, &ignored("G_EXTRA_CONFIG", "none"), 5).await;
 
-    // `memory` is still counted in bytes, and unknown numbers in enumerations are ignored.
+    // `memory` still counts bytes, and unknown enum numbers are ignored.
     let mut rm = Client::connect(&service, &Revision::new("l"), "rm").await;
     rm.open("Update").await;
     let application = new_application("app", "root.a");

@@ -1,4 +1,4 @@
-//! Releases: of what is there, of what is not, and of unknown types.
+//! Releases of existing and unknown objects, and of unknown types.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
@@ -13,7 +13,7 @@ async fn a_release_of_what_is_not_there_is_counted_and_has_no_answer() {
         rm.release("app", "nothing", r#"partitionName: "nowhere""#).await;
         let mut n = 3;
         if !rm.is_legacy() {
-            // Only the newest shims can say this, in the next free number.
+            // Only the newest shims can send this, with the next free number.
             rm.release("app", "nothing", "terminationType: 5").await;
             n += 1;
         }
@@ -23,7 +23,7 @@ async fn a_release_of_what_is_not_there_is_counted_and_has_no_answer() {
     }
 }
 
-/// The RM says that it could not bind something that still waits for a node.
+/// The RM reports a failed bind of a request that is still pending.
 #[tokio::test]
 async fn a_failed_binding_of_what_is_pending_changes_nothing() {
     let service = Service::start();
@@ -34,7 +34,7 @@ async fn a_failed_binding_of_what_is_pending_changes_nothing() {
     let larger = crate::revisions::client::vcore("schedulableResource", 9_000);
     rm.nodes(&rm.changed_node("n1", "UPDATE", &larger)).await;
     rm.allocated("big").await;
-    // Of what is allocated it makes a request again, which the same node can take.
+    // An allocation becomes a request again, which the same node can take.
     rm.release("app", "big", "terminationType: 5").await;
     rm.client.wait("again", || (rm.n_allocated() == 2).then_some(())).await;
     assert_eq!(rm.n_released(), 0);
@@ -62,13 +62,13 @@ async fn the_release_of_a_pending_request_drops_it_without_an_answer() {
     }
 }
 
-/// These types confirm what the scheduler had asked for: here it had not.
+/// These types confirm a request of the scheduler; here it had made none.
 #[tokio::test]
 async fn what_was_never_asked_back_is_removed_all_the_same_and_not_answered() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         for termination in ["TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"] {
-            // It takes the whole node: the next one shows that it has gone.
+            // It uses the whole node: the next placement shows that it was removed.
             let whole = Ask { key: termination, size: vec![("vcore", 8_000)], ..Ask::default() };
             rm.ask(whole).await;
             rm.allocated(termination).await;
@@ -98,7 +98,7 @@ async fn an_unknown_type_means_stopped_or_nothing_where_enumerations_are_strict(
     }
 }
 
-/// The same of a request that waits, and of what belongs to others.
+/// The same for a pending request and for foreign allocations.
 #[tokio::test]
 async fn an_unknown_type_is_treated_alike_in_every_release() {
     for strict in [false, true] {
@@ -136,7 +136,7 @@ async fn an_unknown_type_is_treated_alike_in_every_release() {
     }
 }
 
-/// So is a release that names nothing at all.
+/// The same for a release that names nothing at all.
 #[tokio::test]
 async fn a_release_without_application_is_about_what_belongs_to_others() {
     let service = Service::start();
@@ -146,13 +146,13 @@ async fn a_release_without_application_is_about_what_belongs_to_others() {
         rm.allocation("releases { allocationsToRelease {} }").await;
         rm.settled("next").await;
         assert_eq!(rm.n_released(), 0);
-        // The oldest revision has nothing that belongs to others.
+        // The oldest revision has no foreign allocations.
         let n = if rm.is_legacy() { 2 } else { 1 };
         series_reaches(&service, &rm.series("ignored", "G_RELEASE_OF_NOTHING"), n).await;
     }
 }
 
-/// A release with neither UUID nor key is about everything of the application.
+/// A release with neither UUID nor key concerns all allocations of the application.
 #[tokio::test]
 async fn a_release_of_an_application_takes_all_its_allocations() {
     let service = Service::start();
@@ -168,7 +168,7 @@ async fn a_release_of_an_application_takes_all_its_allocations() {
     }
 }
 
-/// It was reported before its application, which may come by another stream: it runs, and ends.
+/// It was reported before its application, which may come on another stream: it runs, and ends.
 #[tokio::test]
 async fn what_runs_and_waits_for_its_application_is_answered_when_it_is_released() {
     let service = Service::start_with(&[("SESSION__REORDER_WINDOW", "60")]);

@@ -1,4 +1,5 @@
-//! Settings that move bounds: of ids, of repetitions, and whether changes of unknown nodes are refused.
+//! Settings that change limits: of ids, of repetitions, and whether changes of unknown nodes are
+//! refused.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;

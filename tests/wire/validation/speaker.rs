@@ -1,4 +1,4 @@
-//! One way to say an item, whatever the revision.
+//! One interface to write items in any revision.
 
 use prost_reflect::DynamicMessage;
 
@@ -11,17 +11,17 @@ pub(crate) struct Speaker {
     pub(crate) revision: &'static str,
 }
 
-/// An item that is asked for.
+/// An ask.
 #[derive(Clone)]
 pub(crate) struct Ask<'a> {
     pub(crate) key: &'a str,
     pub(crate) application: &'a str,
     pub(crate) partition: &'a str,
-    /// Amounts of resources by name.
+    /// Amounts by resource name.
     pub(crate) size: Vec<(&'a str, i64)>,
     /// Only in the older form.
     pub(crate) n: i32,
-    /// Further fields, which both forms know.
+    /// Further fields, known to both forms.
     pub(crate) more: &'a str,
 }
 
@@ -39,7 +39,7 @@ impl Default for Ask<'_> {
 }
 
 impl Speaker {
-    /// One per dialect, each an RM of its own.
+    /// One client per dialect, each a separate RM.
     pub(crate) async fn all(service: &Service) -> [Self; 3] {
         [
             Self::start(service, "l").await,
@@ -70,7 +70,7 @@ impl Speaker {
         self.revision == "t"
     }
 
-    /// What its series are labelled with.
+    /// The metric series of this client.
     pub(crate) fn series(&self, counter: &str, reason: &str) -> String {
         let dialect = if self.is_legacy() { "legacy" } else { "split" };
         let rm = &self.client.rm_id;
@@ -79,15 +79,14 @@ impl Speaker {
         )
     }
 
-    /// The field that names a leaf that is open to everybody.
+    /// The field that names a leaf open to everybody.
     pub(crate) fn queue(&self) -> String {
         let namespace =
             if self.is_legacy() { r#"tags { key: "namespace" value: "default" }"# } else { "" };
         format!(r#"queueName: "{}" {namespace}"#, self.leaf())
     }
 
-    /// Clients of the oldest revision bring no queues; the built-in ones have a leaf for each
-    /// namespace.
+    /// Clients of the oldest revision bring no queues; the built-in ones have a leaf per namespace.
     pub(crate) fn leaf(&self) -> &'static str {
         if self.is_legacy() { "root.default" } else { "root.a" }
     }
@@ -96,7 +95,7 @@ impl Speaker {
         if self.is_legacy() { "Update" } else { split }
     }
 
-    // -------------------------------------------------------------------------- saying
+    // -------------------------------------------------------------------------- sending
 
     pub(crate) async fn application(&self, id: &str, more: &str) {
         let user = r#"ugi { user: "alice" groups: "dev" }"#;
@@ -113,7 +112,7 @@ impl Speaker {
         self.client.send(self.method("UpdateApplication"), &format!("{list} {{ {fields} }}")).await;
     }
 
-    /// A node that comes.
+    /// Sends a new node.
     pub(crate) async fn node(&self, id: &str, more: &str) {
         self.nodes(&self.new_node(id, more)).await;
     }
@@ -126,7 +125,7 @@ impl Speaker {
         }
     }
 
-    /// A node that changes.
+    /// The text of a changed node.
     pub(crate) fn changed_node(&self, id: &str, action: &str, more: &str) -> String {
         let list = if self.is_legacy() { "updatedNodes" } else { "nodes" };
         format!(r#"{list} {{ nodeID: "{id}" action: {action} {more} }}"#)
@@ -160,15 +159,15 @@ impl Speaker {
         self.client.send(self.method("UpdateAllocation"), lists).await;
     }
 
-    /// The end of an allocation; earlier revisions name it by UUID, which is the key of one that
-    /// is alone.
+    /// Ends an allocation; earlier revisions name it by its UUID, which equals the key if the key
+    /// has only one allocation.
     pub(crate) async fn release(&self, application: &str, key: &str, more: &str) {
         let name = if self.revision == "t" { "allocationKey" } else { "UUID" };
         let fields = format!(r#"applicationID: "{application}" {name}: "{key}" {more}"#);
         self.allocation(&format!("releases {{ allocationsToRelease {{ {fields} }} }}")).await;
     }
 
-    /// Withdraws every request and gives back every allocation of `app`.
+    /// Withdraws all requests and releases all allocations of `app`.
     pub(crate) async fn release_all(&self) {
         let all = r#"{ applicationID: "app" }"#;
         let lists = if self.revision == "t" {
@@ -179,15 +178,15 @@ impl Speaker {
         self.allocation(&format!("releases {{ {lists} }}")).await;
     }
 
-    // -------------------------------------------------------------------------- hearing
+    // -------------------------------------------------------------------------- receiving
 
     pub(crate) async fn accepted_node(&self, id: &str) {
         let list = if self.is_legacy() { "acceptedNodes" } else { "accepted" };
         self.heard(self.method("UpdateNode"), list, "nodeID", id).await;
     }
 
-    /// Brings a node without room; with its acceptance everything that was said of nodes before has
-    /// been heard.
+    /// Adds a node without room; its acceptance shows that all earlier node messages were
+    /// processed.
     pub(crate) async fn accepts_nodes(&self, id: &str) {
         self.node(id, "").await;
         self.accepted_node(id).await;
@@ -241,8 +240,8 @@ impl Speaker {
         if self.is_legacy() { "releasedAllocations" } else { "released" }
     }
 
-    /// Waits until everything that was said on the allocation stream before has been heard, which
-    /// takes a request of one core.
+    /// Waits until all earlier messages of the allocation stream were processed, by a request of
+    /// one core.
     pub(crate) async fn settled(&self, key: &str) {
         self.ask(Ask { key, ..Ask::default() }).await;
         self.allocated(key).await;

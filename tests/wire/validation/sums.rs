@@ -1,4 +1,4 @@
-//! What stays when everything has gone.
+//! The totals after everything was removed.
 
 use std::fmt::Write as _;
 
@@ -6,20 +6,20 @@ use super::speaker::{Ask, Speaker};
 use crate::harness::{Dice, Service};
 use crate::revisions::client::{page, vcore};
 
-/// Quantities, most of them bad.
+/// Quantities, most of them invalid.
 const SIZES: [i64; 8] = [0, -1, 1, 500, 1_000, 4_000, i64::MAX, i64::MIN];
-/// The first stays, the next come and go, the last is never there.
+/// The first stays, the next are added and removed, the last never exists.
 const APPLICATIONS: [&str; 4] = ["app", "app2", "app3", "nobody"];
-/// These come and go; `n1`, which stays, takes what is placed.
+/// These are added and removed; `n1`, which stays, takes the placements.
 const NODES: [&str; 3] = ["n2", "n3", "n4"];
-/// Of what belongs to others.
+/// Keys of foreign allocations.
 const FOREIGN: [&str; 4] = ["f0", "f1", "f2", "f3"];
 
-/// After ten thousand items, good and bad, while nodes and applications come and go, and a release
-/// of everything, all sums are zero.
+/// After ten thousand items, valid and invalid, while nodes and applications are added and removed,
+/// and a release of everything, all sums are zero.
 #[tokio::test]
 async fn ten_thousand_items_leave_nothing_behind() {
-    // What comes too early is refused at once: nothing is taken after the last release.
+    // Early items are rejected at once: none is accepted after the last release.
     let service = Service::start_with(&[("SESSION__REORDER_WINDOW", "0s")]);
     for rm in Speaker::all(&service).await {
         let mut dice = Dice(7);
@@ -33,7 +33,7 @@ async fn ten_thousand_items_leave_nothing_behind() {
             rm.allocation(&merged(&lists)).await;
         }
         leave(&rm).await;
-        // Whole: it fits only if everything else has gone.
+        // The whole node: it fits only if everything else was released.
         rm.ask(Ask { key: "whole", size: vec![("vcore", 8_000)], ..Ask::default() }).await;
         rm.allocated("whole").await;
         rm.release("app", "whole", "").await;
@@ -55,7 +55,7 @@ async fn ten_thousand_items_leave_nothing_behind() {
     }
 }
 
-/// An ask, what belongs to others, or a release.
+/// An ask, a foreign allocation, or a release.
 fn item(rm: &Speaker, dice: &mut Dice) -> String {
     let key = format!("k{}", dice.below(50));
     let application = dice.one_of(&APPLICATIONS).unwrap();
@@ -92,7 +92,7 @@ fn item(rm: &Speaker, dice: &mut Dice) -> String {
     }
 }
 
-/// A node comes, with what runs there in the revisions that can say it, or changes, or goes.
+/// A node is added, with its pods in the revisions that can express it, changed, or removed.
 fn node(rm: &Speaker, dice: &mut Dice) -> String {
     let id = dice.one_of(&NODES).unwrap();
     let mut more = vcore("schedulableResource", dice.one_of(&SIZES).unwrap());
@@ -119,7 +119,7 @@ fn node(rm: &Speaker, dice: &mut Dice) -> String {
     }
 }
 
-/// An application comes or goes, with all that it has.
+/// An application is added or removed, with all its allocations.
 async fn application(rm: &Speaker, dice: &mut Dice) {
     let id = dice.one_of(&APPLICATIONS[1..3]).unwrap();
     if dice.below(3) == 0 {
@@ -129,7 +129,7 @@ async fn application(rm: &Speaker, dice: &mut Dice) {
     }
 }
 
-/// Gives everything back, after everything that was said before has been dealt with.
+/// Releases everything, after all earlier messages were processed.
 async fn leave(rm: &Speaker) {
     let gone: String = NODES.map(|id| rm.changed_node(id, "DECOMISSION", "")).concat();
     rm.nodes(&gone).await;
@@ -153,7 +153,7 @@ async fn leave(rm: &Speaker) {
     rm.allocation(&format!("releases {{ {asks} {allocations} }}")).await;
 }
 
-/// Every queue has nothing allocated and nothing pending.
+/// Checks that no queue has anything allocated or pending.
 fn check_empty(queue: &serde_json::Value) {
     check_zero(queue, &["allocatedResource", "pendingResource"], &queue["queuename"]);
     for child in queue["children"].as_array().into_iter().flatten() {
@@ -170,7 +170,7 @@ fn check_zero(shown: &serde_json::Value, fields: &[&str], whose: &serde_json::Va
     }
 }
 
-/// Puts all releases of a text into one message, in their order.
+/// Merges all releases of a text into one message, in order.
 fn merged(lists: &str) -> String {
     let opening = "releases { ";
     let mut releases = String::new();

@@ -1,9 +1,9 @@
-//! What somebody asks of the shim and waits for: its state, that it keeps a configuration, what
-//! preemption would make room for.
+//! Requests to the shim whose caller waits: its state dump, saving a configuration, and the effect
+//! of preemptions.
 //!
-//! The conversation names each request by a number; here that number finds the one who waits.
-//! Nobody waits for ever: the conversation answers each request by its deadline, and the end of the
-//! session drops whoever still waits, who then reads that.
+//! The conversation numbers each request; here the number leads to the caller. No caller waits for
+//! ever: the conversation answers each request by its deadline, and the end of the session drops
+//! the waiting callers, who then get an error.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use super::super::preemption::Preempted;
 use super::Attachment;
 
 impl Attachment {
-    /// Whether a shim that tells its state is attached.
+    /// Whether a shim that provides state dumps is attached.
     pub fn tells_state(&self) -> bool {
         self.lock().conversation.tells_state()
     }
 
-    /// The shim's state as JSON text, or why there is none. One is told at a time; others wait.
+    /// The shim's state as JSON text, or the reason why there is none. Serves one caller at a time.
     pub async fn rm_state(&self) -> Result<String, String> {
         let _turn = self.dumping.lock().await;
         let answer = self.request(Conversation::ask_state)?;
@@ -31,7 +31,7 @@ impl Attachment {
         }
     }
 
-    /// Has the shim keep a configuration.
+    /// Lets the shim save a configuration.
     pub async fn save_config(
         &self,
         config: String,
@@ -44,9 +44,9 @@ impl Attachment {
         }
     }
 
-    /// Asks what preemption would make room for. The answers go where the questions say: at once where
-    /// no shim is there that answers such questions, and when the shim has answered, or its time is
-    /// over, else.
+    /// Asks the shim about a group of preemptions. The answers go to the sink of the group: at once
+    /// if no shim is attached that answers such questions, otherwise when the shim has answered or
+    /// its time is over.
     pub fn ask_preemption(&self, group: PreemptionQuestions) {
         let PreemptionQuestions { id, questions, answers } = group;
         let n_asked = questions.len();

@@ -1,7 +1,7 @@
-//! To whom the answers to predicates go: the partitions that asked.
+//! The sinks of predicate answers: the partitions that asked.
 //!
-//! A question carries the sink of its partition; the conversation keeps a small number in its
-//! place, because it is data without anything that acts.
+//! A question carries the sink of its partition. The conversation, which is pure data, keeps a
+//! small number in its place.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use monoceros_actors::{AnswerSink, PredicateAnswer};
 
 use super::super::batching::{Answer, Ticket};
 
-/// The partitions that have asked, by the number that their tickets have. Those that are gone leave
-/// when a new one asks for the first time.
+/// Sinks of the partitions, by the number in their tickets. Sinks of removed partitions are dropped
+/// when a new one is added.
 #[derive(Default)]
 pub(super) struct Sinks {
     open: BTreeMap<u32, AnswerSink>,
-    /// How many there were so far: the number of the last one.
+    /// The number of the last sink added.
     so_far: u32,
 }
 
-/// Answers in a row to one partition, which go to it in one message.
+/// Consecutive answers to one partition, sent as one message.
 #[derive(Default)]
 pub(super) struct AnswersInARow {
     partition: u32,
@@ -26,7 +26,7 @@ pub(super) struct AnswersInARow {
 }
 
 impl Sinks {
-    /// The number of the partition that wants its answers in this sink.
+    /// The number of this sink; added if it is new.
     pub(super) fn number(&mut self, sink: AnswerSink) -> u32 {
         if let Some((number, _)) = self.open.iter().find(|(_, known)| known.is(&sink)) {
             return *number;
@@ -39,7 +39,7 @@ impl Sinks {
 }
 
 impl AnswersInARow {
-    /// Adds an answer; those to another partition leave before it.
+    /// Adds an answer. Answers to another partition are sent first.
     pub(super) fn push(&mut self, answer: Answer, sinks: &Sinks) {
         let Answer { ticket: Ticket { partition, id }, verdict } = answer;
         if partition != self.partition {
@@ -49,7 +49,7 @@ impl AnswersInARow {
         self.answers.push(PredicateAnswer { id, verdict });
     }
 
-    /// Sends what there is. A partition that is gone wants no answers.
+    /// Sends the collected answers; those for a removed partition are dropped.
     pub(super) fn send(&mut self, sinks: &Sinks) {
         let answers = std::mem::take(&mut self.answers);
         if let Some(sink) = sinks.open.get(&self.partition)

@@ -1,4 +1,4 @@
-//! An attachment with its task and a stream, in virtual time.
+//! An attachment with its timer task and a stream, in virtual time.
 
 use monoceros_proto::v1::shim_message::Body as Said;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::told::FOREIGN;
 use super::*;
 
-/// An attachment whose time passes, and its stream.
+/// A started attachment and its stream.
 fn attached(capability: cb::Capability) -> (Arc<Attachment>, Arc<StreamHandle>) {
     let attachment = Arc::new(Attachment::for_tests());
     tokio::spawn(watch(Arc::downgrade(&attachment), attachment.ended.clone()));
@@ -17,7 +17,7 @@ fn attached(capability: cb::Capability) -> (Arc<Attachment>, Arc<StreamHandle>) 
     (attachment, stream)
 }
 
-/// The next message that `wanted` takes, once it is there.
+/// Waits for the next message that `wanted` accepts.
 async fn next<T>(
     attachment: &Attachment,
     stream: &Arc<StreamHandle>,
@@ -86,7 +86,7 @@ async fn what_is_foreign_is_not_remembered_as_reported() {
     assert_eq!(keys, ["theirs"], "the other one was reported");
 }
 
-/// Keeps what is delivered.
+/// Records the delivered responses.
 #[derive(Default)]
 struct Delivered(Mutex<Vec<String>>);
 
@@ -124,12 +124,12 @@ async fn an_allocation_is_told_once_its_sync_is_written_or_no_longer_waited_for(
     attachment.written().note(taken);
     attachment.all_delivered().await;
     assert_eq!(delivered(), "a");
-    // Nobody writes the next one.
+    // The next sync is never written.
     place("b");
     let placed = Instant::now();
     attachment.all_delivered().await;
     assert_eq!((&*delivered(), placed.elapsed()), ("ab", patience));
-    // The stream is lost, and there is nothing to wait for any more.
+    // Once the stream is lost there is nothing to wait for.
     place("c");
     assert_eq!(delivered(), "ab");
     attachment.release(&stream);

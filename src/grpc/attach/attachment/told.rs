@@ -1,7 +1,8 @@
-//! What the scheduler, and the RM on its other streams, tell an attachment.
+//! Notifications to an attachment, from the scheduler and from the RM's other streams.
 //!
-//! The RM is heard before the scheduler is: an allocation that it reports must not be told to the
-//! shim as one that the scheduler has made, and its answer could come before the note of it.
+//! The RM's messages are processed before the scheduler gets them: an allocation reported by the RM
+//! must not be announced to the shim as one of the scheduler, and the scheduler's answer could
+//! otherwise come before the record of the report.
 
 use monoceros_actors::{AllocationsTold, PredicateQuestion, QuestionId};
 use monoceros_proto::si::v1 as si;
@@ -11,54 +12,54 @@ use tokio::time::Instant;
 use super::super::batching::{Question, Ticket};
 use super::{Attachment, Guarded};
 
-/// The tag of allocations that belong to no application of the scheduler, such as pods that were
-/// placed by another: it counts what they take and tells nothing of them.
+/// The tag of allocations that belong to no application of the scheduler, such as pods placed by
+/// another scheduler. They count as usage and are not announced.
 pub(super) const FOREIGN: &str = "foreign";
 
-/// Most bytes in the id of a node that is remembered here: the scheduler refuses longer ones.
+/// Longest node id recorded here; the scheduler refuses longer ones.
 const ID_BYTES: usize = 1_024;
 
 impl Attachment {
-    /// Questions of a partition.
+    /// Asks predicates for a partition.
     pub fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
         let mut state = self.lock();
         let questions = questions.into_iter().map(|question| state.question(question)).collect();
         self.work_on(&mut state, |conversation, now| conversation.ask(now, questions));
     }
 
-    /// Questions that are given up.
+    /// Cancels questions.
     pub fn cancel_predicates(&self, questions: &[QuestionId]) {
         self.work(|conversation, now| conversation.cancel(now, questions));
     }
 
-    /// A response on its way to the RM, and where it goes from here, now or later.
+    /// Processes an allocation response for the RM, and delivers it now or later.
     pub fn allocations(&self, response: si::AllocationResponse) {
         self.work(|conversation, now| conversation.allocations(now, response));
     }
 
-    /// Takes note of what was told of allocations, and says whether that is all there is to do: that no
-    /// stream keeps a view which would have to hear of it first, and nothing before it waits for one. A
-    /// stream that comes after that has it in the list with which it begins.
+    /// Records an allocation notification. Returns whether that is all: no stream keeps a cache
+    /// that must be synced first, and no earlier response is withheld. A later stream gets the
+    /// allocations in its initial snapshot.
     pub fn notes(&self, told: &AllocationsTold<'_>) -> bool {
         self.lock().conversation.notes(told)
     }
 
-    /// Takes note of what the RM hears of its nodes.
+    /// Records a response about nodes.
     pub fn nodes(&self, response: &si::NodeResponse) {
         self.work(|conversation, now| conversation.nodes(now, response));
     }
 
-    /// Takes events, for a shim that wants to hear of them.
+    /// Queues events for a shim that wants them.
     pub fn events(&self, events: Vec<si::EventRecord>) {
         self.work(|conversation, now| conversation.happened(now, events));
     }
 
-    /// Takes new states of requests, for a shim that wants to hear of them.
+    /// Queues scheduling states of requests for a shim that wants them.
     pub fn container_states(&self, states: Vec<si::UpdateContainerSchedulingStateRequest>) {
         self.work(|conversation, now| conversation.stands(now, states));
     }
 
-    /// The RM sends allocations; to be called before the scheduler gets them.
+    /// Records allocations and releases of the RM; call it before the scheduler gets them.
     pub fn allocations_from_rm(&self, request: &si::AllocationRequest) {
         let lost = si::TerminationType::SchedulingFailedOnRm;
         let mut state = self.lock();
@@ -75,7 +76,7 @@ impl Attachment {
         }
     }
 
-    /// The RM sends nodes; to be called before the scheduler gets them.
+    /// Records nodes of the RM; call it before the scheduler gets them.
     pub fn nodes_from_rm(&self, request: &si::NodeRequest) {
         let mut state = self.lock();
         let now = Instant::now();
@@ -83,7 +84,7 @@ impl Attachment {
             let id = &node.node_id;
             match node.action() {
                 ActionFromRm::Decomission => state.conversation.node_removed(now, id),
-                // A longer id is refused without being named.
+                // The scheduler refuses a node with a longer id without naming it.
                 ActionFromRm::Create | ActionFromRm::CreateDrain if id.len() <= ID_BYTES => {
                     for allocation in &node.existing_allocations {
                         let si::Allocation { application_id, allocation_key, .. } = allocation;

@@ -1,8 +1,8 @@
-//! What a shim's answers to batches come to.
+//! The results of batches.
 //!
 //! A shim may answer in any order, in parts, late, or with nonsense. Each result is checked against
-//! the query that it names before any of it counts; an answer that may not be sent ends the stream,
-//! because the shim and the scheduler no longer agree on what was asked.
+//! its query before it takes effect; an invalid one ends the stream, because the shim and the
+//! scheduler no longer agree on the questions.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::super::results::{self, Reading, Violation, clamped};
 use super::{Abandoned, Answer, Assumed, Batcher, Pending, Query, Question, QuestionState, Turn};
 
 impl Batcher {
-    /// Takes results in, up to the first that no shim may send, which is the second part. The first
-    /// holds in any case: its questions are not [open](Batcher::close) any more.
+    /// Processes results up to the first invalid one, which is returned as a violation. The results
+    /// before it count: their questions are not [open](Batcher::close) any more.
     pub(in crate::grpc::attach) fn results(
         &mut self,
         now: Instant,
@@ -42,12 +42,12 @@ impl Batcher {
         (turn, None)
     }
 
-    /// Whether so many results answered nothing that the shim cannot mean well.
+    /// Whether more results answered nothing than a correct shim can send.
     pub(in crate::grpc::attach) fn is_flooded(&self) -> bool {
         self.useless > 2 * self.limits.batches
     }
 
-    /// Takes one result of a batch that is out. Says whether it answers something.
+    /// Processes one result of a batch in flight. Returns whether it answers a query.
     fn result(
         &mut self,
         now: Instant,
@@ -88,7 +88,7 @@ impl Batcher {
         Ok(true)
     }
 
-    /// What the reading of a result comes to for its question.
+    /// Applies a result to its question.
     fn read(
         &mut self,
         now: Instant,
@@ -122,7 +122,7 @@ impl Batcher {
         }
     }
 
-    /// The shim did not look at the question: it is asked again, as long as there is time.
+    /// The shim returned the question unread: it is asked again while there is time.
     fn shed(&mut self, now: Instant, sent: Instant, mut pending: Pending, turn: &mut Turn) {
         self.metrics.query(QueryOutcome::Shed);
         let first_sent = *pending.sent.get_or_insert(sent);
@@ -146,8 +146,8 @@ impl Batcher {
         self.metrics.query(QueryOutcome::Passed);
         let position = pending.candidates()[position];
         let scope = match scope {
-            // Without a view that follows the decisions, any decision may make void what depends on other
-            // nodes, whatever it says of that.
+            // Without a cache that follows the decisions, any decision may invalidate an answer
+            // that depends on other nodes, whatever the answer says about that.
             Scope::Elsewhere(_) if !self.limits.follows => {
                 turn.is_unheeded |= !std::mem::replace(&mut self.was_unheeded, true);
                 Scope::Topology
@@ -163,7 +163,7 @@ impl Batcher {
         }
     }
 
-    /// So many candidates do not pass: the others are asked about next, if there are any.
+    /// The first `n_refused` candidates do not pass. Asks about the others, if there are any.
     fn failed(
         &mut self,
         mut pending: Pending,
@@ -189,7 +189,7 @@ impl Batcher {
         self.again.push_back(pending);
     }
 
-    /// Answers the question, which is over with that.
+    /// Answers and ends the question.
     fn answer(&mut self, pending: &Pending, verdict: Verdict, turn: &mut Turn) {
         let ticket = pending.question.ticket;
         self.states.remove(&ticket);
@@ -206,7 +206,7 @@ impl Batcher {
         });
     }
 
-    /// Ends a batch when all of it is answered, or when nothing more comes.
+    /// Ends a batch once it is answered completely, or its last message has come.
     fn close_batch(&mut self, now: Instant, id: u64, last: bool, turn: &mut Turn) {
         let Some(batch) = self.out.get(&id) else { return };
         if batch.open > 0 && !last {
@@ -232,8 +232,8 @@ impl Batcher {
         }
     }
 
-    /// Results that nobody waits for: what the shim assumed with them does not hold. They are no
-    /// flood as long as they may be of a batch that the shim was too slow for.
+    /// Processes results of a batch not in flight: assumed requests are forgotten. The results are
+    /// useless unless they may belong to an abandoned batch.
     fn late(&mut self, results: &cb::PredicateResults, turn: &mut Turn) {
         let id = results.batch_id;
         let Some(abandoned) = self.abandoned.get_mut(&id) else {
@@ -253,7 +253,7 @@ impl Batcher {
             && let Some(Abandoned { requests, .. }) = self.abandoned.remove(&id)
             && !results.last
         {
-            // Nobody listens for more.
+            // Further results would be ignored.
             turn.forget.extend(requests.into_iter().flatten());
         }
     }

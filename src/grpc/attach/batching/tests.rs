@@ -1,4 +1,4 @@
-//! Questions in, batches out, answers back: rules one by one, and in `history` whole histories.
+//! Questions, batches and answers: single rules here, whole histories in `history`.
 
 use monoceros_actors::metrics::Metrics;
 
@@ -21,7 +21,7 @@ const LIMITS: Limits = Limits {
     assume: true,
 };
 
-/// A batcher with what it needs, at one moment that moves.
+/// A batcher with its surroundings and a time that tests advance.
 struct Bench {
     batcher: Batcher,
     dictionary: Dictionary,
@@ -43,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// Asks whether `key` may run on one of the nodes, under the number that is its key.
+    /// Asks about `key` and these nodes; the key is also the number of the question.
     fn ask(&mut self, key: u64, nodes: &[&str]) {
         assert_eq!(self.batcher.ask(question(key, nodes)), None);
     }
@@ -183,7 +183,7 @@ fn more_nodes_than_a_batch_may_name_are_asked_about_in_parts() {
     assert!(turn.answers.is_empty());
     let batch = bench.batch().unwrap();
     assert_eq!(batch.queries[0].node_index, [2, 3]);
-    // It looked at one only; nothing is known about the other.
+    // It evaluated one node; the other is unknown.
     bench.say(batch.batch_id, vec![result(0, 1, &[])]);
     let batch = bench.batch().unwrap();
     assert_eq!(batch.queries[0].node_index, [3, 4]);
@@ -317,7 +317,7 @@ fn a_shim_that_stays_behind_is_asked_slower_and_slower_and_said_to_be_so_once() 
     let mut n_batches = 0;
     let mut behind = Vec::new();
     bench.ask(1, &["n1"]);
-    // As the scheduler does: what is open is asked again at once.
+    // Like the scheduler: unanswered questions are asked again at once.
     while bench.now < start + 20 * SECOND {
         bench.cache_seq = 5;
         let Some(batch) = bench.batch() else {
@@ -522,7 +522,7 @@ fn late_answers_are_no_flood_while_they_may_be_honest() {
         let batch = bench.batch().unwrap().batch_id;
         bench.now += SECOND;
         assert_eq!(bench.batcher.expire(bench.now).answers.len(), 4);
-        // One message for each, and an end.
+        // One message for each query, and an end.
         for query in 0..4 {
             bench.say(batch, vec![result(query, 1, &[1])]);
         }

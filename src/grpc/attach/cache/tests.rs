@@ -1,4 +1,4 @@
-//! What the shim is told of its view, and when.
+//! Syncs of the shim's cache and withheld responses.
 
 use monoceros_actors::ResourceManagerCallback;
 use prost::Message as _;
@@ -21,7 +21,7 @@ fn new(allocations: Vec<si::Allocation>) -> si::AllocationResponse {
     si::AllocationResponse { new: allocations, ..Default::default() }
 }
 
-/// An allocation of an application other than the usual one.
+/// An allocation of another application than the usual one.
 fn of(application: &str, key: &str, node: &str) -> si::Allocation {
     si::Allocation { application_id: application.to_owned(), ..allocation(key, node) }
 }
@@ -44,7 +44,7 @@ fn request(application: &str, key: &str) -> RequestName {
     RequestName::new(application, key)
 }
 
-/// What syncs say: `+key@node` and `-key`, the key with its application unless it is the usual one.
+/// Syncs as text: `+key@node` and `-key`, with the application unless it is the usual one.
 fn read(syncs: &[cb::CacheSync]) -> String {
     let name = |application: &str, key: &str| match application {
         "app" => key.to_owned(),
@@ -235,7 +235,7 @@ fn a_placement_that_the_shim_cannot_have_is_undone_and_its_node_is_to_be_exclude
     assert!(undo.exclude_node, "the scheduler is to look for another node");
 }
 
-/// Today's form tells no UUID, by which one of several of a key would be known.
+/// The present form has no UUID that would identify one of several allocations of a key.
 #[test]
 fn what_waits_beside_a_placement_that_is_undone_is_told_in_each_form() {
     let today = |key: &str| si::Allocation { uuid: String::new(), ..allocation(key, "n1") };
@@ -296,7 +296,7 @@ fn what_came_with_a_node_that_is_refused_was_never_reported() {
     assert_eq!(read(&pass(&mut cache, new(vec![allocation("a", "n2")])).assume), "+a@n2");
     cache.reported_with("n1", "app", "b");
     cache.node_answered("n1", true);
-    // Again, and it is there already.
+    // Sent again, while it exists already.
     cache.reported_with("n1", "app", "b");
     cache.node_answered("n1", false);
     assert_eq!(cache.reported.len(), 1);
@@ -306,7 +306,7 @@ fn what_came_with_a_node_that_is_refused_was_never_reported() {
 fn a_failure_is_of_the_allocation_that_waits_for_its_confirmation() {
     let mut cache = attached(Gate::Confirmed);
     let waits = pass(&mut cache, new(vec![of("one", "a", "n1")])).assume[0].cache_seq;
-    // Another application has the same key, and its allocation is newer.
+    // Another application has the same key and a newer allocation.
     let newer = pass(&mut cache, new(vec![of("two", "a", "n2")])).assume[0].cache_seq;
     let failed = cache.acknowledge(&ack(waits, &[("a", true)])).unwrap();
     assert_eq!(failed.undo[0].application_id, "one");
@@ -350,7 +350,7 @@ fn a_failure_that_names_its_application_is_of_no_other() {
     assert_eq!(undone(&failed), ["one"]);
     assert_eq!(failed.deliver[0].new[0].application_id, "two");
     assert_eq!((failed.forget, failed.ambiguous), (vec![], vec![]));
-    // Also after it was told.
+    // Also after it was delivered.
     let failures = vec![failure("two", "a")];
     let failed = cache.acknowledge(&cb::CacheSyncAck { cache_seq: seq, failures }).unwrap();
     assert_eq!(undone(&failed), ["two"]);
@@ -375,7 +375,7 @@ fn a_failure_without_an_application_undoes_whatever_it_can_mean_that_was_not_tol
     // One application is left with the key.
     assert_eq!(undone(&ack(&mut cache, seq, "a")), ["one"]);
 
-    // And two that run, of which it can mean either.
+    // Two are running, and either may be meant.
     let other = pass(&mut cache, new(vec![of("two", "b", "n1")])).assume[0].cache_seq;
     cache.acknowledge(&cb::CacheSyncAck { cache_seq: other, failures: vec![] }).unwrap();
     let failed = ack(&mut cache, other, "b");
@@ -398,7 +398,7 @@ fn a_shim_that_reads_a_sync_as_the_interface_has_it_misses_nothing_but_applicati
     assert_eq!(reads(forget).forget_allocations, [forgotten]);
 }
 
-/// What was placed and reported, in words, in order.
+/// The recorded placements and reports as sorted text.
 fn known(cache: &Cache) -> Vec<String> {
     let ledger = cache.ledger.iter().flatten();
     let placed = ledger
@@ -409,7 +409,7 @@ fn known(cache: &Cache) -> Vec<String> {
     known
 }
 
-/// One that takes notes of what is told, and one that has the messages.
+/// One cache that records notifications, and one that gets the messages.
 struct Two(std::sync::Mutex<[Cache; 2]>);
 
 impl ResourceManagerCallback for Two {
@@ -441,12 +441,12 @@ impl ResourceManagerCallback for Two {
 async fn who_takes_notes_of_what_is_told_knows_what_the_messages_say() {
     let two = [true, true].map(|keep| {
         let mut cache = Cache::new(keep);
-        // The RM says itself that this one runs.
+        // The RM reports this one itself.
         cache.reported("b", "pod-1");
         cache
     });
     let two = Arc::new(Two(std::sync::Mutex::new(two)));
-    crate::grpc::said::tests::tell(Arc::clone(&two)).await;
+    crate::grpc::allocation_responses::tests::tell(Arc::clone(&two)).await;
     let mut caches = two.0.lock().unwrap();
     assert_eq!(
         known(&caches[0]).len(),
@@ -474,5 +474,5 @@ fn what_has_to_be_heard_first_is_not_only_noted() {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cache = Arc::new(Attached(std::sync::Mutex::new(attached(Gate::Written))));
-    runtime.block_on(crate::grpc::said::tests::tell(cache));
+    runtime.block_on(crate::grpc::allocation_responses::tests::tell(cache));
 }

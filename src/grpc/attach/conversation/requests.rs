@@ -1,7 +1,7 @@
-//! What is asked of the shim by someone who waits for the answer.
+//! Requests to the shim whose caller waits for the answer.
 //!
-//! Each request has a number of its own, under which the answer comes as an
-//! [effect](super::Effect::Reply): the conversation itself waits for nothing.
+//! Each request has a number, under which the answer comes as an [effect](super::Effect::Reply):
+//! the conversation itself never waits.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use super::super::requests::{CHUNK_BYTES, ShimDump};
 use super::{Conversation, SAVE_TIMEOUT, millis};
 
 impl Conversation {
-    /// Whether the shim tells its state.
+    /// Whether the shim provides state dumps.
     pub(in crate::grpc::attach) fn tells_state(&self) -> bool {
         self.is_able_to(cb::Capability::StateDump)
     }
 
-    /// Asks for the shim's state. The number under which it [will come](super::Effect::Reply).
+    /// Requests the shim's state. Returns the number of the [reply](super::Effect::Reply).
     pub(in crate::grpc::attach) fn ask_state(&mut self, now: Instant) -> Result<u64, String> {
         if !self.tells_state() {
             return Err("no shim that tells its state is attached".to_owned());
@@ -43,7 +43,7 @@ impl Conversation {
         Ok(request)
     }
 
-    /// Asks the shim to keep a configuration. The number under which the answer will come.
+    /// Requests that the shim saves a configuration. Returns the number of the reply.
     pub(in crate::grpc::attach) fn ask_save(
         &mut self,
         now: Instant,
@@ -66,8 +66,8 @@ impl Conversation {
         Ok(request_id)
     }
 
-    /// Asks a group of preemption questions. The number under which the answers will come, or what
-    /// they are without a shim.
+    /// Asks a group of preemption questions. Returns the number of the reply, or the answers if no
+    /// shim answers such questions.
     pub(in crate::grpc::attach) fn ask_preemption(
         &mut self,
         now: Instant,

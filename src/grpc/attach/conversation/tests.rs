@@ -1,4 +1,4 @@
-//! A session's streams, one after the other, in virtual time: what is said, done and answered.
+//! Consecutive streams of a session in virtual time: messages, effects and answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::super::batching::Question;
 use super::*;
 use crate::settings::callback::AfterGrace;
 
-/// A conversation at a moment that moves.
+/// A conversation and a time that tests advance.
 struct Talk {
     conversation: Conversation,
     metrics: CallbackMetrics,
@@ -51,7 +51,7 @@ impl Talk {
         self.conversation.ask(self.now, vec![question]);
     }
 
-    /// The kinds of all messages that wait.
+    /// Takes all queued messages.
     fn messages(&mut self) -> Vec<Body> {
         let now = self.now;
         std::iter::from_fn(|| self.conversation.take(now)).filter_map(|one| one.body).collect()
@@ -90,7 +90,7 @@ impl Talk {
         self.conversation.effects()
     }
 
-    /// Lets time pass, looking whenever something is due. How the stream ended, if it did.
+    /// Advances the time and applies all timeouts. Returns the end of the stream, if it ended.
     fn wait(&mut self, time: Duration) -> Option<StreamEnd> {
         let until = self.now + time;
         while let Some(due) = self.conversation.due(self.now)
@@ -123,7 +123,7 @@ fn event(n: usize) -> si::EventRecord {
     si::EventRecord { r#type: 1, object_id: n.to_string(), ..Default::default() }
 }
 
-/// Nodes, then the places that name them, then the question that rests on both; each stream anew.
+/// Nodes come first, then the places that name them, then the question; again on each stream.
 #[test]
 fn where_the_mates_of_a_member_are_is_told_before_the_question_about_it() {
     let mut talk = Talk::required();
@@ -158,7 +158,7 @@ fn where_the_mates_of_a_member_are_is_told_before_the_question_about_it() {
     }
 }
 
-/// A place that would be held for a member of a group, in a bundle with a request.
+/// A question about a place held for a member of a group, in a bundle with a request.
 fn hold(id: u64) -> Question {
     let node: Arc<str> = "n1".into();
     let place = |key: &str, group: Option<&str>| BundlePlace {
@@ -216,7 +216,7 @@ fn who_knows_requests_alone_is_not_asked_about_held_places() {
     talk.attach(&hello(&[cb::Capability::Predicates]));
     assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: false })]);
     talk.messages();
-    // Asked of a stream before that could have answered.
+    // Asked while the earlier stream could still have answered.
     talk.conversation.ask(talk.now, vec![hold(1)]);
     let passed = Verdict::Passed { position: 0, scope: Scope::Static, assumed: false };
     assert_eq!(talk.effects(), [answer(1, passed)]);
@@ -556,7 +556,7 @@ fn what_no_shim_may_send_is_a_violation() {
         let received = talk.conversation.receive(talk.now, message);
         assert!(matches!(received, Err(StreamEnd::Violation(_))), "{received:?}");
     }
-    // A batch that was never sent is none.
+    // A batch that was never sent.
     talk.say(Said::PredicateResults(cb::PredicateResults { batch_id: 99, ..Default::default() }));
     assert_eq!(talk.metrics.ignored_so_far(), [0, 1]);
 }
@@ -571,7 +571,7 @@ fn a_shim_that_breaks_the_protocol_leaves_no_question_without_an_answer() {
     };
     for broken in [result(99, 1), result(1, 99)] {
         let mut talk = Talk::required();
-        // The first takes the only place in the window, so that the others come in one batch.
+        // The first fills the window, so that the others are sent in one batch.
         talk.attach(&cb::Hello { max_inflight_batches: 1, ..predicates() });
         (1..=3).for_each(|id| talk.ask(id, &["n1"]));
         let first = talk.batches().remove(0);
@@ -585,7 +585,7 @@ fn a_shim_that_breaks_the_protocol_leaves_no_question_without_an_answer() {
         assert!(matches!(received, Err(StreamEnd::Violation(_))), "{received:?}");
         let reasons = vec![("refused by the shim".to_owned(), 1)];
         assert_eq!(talk.effects(), [answer(2, Verdict::Failed { reasons })]);
-        // The next stream may be there before the end of this one is noticed.
+        // The next stream may begin before the end of this one is noticed.
         talk.attach(&predicates());
         assert_eq!(talk.effects(), [answer(3, Verdict::Unanswered)]);
     }

@@ -1,7 +1,7 @@
-//! What the scheduler and the RM's other streams have to say, and the questions of the scheduler.
+//! Notifications of the scheduler and of the RM's other streams, and questions of the scheduler.
 //!
-//! What the RM says on its other streams passes by here before the scheduler gets it, so that the
-//! view of the shim never lags behind what the RM has said itself.
+//! Messages of the RM are processed here before the scheduler gets them, so that the shim's cache
+//! never lags behind the RM's own messages.
 
 use monoceros_actors::{AllocationsTold, QuestionId, Scope, Verdict};
 use monoceros_proto::si::v1 as si;
@@ -14,7 +14,7 @@ use super::super::results::clamped;
 use super::{Conversation, Effect};
 
 impl Conversation {
-    /// The scheduler asks.
+    /// Asks predicates.
     pub(in crate::grpc::attach) fn ask(&mut self, now: Instant, questions: Vec<Question>) {
         for question in questions {
             let ticket = question.ticket;
@@ -28,7 +28,7 @@ impl Conversation {
                     Some(Verdict::Presumed { reasons })
                 }
                 (PredicateMode::Remote { holds: false }, _) if question.group.is_some() => {
-                    // It was asked of the stream before: this shim knows requests alone.
+                    // It was meant for the earlier stream: this shim only knows requests.
                     Some(Verdict::Passed { position: 0, scope: Scope::Static, assumed: false })
                 }
                 (PredicateMode::Remote { .. }, Some(_)) if question.candidates.is_empty() => {
@@ -47,7 +47,7 @@ impl Conversation {
         self.send_what_is_ready(now);
     }
 
-    /// The scheduler gives questions up.
+    /// Cancels questions.
     pub(in crate::grpc::attach) fn cancel(&mut self, now: Instant, ids: &[QuestionId]) {
         let batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
         if let Some(turn) = batcher.map(|batcher| batcher.cancel(ids)) {
@@ -56,7 +56,7 @@ impl Conversation {
         }
     }
 
-    /// A response on its way to the RM.
+    /// Processes an allocation response for the RM.
     pub(in crate::grpc::attach) fn allocations(
         &mut self,
         now: Instant,
@@ -76,8 +76,8 @@ impl Conversation {
         self.effects.extend(step.deliver.into_iter().map(Effect::Deliver));
     }
 
-    /// Takes note of what the RM is told of allocations, where that can go past; or does nothing, and it
-    /// has to come [here](Self::allocations).
+    /// Records an allocation notification, if nothing else is needed. Otherwise returns false, and
+    /// the response has to come to [`allocations`](Self::allocations).
     pub(in crate::grpc::attach) fn notes(&mut self, told: &AllocationsTold<'_>) -> bool {
         let mut batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
         self.cache.notes(told, |new| {
@@ -87,7 +87,7 @@ impl Conversation {
         })
     }
 
-    /// Takes note of what the RM hears of its nodes.
+    /// Records a response about nodes.
     pub(in crate::grpc::attach) fn nodes(&mut self, now: Instant, response: &si::NodeResponse) {
         for node in &response.accepted {
             self.dictionary.stays(&node.node_id);
@@ -104,12 +104,12 @@ impl Conversation {
         }
     }
 
-    /// The RM reports what runs already.
+    /// Records a request that the RM reports as running.
     pub(in crate::grpc::attach) fn reported(&mut self, application: &str, key: &str) {
         self.cache.reported(application, key);
     }
 
-    /// The RM reports what runs already with a node that comes.
+    /// Records a request that the RM reports as running on a new node.
     pub(in crate::grpc::attach) fn reported_with(
         &mut self,
         node: &str,
@@ -119,24 +119,24 @@ impl Conversation {
         self.cache.reported_with(node, application, key);
     }
 
-    /// The RM released this, in a way that is not answered.
+    /// Records a release by the RM that the scheduler does not answer.
     pub(in crate::grpc::attach) fn released_by_rm(&mut self, release: &si::AllocationRelease) {
         self.cache.released_by_rm(release);
     }
 
-    /// The RM takes a node away.
+    /// Records that the RM removes a node.
     pub(in crate::grpc::attach) fn node_removed(&mut self, now: Instant, node: &str) {
         self.dictionary.leaves(now, node);
     }
 
-    /// Takes events.
+    /// Queues events.
     pub(in crate::grpc::attach) fn happened(&mut self, now: Instant, events: Vec<si::EventRecord>) {
         let dropped = self.events.push(events);
         self.metrics.dropped_events.inc_by(dropped);
         self.send_what_is_ready(now);
     }
 
-    /// Takes new states of requests.
+    /// Queues scheduling states of requests.
     pub(in crate::grpc::attach) fn stands(
         &mut self,
         now: Instant,
@@ -147,7 +147,7 @@ impl Conversation {
     }
 }
 
-/// The reason, given for all nodes of the question.
+/// This reason for all nodes of the question.
 fn everywhere(reason: &str, question: &Question) -> Vec<(String, u32)> {
     vec![(reason.to_owned(), clamped(question.nodes.len()))]
 }

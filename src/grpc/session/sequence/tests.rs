@@ -1,4 +1,4 @@
-//! Every order in which numbered requests may come.
+//! Numbered requests arriving in every order.
 
 use proptest::prelude::*;
 
@@ -8,16 +8,16 @@ fn sequence(items: usize) -> Sequence<u64> {
     Sequence::new(Load { items, bytes: 1_000 }, Duration::from_secs(10))
 }
 
-/// A request of one item of `number`, which is its content, too.
+/// Delivers a request of one item whose content is its number.
 fn come(sequence: &mut Sequence<u64>, number: u64, now: Instant) -> Arrival<u64> {
     sequence.arrive(0, number, number, Load { items: 1, bytes: 10 }, now)
 }
 
-/// What is due, handed on.
+/// Forwards until no request is left; returns those taken.
 fn hand_on(sequence: &mut Sequence<u64>, now: Instant) -> Vec<u64> {
     let mut all = Vec::new();
     loop {
-        // Some at a time.
+        // Two at a time.
         let mut some = Vec::new();
         while let Next::Request(request) = sequence.next(now) {
             some.push(request);
@@ -156,8 +156,8 @@ fn streams_are_woken_when_they_have_told_everything_and_after_many_requests() {
 }
 
 proptest! {
-    /// A client sends 30 requests over three streams that break at any message, each of which
-    /// carries on in its own time, and sends again what was not taken.
+    /// A client sends 30 requests over three streams that break at any message; each stream
+    /// progresses on its own, and the client resends the requests that were not taken.
     #[test]
     fn however_streams_break_and_overtake_each_other_each_request_is_taken_once_in_order(
         cuts in prop::collection::vec((prop::collection::vec(0..3usize, 0..40), 0..40usize), 1..8),
@@ -171,12 +171,12 @@ proptest! {
         loop {
             let cut = rounds.next();
             let taken = sequence.begin(now).taken;
-            // The client sends each by a stream of its choice, here by turns.
+            // The client distributes the requests over the streams in turn.
             let mut streams = [vec![], vec![], vec![]];
             for number in (taken + 1..=LAST).rev() {
                 streams[usize::try_from(number % 3).unwrap()].push(number);
             }
-            // Without a cut everything comes in order.
+            // Without a cut all requests arrive in order.
             let everything = (taken + 1..=LAST).map(|number| usize::try_from(number % 3).unwrap());
             let (order, cut) = match &cut {
                 Some((order, cut)) => (order.clone(), *cut),

@@ -1,10 +1,10 @@
-//! Streams whose clients number their requests: order, repeats, gaps, and who takes over.
+//! Streams with numbered requests: order, repeats, gaps, and takeover.
 
 use super::super::super::kind::Applications;
 use super::super::super::registry::{RegisterOutcome, RegistrationMode};
 use super::*;
 
-/// A stream that numbers its requests, of the instance `pod`.
+/// Opens a numbered stream of the instance `pod`.
 async fn numbered<K: StreamKind>(edge: &Arc<GrpcEdge>, pod: &str) -> RequestReader<K> {
     try_numbered(edge, pod, "0").await.unwrap()
 }
@@ -62,7 +62,7 @@ fn ask(client_seq: u64, key: &str) -> si::AllocationRequest {
     si::AllocationRequest { allocations: vec![ask], client_seq, ..Default::default() }
 }
 
-/// Keys of what was placed and is told to an allocation stream.
+/// Allocation keys of the new allocations queued for the stream.
 fn placed(edge: &Arc<GrpcEdge>, reader: &RequestReader<Allocations>) -> Vec<String> {
     let session = session(edge);
     let replies = std::iter::from_fn(|| session.take::<Allocations>(&reader.stream, |_| {}));
@@ -80,7 +80,7 @@ fn requests_of_all_streams_take_effect_in_the_order_of_their_numbers() {
         let nodes = numbered::<Nodes>(&edge, "pod").await;
         let apps = numbered::<Applications>(&edge, "pod").await;
         let asks = numbered::<Allocations>(&edge, "pod").await;
-        // The last one comes first.
+        // The last request arrives first.
         let (mut nodes, mut apps, mut asks) = (nodes, apps, asks);
         asks.accept(ask(6, "new"), || None).await.unwrap();
         apps.accept(applications(5, &["app"], &[]), || None).await.unwrap();
@@ -92,7 +92,7 @@ fn requests_of_all_streams_take_effect_in_the_order_of_their_numbers() {
         edge.handle.settle().await;
         assert_eq!(session(&edge).taken(0), 6);
         assert_eq!(placed(&edge, &asks), ["old", "new"], "each when its application was there");
-        // Once more, all of them: a client that does not know what was taken.
+        // All are sent again, as by a client that does not know which were taken.
         nodes.accept(node(1, "n1"), || None).await.unwrap();
         apps.accept(applications(4, &[], &["app"]), || None).await.unwrap();
         edge.handle.settle().await;

@@ -1,4 +1,4 @@
-//! A batcher against a shim that does anything it may, and some of what it may not.
+//! A batcher against a shim that acts at random, correctly and sometimes incorrectly.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,8 +9,8 @@ use super::super::results;
 use super::*;
 
 proptest! {
-    /// Whatever the shim does, each question is answered once or was cancelled; what it assumed and
-    /// is not confirmed by an answer is told to be forgotten; and bounds hold.
+    /// Each question is answered once or cancelled; an assumed request without a confirming answer
+    /// is forgotten; bounds hold.
     #[test]
     fn each_question_ends_once_and_nothing_stays_assumed_for_nothing(
         steps in proptest::collection::vec(step(), 1..120),
@@ -28,7 +28,7 @@ proptest! {
     }
 }
 
-/// What happens to a batcher, in any order.
+/// Events of a batcher, in any order.
 #[derive(Clone, Debug)]
 enum Step {
     Ask {
@@ -42,7 +42,7 @@ enum Step {
         kind: u8,
         bits: u8,
     },
-    /// As an answer, but the result at this position is one that no shim may send.
+    /// An answer whose result at this position is invalid.
     Break {
         batch: usize,
         at: usize,
@@ -71,20 +71,20 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A batcher, and what the scheduler and the shim on its two sides know.
+/// A batcher, and the knowledge of the scheduler and of the shim.
 struct History {
     bench: Bench,
     nodes: Vec<String>,
     asked: BTreeSet<u64>,
     cancelled: BTreeSet<u64>,
     answered: HashMap<u64, Verdict>,
-    /// Questions whose allocation was told.
+    /// Questions whose allocation was confirmed.
     confirmed: BTreeSet<u64>,
-    /// The batches that the shim has not answered.
+    /// Batches that the shim has not answered.
     out: Vec<cb::PredicateBatch>,
-    /// What the shim has assumed, by key.
+    /// Requests that the shim has assumed, by key.
     view: BTreeSet<String>,
-    /// The shim sent what it may not: the stream is over.
+    /// Set after a violation: the stream is over.
     is_broken: bool,
 }
 
@@ -134,7 +134,7 @@ impl History {
     }
 
     fn cancel(&mut self, question: u64) -> Turn {
-        // A placement that was confirmed is over: nobody gives it up.
+        // A confirmed placement is never cancelled.
         if !self.asked.contains(&question) || self.confirmed.contains(&question) {
             return Turn::default();
         }
@@ -165,7 +165,7 @@ impl History {
         self.bench.say(batch.batch_id, results)
     }
 
-    /// Answers, with a result at this position that no shim may send.
+    /// Answers, with an invalid result at this position.
     fn break_off(
         &mut self,
         batch: &cb::PredicateBatch,
@@ -196,7 +196,7 @@ impl History {
         Ok(turn)
     }
 
-    /// Tells the allocations of all questions that passed with an assumption.
+    /// Confirms the allocations of all questions that passed with an assumption.
     fn confirm(&mut self) -> Result<(), TestCaseError> {
         for (id, verdict) in &self.answered {
             let Verdict::Passed { position, assumed: true, .. } = verdict else { continue };
@@ -208,7 +208,7 @@ impl History {
         Ok(())
     }
 
-    /// The scheduler hears the answers, and the shim what it is to forget.
+    /// Delivers answers to the scheduler and forgotten requests to the shim.
     fn hear(&mut self, turn: &Turn) -> Result<(), TestCaseError> {
         for answer in &turn.answers {
             let id = answer.ticket.id.0;
@@ -221,13 +221,13 @@ impl History {
             self.view.remove(&*request.key);
         }
         if self.is_broken {
-            // That was the end of the stream, and of what the shim assumed on it.
+            // The end of the stream, and of the requests that the shim assumed on it.
             self.view.clear();
         }
         Ok(())
     }
 
-    /// Sends what may be sent.
+    /// Sends as many batches as the window allows.
     fn send(&mut self) -> Result<(), TestCaseError> {
         prop_assert!(self.out.len() <= LIMITS.batches + ABANDONED);
         prop_assert!(self.bench.batcher.out.len() <= LIMITS.batches);
@@ -240,7 +240,7 @@ impl History {
     }
 
     fn check_end(mut self) -> Result<(), TestCaseError> {
-        // What the shim still counts is what was answered so, and not given up since.
+        // The shim's remaining requests are those answered as assumed and not cancelled since.
         for key in &self.view {
             let id: u64 = key.parse().unwrap();
             let good =

@@ -1,12 +1,12 @@
-//! What is said of allocations while it waits for its stream: new ones are bytes already.
+//! Allocation responses queued for a stream. New allocations are stored encoded.
 //!
 //! # Why
-//! A message has a copy of each name for each allocation, ten pieces of memory that one thread makes
-//! and another gives back. Here the names go from the scheduler's memory into the bytes that are sent, through
-//! one message that is written over again and again.
+//! A decoded message owns a copy of each name for each allocation: ten heap allocations made by one
+//! thread and freed by another. Here the names go from the scheduler's memory directly into the
+//! encoded bytes, through one scratch message that is reused for all allocations.
 //!
 //! # Invariant
-//! What is said here is what [`AllocationsTold::into_message`] says, item by item and in that order.
+//! The items and their order are those of [`AllocationsTold::into_message`].
 
 use std::ops::Range;
 
@@ -18,45 +18,45 @@ use prost::{DecodeError, Message};
 
 use super::reply::{Cutter, MOST_LISTS, Reply, padded};
 
-/// An allocation response, as it waits.
+/// A queued allocation response.
 #[derive(Clone, Debug, Default)]
-pub struct AllocationsSaid {
+pub struct QueuedAllocations {
     new: EncodedItems,
-    /// All but what is new.
+    /// All lists except the new allocations.
     others: si::AllocationResponse,
 }
 
-/// The items of a list, each with the number of the list and its own length before it.
+/// Encoded items of a repeated field, each preceded by its field tag and length.
 #[derive(Clone, Debug, Default)]
 struct EncodedItems {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// End offsets of the items in `bytes`.
     ends: Vec<usize>,
 }
 
 impl EncodedItems {
-    /// Where each item is.
+    /// Byte ranges of the items.
     fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| start..end)
     }
 
-    /// Adds one, or several, which end there in them.
+    /// Appends encoded items whose end offsets within `bytes` are `ends`.
     fn add(&mut self, bytes: &[u8], ends: impl IntoIterator<Item = usize>) {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         self.ends.extend(ends.into_iter().map(|end| before + end));
     }
 
-    /// Adds what is new in `message`.
+    /// Appends the one new allocation of `message`.
     fn add_new(&mut self, message: &si::AllocationResponse) {
         message.encode_raw(&mut self.bytes);
         self.ends.push(self.bytes.len());
     }
 }
 
-impl AllocationsSaid {
-    /// What was told.
+impl QueuedAllocations {
+    /// Encodes the new allocations of a notification.
     pub fn of(told: AllocationsTold<'_>) -> Self {
         let mut said = Self::default();
         let mut one = one(si::Allocation::default());
@@ -68,7 +68,7 @@ impl AllocationsSaid {
         said
     }
 
-    /// As one message.
+    /// Decodes the whole response.
     #[cfg(test)]
     pub fn into_message(self) -> si::AllocationResponse {
         let new = si::AllocationResponse::decode(&*self.new.bytes).expect("encoded here").new;
@@ -76,12 +76,12 @@ impl AllocationsSaid {
     }
 }
 
-/// A message with one new allocation and nothing else: its bytes are those of an item of the list.
+/// A message with one new allocation and nothing else; it encodes as one item of the field.
 fn one(allocation: si::Allocation) -> si::AllocationResponse {
     si::AllocationResponse { new: vec![allocation], ..Default::default() }
 }
 
-impl From<si::AllocationResponse> for AllocationsSaid {
+impl From<si::AllocationResponse> for QueuedAllocations {
     fn from(mut others: si::AllocationResponse) -> Self {
         let mut new = EncodedItems::default();
         for allocation in std::mem::take(&mut others.new) {
@@ -91,7 +91,7 @@ impl From<si::AllocationResponse> for AllocationsSaid {
     }
 }
 
-impl Message for AllocationsSaid {
+impl Message for QueuedAllocations {
     fn encode_raw(&self, buf: &mut impl BufMut) {
         buf.put_slice(&self.new.bytes);
         self.others.encode_raw(buf);
@@ -120,8 +120,8 @@ impl Message for AllocationsSaid {
     }
 }
 
-impl Reply for AllocationsSaid {
-    /// Decodes them: for whoever follows the way of requests.
+impl Reply for QueuedAllocations {
+    /// Decodes the new allocations; used by tracing only.
     fn new_allocations(&self) -> impl Iterator<Item = (String, String)> {
         self.new.ranges().flat_map(|range| {
             let one = si::AllocationResponse::decode(&self.new.bytes[range]);

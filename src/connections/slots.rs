@@ -1,18 +1,19 @@
-//! How many connections an edge may have, and what becomes of those beyond.
+//! The limits of an edge's connections, and the handling of those beyond the limit.
 //!
-//! # Why connections beyond are taken at all
-//! A probe of health comes by a connection of its own. If nothing is taken beyond the limit, whoever
-//! holds as many connections as may be open has the service killed by its own watchers. So a few
-//! more are taken, which are answered questions of health only, and of which the oldest makes room
-//! for the next.
+//! # Why connections beyond the limit are accepted
+//! A health probe opens a connection of its own. If nothing were accepted beyond the limit, a
+//! client that opens the maximum number of connections would make the service's own watchdogs kill
+//! it. So a few more are accepted, which answer health only, and the oldest of which makes room for
+//! the next.
 //!
 //! # Invariants
-//! * No more connections are open than the limits say: those that are served, those that answer health
-//!   only, and newcomers that have not said anything yet.
-//! * A connection on which a call is open that counts is never turned away to make room; one on which
-//!   nothing goes on is, once all places are taken: the oldest of those first by which nobody has called
-//!   who may, and then the oldest of all.
-//! * What anybody may call counts for nothing, and neither does a call that has not said what it is
+//! * The number of open connections never exceeds the limits: served connections, those that answer
+//!   health only, and newcomers that have sent nothing yet.
+//! * A connection with an open call that counts is never closed to make room. An idle one is, once
+//!   all slots are taken: first the oldest never used by an authorized caller, then the oldest of
+//!   all.
+//! * Calls that anyone may make do not count, and neither does a call whose message has not
+//!   arrived: otherwise a client could keep a slot just by opening one.
 //!   about: else whoever opens one keeps a place from those who have something to say.
 
 use std::collections::VecDeque;
@@ -24,60 +25,60 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection that answers health only lives.
+/// The lifetime of a connection that answers health only.
 const SPARE_LIFE: Duration = Duration::from_secs(5);
 
-/// How long a newcomer waits for the place of one that is being closed.
+/// How long a newcomer waits for the slot of a connection being closed.
 const MAKING_ROOM: Duration = Duration::from_secs(1);
 
-/// How many connections an edge may have.
+/// The limits of an edge's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// That are served.
+    /// Served connections.
     pub served: usize,
-    /// Beyond these, that answer health only.
+    /// Connections beyond these that answer health only.
     pub spare: usize,
-    /// That have not said anything yet.
+    /// Connections that have sent nothing yet.
     pub newcomers: usize,
-    /// How long a client may take nothing of what is written to it.
+    /// How long a client may receive nothing of what is written to it.
     pub patience: Duration,
 }
 
-/// The places of one edge.
+/// The connection slots of one edge.
 #[derive(Debug)]
 pub(super) struct Places {
     served: Arc<Semaphore>,
     spare: Arc<Semaphore>,
-    /// Those that are open, oldest first.
+    /// The open connections, oldest first.
     open: Mutex<VecDeque<Open>>,
 }
 
-/// A connection that has a place.
+/// A connection that has a slot.
 #[derive(Debug)]
 struct Open {
     is_spare: bool,
     calls: Calls,
-    /// Closes it, and is cancelled when it is closed.
+    /// Closes the connection; cancelled once it is closed.
     cut: CancellationToken,
 }
 
-/// How many calls are open on a connection, of those that count. Clones are the same.
+/// Counts the open calls of a connection. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub struct Calls(Arc<Use>);
 
-/// A call that is open, until this is dropped.
+/// Counts as an open call until it is dropped.
 #[derive(Debug)]
 pub struct OpenCall(Arc<Use>);
 
-/// What a connection is used for.
+/// The use of a connection.
 #[derive(Debug, Default)]
 struct Use {
     n_open: AtomicUsize,
-    /// Somebody has called who may.
+    /// Whether an authorized caller has used the connection.
     is_known: AtomicBool,
 }
 
-/// The place of one connection. Given back when it is dropped.
+/// The slot of one connection; returned on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) is_spare: bool,
@@ -85,17 +86,17 @@ pub(super) struct Place {
 }
 
 impl Limits {
-    /// So many that are served, and of the others as many as are usual.
+    /// The default limits with this number of served connections.
     pub fn serving(served: usize) -> Self {
         Self { served, spare: 64, newcomers: 256, patience: Duration::from_secs(30) }
     }
 
-    /// All connections that may be open at a time.
+    /// The number of connections that may be open at the same time.
     pub fn in_all(&self) -> usize {
         self.served.saturating_add(self.spare).saturating_add(self.newcomers)
     }
 
-    /// The same in so many descriptors: what is served gets most of what there is.
+    /// Reduces the limits to this number of descriptors; served connections get most of them.
     #[must_use]
     pub fn within(self, descriptors: usize) -> Self {
         if self.in_all() <= descriptors {
@@ -114,8 +115,8 @@ impl Places {
         Self { served: places(limits.served), spare: places(limits.spare), open: Mutex::default() }
     }
 
-    /// A place for a connection with these calls that `cut` closes; none if there is none even for
-    /// health.
+    /// Takes a slot for a connection, which is closed by `cut`. `None` if there is no slot left,
+    /// not even for health.
     pub(super) async fn place(&self, cut: &CancellationToken, calls: &Calls) -> Option<Place> {
         let is_full = self.served.available_permits() == 0;
         let is_idle = |open: &Open| !open.is_spare && open.calls.are_none();
@@ -138,14 +139,14 @@ impl Places {
         }
         let cut = cut.clone();
         tokio::spawn(async move {
-            // Gone by itself, or old.
+            // The connection has closed, or its time is over.
             let _ = timeout(SPARE_LIFE, cut.cancelled()).await;
             cut.cancel();
         });
         Some(Place { is_spare, _permit: permit })
     }
 
-    /// Closes the oldest connection that is `meant`, if there is one.
+    /// Closes the oldest connection for which `meant` holds. Returns whether there was one.
     fn turn_away(&self, meant: impl Fn(&Open) -> bool) -> bool {
         let mut open = self.open.lock().expect("no holder panics");
         open.retain(|open| !open.cut.is_cancelled());
@@ -156,20 +157,20 @@ impl Places {
         true
     }
 
-    /// Forgets connections that are closed.
+    /// Drops closed connections from the list.
     pub(super) fn forget_closed(&self) {
         self.open.lock().expect("no holder panics").retain(|open| !open.cut.is_cancelled());
     }
 }
 
 impl Calls {
-    /// One more, until what this returns is dropped.
+    /// Counts one more call until the result is dropped.
     pub fn begin(&self) -> OpenCall {
         self.0.n_open.fetch_add(1, Ordering::Relaxed);
         OpenCall(Arc::clone(&self.0))
     }
 
-    /// Somebody has called who may.
+    /// Marks the connection as used by an authorized caller.
     pub fn came_from_somebody_known(&self) {
         self.0.is_known.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What is said is what the scheduler's message says, however it is told, joined and cut.
+//! Queued allocation responses equal the scheduler's messages after every encoding, join and cut.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::grpc::outbox::Bounds;
 use crate::grpc::session::backlog::Load;
 
-/// Keeps what it was told: as the message, and as what is said.
+/// A callback that records every notification twice: as message and as queued response.
 #[derive(Default)]
 struct Both(Mutex<Vec<[si::AllocationResponse; 2]>>);
 
@@ -21,7 +21,7 @@ impl ResourceManagerCallback for Both {
     fn allocations(&self, told: AllocationsTold<'_>) {
         let new = told.new_allocations().map(NewAllocation::message).collect();
         let message = si::AllocationResponse { new, ..told.others().clone() };
-        let said = AllocationsSaid::of(told).into_message();
+        let said = QueuedAllocations::of(told).into_message();
         self.0.lock().unwrap().push([message, said]);
     }
 
@@ -35,8 +35,8 @@ fn amount(amounts: &[(&str, i64)]) -> si::Resource {
     si::Resource { resources: resources.collect() }
 }
 
-/// Allocations of all kinds, told to this callback: of asks and in today's form, of several amounts, and
-/// one that is released.
+/// Sends allocation notifications of all kinds to the callback: for asks and in the present form,
+/// with several resource amounts, and a release.
 pub(in crate::grpc) async fn tell(callback: Arc<impl ResourceManagerCallback>) {
     let scheduler = Scheduler::builder().start().unwrap();
     let rm_id = "rm".to_owned();
@@ -67,7 +67,7 @@ pub(in crate::grpc) async fn tell(callback: Arc<impl ResourceManagerCallback>) {
     let new = new.to_vec();
     let request = si::ApplicationRequest { new, rm_id: rm_id.clone(), ..Default::default() };
     scheduler.update_application(request).await.unwrap();
-    // One after another of different kinds: nothing of one may show in the next.
+    // Alternates the kinds: a field of one must not leak into the next.
     let amounts: [&[(&str, i64)]; 3] =
         [&[("vcore", 1), ("memory", 2)], &[("memory", 3)], &[("gpu", 1), ("memory", 4)]];
     let asks = (0..8_u32).map(|number| si::AllocationAsk {
@@ -154,7 +154,7 @@ fn messages() -> impl Strategy<Value = si::AllocationResponse> {
     })
 }
 
-/// One message with the items of all.
+/// Returns one message with the items of all.
 fn joined(messages: impl IntoIterator<Item = si::AllocationResponse>) -> si::AllocationResponse {
     let mut all = si::AllocationResponse::default();
     for message in messages {
@@ -173,14 +173,14 @@ proptest! {
         chunk_bytes in 20_usize..200,
     ) {
         let expected = joined(messages.clone());
-        let mut said = AllocationsSaid::default();
+        let mut said = QueuedAllocations::default();
         for message in messages {
             said.append(message.into());
         }
         let bytes = said.encode_to_vec();
         prop_assert_eq!(bytes.len(), said.encoded_len());
         prop_assert_eq!(&si::AllocationResponse::decode(&*bytes).unwrap(), &expected);
-        prop_assert_eq!(&AllocationsSaid::decode(&*bytes).unwrap().into_message(), &expected);
+        prop_assert_eq!(&QueuedAllocations::decode(&*bytes).unwrap().into_message(), &expected);
         let named: Vec<_> = said.new_allocations().map(|(_, key)| key).collect();
         prop_assert!(named.iter().eq(expected.new.iter().map(|new| &new.allocation_key)));
         let bounds = Bounds {
@@ -198,6 +198,6 @@ proptest! {
             prop_assert!(items <= chunk_items);
             prop_assert!(items == 1 || chunk.encoded_len() <= chunk_bytes);
         }
-        prop_assert_eq!(joined(chunks.into_iter().map(AllocationsSaid::into_message)), expected);
+        prop_assert_eq!(joined(chunks.into_iter().map(QueuedAllocations::into_message)), expected);
     }
 }
