@@ -24,6 +24,7 @@ pub mod identity;
 pub mod in_force;
 pub mod input;
 pub mod live_settings;
+mod locked;
 pub mod logbook;
 pub mod logging;
 pub mod queues_file;

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use monoceros::grpc::fuzzing::{Heard, Talk};
+use monoceros::grpc::fuzzing::{Received, TestedConversation};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
@@ -48,7 +48,7 @@ pub fn conversation(data: &[u8]) -> usize {
 
 /// A session with the state observed from outside.
 struct Play {
-    talk: Talk,
+    talk: TestedConversation,
     /// Unanswered questions.
     open: BTreeSet<u64>,
     n_questions: u64,
@@ -81,7 +81,7 @@ struct Shim {
 impl Play {
     fn new(is_required: bool) -> Self {
         Self {
-            talk: Talk::new(is_required),
+            talk: TestedConversation::new(is_required),
             open: BTreeSet::new(),
             n_questions: 0,
             asked: BTreeSet::new(),
@@ -135,7 +135,7 @@ impl Play {
                     si::EventRecord { r#type, object_id, ..Default::default() }
                 });
                 self.n_events += n_events;
-                self.talk.happened(events.take(n_events).collect());
+                self.talk.push_events(events.take(n_events).collect());
             }
             17 => {
                 let state = |draw: &mut Draw<'_>| si::UpdateContainerSchedulingStateRequest {
@@ -144,7 +144,7 @@ impl Play {
                     ..Default::default()
                 };
                 let states = (0..draw.below(4)).map(|_| state(draw)).collect();
-                self.talk.stands(states);
+                self.talk.push_states(states);
             }
             18 => self.ask_otherwise(draw),
             0 | 1 | 19.. => self.take(),
@@ -273,7 +273,7 @@ impl Play {
                 shim.batches.remove(&batch);
             }
         }
-        if !self.talk.say(message) {
+        if !self.talk.receive(message) {
             self.shim = None;
         }
     }
@@ -379,15 +379,15 @@ impl Play {
 
     /// Reads the responses received by the scheduler and by the other streams.
     fn read_responses(&mut self) {
-        for heard in self.talk.heard() {
+        for heard in self.talk.received() {
             match heard {
-                Heard::Answered(id) => assert!(self.open.remove(&id), "question {id}"),
-                Heard::Delivered(response) => {
+                Received::Answered(id) => assert!(self.open.remove(&id), "question {id}"),
+                Received::Delivered(response) => {
                     let named = response.released.first().map(|release| release.message.clone());
                     assert_eq!(named, self.undelivered.pop_front(), "in order");
                 }
-                Heard::Replied(number) => assert!(self.asked.remove(&number), "{number}"),
-                Heard::Undone(release) => assert!(KEYS.contains(&&*release.allocation_key)),
+                Received::Replied(number) => assert!(self.asked.remove(&number), "{number}"),
+                Received::Undone(release) => assert!(KEYS.contains(&&*release.allocation_key)),
             }
         }
     }

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_descriptors_are_halved_and_what_one_edge_does_not_need_the_other_gets() {
+    fn edges_share_scarce_descriptors() {
         let usual = Limits::serving(1_024);
         let small = Limits { spare: 1, newcomers: 1, ..Limits::serving(8) };
         assert_eq!(shared([usual; 2], 10_000), [usual; 2]);

@@ -29,7 +29,7 @@ use tracing::{debug, warn};
 pub use self::slots::{Calls, Limits, OpenCall};
 pub use self::transport::Connection;
 
-use self::slots::Places;
+use self::slots::ConnectionSlots;
 use self::transport::{Transport, set_up};
 use crate::tls::Tls;
 
@@ -60,7 +60,7 @@ pub struct Connections {
     tls: Option<Arc<Tls>>,
     speaks_http_2: bool,
     limits: Limits,
-    places: Arc<Places>,
+    slots: Arc<ConnectionSlots>,
     /// Connections whose client has not begun.
     newcomers: JoinSet<Option<Connection>>,
     /// The same, oldest first; some may have begun meanwhile.
@@ -77,7 +77,7 @@ impl Connections {
             tls,
             speaks_http_2: false,
             limits,
-            places: Arc::new(Places::new(limits)),
+            slots: Arc::new(ConnectionSlots::new(limits)),
             newcomers: JoinSet::new(),
             oldest: VecDeque::new(),
             stop,
@@ -87,7 +87,7 @@ impl Connections {
     /// Sets the limits.
     #[must_use]
     pub fn limited(self, limits: Limits) -> Self {
-        Self { limits, places: Arc::new(Places::new(limits)), ..self }
+        Self { limits, slots: Arc::new(ConnectionSlots::new(limits)), ..self }
     }
 
     /// Requires the HTTP/2 preface: a plain connection is closed if its client does not begin with
@@ -147,12 +147,12 @@ impl Connections {
             address,
             tls: self.tls.clone(),
             speaks_http_2: self.speaks_http_2,
-            places: Arc::clone(&self.places),
+            slots: Arc::clone(&self.slots),
             patience: self.limits.patience,
         };
         if self.oldest.len() > 2 * self.limits.newcomers {
             self.oldest.retain(|newcomer| !newcomer.is_finished());
-            self.places.forget_closed();
+            self.slots.forget_closed();
         }
         self.oldest.push_back(self.newcomers.spawn(newcomer.begin(stream)));
     }
@@ -172,7 +172,7 @@ struct Newcomer {
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     speaks_http_2: bool,
-    places: Arc<Places>,
+    slots: Arc<ConnectionSlots>,
     patience: Duration,
 }
 
@@ -197,8 +197,8 @@ impl Newcomer {
             },
         };
         let (cut, calls) = (CancellationToken::new(), Calls::default());
-        let place = self.places.place(&cut, &calls).await?;
-        Some(Connection::new(transport, peer, (cut, calls), self.patience, place))
+        let slot = self.slots.acquire(&cut, &calls).await?;
+        Some(Connection::new(transport, peer, (cut, calls), self.patience, slot))
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
     use crate::tls::HTTP_2;
 
     #[tokio::test(start_paused = true)]
-    async fn a_handshake_that_takes_ten_seconds_is_given_up() {
+    async fn handshake_times_out_after_ten_seconds() {
         let path = |name| {
             let name = format!("monoceros-connections-{}-{name}", std::process::id());
             std::env::temp_dir().join(name)
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_begin_within_ten_seconds_is_given_up() {
+    async fn silent_client_times_out_after_ten_seconds() {
         for said in [&b""[..], &PREFACE[..23]] {
             let (mut connections, mut client) = plain(said, &CancellationToken::new()).await;
             let (began, mut nothing) = (Instant::now(), [0; 64]);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_begins_is_handed_on_with_all_that_it_said() {
+    async fn first_bytes_are_not_consumed() {
         for said in [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0"[..], b"GET / HTTP/1.1\r\n\r\n"] {
             let (mut connections, _client) = plain(said, &CancellationToken::new()).await;
             let mut connection = connections.next().await.unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_has_yet_to_begin_holds_up_no_end() {
+    async fn silent_client_does_not_delay_shutdown() {
         let stop = CancellationToken::new();
         let (connections, mut client) = plain(&PREFACE[..5], &stop).await;
         let began = Instant::now();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_those_who_are_silent_the_oldest_makes_room_and_whoever_speaks_is_served() {
+    async fn oldest_silent_client_makes_room() {
         let stop = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let limits = Limits { newcomers: 4, ..Limits::serving(8) };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_takes_nothing_is_cut_off_and_one_that_takes_little_is_not() {
+    async fn only_a_stalled_reader_is_cut_off() {
         let patience = Duration::from_millis(600);
         for is_moving in [true, false] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -14,7 +14,6 @@
 //!   all.
 //! * Calls that anyone may make do not count, and neither does a call whose message has not
 //!   arrived: otherwise a client could keep a slot just by opening one.
-//!   about: else whoever opens one keeps a place from those who have something to say.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,6 +23,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+use crate::locked::locked;
 
 /// The lifetime of a connection that answers health only.
 const SPARE_LIFE: Duration = Duration::from_secs(5);
@@ -46,16 +47,16 @@ pub struct Limits {
 
 /// The connection slots of one edge.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     served: Arc<Semaphore>,
     spare: Arc<Semaphore>,
     /// The open connections, oldest first.
-    open: Mutex<VecDeque<Open>>,
+    open: Mutex<VecDeque<OpenConnection>>,
 }
 
 /// A connection that has a slot.
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     is_spare: bool,
     calls: Calls,
     /// Closes the connection; cancelled once it is closed.
@@ -64,23 +65,23 @@ struct Open {
 
 /// Counts the open calls of a connection. Clones share the count.
 #[derive(Clone, Debug, Default)]
-pub struct Calls(Arc<Use>);
+pub struct Calls(Arc<Usage>);
 
 /// Counts as an open call until it is dropped.
 #[derive(Debug)]
-pub struct OpenCall(Arc<Use>);
+pub struct OpenCall(Arc<Usage>);
 
 /// The use of a connection.
 #[derive(Debug, Default)]
-struct Use {
+struct Usage {
     n_open: AtomicUsize,
     /// Whether an authorized caller has used the connection.
-    is_known: AtomicBool,
+    is_authorized: AtomicBool,
 }
 
 /// The slot of one connection; returned on drop.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     pub(super) is_spare: bool,
     _permit: OwnedSemaphorePermit,
 }
@@ -109,33 +110,37 @@ impl Limits {
     }
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(limits: Limits) -> Self {
-        let places = |n: usize| Arc::new(Semaphore::new(n.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { served: places(limits.served), spare: places(limits.spare), open: Mutex::default() }
+        let slots = |n: usize| Arc::new(Semaphore::new(n.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { served: slots(limits.served), spare: slots(limits.spare), open: Mutex::default() }
     }
 
     /// Takes a slot for a connection, which is closed by `cut`. `None` if there is no slot left,
     /// not even for health.
-    pub(super) async fn place(&self, cut: &CancellationToken, calls: &Calls) -> Option<Place> {
+    pub(super) async fn acquire(
+        &self,
+        cut: &CancellationToken,
+        calls: &Calls,
+    ) -> Option<ConnectionSlot> {
         let is_full = self.served.available_permits() == 0;
-        let is_idle = |open: &Open| !open.is_spare && open.calls.are_none();
+        let is_idle = |open: &OpenConnection| !open.is_spare && open.calls.are_none();
         let is_spare = is_full
-            && !self.turn_away(|open| is_idle(open) && !open.calls.is_known())
+            && !self.turn_away(|open| is_idle(open) && !open.calls.is_authorized())
             && !self.turn_away(is_idle);
-        let mut places = &self.served;
+        let mut slots = &self.served;
         if is_spare {
-            places = &self.spare;
+            slots = &self.spare;
             if self.spare.available_permits() == 0 {
                 self.turn_away(|open| open.is_spare);
             }
         }
-        let permit = timeout(MAKING_ROOM, Arc::clone(places).acquire_owned()).await;
+        let permit = timeout(MAKING_ROOM, Arc::clone(slots).acquire_owned()).await;
         let permit = permit.ok()?.ok()?;
-        let open = Open { is_spare, calls: calls.clone(), cut: cut.clone() };
-        self.open.lock().expect("no holder panics").push_back(open);
+        let open = OpenConnection { is_spare, calls: calls.clone(), cut: cut.clone() };
+        locked(&self.open).push_back(open);
         if !is_spare {
-            return Some(Place { is_spare, _permit: permit });
+            return Some(ConnectionSlot { is_spare, _permit: permit });
         }
         let cut = cut.clone();
         tokio::spawn(async move {
@@ -143,14 +148,14 @@ impl Places {
             let _ = timeout(SPARE_LIFE, cut.cancelled()).await;
             cut.cancel();
         });
-        Some(Place { is_spare, _permit: permit })
+        Some(ConnectionSlot { is_spare, _permit: permit })
     }
 
-    /// Closes the oldest connection for which `meant` holds. Returns whether there was one.
-    fn turn_away(&self, meant: impl Fn(&Open) -> bool) -> bool {
-        let mut open = self.open.lock().expect("no holder panics");
+    /// Closes the oldest connection for which `matches` holds. Returns whether there was one.
+    fn turn_away(&self, matches: impl Fn(&OpenConnection) -> bool) -> bool {
+        let mut open = locked(&self.open);
         open.retain(|open| !open.cut.is_cancelled());
-        let Some(at) = open.iter().position(meant) else { return false };
+        let Some(at) = open.iter().position(matches) else { return false };
         if let Some(oldest) = open.remove(at) {
             oldest.cut.cancel();
         }
@@ -159,7 +164,7 @@ impl Places {
 
     /// Drops closed connections from the list.
     pub(super) fn forget_closed(&self) {
-        self.open.lock().expect("no holder panics").retain(|open| !open.cut.is_cancelled());
+        locked(&self.open).retain(|open| !open.cut.is_cancelled());
     }
 }
 
@@ -171,16 +176,16 @@ impl Calls {
     }
 
     /// Marks the connection as used by an authorized caller.
-    pub fn came_from_somebody_known(&self) {
-        self.0.is_known.store(true, Ordering::Relaxed);
+    pub fn mark_authorized(&self) {
+        self.0.is_authorized.store(true, Ordering::Relaxed);
     }
 
     fn are_none(&self) -> bool {
         self.0.n_open.load(Ordering::Relaxed) == 0
     }
 
-    fn is_known(&self) -> bool {
-        self.0.is_known.load(Ordering::Relaxed)
+    fn is_authorized(&self) -> bool {
+        self.0.is_authorized.load(Ordering::Relaxed)
     }
 }
 
@@ -197,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_descriptors_are_shared_and_many_change_nothing() {
+    fn limits_shrink_to_the_descriptors() {
         let usual = Limits::serving(1_024);
         assert_eq!(usual.within(10_000), usual);
         let few = usual.within(36);
@@ -207,21 +212,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn beyond_the_limit_the_oldest_makes_room_and_each_ends_soon() {
-        let places = Places::new(Limits { served: 1, spare: 2, ..Limits::serving(1) });
+    async fn spare_connections_are_short_lived() {
+        let slots = ConnectionSlots::new(Limits { served: 1, spare: 2, ..Limits::serving(1) });
         let cuts = [(); 4].map(|()| CancellationToken::new());
         let (busy, idle) = (Calls::default(), Calls::default());
         let _call = busy.begin();
-        let served = places.place(&cuts[0], &busy).await.unwrap();
-        let first = places.place(&cuts[1], &idle).await.unwrap();
-        let second = places.place(&cuts[2], &idle).await.unwrap();
+        let served = slots.acquire(&cuts[0], &busy).await.unwrap();
+        let first = slots.acquire(&cuts[1], &idle).await.unwrap();
+        let second = slots.acquire(&cuts[2], &idle).await.unwrap();
         assert!(!served.is_spare && first.is_spare && second.is_spare);
         let closed = cuts[1].clone();
         tokio::spawn(async move {
             closed.cancelled().await;
             drop(first);
         });
-        assert!(places.place(&cuts[3], &idle).await.unwrap().is_spare);
+        assert!(slots.acquire(&cuts[3], &idle).await.unwrap().is_spare);
         assert!(cuts[1].is_cancelled() && !cuts[0].is_cancelled() && !cuts[2].is_cancelled());
         let began = Instant::now();
         cuts[2].cancelled().await;
@@ -229,50 +234,50 @@ mod tests {
         sleep(SPARE_LIFE).await;
         assert!(!cuts[0].is_cancelled(), "what is served stays");
         drop(served);
-        assert!(!places.place(&CancellationToken::new(), &idle).await.unwrap().is_spare);
+        assert!(!slots.acquire(&CancellationToken::new(), &idle).await.unwrap().is_spare);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_nothing_goes_on_the_oldest_makes_room_and_where_a_call_is_open_it_does_not() {
-        let places = Places::new(Limits { served: 3, spare: 2, ..Limits::serving(3) });
+    async fn oldest_idle_connection_makes_room() {
+        let slots = ConnectionSlots::new(Limits { served: 3, spare: 2, ..Limits::serving(3) });
         let cuts = [(); 4].map(|()| CancellationToken::new());
         let calls = [(); 4].map(|()| Calls::default());
         let _call = calls[0].begin();
         let mut open = Vec::new();
         for (cut, calls) in cuts.iter().zip(&calls).take(3) {
-            open.push(places.place(cut, calls).await.unwrap());
+            open.push(slots.acquire(cut, calls).await.unwrap());
         }
         let (closed, idle) = (cuts[1].clone(), open.remove(1));
         tokio::spawn(async move {
             closed.cancelled().await;
             drop(idle);
         });
-        assert!(!places.place(&cuts[3], &calls[3]).await.unwrap().is_spare);
+        assert!(!slots.acquire(&cuts[3], &calls[3]).await.unwrap().is_spare);
         assert_eq!(cuts.map(|cut| cut.is_cancelled()), [false, true, false, false]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_known_stays_as_long_as_a_stranger_can_make_room() {
-        let places = Places::new(Limits { served: 2, spare: 2, ..Limits::serving(2) });
+    async fn unauthorized_connections_are_closed_first() {
+        let slots = ConnectionSlots::new(Limits { served: 2, spare: 2, ..Limits::serving(2) });
         let calls = [(); 2].map(|()| Calls::default());
-        calls[0].came_from_somebody_known();
+        calls[0].mark_authorized();
         let mut closed = Vec::new();
         for calls in &calls {
             let cut = CancellationToken::new();
-            let place = places.place(&cut, calls).await.unwrap();
+            let slot = slots.acquire(&cut, calls).await.unwrap();
             closed.push(cut.clone());
             tokio::spawn(async move {
                 cut.cancelled().await;
-                drop(place);
+                drop(slot);
             });
         }
         for wanted in [[false, true], [true, true]] {
             let next = Calls::default();
-            next.came_from_somebody_known();
-            let place = places.place(&CancellationToken::new(), &next).await.unwrap();
-            assert!(!place.is_spare);
+            next.mark_authorized();
+            let slot = slots.acquire(&CancellationToken::new(), &next).await.unwrap();
+            assert!(!slot.is_spare);
             assert_eq!([0, 1].map(|n| closed[n].is_cancelled()), wanted);
-            std::mem::forget(place);
+            std::mem::forget(slot);
         }
     }
 }

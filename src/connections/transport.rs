@@ -21,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
-use super::slots::{Calls, Place};
+use super::slots::{Calls, ConnectionSlot};
 use crate::identity::certificate::Names;
 use crate::identity::layer::Peer;
 
@@ -40,7 +40,7 @@ pub struct Connection {
     /// The timeout of the present write, while nothing can be written.
     stalled: Option<Pin<Box<Sleep>>>,
     patience: Duration,
-    _place: Place,
+    _slot: ConnectionSlot,
 }
 
 #[derive(Debug)]
@@ -74,12 +74,12 @@ impl Connection {
         address: SocketAddr,
         (cut, calls): (CancellationToken, Calls),
         patience: Duration,
-        place: Place,
+        slot: ConnectionSlot,
     ) -> Self {
         let certificate = transport.certificate();
         let ended = Box::pin(cut.clone().cancelled_owned());
-        let peer = Peer { address, certificate, is_spare: place.is_spare, calls, cut };
-        Self { transport, peer, cut: ended, stalled: None, patience, _place: place }
+        let peer = Peer { address, certificate, is_spare: slot.is_spare, calls, cut };
+        Self { transport, peer, cut: ended, stalled: None, patience, _slot: slot }
     }
 
     /// The peer of the connection.

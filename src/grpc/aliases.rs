@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_name_of_the_service_changes() {
+    fn only_the_service_name_is_rewritten() {
         let renamed = |uri: &str| {
             let uri =
                 renamed(&uri.parse().unwrap(), "si.v1.Scheduler", "monoceros.si.v1.Scheduler");

@@ -57,15 +57,15 @@ impl EncodedItems {
 
 impl QueuedAllocations {
     /// Encodes the new allocations of a notification.
-    pub fn of(told: AllocationsTold<'_>) -> Self {
-        let mut said = Self::default();
+    pub fn of(notification: AllocationsTold<'_>) -> Self {
+        let mut queued = Self::default();
         let mut one = one(si::Allocation::default());
-        for allocation in told.new_allocations() {
+        for allocation in notification.new_allocations() {
             allocation.write_to(&mut one.new[0]);
-            said.new.add_new(&one);
+            queued.new.add_new(&one);
         }
-        said.others = told.into_others();
-        said
+        queued.others = notification.into_others();
+        queued
     }
 
     /// Decodes the whole response.
@@ -162,10 +162,10 @@ impl Reply for QueuedAllocations {
             cutter.item(item.len()).new.add(item, [item.len()]);
         }
         let others = self.others;
-        cutter.list(others.rejected, |said| &mut said.others.rejected);
-        cutter.list(others.rejected_allocations, |said| &mut said.others.rejected_allocations);
-        cutter.list(others.released, |said| &mut said.others.released);
-        cutter.list(others.released_asks, |said| &mut said.others.released_asks);
+        cutter.list(others.rejected, |queued| &mut queued.others.rejected);
+        cutter.list(others.rejected_allocations, |queued| &mut queued.others.rejected_allocations);
+        cutter.list(others.released, |queued| &mut queued.others.released);
+        cutter.list(others.released_asks, |queued| &mut queued.others.released_asks);
     }
 }
 

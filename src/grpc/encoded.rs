@@ -95,14 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_and_numbers_are_one_message() {
+    fn encoded_bytes_and_numbers_form_one_message() {
         let accepted = |id: &str| si::AcceptedNode { node_id: id.to_owned() };
-        let said = si::NodeResponse { accepted: vec![accepted("n1")], ..Default::default() };
-        let mut reply = NodeReply::of(said.encode_to_vec().into());
+        let response = si::NodeResponse { accepted: vec![accepted("n1")], ..Default::default() };
+        let mut reply = NodeReply::of(response.encode_to_vec().into());
         reply.set_seq(7);
         reply.set_taken_seq(9);
         assert_eq!(reply.encoded_len(), reply.encode_to_vec().len());
-        let expected = si::NodeResponse { seq: 7, taken_seq: 9, ..said };
+        let expected = si::NodeResponse { seq: 7, taken_seq: 9, ..response };
         assert_eq!(reply.clone().decoded(), expected);
         // Decoded again, it has the same content.
         let mut again = NodeReply::decode(&*reply.encode_to_vec()).unwrap();

@@ -16,8 +16,8 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 pub use self::refusal::RegistrationRefusal;
+use self::status::detailed_status;
 pub use self::status::internal;
-use self::status::told;
 pub(super) use self::status::with_reason;
 use super::ATTEMPT_HEADER;
 use super::kind::Dialect;
@@ -249,7 +249,7 @@ impl StreamEnd {
         let about = bound
             .map(|(rm_id, session)| [("rmID", rm_id.to_owned()), ("session", session.to_string())]);
         let about = about.into_iter().flatten().chain(self.about());
-        told(code, reason, &self.to_string(), about, self.retry())
+        detailed_status(code, reason, &self.to_string(), about, self.retry())
     }
 
     /// The entries of `ErrorInfo.metadata`.
@@ -343,7 +343,7 @@ mod tests {
     use crate::grpc::REASON_TRAILER;
 
     #[test]
-    fn a_status_carries_its_reason_for_programs_and_a_sentence_for_people() {
+    fn status_carries_reason_and_text() {
         let end = StreamEnd::NotRegistered {
             rm_id: "rm-1".to_owned(),
             stopped_by: Some("pauseTimeout".to_owned()),
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_says_when_coming_back_makes_sense_and_whom_it_is_about() {
+    fn status_carries_retry_delay_and_subject() {
         let status = StreamEnd::ShuttingDown.status(Some(("rm-1", 7)));
         let details = status.get_error_details();
         assert_eq!(details.retry_info().unwrap().retry_delay, Some(SOON));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_too_large_once_decompressed_is_beyond_a_limit() {
+    fn oversized_decompressed_message_is_limit_bytes() {
         let code = Code::ResourceExhausted;
         let status = Status::from(&StreamEnd::Unreadable { code, message: "large".to_owned() });
         assert_eq!(status.code(), code);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_told_only_as_far_as_it_fits_into_headers() {
+    fn foreign_text_is_cut_to_fit_headers() {
         for long in ["x".repeat(3 << 20), "ü".repeat(3 << 20)] {
             let asked = StreamEnd::ResyncRequired(Cause::Asked(long.clone()));
             let mismatch = StreamEnd::RmIdMismatch { bound: "rm".to_owned(), named: long };
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_without_a_value_say_nothing() {
+    fn empty_metadata_values_count_as_absent() {
         let mut metadata = MetadataMap::new();
         assert_eq!(text(&metadata, "x-si-rm-id").unwrap(), None);
         metadata.insert("x-si-rm-id", "".parse().unwrap());

@@ -34,12 +34,12 @@ impl Wrapping for Ending {
         request: Request<Body>,
     ) -> (Request<Body>, impl FnOnce(Response<Body>) -> Response<Body> + Send + 'static) {
         let ended = Box::pin(self.0.clone().cancelled_owned());
-        let said = CancellationToken::new();
-        let heard = Box::pin(said.clone().cancelled_owned());
-        let request = request.map(|body| Body::new(EndingRequests { body, ended: heard }));
+        let not_ended = CancellationToken::new();
+        let end_sent = Box::pin(not_ended.clone().cancelled_owned());
+        let request = request.map(|body| Body::new(EndingRequests { body, ended: end_sent }));
         let ending = move |response: Response<Body>| {
-            let said = Some(said.drop_guard());
-            response.map(|body| Body::new(EndingReplies { body, ended, said }))
+            let not_ended = Some(not_ended.drop_guard());
+            response.map(|body| Body::new(EndingReplies { body, ended, not_ended }))
         };
         (request, ending)
     }
@@ -58,7 +58,7 @@ struct EndingReplies {
     body: Body,
     ended: Ended,
     /// Dropped when the end was sent.
-    said: Option<DropGuard>,
+    not_ended: Option<DropGuard>,
 }
 
 impl HttpBody for EndingRequests {
@@ -88,20 +88,20 @@ impl HttpBody for EndingReplies {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if self.said.is_none() {
+        if self.not_ended.is_none() {
             return Poll::Ready(None);
         }
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             return Poll::Ready(frame);
         }
         ready!(self.ended.as_mut().poll(cx));
-        self.said = None;
+        self.not_ended = None;
         let mut trailers = HeaderMap::new();
         Status::from(&StreamEnd::ShuttingDown).add_header(&mut trailers)?;
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.said.is_none() || self.body.is_end_stream()
+        self.not_ended.is_none() || self.body.is_end_stream()
     }
 }

@@ -47,8 +47,8 @@ pub(super) async fn serve(
     services.set(&reporter, ServingStatus::Serving).await;
     let server = HealthServer::new(HealthService::from_health_reporter(reporter.clone()))
         .max_decoding_message_size(MESSAGE_BYTES);
-    let told = CancellationToken::new();
-    let ending = Wrapped::new(server, Ending(told.clone()));
+    let final_status_set = CancellationToken::new();
+    let ending = Wrapped::new(server, Ending(final_status_set.clone()));
     tokio::spawn(async move {
         let follow = async {
             loop {
@@ -61,7 +61,7 @@ pub(super) async fn serve(
         };
         shutdown.run_until_cancelled(follow).await;
         services.set(&reporter, ServingStatus::NotServing).await;
-        told.cancel();
+        final_status_set.cancel();
     });
     ending
 }

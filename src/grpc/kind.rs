@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_list_counts_and_a_request_that_only_names_its_rm_has_no_items() {
+    fn items_of_every_list_are_counted() {
         let releases = Some(si::AllocationReleasesRequest::default());
         let hello =
             si::AllocationRequest { rm_id: "rm".to_owned(), releases, ..Default::default() };

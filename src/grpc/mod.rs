@@ -57,7 +57,7 @@ mod wrapped;
 /// Entry points of the fuzz targets. They carry no promise of stability.
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use super::attach::fuzzing::{Heard, Talk};
+    pub use super::attach::fuzzing::{Received, TestedConversation};
     pub use super::incoming::fuzzing::{Measured, Measuring};
 }
 

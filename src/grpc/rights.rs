@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_has_a_right_and_every_right_is_of_a_method() {
+    fn table_matches_the_served_methods() {
         let mut rows: BTreeSet<(String, String)> = BTreeSet::new();
         for (service, method, _) in TABLE {
             assert!(
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheduler_by_its_published_name_needs_the_same() {
+    fn published_name_needs_the_same_rights() {
         assert_eq!(right_of("/si.v1.Scheduler/UpdateNode"), Right::Speak);
         for unknown in ["", "/", "/x", "/si.v1.Scheduler/Nope", "/a/b/c"] {
             assert_eq!(right_of(unknown), Right::Administer, "{unknown}");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_has_every_row_of_the_table() {
+    fn manual_lists_every_right() {
         let manual = include_str!("../../docs/security.md");
         for (service, method, right) in TABLE {
             let short = service.rsplit('.').next().unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_past_the_door_where_there_are_rules() {
+    fn unknown_callers_are_refused() {
         let inner =
             service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Body::default())));
         let mut service = RightsLayer.layer(inner);

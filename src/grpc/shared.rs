@@ -28,6 +28,7 @@ use tonic::{Response, Status};
 
 use super::admin::refusal::CallRefusal;
 use super::wrapped::Wrapping;
+use crate::locked::locked;
 use crate::reads::{Document, Draft, Joined, Kind, Made, gzip};
 
 /// The header that says how messages are compressed.
@@ -150,7 +151,7 @@ impl Wrapping for Sharing {
 fn with_answer(mut response: HttpResponse<Body>) -> HttpResponse<Body> {
     let Some(Answer(answer)) = response.extensions_mut().remove() else { return response };
     let is_gzip = response.headers().contains_key(ENCODING);
-    let documents = answer.lock().expect("no holder panics").take();
+    let documents = locked(&answer).take();
     let bytes = move |document: Result<Arc<Document>, Status>| async move {
         let document = document?;
         let compressed = if is_gzip { document.compressed(gzip_each).await } else { None };
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_message_is_compressed_by_itself() {
+    fn messages_are_compressed_separately() {
         let parts = ["first", "", "last"];
         let message = |data: &str| StateDumpPart { data: data.into(), ..StateDumpPart::default() };
         let mut plain = Vec::new();

@@ -11,7 +11,6 @@
 //! # Numbered requests
 //! A client may number its requests over all its streams. They are then forwarded in that order, by
 //! the stream that brought the next one; see the sequence of the session.
-//! whichever stream has brought the one that is due; see the sequence of the session.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -17,6 +17,7 @@ use tonic::Status;
 
 use super::end::StreamEnd;
 use super::session::{Numbering, Session};
+use crate::locked::locked;
 
 /// One open stream.
 #[derive(Default)]
@@ -127,6 +128,6 @@ impl StreamHandle {
     }
 
     fn state(&self) -> MutexGuard<'_, StreamState> {
-        self.state.lock().expect("no holder panics")
+        locked(&self.state)
     }
 }

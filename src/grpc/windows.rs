@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn small_frames_on_all_streams_never_use_the_budget_up() {
+    fn small_frames_never_exhaust_the_budget() {
         for streams in [1, 4, 1_024, 3_000, 12_000] {
             let Windows { stream, connection } = of(streams);
             let budget = u64::from(connection) / 2;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_of_a_size_that_http_2_knows() {
+    fn windows_are_valid_http_2_sizes() {
         assert_eq!(of(1_024), Windows { stream: 65_536, connection: 724_775_732 });
         assert_eq!(of(12_000).stream, 16_570);
         assert_eq!(of(u32::MAX), Windows { stream: 16_384, connection: 2_147_483_647 });

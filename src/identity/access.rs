@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bearer_token_grants_what_the_rule_of_its_name_grants() {
+    fn token_gets_the_grants_of_its_rule() {
         let may = |header: &'static str| {
             let identity = access().identify(None, Some(&HeaderValue::from_static(header)));
             (identity.may_speak_for("a1"), identity.may_administer())
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_no_rule_names_is_nobody() {
+    fn token_without_rule_is_nobody() {
         let stray = HeaderValue::from_static("Bearer str4y");
         assert!(access().identify(None, Some(&stray)).check_known().is_err());
         assert!(access().identify(None, None).check_known().is_err());
     }
 
     #[test]
-    fn a_rule_for_a_token_needs_a_file_of_tokens() {
+    fn token_rule_needs_a_token_file() {
         let rules = vec![Rule::token("ops", &["a"], false).unwrap()];
         let error = Access::load(&IdentitySettings { tokens: None, rules }).unwrap_err();
         assert!(error.to_string().contains("identity.tokens"), "{error}");

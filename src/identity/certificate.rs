@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_proves_its_common_name_and_its_alternative_names() {
+    fn certificate_proves_common_and_alternative_names() {
         let mut parameters = CertificateParams::new(vec!["Shim.Example.ORG".to_owned()]).unwrap();
         parameters.distinguished_name.push(DnType::CommonName, "shim-a");
         let spiffe = "spiffe://cluster/ns/shims/sa/a";
@@ -128,12 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_certificate_proves_nothing() {
+    fn invalid_certificate_proves_nothing() {
         assert_eq!(Names::of(&CertificateDer::from(&b"garbage"[..])), Names::default());
     }
 
     #[test]
-    fn a_name_says_of_what_kind_it_is() {
+    fn name_states_its_kind() {
         for text in ["shim-a", "cn=", "CN=shim-a", "ip=10.0.0.1", ""] {
             assert!(text.parse::<Name>().is_err(), "{text}");
         }

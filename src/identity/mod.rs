@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_rules_everybody_may_do_everything_and_nobody_nothing() {
+    fn without_rules_everything_is_allowed() {
         let anybody = Identity::anybody();
         assert!(anybody.may_speak_for("rm-1") && anybody.may_administer());
         let nobody = Identity::of(&Extensions::new());
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_fit_add_up() {
+    fn matching_rules_add_up() {
         let rules = [
             Rule::certificate("cn=shim-a", &["a*"], false).unwrap(),
             Rule::token("ops", &["b"], true).unwrap(),

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_is_an_id_or_the_beginning_of_ids() {
+    fn pattern_is_an_id_or_a_prefix() {
         let fits = |pattern, rm_id| RmPattern::parse(pattern).unwrap().fits(rm_id);
         assert!(fits("a", "a") && !fits("a", "ab"));
         assert!(fits("a*", "a") && fits("a*", "ab") && !fits("a*", "ba"));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_says_who_and_what_in_one_way_only() {
+    fn rule_has_one_holder_and_some_grant() {
         let rule = |certificate: Option<&str>, token: Option<&str>, rm_ids: &[&str], admin| {
             let owned = |text: &str| text.to_owned();
             Rule::try_from(RuleText {

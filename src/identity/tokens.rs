@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_found_whole_and_by_any_of_its_lines() {
+    fn token_matches_whole_and_by_any_line() {
         let file = b"# of the shims\nshim-a: s3cr3t:with-colon\n\nops:first\nops:second\n";
         let tokens = Tokens::parse(file).unwrap();
         assert_eq!(tokens.name_of(b"s3cr3t:with-colon"), Some("shim-a"));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_lines_and_shows_nothing_of_them() {
+    fn error_names_lines_without_content() {
         for (file, error) in [
             (&b"a:hidden\nhidden"[..], TokensError::Line(2)),
             (b"a:", TokensError::Line(1)),

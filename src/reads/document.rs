@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_document_has_its_room_until_the_last_of_its_bytes_is_gone() {
+    async fn document_keeps_its_reservation_to_the_last_byte() {
         let door = Door::new(1 << 20);
         let draft = Draft::of(vec![b'a'; 1 << 20]);
         let room = door.room(draft.bytes.len()).await.unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_has_no_room_as_gzip_goes_out_as_it_is() {
+    async fn document_without_room_for_gzip_is_sent_plain() {
         let door = Door::new(1 << 20);
         let mut random = 1_u32;
         let mut bytes = Vec::new();

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_dropped_is_room_again_and_small_documents_need_none() {
+    async fn reservations_are_released_on_drop() {
         let door = Door::new(1 << 20);
         let held = door.room(900 << 10).await.unwrap();
         assert!(door.room_now(200 << 10).is_none());
@@ -191,14 +191,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_document_that_is_larger_than_all_room_has_all_of_it() {
+    async fn oversized_document_reserves_everything() {
         let door = Door::new(1 << 20);
         let _alone = door.room(5 << 20).await.unwrap();
         assert!(door.room_now(FREE_BYTES + 1).is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_few_wait_for_room_and_the_others_are_refused_at_once() {
+    async fn few_documents_wait_for_room() {
         let door = Door::new(1 << 20);
         let _held = door.room(1 << 20).await.unwrap();
         let mut waiting: Vec<_> =
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_kind_of_one_partition_has_one_turn_and_all_together_have_a_few() {
+    async fn turns_are_limited_per_kind_and_in_total() {
         let door = Door::new(1);
         let _nodes = door.turn(Kind::Nodes, "p").await.unwrap();
         assert!(door.turn(Kind::Nodes, "p").now_or_never().is_none());

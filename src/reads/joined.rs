@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_while_a_reading_is_under_way_shares_the_next() {
+    async fn requests_during_a_read_share_the_next() {
         let source = Source::new();
         let mut first = source.read(Kind::Nodes, "all");
         assert!(poll!(&mut first).is_pending());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_took_long_is_read_again_after_a_pause() {
+    async fn pause_follows_a_long_read() {
         let all = ["all", "all"];
         for (takes, wanted, expected) in
             [(10, all, 10), (40, all, 160), (900, all, 1_900), (900, ["all", "page"], 900)]
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_ask_before_it_begins_share_one() {
+    async fn requests_before_the_start_share_a_read() {
         let source = Source::new();
         let [one, other] = [source.read(Kind::Nodes, "all"), source.read(Kind::Nodes, "all")];
         source.ends.add_permits(1);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reading_that_everybody_has_left_ends_and_the_next_one_begins() {
+    async fn abandoned_read_is_cancelled() {
         let source = Source::new();
         let mut left = source.read(Kind::Nodes, "all");
         assert!(poll!(&mut left).is_pending());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn parts_of_one_kind_take_turns_on_all_edges_and_other_kinds_do_not_wait() {
+    async fn kinds_take_turns_independently() {
         let source = Source::new();
         let other_edge = Source {
             joined: Joined::new(source.joined.door.clone()),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_in_hand_is_shown_to_the_next_reading_and_to_none_once_it_is_taken() {
+    async fn held_document_is_offered_to_the_next_read() {
         let joined: Joined<Busy> = Joined::new(Door::new(1 << 20));
         let read = || {
             joined.read(Kind::Nodes, "p", "all", |in_hand| async move {

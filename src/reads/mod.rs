@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_name_means_the_first_partition_that_is_called_so() {
+    fn plain_name_means_the_first_partition() {
         let names = ["[a]p", "[a]q", "[b]q"].map(str::to_owned);
         for (named, meant) in [("q", "[a]q"), ("[b]q", "[b]q"), ("r", "r"), ("[c]p", "[c]p")] {
             assert_eq!(qualified(named, &names), meant);

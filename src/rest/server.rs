@@ -143,7 +143,7 @@ struct TooSlow;
 impl PacedBody {
     fn new(body: Incoming, patience: Duration) -> Self {
         let pace = Pace::new(patience, Instant::now());
-        let looks = Box::pin(sleep_until(pace.look_at()));
+        let looks = Box::pin(sleep_until(pace.next_check()));
         Self { body, pace, looks }
     }
 }
@@ -158,13 +158,13 @@ impl Body for PacedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if let Poll::Ready(Some(Ok(frame))) = &frame {
-            self.pace.came(frame.data_ref().map_or(0, Bytes::len));
+            self.pace.received(frame.data_ref().map_or(0, Bytes::len));
         }
         while self.looks.as_mut().poll(cx).is_ready() {
             if self.pace.is_too_slow(Instant::now(), false) {
                 return Poll::Ready(Some(Err(TooSlow.into())));
             }
-            let next = self.pace.look_at();
+            let next = self.pace.next_check();
             self.looks.as_mut().reset(next);
         }
         frame.map_err(Into::into)

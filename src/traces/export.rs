@@ -69,8 +69,8 @@ impl Export {
     }
 
     /// Queues the spans of a placement; they are lost if the queue is full.
-    pub(super) fn emit(&self, journey: &Journey, told_ns: Option<i64>) {
-        spans::emit(&self.tracer, journey, told_ns);
+    pub(super) fn emit(&self, journey: &Journey, sent_ns: Option<i64>) {
+        spans::emit(&self.tracer, journey, sent_ns);
     }
 
     /// Exports the remaining spans within `patience`. Blocks.

@@ -28,10 +28,11 @@ use monoceros_actors::{Journey, Journeys, SchedulerHandle};
 use tokio::task::spawn_blocking;
 
 use self::export::Export;
+use crate::locked::locked;
 use crate::settings::TraceSettings;
 
 /// Most placements decided whose reply was not sent yet; their resource managers may be away.
-const MOST_UNTOLD: usize = 4_096;
+const MOST_PENDING: usize = 4_096;
 
 /// The counters, set once there is a scheduler.
 type Counts = Arc<OnceLock<TraceMetrics>>;
@@ -39,14 +40,14 @@ type Counts = Arc<OnceLock<TraceMetrics>>;
 /// The traced placements and the export of their spans.
 #[derive(Debug)]
 pub struct Traces {
-    untold: Mutex<Untold>,
+    pending: Mutex<PendingJourneys>,
     export: Export,
     counts: Counts,
 }
 
 /// Placements whose reply was not sent yet.
 #[derive(Debug, Default)]
-struct Untold {
+struct PendingJourneys {
     /// By number, oldest first.
     journeys: BTreeMap<u64, Journey>,
     next: u64,
@@ -63,7 +64,7 @@ impl Traces {
         let Some(endpoint) = &settings.endpoint else { return Ok(None) };
         let counts = Counts::default();
         let export = Export::start(endpoint, settings, &counts)?;
-        Ok(Some(Arc::new(Self { untold: Mutex::default(), export, counts })))
+        Ok(Some(Arc::new(Self { pending: Mutex::default(), export, counts })))
     }
 
     /// Counts exported and lost traces in the metrics of this scheduler.
@@ -74,31 +75,31 @@ impl Traces {
 
     /// Whether no placement waits for its reply.
     pub fn is_idle(&self) -> bool {
-        self.untold().journeys.is_empty()
+        self.pending().journeys.is_empty()
     }
 
     /// Records that a reply with these allocations (application, key) was taken by a stream of the
     /// resource manager.
-    pub fn told(&self, rm_id: &str, allocations: &[(String, String)]) {
-        let mut told = Vec::new();
+    pub fn sent(&self, rm_id: &str, allocations: &[(String, String)]) {
+        let mut sent = Vec::new();
         if !allocations.is_empty() {
-            let mut untold = self.untold();
+            let mut pending = self.pending();
             let named = allocations.iter();
-            told.extend(
-                named.filter_map(|(application, key)| untold.take(rm_id, application, key)),
+            sent.extend(
+                named.filter_map(|(application, key)| pending.take(rm_id, application, key)),
             );
         }
-        for journey in told {
-            let told_ns = journey.now_ns();
-            self.export.emit(&journey, Some(told_ns));
+        for journey in sent {
+            let sent_ns = journey.now_ns();
+            self.export.emit(&journey, Some(sent_ns));
             self.count(TraceMetrics::told);
         }
     }
 
     /// Gives up the placements without a reply, and exports the remaining spans within `patience`.
     pub async fn end(self: Arc<Self>, patience: Duration) {
-        let untold = std::mem::take(&mut *self.untold()).journeys;
-        for journey in untold.values() {
+        let pending = std::mem::take(&mut *self.pending()).journeys;
+        for journey in pending.values() {
             self.give_up(journey);
         }
         // Blocks until the exporting thread is done.
@@ -116,28 +117,28 @@ impl Traces {
         }
     }
 
-    fn untold(&self) -> MutexGuard<'_, Untold> {
-        self.untold.lock().expect("no holder panics")
+    fn pending(&self) -> MutexGuard<'_, PendingJourneys> {
+        locked(&self.pending)
     }
 }
 
 impl Journeys for Traces {
     fn decided(&self, journey: Journey) {
-        let oldest = self.untold().keep(journey);
+        let oldest = self.pending().keep(journey);
         if let Some(oldest) = oldest {
             self.give_up(&oldest);
         }
     }
 }
 
-impl Untold {
+impl PendingJourneys {
     /// Adds a placement. Returns the oldest one if there are too many.
     fn keep(&mut self, journey: Journey) -> Option<Journey> {
         let name = name(&journey.rm_id, &journey.application, &journey.allocation_key);
         self.by_name.entry(name).or_default().push_back(self.next);
         self.journeys.insert(self.next, journey);
         self.next += 1;
-        if self.journeys.len() <= MOST_UNTOLD {
+        if self.journeys.len() <= MOST_PENDING {
             return None;
         }
         let (number, oldest) = self.journeys.pop_first()?;
@@ -183,34 +184,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_is_given_up_when_nobody_is_told() {
-        let mut untold = Untold::default();
+    fn oldest_pending_placement_is_given_up() {
+        let mut pending = PendingJourneys::default();
         let journey = |n: usize| Journey::fixture("rm", "app", &format!("key-{n}"));
-        for n in 0..MOST_UNTOLD {
-            assert!(untold.keep(journey(n)).is_none());
+        for n in 0..MOST_PENDING {
+            assert!(pending.keep(journey(n)).is_none());
         }
-        let given_up = untold.keep(journey(MOST_UNTOLD)).unwrap();
+        let given_up = pending.keep(journey(MOST_PENDING)).unwrap();
         assert_eq!(&*given_up.allocation_key, "key-0");
-        assert!(untold.take("rm", "app", "key-0").is_none());
-        assert!(untold.take("other", "app", "key-1").is_none());
-        assert!(untold.take("rm", "app", "key-1").is_some());
-        assert!(untold.take("rm", "app", "key-1").is_none(), "it was told");
+        assert!(pending.take("rm", "app", "key-0").is_none());
+        assert!(pending.take("other", "app", "key-1").is_none());
+        assert!(pending.take("rm", "app", "key-1").is_some());
+        assert!(pending.take("rm", "app", "key-1").is_none(), "it was told");
         assert_eq!(
-            (untold.journeys.len(), untold.by_name.len()),
-            (MOST_UNTOLD - 1, MOST_UNTOLD - 1)
+            (pending.journeys.len(), pending.by_name.len()),
+            (MOST_PENDING - 1, MOST_PENDING - 1)
         );
     }
 
     #[test]
-    fn placements_of_one_request_are_told_in_their_order() {
-        let mut untold = Untold::default();
+    fn placements_of_one_request_end_in_order() {
+        let mut pending = PendingJourneys::default();
         for node in ["n1", "n2"] {
             let node = Arc::from(node);
             let mut journey = Journey::fixture("rm", "app", "key");
             journey.node = node;
-            untold.keep(journey);
+            pending.keep(journey);
         }
-        let told = || untold.take("rm", "app", "key").map(|journey| journey.node.to_string());
+        let told = || pending.take("rm", "app", "key").map(|journey| journey.node.to_string());
         let told: Vec<_> = std::iter::from_fn(told).collect();
         assert_eq!(told, ["n1", "n2"]);
     }

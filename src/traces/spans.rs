@@ -18,14 +18,14 @@ use opentelemetry::{Context, KeyValue, propagation::TextMapPropagator as _};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracer;
 
-/// Emits the spans of a placement. `told_ns` is `None` if no reply was sent.
-pub(super) fn emit(tracer: &SdkTracer, journey: &Journey, told_ns: Option<i64>) {
-    let end_ns = told_ns.unwrap_or(journey.decided_ns);
+/// Emits the spans of a placement. `sent_ns` is `None` if no reply was sent.
+pub(super) fn emit(tracer: &SdkTracer, journey: &Journey, sent_ns: Option<i64>) {
+    let end_ns = sent_ns.unwrap_or(journey.decided_ns);
     let root = tracer
         .span_builder("placement")
         .with_kind(SpanKind::Server)
         .with_start_time(time(journey.received_ns))
-        .with_attributes(attributes(journey, told_ns.is_some()))
+        .with_attributes(attributes(journey, sent_ns.is_some()))
         .start_with_context(tracer, &parent(journey));
     let whole = Context::new().with_span(root);
     let part =
@@ -45,7 +45,7 @@ pub(super) fn emit(tracer: &SdkTracer, journey: &Journey, told_ns: Option<i64>) 
     let asked = if journey.is_asked_rm { "predicate" } else { "node" };
     let node = KeyValue::new("monoceros.node", journey.node.to_string());
     part(asked, &decide, journey.asked_ns, journey.decided_ns, vec![node]);
-    if told_ns.is_some() {
+    if sent_ns.is_some() {
         part("tell", &whole, journey.decided_ns, end_ns, vec![]);
     }
     whole.span().end_with_timestamp(time(end_ns));
@@ -58,7 +58,7 @@ fn parent(journey: &Journey) -> Context {
     TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier)
 }
 
-fn attributes(journey: &Journey, is_told: bool) -> Vec<KeyValue> {
+fn attributes(journey: &Journey, is_sent: bool) -> Vec<KeyValue> {
     let texts = [
         ("monoceros.rm", journey.rm_id.to_string()),
         ("monoceros.partition", journey.partition.to_string()),
@@ -73,7 +73,7 @@ fn attributes(journey: &Journey, is_told: bool) -> Vec<KeyValue> {
     ];
     let mut all: Vec<_> = texts.into_iter().map(|(key, value)| KeyValue::new(key, value)).collect();
     all.push(KeyValue::new("monoceros.placeholder", journey.is_placeholder));
-    all.push(KeyValue::new("monoceros.told", is_told));
+    all.push(KeyValue::new("monoceros.told", is_sent));
     all
 }
 

@@ -166,7 +166,7 @@ async fn refused(frames: impl Iterator<Item = Vec<u8>> + Send + 'static, (code, 
 }
 
 #[tokio::test]
-async fn streams_that_are_reset_as_soon_as_opened_end_the_connection() {
+async fn rapid_resets_end_the_connection() {
     let frames = streams().map(|stream| {
         let open = frame(HEADERS, END_HEADERS, stream, &request());
         [open, frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())].concat()
@@ -176,14 +176,14 @@ async fn streams_that_are_reset_as_soon_as_opened_end_the_connection() {
 
 /// These frames make the service reset the streams.
 #[tokio::test]
-async fn streams_that_the_service_has_to_reset_end_the_connection() {
+async fn faulty_streams_end_the_connection() {
     let malformed = [request(), header(":status", "200")].concat();
     let frames = streams().map(move |stream| frame(HEADERS, END_HEADERS, stream, &malformed));
     refused(frames, (ENHANCE_YOUR_CALM, "too_many_internal_resets")).await;
 }
 
 #[tokio::test]
-async fn headers_that_go_on_without_end_end_the_connection() {
+async fn endless_headers_end_the_connection() {
     let begun = frame(HEADERS, 0, 1, &request());
     let more =
         (0..MANY).map(|number| frame(CONTINUATION, 0, 1, &header("x-more", &number.to_string())));
@@ -193,7 +193,7 @@ async fn headers_that_go_on_without_end_end_the_connection() {
 
 /// A long header is stored and then named by single bytes, as often as fits in a frame.
 #[tokio::test]
-async fn headers_that_unpack_to_megabytes_end_the_connection() {
+async fn header_bombs_end_the_connection() {
     let (remember, latest) = (0x40, 0xbe);
     let long = literal(remember, "x-long", &"x".repeat(4_000));
     let headers = [request(), long, vec![latest; 10_000]].concat();
@@ -203,7 +203,7 @@ async fn headers_that_unpack_to_megabytes_end_the_connection() {
 
 /// A stream with too many headers is refused; the other streams of the connection continue.
 #[tokio::test]
-async fn headers_beyond_the_limit_are_refused_by_stream() {
+async fn oversized_headers_refuse_only_their_stream() {
     let service = Service::start();
     let (mut from, mut to) = connect(&service).await;
     let answered = async move {
@@ -234,7 +234,7 @@ async fn headers_beyond_the_limit_are_refused_by_stream() {
 }
 
 #[tokio::test]
-async fn data_frames_with_nothing_in_them_end_the_connection() {
+async fn empty_data_frames_end_the_connection() {
     let open = frame(HEADERS, END_HEADERS, 1, &request());
     let empty = std::iter::repeat_n(frame(DATA, 0, 1, &[]), MANY as usize);
     let frames = std::iter::once(open).chain(empty);
@@ -242,7 +242,7 @@ async fn data_frames_with_nothing_in_them_end_the_connection() {
 }
 
 #[tokio::test]
-async fn acknowledgements_of_nothing_end_the_connection() {
+async fn stray_acknowledgements_end_the_connection() {
     const ACK: u8 = 1;
     let frames = std::iter::repeat_n(frame(SETTINGS, ACK, 0, &[]), MANY as usize);
     refused(frames, (PROTOCOL_ERROR, "")).await;
@@ -285,11 +285,11 @@ async fn held_up(question: Vec<u8>) {
 }
 
 #[tokio::test]
-async fn pings_whose_answers_are_not_read_are_held_up() {
+async fn unread_pings_are_held_up() {
     held_up(frame(PING, 0, 0, &[7; 8])).await;
 }
 
 #[tokio::test]
-async fn settings_whose_acknowledgements_are_not_read_are_held_up() {
+async fn unread_settings_are_held_up() {
     held_up(frame(SETTINGS, 0, 0, &[])).await;
 }

@@ -115,7 +115,7 @@ fn rejected(reply: &si::AllocationResponse) -> usize {
 
 /// Thirty thousand messages of one ask each, all of which are answered.
 #[tokio::test]
-async fn a_burst_of_small_messages_is_slowed_down_and_not_lost() {
+async fn burst_of_small_messages_is_not_lost() {
     const MESSAGES: usize = 30_000;
     let service = Service::start_with(&[("session.reorder_window", "0")]);
     register(&service).await;
@@ -128,7 +128,7 @@ async fn a_burst_of_small_messages_is_slowed_down_and_not_lost() {
 
 /// The same on the single stream of the legacy dialect.
 #[tokio::test]
-async fn a_burst_on_the_stream_of_the_oldest_dialect_is_not_lost() {
+async fn burst_on_the_legacy_stream_is_not_lost() {
     const MESSAGES: usize = 30_000;
     let service = Service::start();
     register(&service).await;
@@ -153,7 +153,7 @@ async fn a_burst_on_the_stream_of_the_oldest_dialect_is_not_lost() {
 
 /// Bursts on all streams of a connection, while no reply is read.
 #[tokio::test]
-async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
+async fn bursts_wait_for_a_client_that_does_not_read() {
     const MESSAGES: usize = 10_000;
     let service = Service::start_with(&[("session.reorder_window", "0")]);
     register(&service).await;
@@ -194,7 +194,7 @@ async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
 
 /// A connection on which a burst was sent, and another one that is served meanwhile.
 #[tokio::test]
-async fn an_rm_beside_a_burst_is_served() {
+async fn other_rm_is_served_during_a_burst() {
     let service = Service::start();
     register(&service).await;
     let mut client = Client::connect(&service).await;
@@ -211,7 +211,7 @@ async fn an_rm_beside_a_burst_is_served() {
 
 /// The client library that this service is built with; its messages come one by one from a channel.
 #[tokio::test]
-async fn a_stock_client_in_rust_may_send_a_message_for_each_ask() {
+async fn stock_client_may_send_one_message_per_ask() {
     const MESSAGES: usize = 30_000;
     let service = Service::start_with(&[("session.reorder_window", "0")]);
     let mut client = service.client().await;
@@ -240,7 +240,7 @@ async fn a_stock_client_in_rust_may_send_a_message_for_each_ask() {
 /// On all streams at once, with a short queue of the scheduler: the service stops reading again and
 /// again, and accepts all valid requests nevertheless.
 #[tokio::test]
-async fn bursts_wait_while_the_queue_of_the_scheduler_is_full() {
+async fn bursts_wait_for_the_scheduler_queue() {
     const MESSAGES: usize = 4_000;
     let service = Service::start_with(&[("SESSION__INGRESS_BYTES", "262144")]);
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;

@@ -80,7 +80,7 @@ fn heard_of_no_hold(rm: &Speaker) {
 }
 
 #[tokio::test]
-async fn asks_take_the_places_that_are_held_for_them_without_a_confirmation_in_every_dialect() {
+async fn asks_take_held_places() {
     for revision in REVISIONS {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
@@ -112,7 +112,7 @@ async fn asks_take_the_places_that_are_held_for_them_without_a_confirmation_in_e
 }
 
 #[tokio::test]
-async fn members_whose_asks_are_there_are_placed_together_once_all_have_places_in_every_dialect() {
+async fn members_are_placed_together() {
     for revision in REVISIONS {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
@@ -143,7 +143,7 @@ async fn members_whose_asks_are_there_are_placed_together_once_all_have_places_i
 }
 
 #[tokio::test]
-async fn what_is_held_for_too_long_ends_without_a_word_in_every_dialect() {
+async fn expired_holds_are_silent() {
     for revision in REVISIONS {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
@@ -162,7 +162,7 @@ async fn what_is_held_for_too_long_ends_without_a_word_in_every_dialect() {
 
 /// The gang is decided before its RM reports running pods: a reported member takes its held place.
 #[tokio::test]
-async fn a_member_that_a_node_brings_back_has_the_place_that_is_held_for_it() {
+async fn recovered_member_takes_its_held_place() {
     for revision in ["l", "m", "n"] {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
@@ -186,7 +186,7 @@ async fn a_member_that_a_node_brings_back_has_the_place_that_is_held_for_it() {
 }
 
 #[tokio::test]
-async fn a_declaration_that_cannot_be_is_refused_in_every_dialect() {
+async fn invalid_declaration_is_rejected() {
     let service = Service::start();
     for revision in REVISIONS {
         let rm = Speaker::start(&service, revision).await;
@@ -211,7 +211,7 @@ async fn a_declaration_that_cannot_be_is_refused_in_every_dialect() {
 }
 
 #[tokio::test]
-async fn a_placeholder_in_a_declared_gang_is_refused_in_every_dialect() {
+async fn placeholder_in_a_declared_gang_is_rejected() {
     let service = Service::start();
     for revision in REVISIONS {
         let rm = Speaker::start(&service, revision).await;
@@ -247,7 +247,7 @@ async fn is_running(rm: &Rm) {
 }
 
 #[tokio::test]
-async fn the_field_declares_a_gang_as_the_tag_does_and_both_must_say_the_same() {
+async fn field_and_tag_must_declare_the_same() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
     rm.hello().await;
@@ -281,7 +281,7 @@ async fn the_field_declares_a_gang_as_the_tag_does_and_both_must_say_the_same() 
 }
 
 #[tokio::test]
-async fn a_gang_above_the_maximum_of_its_queue_is_refused() {
+async fn gang_above_the_queue_maximum_is_rejected() {
     let service = Service::start();
     let mut client = service.client().await;
     let queues = QUEUES.replace("- name: a", "- {name: a, resources: {max: {vcore: 3}}}");
@@ -302,7 +302,7 @@ async fn a_gang_above_the_maximum_of_its_queue_is_refused() {
 /// Neither as an assumption, nor as an event, nor in the snapshot of a stream. A member is asked
 /// about on the node where its place is held.
 #[tokio::test]
-async fn no_callback_stream_says_a_word_of_what_is_held() {
+async fn callback_streams_never_mention_held_places() {
     let service = Service::start();
     let mut client = service.client().await;
     let required = [("callback.predicates".to_owned(), "required".to_owned())];

@@ -154,7 +154,7 @@ async fn bombs(
 }
 
 #[tokio::test]
-async fn bombs_before_registration_cost_a_part_of_what_they_unpack_to_and_disturb_nobody() {
+async fn bombs_before_registration_are_harmless() {
     let (made, service) = (MADE.clone(), Service::start());
     let rm = innocent(&service).await;
     let before = service.memory();
@@ -167,7 +167,7 @@ async fn bombs_before_registration_cost_a_part_of_what_they_unpack_to_and_distur
 }
 
 #[tokio::test]
-async fn with_rules_nothing_is_read_of_a_caller_whom_nobody_knows() {
+async fn unknown_callers_are_not_read() {
     let tokens = TempFile::new("tokens", "ops:0ps\n");
     let rules = format!(
         "[identity]\ntokens = \"{}\"\n[[identity.rules]]\ntoken = \"ops\"\nadmin = true\n",
@@ -183,7 +183,7 @@ async fn with_rules_nothing_is_read_of_a_caller_whom_nobody_knows() {
 }
 
 #[tokio::test]
-async fn messages_that_are_only_announced_cost_nothing() {
+async fn announced_messages_cost_nothing() {
     let service = Service::start();
     let rm = innocent(&service).await;
     let before = service.memory();
@@ -225,7 +225,7 @@ fn many_nodes(n: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn the_first_message_of_a_stream_may_bring_thirty_thousand_nodes() {
+async fn first_message_may_have_thirty_thousand_nodes() {
     for is_gzip in [false, true] {
         let service = Service::start();
         let rm = innocent(&service).await;
@@ -259,7 +259,7 @@ async fn until_nodes(service: &Service, n: usize) {
 
 /// Clients that stop within a large message make room for one that does not.
 #[tokio::test]
-async fn whoever_stops_within_a_message_makes_room_for_others() {
+async fn stopped_clients_make_room() {
     let service = Service::start();
     let _rm = innocent(&service).await;
     let mut client = connect(&service).await;

@@ -17,7 +17,7 @@ fn foreign(key: &str, node_id: &str) -> si::Allocation {
 }
 
 #[tokio::test]
-async fn foreign_allocations_are_on_the_books_when_one_behind_them_is_rejected() {
+async fn rejection_confirms_earlier_foreign_allocations() {
     const OTHERS: usize = 1_000;
     const ROUNDS: usize = 3;
     let service = Service::start();

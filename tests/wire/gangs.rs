@@ -65,7 +65,7 @@ async fn given_up(rm: &Speaker, n: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn members_take_the_places_of_placeholders_in_every_dialect() {
+async fn members_replace_placeholders() {
     for revision in REVISIONS {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
@@ -100,7 +100,7 @@ async fn members_take_the_places_of_placeholders_in_every_dialect() {
 /// The answers come on two streams or one: first the releases of running pods, then of pending
 /// asks.
 #[tokio::test]
-async fn what_a_gang_that_times_out_gives_up_is_told_in_every_dialect() {
+async fn timed_out_gang_reports_its_releases() {
     for revision in REVISIONS {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
@@ -150,7 +150,7 @@ async fn what_a_gang_that_times_out_gives_up_is_told_in_every_dialect() {
 
 /// The oldest revision has no field for it: there a gang continues without its placeholders.
 #[tokio::test]
-async fn a_hard_gang_that_times_out_fails_in_every_dialect_that_can_say_hard() {
+async fn timed_out_hard_gang_fails() {
     for revision in ["m", "n", "t"] {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
@@ -171,7 +171,7 @@ async fn a_hard_gang_that_times_out_fails_in_every_dialect_that_can_say_hard() {
 
 /// A new node brings a placeholder and a member. They are never announced.
 #[tokio::test]
-async fn a_node_brings_a_gang_back_in_every_dialect_that_can_say_it() {
+async fn node_recovers_a_gang() {
     for revision in ["l", "m", "n"] {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
@@ -195,7 +195,7 @@ async fn a_node_brings_a_gang_back_in_every_dialect_that_can_say_it() {
 
 /// Present clients report allocations after the node, in any order, and receive each once.
 #[tokio::test]
-async fn a_gang_comes_back_allocation_by_allocation_in_the_newer_forms() {
+async fn allocations_recover_a_gang() {
     for revision in ["n", "t"] {
         let service = Service::start();
         let rm = Speaker::start(&service, revision).await;
@@ -236,7 +236,7 @@ async fn takes_the_place_that_came_back(service: &Service, rm: &Speaker) {
 /// A stream opened in time continues with everything: the release sent before, and its
 /// confirmation.
 #[tokio::test]
-async fn a_swap_goes_on_after_its_stream_was_lost() {
+async fn replacement_continues_after_stream_loss() {
     let service = Service::start();
     let mut rm = Speaker::start(&service, "t").await;
     gang(&rm, 1_000, "").await;

@@ -249,17 +249,17 @@ async fn cut_everywhere(after: fn(usize) -> After) {
 }
 
 #[tokio::test]
-async fn a_connection_cut_behind_any_frame_of_the_client_loses_and_doubles_nothing() {
+async fn cut_after_any_client_frame_is_harmless() {
     cut_everywhere(After::FramesOfClient).await;
 }
 
 #[tokio::test]
-async fn a_connection_cut_behind_any_frame_of_the_service_loses_and_doubles_nothing() {
+async fn cut_after_any_service_frame_is_harmless() {
     cut_everywhere(After::FramesOfService).await;
 }
 
 #[tokio::test]
-async fn an_application_that_is_removed_and_added_again_gets_what_it_asks_for_next() {
+async fn readded_application_gets_its_asks() {
     let service = Service::start();
     let mut manager = Manager::registered(options(service.grpc, "rm"), nothing).await;
     manager.client.report(vec![node("n1", 100_000, 100)]).await.unwrap();
@@ -278,7 +278,7 @@ async fn an_application_that_is_removed_and_added_again_gets_what_it_asks_for_ne
 /// Foreign usage is sent on one stream and the node is opened on another; the used room must not be
 /// given away.
 #[tokio::test]
-async fn a_node_that_is_opened_after_what_runs_there_was_reported_has_no_room_to_give() {
+async fn foreign_usage_is_counted_before_the_node_opens() {
     const OTHERS: usize = 1_000;
     let service = Service::start();
     let mut manager = Manager::registered(options(service.grpc, "rm"), nothing).await;
@@ -320,7 +320,7 @@ async fn a_node_that_is_opened_after_what_runs_there_was_reported_has_no_room_to
 }
 
 #[tokio::test]
-async fn a_scheduler_that_was_restarted_hears_everything_again() {
+async fn restarted_scheduler_gets_a_full_report() {
     let (grpc, http) = (address(), address());
     let service = Service::start_at(&grpc, &http);
     let state = || Report {
@@ -340,7 +340,7 @@ async fn a_scheduler_that_was_restarted_hears_everything_again() {
 
 /// A callback's effects are in the reported state, however long the callback takes.
 #[tokio::test]
-async fn a_program_that_still_deals_with_an_answer_is_not_asked_for_its_state() {
+async fn state_waits_for_running_callbacks() {
     let (grpc, http) = (address(), address());
     let service = Service::start_at(&grpc, &http);
     let reports = Arc::new(AtomicUsize::new(0));
@@ -363,7 +363,7 @@ async fn a_program_that_still_deals_with_an_answer_is_not_asked_for_its_state() 
 
 /// Without a replacement session no request is sent again.
 #[tokio::test]
-async fn a_client_that_is_to_have_one_session_ends_when_that_is_lost() {
+async fn single_session_client_ends_with_its_session() {
     let (grpc, http) = (address(), address());
     let service = Service::start_at(&grpc, &http);
     let mut manager = Manager::registered(options(service.grpc, "rm").once(), nothing).await;
@@ -390,7 +390,7 @@ impl Callbacks for Late {
 }
 
 #[tokio::test]
-async fn what_callbacks_have_refused_is_tried_again_when_the_client_says_so() {
+async fn invalidation_retries_refused_requests() {
     let service = Service::start();
     let passes = Arc::default();
     let callbacks = Late(Arc::clone(&passes));
@@ -408,7 +408,7 @@ async fn what_callbacks_have_refused_is_tried_again_when_the_client_says_so() {
 }
 
 #[tokio::test]
-async fn an_instance_that_takes_over_goes_on_and_the_earlier_one_stops() {
+async fn takeover_stops_the_earlier_instance() {
     let service = Service::start();
     let pod = |name: &'static str| options(service.grpc, "rm").instance(name.parse().unwrap());
     let mut older = Manager::registered(pod("pod-1"), nothing).await;
@@ -427,7 +427,7 @@ async fn an_instance_that_takes_over_goes_on_and_the_earlier_one_stops() {
 
 /// A disconnected leader does not take the session back when it reconnects.
 #[tokio::test]
-async fn a_leader_that_was_cut_off_learns_that_it_is_not_the_leader_any_more() {
+async fn disconnected_leader_learns_of_its_successor() {
     let service = Service::start();
     let pod = |address, name: &'static str| options(address, "rm").instance(name.parse().unwrap());
     let cut = Cut::open(service.grpc, After::FramesOfClient(40)).await;
@@ -443,7 +443,7 @@ async fn a_leader_that_was_cut_off_learns_that_it_is_not_the_leader_any_more() {
 
 /// Joined asks on connections that break repeatedly.
 #[tokio::test]
-async fn batches_survive_connections_that_break_one_after_another() {
+async fn batches_survive_repeated_disconnects() {
     const ASKS: usize = 10_000;
     let service = Service::start();
     let cut = Cut::always(service.grpc, After::FramesOfClient(20)).await;

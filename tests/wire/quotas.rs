@@ -26,7 +26,7 @@ fn large(key: &str) -> si::Allocation {
 }
 
 #[tokio::test]
-async fn asks_without_end_are_refused_and_nothing_else_is() {
+async fn excess_asks_are_rejected() {
     let service = start();
     let rm = Rm::register(&service, "greedy").await;
     let rm = rm.with_nodes(&["n1"]).await.with_application("app", "root.a").await;
@@ -56,7 +56,7 @@ async fn asks_without_end_are_refused_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn nodes_and_applications_have_quotas_and_what_leaves_makes_room() {
+async fn removals_make_room_in_quotas() {
     use si::node_info::ActionFromRm::Decomission;
     let service = start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1", "n2"]).await;
@@ -81,7 +81,7 @@ async fn nodes_and_applications_have_quotas_and_what_leaves_makes_room() {
 }
 
 #[tokio::test]
-async fn five_hundred_partitions_in_one_registration_are_refused() {
+async fn excess_partitions_are_refused() {
     let service = start();
     let mut client = service.client().await;
     let many = |n: usize, queues: &str| {
@@ -106,7 +106,7 @@ async fn five_hundred_partitions_in_one_registration_are_refused() {
 
 /// Each message names a thousand resource types that no machine has.
 #[tokio::test]
-async fn resource_types_without_end_are_refused_and_another_names_its_own() {
+async fn excess_resource_types_are_rejected() {
     let service = start();
     let rm = Rm::register(&service, "greedy").await.with_application("app", "root.a").await;
     for part in 0..66 {
@@ -131,7 +131,7 @@ async fn resource_types_without_end_are_refused_and_another_names_its_own() {
 }
 
 #[tokio::test]
-async fn texts_without_end_are_refused_and_not_sent_back() {
+async fn long_texts_are_rejected_and_not_echoed() {
     let service = start();
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     let long = "x".repeat(100_000);

@@ -37,7 +37,7 @@ async fn with_nodes(service: &Service) -> Rm {
 }
 
 #[tokio::test]
-async fn what_was_told_is_told_again_until_the_grace_is_over_and_not_anew_with_each_stream() {
+async fn messages_are_repeated_within_the_grace() {
     let settings = [
         ("GRPC__KEEPALIVE_INTERVAL", "1"),
         ("GRPC__KEEPALIVE_TIMEOUT", "1"),
@@ -56,7 +56,7 @@ async fn what_was_told_is_told_again_until_the_grace_is_over_and_not_anew_with_e
 }
 
 #[tokio::test]
-async fn who_comes_back_too_often_has_to_register_again_and_nothing_is_left_out_in_silence() {
+async fn too_many_reconnects_demand_registration() {
     let service = Service::start();
     let _rm = with_nodes(&service).await;
     let mut told = 0;

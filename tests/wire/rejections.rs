@@ -6,7 +6,7 @@ use monoceros_proto::si::v1 as si;
 use crate::harness::{self, Rm, Service, amount, application, ask, node, old_ask, resource};
 
 #[tokio::test]
-async fn bad_nodes_are_rejected_and_good_ones_of_the_message_taken() {
+async fn invalid_nodes_do_not_affect_valid_ones() {
     use si::node_info::ActionFromRm;
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["known"]).await;
@@ -43,7 +43,7 @@ async fn bad_nodes_are_rejected_and_good_ones_of_the_message_taken() {
 }
 
 #[tokio::test]
-async fn bad_applications_are_rejected_and_good_ones_of_the_message_taken() {
+async fn invalid_applications_do_not_affect_valid_ones() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_application("known", "root.a").await;
     rm.send_applications(
@@ -84,7 +84,7 @@ async fn bad_applications_are_rejected_and_good_ones_of_the_message_taken() {
 }
 
 #[tokio::test]
-async fn bad_requests_are_rejected_and_good_ones_of_the_message_placed() {
+async fn invalid_requests_do_not_affect_valid_ones() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -134,7 +134,7 @@ async fn bad_requests_are_rejected_and_good_ones_of_the_message_placed() {
 }
 
 #[tokio::test]
-async fn requests_in_the_old_form_are_rejected_in_the_old_field() {
+async fn old_form_is_rejected_in_the_old_field() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -161,7 +161,7 @@ async fn requests_in_the_old_form_are_rejected_in_the_old_field() {
 }
 
 #[tokio::test]
-async fn a_quantity_above_the_largest_is_rejected_and_breaks_nothing() {
+async fn overflowing_quantity_is_rejected() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -179,7 +179,7 @@ async fn a_quantity_above_the_largest_is_rejected_and_breaks_nothing() {
 }
 
 #[tokio::test]
-async fn releases_of_what_is_not_there_change_nothing() {
+async fn releases_of_unknown_objects_change_nothing() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;

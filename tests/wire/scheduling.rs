@@ -33,7 +33,7 @@ async fn asks_become_allocations_on_accepted_nodes() {
 }
 
 #[tokio::test]
-async fn an_ask_in_the_old_form_with_a_count_makes_as_many_allocations_of_one_key() {
+async fn old_form_count_makes_several_allocations() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -58,7 +58,7 @@ async fn an_ask_in_the_old_form_with_a_count_makes_as_many_allocations_of_one_ke
 }
 
 #[tokio::test]
-async fn a_release_is_acknowledged_and_makes_room_for_what_waits() {
+async fn release_is_confirmed_and_makes_room() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -80,7 +80,7 @@ async fn a_release_is_acknowledged_and_makes_room_for_what_waits() {
 }
 
 #[tokio::test]
-async fn a_drained_node_takes_nothing_until_it_is_opened_again() {
+async fn drained_node_gets_no_allocations() {
     use si::node_info::ActionFromRm;
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
@@ -127,7 +127,7 @@ const ROUNDS: usize = 50;
 /// Applications and asks come on different streams, so an ask may reach the application that is
 /// about to be removed, or arrive before its own.
 #[tokio::test]
-async fn what_is_asked_for_while_its_application_is_replaced_is_always_answered() {
+async fn asks_during_application_replacement_are_answered() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     let remove = || {
@@ -182,7 +182,7 @@ async fn registering_again_starts_from_nothing() {
 }
 
 #[tokio::test]
-async fn two_resource_managers_with_equal_names_do_not_meet() {
+async fn equal_names_of_two_rms_are_independent() {
     let service = Service::start();
     let mut rms = Vec::new();
     for id in ["one", "two"] {
@@ -207,7 +207,7 @@ async fn two_resource_managers_with_equal_names_do_not_meet() {
 }
 
 #[tokio::test]
-async fn allocations_that_an_rm_brings_are_taken_over() {
+async fn reported_allocations_are_taken_over() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;

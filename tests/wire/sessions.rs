@@ -82,7 +82,7 @@ fn told(status: &Status, key: &str) -> (Code, String, Option<String>) {
 }
 
 #[tokio::test]
-async fn a_client_that_resumes_gets_exactly_what_it_missed() {
+async fn resuming_client_gets_exactly_what_it_missed() {
     let service = Service::start_with(&[("GRPC__SEND_CHUNK_ITEMS", "1")]);
     let client = service.client().await;
     registered(&client, "rm", &[]).await;
@@ -109,7 +109,7 @@ async fn a_client_that_resumes_gets_exactly_what_it_missed() {
 }
 
 #[tokio::test]
-async fn what_a_lost_stream_may_not_have_delivered_comes_again_in_order() {
+async fn undelivered_messages_are_repeated_in_order() {
     let service = Service::start();
     let client = service.client().await;
     registered(&client, "rm", &[]).await;
@@ -136,7 +136,7 @@ async fn what_a_lost_stream_may_not_have_delivered_comes_again_in_order() {
 }
 
 #[tokio::test]
-async fn an_rm_that_wants_no_replay_registers_again_after_a_loss() {
+async fn resync_policy_demands_registration_after_a_loss() {
     let service = Service::start();
     let client = service.client().await;
     let mut request = registration("rm", QUEUES);
@@ -214,7 +214,7 @@ async fn carry(
 }
 
 #[tokio::test]
-async fn a_connection_that_falls_silent_pauses_the_session_and_the_next_one_goes_on_with_it() {
+async fn silent_connection_pauses_the_session() {
     let service =
         Service::start_with(&[("GRPC__KEEPALIVE_INTERVAL", "1"), ("GRPC__KEEPALIVE_TIMEOUT", "1")]);
     let wire = Wire::to(&service).await;
@@ -238,7 +238,7 @@ async fn a_connection_that_falls_silent_pauses_the_session_and_the_next_one_goes
 }
 
 #[tokio::test]
-async fn who_stays_away_for_too_long_is_gone_and_told_so() {
+async fn long_absence_ends_the_session() {
     let service = Service::start_with(&[("SESSION__PAUSE_TIMEOUT", "0.2")]);
     let client = service.client().await;
     let session = value(&registered(&client, "rm", &[]).await, "x-si-session");
@@ -269,7 +269,7 @@ async fn who_stays_away_for_too_long_is_gone_and_told_so() {
 }
 
 #[tokio::test]
-async fn after_a_restart_an_old_session_is_stale() {
+async fn session_is_stale_after_a_restart() {
     let before = Service::start();
     let first = registered(&before.client().await, "rm", &[]).await;
     drop(before);
@@ -286,7 +286,7 @@ async fn after_a_restart_an_old_session_is_stale() {
 }
 
 #[tokio::test]
-async fn a_second_instance_attaches_without_loss_or_takes_over_with_a_clean_start() {
+async fn second_instance_attaches_or_takes_over() {
     let service = Service::start();
     let leader = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let leader = leader.with_application("app", "root.a").await;
@@ -327,7 +327,7 @@ async fn a_second_instance_attaches_without_loss_or_takes_over_with_a_clean_star
 }
 
 #[tokio::test]
-async fn another_configuration_cannot_attach() {
+async fn different_configuration_cannot_attach() {
     let service = Service::start();
     let client = service.client().await;
     registered(&client, "rm", &[]).await;
@@ -345,7 +345,7 @@ async fn another_configuration_cannot_attach() {
 }
 
 #[tokio::test]
-async fn asks_may_overtake_their_application_on_another_stream_while_there_is_a_window() {
+async fn asks_may_precede_their_application_within_the_window() {
     // Longer than the test may take: how far one stream lags depends on the machine.
     let service = Service::start_with(&[("SESSION__REORDER_WINDOW", "30")]);
     let rm = Rm::register(&service, "rm").await;
@@ -371,7 +371,7 @@ async fn asks_may_overtake_their_application_on_another_stream_while_there_is_a_
 }
 
 #[tokio::test]
-async fn without_a_window_what_overtakes_is_rejected() {
+async fn early_asks_are_rejected_without_a_window() {
     let service = Service::start_with(&[("SESSION__REORDER_WINDOW", "0")]);
     let rm = Rm::register(&service, "rm").await;
     rm.send_allocations(vec![], vec![ask("app", "early")], vec![]).await;
@@ -380,7 +380,7 @@ async fn without_a_window_what_overtakes_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_half_closed_allocation_stream_gets_its_answers_and_ends_well() {
+async fn half_closed_stream_gets_its_answers() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -426,7 +426,7 @@ fn removal(id: &str) -> si::RemoveApplicationRequest {
 }
 
 #[tokio::test]
-async fn thirty_thousand_nodes_in_one_message_are_accepted_in_pieces_that_clients_can_read() {
+async fn large_acceptance_is_split_for_clients() {
     let service = Service::start();
     let client = service.client().await;
     registered(&client, "rm", &[]).await;
@@ -442,7 +442,7 @@ async fn thirty_thousand_nodes_in_one_message_are_accepted_in_pieces_that_client
 }
 
 #[tokio::test]
-async fn a_shutdown_says_when_to_come_back() {
+async fn shutdown_gives_a_retry_delay() {
     let mut service = Service::start();
     let client = service.client().await;
     registered(&client, "rm", &[]).await;
@@ -456,7 +456,7 @@ async fn a_shutdown_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_stream_that_does_not_say_whose_it_is_ends() {
+async fn unbound_stream_times_out() {
     let service = Service::start_with(&[("GRPC__BIND_TIMEOUT", "200ms")]);
     let client = service.client().await;
     let mut nobodys = Nodes::open(&client, &[]).await.unwrap();
@@ -501,7 +501,7 @@ async fn registrations_have_limits() {
 }
 
 #[tokio::test]
-async fn a_policy_group_has_a_configuration_and_may_allow_no_other() {
+async fn policy_group_conflict_can_be_rejected() {
     let folder = std::env::temp_dir().join(format!("monoceros-groups-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("etl.yaml"), QUEUES).unwrap();
@@ -535,7 +535,7 @@ async fn a_policy_group_has_a_configuration_and_may_allow_no_other() {
 }
 
 #[tokio::test]
-async fn who_reads_too_slowly_gets_nothing_new_until_it_has_caught_up_while_others_do() {
+async fn slow_reader_does_not_affect_others() {
     // Half of the outbox is crossed, and all of it is more than everything that is asked for.
     let service = Service::start_with(&[("SESSION__OUTBOX_BYTES", "6000000")]);
     let other = Rm::register(&service, "other").await.with_nodes(&["n1"]).await;

@@ -13,7 +13,7 @@ use crate::harness::{
 };
 
 #[tokio::test]
-async fn a_registration_without_an_id_or_with_bad_queues_is_refused() {
+async fn invalid_registration_is_refused() {
     let service = Service::start();
     let mut client = service.client().await;
     let status = client.register_resource_manager(registration("", QUEUES)).await.unwrap_err();
@@ -28,7 +28,7 @@ async fn a_registration_without_an_id_or_with_bad_queues_is_refused() {
 }
 
 #[tokio::test]
-async fn bad_queues_leave_the_session_as_it_was() {
+async fn invalid_queues_keep_the_session() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let bad = registration("rm", "partitions:\n  - bogus: true\n");
@@ -39,7 +39,7 @@ async fn bad_queues_leave_the_session_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_registration_tells_the_session_and_whether_it_replaced_one() {
+async fn registration_reports_the_session_and_outcome() {
     let service = Service::start();
     let mut client = service.client().await;
     let mut sessions = Vec::new();
@@ -55,7 +55,7 @@ async fn a_registration_tells_the_session_and_whether_it_replaced_one() {
 }
 
 #[tokio::test]
-async fn a_stream_must_say_whose_it_is_and_stay_with_it() {
+async fn stream_is_bound_to_one_resource_manager() {
     let service = Service::start();
     let nameless = Rm::open(service.client().await, "").await;
     nameless.send_nodes(vec![node("n1", 1_000, 1)]).await;
@@ -115,7 +115,7 @@ async fn metadata_bind_a_stream_before_its_first_message() {
 }
 
 #[tokio::test]
-async fn a_newer_stream_of_a_kind_displaces_the_older() {
+async fn newer_stream_displaces_the_older() {
     let service = Service::start();
     let older = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let newer = Rm::open(service.client().await, "rm").await.with_nodes(&["n2"]).await;
@@ -129,7 +129,7 @@ async fn a_newer_stream_of_a_kind_displaces_the_older() {
 }
 
 #[tokio::test]
-async fn what_is_said_while_no_stream_is_there_waits_for_the_next() {
+async fn messages_without_a_stream_wait() {
     let service = Service::start();
     let mut client = service.client().await;
     client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
@@ -178,7 +178,7 @@ async fn what_is_said_while_no_stream_is_there_waits_for_the_next() {
 }
 
 #[tokio::test]
-async fn a_client_that_closes_its_side_still_gets_its_answers() {
+async fn half_closed_client_gets_its_answers() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
     let (sender, requests) = mpsc::channel(4);
@@ -196,7 +196,7 @@ async fn a_client_that_closes_its_side_still_gets_its_answers() {
 }
 
 #[tokio::test]
-async fn a_large_answer_comes_in_pieces() {
+async fn large_reply_is_split() {
     let service = Service::start_with(&[("GRPC__SEND_CHUNK_ITEMS", "7")]);
     let rm = Rm::register(&service, "rm").await;
     rm.send_nodes((0..50).map(|n| node(&format!("n{n}"), 1_000, 1)).collect()).await;
@@ -207,7 +207,7 @@ async fn a_large_answer_comes_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_has_to_register_again_and_others_do_not_notice() {
+async fn unread_outbox_demands_registration() {
     let service = Service::start_with(&[("SESSION__OUTBOX_BYTES", "270000")]);
     let other = Rm::register(&service, "other").await;
     let mut client = service.client().await;
@@ -249,7 +249,7 @@ async fn a_client_that_does_not_read_has_to_register_again_and_others_do_not_not
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_large_ends_its_stream_and_asks_for_a_new_start() {
+async fn oversized_message_demands_registration() {
     let service = Service::start_with(&[("GRPC__MAX_RECV_MESSAGE_BYTES", "10000")]);
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     rm.hello().await;
@@ -266,7 +266,7 @@ async fn a_message_that_is_too_large_ends_its_stream_and_asks_for_a_new_start() 
 }
 
 #[tokio::test]
-async fn a_message_of_too_many_items_is_refused_whole_and_the_session_goes_on() {
+async fn too_many_items_are_refused_whole() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
     let many = vec![si::RemoveApplicationRequest::default(); 200_001];
@@ -309,7 +309,7 @@ async fn sigterm_ends_streams_with_a_status_and_the_process_with_zero() {
 }
 
 #[tokio::test]
-async fn the_demo_registers_and_comes_back_when_it_is_replaced() {
+async fn demo_registers_again_when_replaced() {
     let service = Service::start_demo();
     // A client that displaces the demo is displaced by it: the first time the demo may have just
     // started.

@@ -25,6 +25,7 @@ use crate::grpc::GrpcEdge;
 use crate::grpc::end::{Cause, StreamEnd};
 use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
+use crate::locked::locked;
 use crate::logging::AUDIT;
 use crate::reads::Kind;
 use crate::secrets;
@@ -37,9 +38,9 @@ const NEW_CHECKSUM: &str = "x-si-checksum-new";
 const PERSIST: &str = "x-si-persist";
 
 /// Most lines of differences in a reply.
-const MOST_TOLD: usize = 1_000;
+const MOST_DIFFERENCES: usize = 1_000;
 /// Most bytes of that text: 64 KiB, far below the usual limit of gRPC clients (4 MiB).
-const MOST_TOLD_BYTES: usize = 64 << 10;
+const MOST_DIFFERENCE_BYTES: usize = 64 << 10;
 /// Prefix of warnings in a reply.
 const WARNING: &str = "warning: ";
 
@@ -63,21 +64,21 @@ pub(super) struct ConfigChange {
 /// Locks that let one change per resource manager proceed at a time, so that the configuration it
 /// stores is the one in force.
 #[derive(Default)]
-pub(super) struct Turns(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+pub(super) struct ChangeLocks(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
-impl Turns {
+impl ChangeLocks {
     fn of(&self, rm_id: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.0.lock().expect("no holder panics");
+        let mut locks = locked(&self.0);
         // An entry known only to this table is not in use.
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(rm_id.to_owned()).or_default())
+        locks.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(locks.entry(rm_id.to_owned()).or_default())
     }
 }
 
 /// Answers `UpdateConfig` and `ValidateConfig`.
 pub(super) async fn change(
     edge: &GrpcEdge,
-    turns: &Turns,
+    locks: &ChangeLocks,
     caller: &Identity,
     change: ConfigChange,
 ) -> Result<Response<si::UpdateConfigurationResponse>, Status> {
@@ -88,7 +89,7 @@ pub(super) async fn change(
         Enforcement::Try => Right::Read,
     };
     request.rm_id = resource_manager(handle, caller, right, &request.rm_id).await?;
-    let turn = turns.of(&request.rm_id);
+    let turn = locks.of(&request.rm_id);
     let _turn = turn.lock().await;
     let present = handle.configuration(&request.rm_id).await.map_err(status)?;
     if enforcement == Enforcement::Apply && !caller.may_administer() {
@@ -218,9 +219,9 @@ fn accepted(update: &ConfigurationUpdate) -> Response<si::UpdateConfigurationRes
     let ConfigurationUpdate { old_config, old_checksum, new_checksum, .. } = update;
     // The only text field of the message; clients that read it only after a failure miss nothing
     // vital.
-    let warnings = warnings(update, MOST_TOLD_BYTES / 2);
-    let left = MOST_TOLD_BYTES - warnings.len();
-    let reason = (warnings + &update.difference.told(MOST_TOLD, left)).trim_end().to_owned();
+    let warnings = warnings(update, MOST_DIFFERENCE_BYTES / 2);
+    let left = MOST_DIFFERENCE_BYTES - warnings.len();
+    let reason = (warnings + &update.difference.told(MOST_DIFFERENCES, left)).trim_end().to_owned();
     let old_config = old_config.clone();
     let message = si::UpdateConfigurationResponse { success: true, old_config, reason };
     let mut response = Response::new(message);
@@ -233,18 +234,18 @@ fn accepted(update: &ConfigurationUpdate) -> Response<si::UpdateConfigurationRes
 
 /// One line per warning, within `bytes` and a line that counts the rest.
 fn warnings(update: &ConfigurationUpdate, bytes: usize) -> String {
-    let mut told = String::new();
-    for (n_told, warning) in update.warnings.iter().enumerate() {
+    let mut text = String::new();
+    for (n_listed, warning) in update.warnings.iter().enumerate() {
         let line = format!("{WARNING}{warning}\n");
-        if told.len() + line.len() > bytes {
-            let n_more = update.warnings.len() - n_told;
+        if text.len() + line.len() > bytes {
+            let n_more = update.warnings.len() - n_listed;
             let rest = format!("{WARNING}{n_more} more warnings are left out\n");
-            told += &rest;
+            text += &rest;
             break;
         }
-        told += &line;
+        text += &line;
     }
-    told
+    text
 }
 
 fn refused(old_config: String, reason: String) -> Response<si::UpdateConfigurationResponse> {

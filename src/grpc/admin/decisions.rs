@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_named_in_any_letter_case_and_checked() {
+    fn kinds_are_case_insensitive() {
         assert_eq!(kind("").unwrap(), None);
         assert_eq!(kind("Eviction").unwrap(), Some(DecisionKind::Eviction));
         assert_eq!(

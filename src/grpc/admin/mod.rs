@@ -30,7 +30,7 @@ mod sessions;
 pub(super) mod target;
 pub(super) mod views;
 
-use self::configuration::{ConfigChange, Enforcement, Turns};
+use self::configuration::{ChangeLocks, ConfigChange, Enforcement};
 use self::explain::Reasons;
 use self::refusal::CallRefusal;
 use self::target::Target;
@@ -49,7 +49,7 @@ pub(super) struct Admin {
     /// How long streams may take to end at a shutdown.
     grace: Duration,
     /// Serialize the changes of one configuration.
-    turns: Arc<Turns>,
+    locks: Arc<ChangeLocks>,
 }
 
 /// Creates the service. Requests may have `max_bytes`, like registrations, since both carry a
@@ -60,7 +60,7 @@ pub(super) fn server(
     grace: Duration,
     max_bytes: usize,
 ) -> AdminServiceServer<Admin> {
-    AdminServiceServer::new(Admin { edge, reads, grace, turns: Arc::default() })
+    AdminServiceServer::new(Admin { edge, reads, grace, locks: Arc::default() })
         .max_decoding_message_size(max_bytes)
 }
 
@@ -263,11 +263,11 @@ impl Admin {
         let persist = configuration::persists(request.metadata())?;
         let (caller, request) = opened(request);
         let change = ConfigChange { request, enforcement, persist };
-        let (edge, turns) = (Arc::clone(&self.edge), Arc::clone(&self.turns));
+        let (edge, locks) = (Arc::clone(&self.edge), Arc::clone(&self.locks));
         // A separate task: a caller that gives up must not leave a change half done.
         let change =
             tokio::spawn(
-                async move { configuration::change(&edge, &turns, &caller, change).await },
+                async move { configuration::change(&edge, &locks, &caller, change).await },
             );
         change.await.map_err(|_| internal("the configuration was not dealt with, through a bug"))?
     }
@@ -332,7 +332,7 @@ mod tests {
     use monoceros_proto::v1::ApplicationList as List;
 
     #[test]
-    fn states_are_named_in_any_letter_case_and_checked() {
+    fn states_are_case_insensitive() {
         let states =
             known_states(vec!["RUNNING".to_owned(), "new".to_owned()], List::Live).unwrap();
         assert_eq!(states, [ApplicationState::Running, ApplicationState::New]);

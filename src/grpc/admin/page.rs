@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_a_usual_size_and_a_most() {
+    fn page_size_has_default_and_maximum() {
         let size = |size| asked(size, String::new()).map(|page| page.limit.unwrap());
         assert_eq!((size(0), size(7)), (Ok(1_000), Ok(7)));
         assert_eq!(size(MOST), Ok(10_000));
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_token_is_the_beginning() {
+    fn empty_token_means_first_page() {
         assert_eq!(asked(1, String::new()).unwrap().after, None);
         assert_eq!(asked(1, "b".to_owned()).unwrap().after.as_deref(), Some("b"));
     }

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_cut_between_two_characters() {
+    fn reason_is_cut_at_a_character_boundary() {
         assert_eq!(cut("upgrade".to_owned()), "upgrade");
         assert_eq!(cut("x".repeat(REASON_BYTES)).len(), REASON_BYTES);
         assert_eq!(cut("€".repeat(1_000)), "€".repeat(REASON_BYTES / 3));

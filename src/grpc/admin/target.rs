@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_manager_may_stay_unnamed_while_there_is_one() {
+    fn resource_manager_may_be_omitted_if_unique() {
         for (ids, named, expected) in [
             (&["a"][..], "", Ok("a".to_owned())),
             (&["a", "b"], "b", Ok("b".to_owned())),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_named_plainly_or_with_its_own_resource_manager() {
+    fn partition_name_may_be_plain_or_qualified() {
         for (name, expected) in [("", "[a]default"), ("p", "[a]p"), ("[a]p", "[a]p")] {
             assert_eq!(Target::of("a".to_owned(), name).unwrap().partition, expected);
         }

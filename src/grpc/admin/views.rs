@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_levels_of_queues_are_shown_as_are_wanted() {
+    fn queue_depth_limits_the_tree() {
         for (depth, levels) in [(0, 3), (1, 1), (2, 2), (3, 3), (9, 3)] {
             let root = queue(tree(), depth);
             assert_eq!(height(&root), levels, "depth {depth}");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_a_part_of_what_an_application_holds() {
+    fn placeholders_count_as_allocated() {
         let held = |key: &str, placeholder| AllocationSnapshot {
             allocation_key: key.to_owned(),
             resource: Resources::of(&[("vcore", 2)]),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scheduler_asks_for_and_holds_itself_is_told_from_what_its_rm_sent() {
+    fn internal_asks_and_allocations_are_marked() {
         let held = |key: &str, internal| AllocationSnapshot {
             allocation_key: key.to_owned(),
             placeholder: true,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_of_nothing_is_absent_and_one_of_zero_is_not() {
+    fn empty_amount_is_absent_and_zero_is_not() {
         assert_eq!(amount(&Resources::new()), None);
         assert!(amount(&Resources::of(&[("vcore", 0)])).is_some());
     }

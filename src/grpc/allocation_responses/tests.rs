@@ -37,7 +37,7 @@ fn amount(amounts: &[(&str, i64)]) -> si::Resource {
 
 /// Sends allocation notifications of all kinds to the callback: for asks and in the present form,
 /// with several resource amounts, and a release.
-pub(in crate::grpc) async fn tell(callback: Arc<impl ResourceManagerCallback>) {
+pub(in crate::grpc) async fn notify(callback: Arc<impl ResourceManagerCallback>) {
     let scheduler = Scheduler::builder().start().unwrap();
     let rm_id = "rm".to_owned();
     let registration = si::RegisterResourceManagerRequest {
@@ -121,9 +121,9 @@ pub(in crate::grpc) async fn tell(callback: Arc<impl ResourceManagerCallback>) {
 }
 
 #[tokio::test]
-async fn the_bytes_are_those_of_the_message() {
+async fn bytes_equal_those_of_the_message() {
     let both = Arc::new(Both::default());
-    tell(Arc::clone(&both)).await;
+    notify(Arc::clone(&both)).await;
     let told = both.0.lock().unwrap().clone();
     let new = told.iter().flat_map(|[_, said]| &said.new);
     let mut keys: Vec<_> = new.map(|new| new.allocation_key.clone()).collect();
@@ -167,7 +167,7 @@ fn joined(messages: impl IntoIterator<Item = si::AllocationResponse>) -> si::All
 
 proptest! {
     #[test]
-    fn joined_cut_and_read_again_it_is_the_same(
+    fn joining_and_cutting_preserve_content(
         messages in proptest::collection::vec(messages(), 1..5),
         chunk_items in 1_usize..6,
         chunk_bytes in 20_usize..200,

@@ -8,7 +8,7 @@
 //! # Invariants
 //! * No code waits under the lock, and no effect calls back into the attachment.
 //! * Effects are carried out under the lock, hence in the order in which they were decided. A
-//!   notification that is only recorded (`notes`) is sent after the lock is released: it comes from
+//!   notification that is only recorded (`record`) is sent after the lock is released: it comes from
 //!   the one thread that notifies for its partition, and nothing waits then that it could overtake.
 //! * At most one [`StreamHandle`] is the callback stream: the newest.
 //!
@@ -38,12 +38,13 @@ use super::written::WrittenSyncs;
 use crate::clock::now_ns;
 use crate::grpc::end::StreamEnd;
 use crate::grpc::stream_handle::StreamHandle;
+use crate::locked::locked;
 
+mod notifications;
 mod requests;
 mod sinks;
 #[cfg(test)]
 mod tests;
-mod told;
 
 /// Receives responses withheld until the shim confirmed them.
 pub trait AllocationSink: Send + Sync + 'static {
@@ -53,7 +54,7 @@ pub trait AllocationSink: Send + Sync + 'static {
 
 /// The callback side of a session.
 pub struct Attachment {
-    state: Mutex<Guarded>,
+    state: Mutex<AttachmentState>,
     /// Whether the state has a stream.
     is_attached: AtomicBool,
     control: OnceLock<ResourceManagerControl>,
@@ -70,7 +71,7 @@ pub struct Attachment {
 }
 
 /// The state behind the lock.
-struct Guarded {
+struct AttachmentState {
     conversation: Conversation,
     stream: Option<Arc<StreamHandle>>,
     /// The number of streams so far.
@@ -88,7 +89,7 @@ const FAR: Duration = Duration::from_secs(3_600);
 impl Attachment {
     /// Creates an attachment without a stream.
     pub fn new(options: CallbackOptions, metrics: CallbackMetrics) -> Self {
-        let state = Guarded {
+        let state = AttachmentState {
             conversation: Conversation::new(options, metrics),
             stream: None,
             streams: 0,
@@ -200,10 +201,10 @@ impl Attachment {
     /// Releases a stream that has ended.
     pub(super) fn release(&self, stream: &Arc<StreamHandle>) {
         let mut state = self.lock();
-        if state.is_spoken_on(stream) {
+        if state.is_current(stream) {
             state.stream = None;
             self.is_attached.store(false, Ordering::Relaxed);
-            self.work_on(&mut state, Conversation::detach);
+            let ((), _) = self.work_on(&mut state, Conversation::detach);
         }
     }
 
@@ -215,20 +216,18 @@ impl Attachment {
         message: cb::ShimMessage,
     ) -> Result<Vec<si::AllocationRelease>, StreamEnd> {
         let mut state = self.lock();
-        if !state.is_spoken_on(stream) {
+        if !state.is_current(stream) {
             return Ok(Vec::new());
         }
-        let mut received = Ok(());
-        let undo = self.work_on(&mut state, |conversation, now| {
-            received = conversation.receive(now, message);
-        });
+        let (received, undo) =
+            self.work_on(&mut state, |conversation, now| conversation.receive(now, message));
         received.map(|()| undo)
     }
 
     /// The next message, if `stream` is the callback stream.
     pub(super) fn take(&self, stream: &Arc<StreamHandle>) -> Option<cb::CoreMessage> {
         let mut state = self.lock();
-        if !state.is_spoken_on(stream) {
+        if !state.is_current(stream) {
             return None;
         }
         let mut message = state.conversation.take(Instant::now());
@@ -241,18 +240,17 @@ impl Attachment {
     }
 
     /// Applies timeouts. Returns the time of the next call.
-    fn look(&self) -> Option<Instant> {
+    fn apply_timeouts(&self) -> Option<Instant> {
         let mut state = self.lock();
-        let mut seen = Ok(());
-        self.work_on(&mut state, |conversation, now| seen = conversation.tick(now));
-        if let Err(end) = seen {
+        let (ticked, _) = self.work_on(&mut state, Conversation::tick);
+        if let Err(end) = ticked {
             self.drop_stream(&mut state, end);
         }
         state.armed
     }
 
     /// Processes written syncs. Returns the time of the next timeout.
-    fn look_at_written(&self) -> Option<Instant> {
+    fn process_written(&self) -> Option<Instant> {
         let newest = self.written.newest();
         let mut state = self.lock();
         self.work_on(&mut state, |conversation, _now| conversation.written(newest));
@@ -267,7 +265,7 @@ impl Attachment {
         state.waiting.clear();
     }
 
-    fn drop_stream(&self, state: &mut Guarded, end: StreamEnd) {
+    fn drop_stream(&self, state: &mut AttachmentState, end: StreamEnd) {
         self.is_attached.store(false, Ordering::Relaxed);
         if let Some(stream) = state.stream.take() {
             stream.close(end);
@@ -277,19 +275,19 @@ impl Attachment {
 
     fn work(&self, step: impl FnOnce(&mut Conversation, Instant)) {
         let mut state = self.lock();
-        let undo = self.work_on(&mut state, step);
+        let ((), undo) = self.work_on(&mut state, step);
         debug_assert!(undo.is_empty(), "only the shim has placements undone");
     }
 
-    /// Runs one step of the conversation and carries out its effects. Returns the placements that
-    /// the shim wants undone.
-    fn work_on(
+    /// Runs one step of the conversation and carries out its effects. Returns the result of the step,
+    /// and the placements that the shim wants undone.
+    fn work_on<T>(
         &self,
-        state: &mut Guarded,
-        step: impl FnOnce(&mut Conversation, Instant),
-    ) -> Vec<si::AllocationRelease> {
+        state: &mut AttachmentState,
+        step: impl FnOnce(&mut Conversation, Instant) -> T,
+    ) -> (T, Vec<si::AllocationRelease>) {
         let now = Instant::now();
-        step(&mut state.conversation, now);
+        let result = step(&mut state.conversation, now);
         let undo = self.carry_out(state);
         if let Some(stream) = &state.stream
             && state.conversation.has_messages()
@@ -301,11 +299,11 @@ impl Attachment {
             self.earlier.notify_one();
         }
         state.armed = due;
-        undo
+        (result, undo)
     }
 
     /// Carries out the effects in order. Returns the placements to be undone.
-    fn carry_out(&self, state: &mut Guarded) -> Vec<si::AllocationRelease> {
+    fn carry_out(&self, state: &mut AttachmentState) -> Vec<si::AllocationRelease> {
         let mut undo = Vec::new();
         let mut has_delivered = false;
         let mut answers = AnswersInARow::default();
@@ -358,13 +356,13 @@ impl Attachment {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Guarded> {
-        self.state.lock().expect("no holder panics")
+    fn lock(&self) -> MutexGuard<'_, AttachmentState> {
+        locked(&self.state)
     }
 }
 
-impl Guarded {
-    fn is_spoken_on(&self, stream: &Arc<StreamHandle>) -> bool {
+impl AttachmentState {
+    fn is_current(&self, stream: &Arc<StreamHandle>) -> bool {
         self.stream.as_ref().is_some_and(|current| Arc::ptr_eq(current, stream))
     }
 }
@@ -386,10 +384,10 @@ async fn watch(attachment: Weak<Attachment>, ended: CancellationToken) {
             () = earlier => {}
             () = sleep_until(until) => {}
             () = more_written => {
-                due = attachment.look_at_written();
+                due = attachment.process_written();
                 continue;
             }
         }
-        due = attachment.look();
+        due = attachment.apply_timeouts();
     }
 }

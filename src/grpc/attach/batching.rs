@@ -14,6 +14,7 @@
 //! * If the shim assumed a request and its answer is not used, it is told to [forget](Turn::forget)
 //!   the request, even if the answer is late.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,11 +114,11 @@ pub(super) struct Batcher {
     metrics: CallbackMetrics,
     window: Window,
     /// Returned unread by the shim, or to be asked about more nodes; sent before `waiting`.
-    again: VecDeque<Pending>,
+    retries: VecDeque<Pending>,
     waiting: VecDeque<Pending>,
     /// The state of each question. A question in the two queues without a state was cancelled.
     states: BTreeMap<Ticket, QuestionState>,
-    out: BTreeMap<u64, SentBatch>,
+    in_flight: BTreeMap<u64, SentBatch>,
     /// Requests that the shim assumed and the scheduler has not allocated yet, by allocation key.
     assumed: HashMap<Arc<str>, Vec<Assumed>>,
     abandoned: BTreeMap<u64, Abandoned>,
@@ -134,7 +135,7 @@ pub(super) struct Batcher {
 enum QuestionState {
     Waiting,
     /// In flight.
-    Out {
+    InFlight {
         batch: u64,
         query: usize,
     },
@@ -261,10 +262,10 @@ impl Batcher {
             limits,
             metrics,
             window: Window::new(limits.batches),
-            again: VecDeque::new(),
+            retries: VecDeque::new(),
             waiting: VecDeque::new(),
             states: BTreeMap::new(),
-            out: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             assumed: HashMap::new(),
             abandoned: BTreeMap::new(),
             useless: 0,
@@ -300,7 +301,7 @@ impl Batcher {
         dictionary: &mut Dictionary,
         bundles: &mut Bundles,
     ) -> Option<cb::PredicateBatch> {
-        if !self.window.has_room(self.out.len(), now) {
+        if !self.window.has_room(self.in_flight.len(), now) {
             return None;
         }
         let queries = self.fill();
@@ -315,7 +316,7 @@ impl Batcher {
             .collect();
         for (query, sent) in queries.iter().enumerate() {
             bundles.note(&sent.pending.question);
-            let state = QuestionState::Out { batch: number, query };
+            let state = QuestionState::InFlight { batch: number, query };
             self.states.insert(sent.pending.question.ticket, state);
         }
         let (open, wanted) = (queries.len(), queries.len());
@@ -329,7 +330,7 @@ impl Batcher {
             shed: false,
             stale: false,
         };
-        self.out.insert(number, batch);
+        self.in_flight.insert(number, batch);
         Some(cb::PredicateBatch {
             batch_id: number,
             cache_seq,
@@ -351,7 +352,7 @@ impl Batcher {
             let bytes = pending.question.bytes(nodes);
             let is_full = n_candidates > room || n_bytes + bytes > self.limits.bytes;
             if is_full && !queries.is_empty() {
-                self.again.push_front(pending);
+                self.retries.push_front(pending);
                 break;
             }
             n_nodes += nodes;
@@ -400,7 +401,7 @@ impl Batcher {
     /// Marks queries in flight about a request that the shim is told to forget: the shim may assume
     /// it before or after that.
     pub(super) fn forgotten(&mut self, request: &RequestName) {
-        for batch in self.out.values_mut() {
+        for batch in self.in_flight.values_mut() {
             for query in batch.queries.iter_mut().flatten() {
                 let question = &query.pending.question;
                 query.forgotten |= query.assume
@@ -412,18 +413,18 @@ impl Batcher {
 
     /// The number of batches that the queued questions would fill.
     pub(super) fn queued_batches(&self) -> usize {
-        (self.again.len() + self.waiting.len()).div_ceil(self.limits.queries)
+        (self.retries.len() + self.waiting.len()).div_ceil(self.limits.queries)
     }
 
     /// Whether this batch is in flight.
-    pub(super) fn is_out(&self, batch: u64) -> bool {
-        self.out.contains_key(&batch)
+    pub(super) fn is_in_flight(&self, batch: u64) -> bool {
+        self.in_flight.contains_key(&batch)
     }
 
     /// Answers the questions whose time is over.
     pub(super) fn expire(&mut self, now: Instant) -> Turn {
         let mut turn = Turn::default();
-        while let Some(entry) = self.out.first_entry()
+        while let Some(entry) = self.in_flight.first_entry()
             && entry.get().deadline <= now
         {
             let (id, mut batch) = entry.remove_entry();
@@ -439,10 +440,10 @@ impl Batcher {
             self.abandon(id, batch, &mut turn);
         }
         let deadline = |pending: &Pending| pending.sent.map(|sent| sent + self.limits.timeout);
-        let (over, again): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.again)
+        let (over, retries): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.retries)
             .into_iter()
             .partition(|pending| deadline(pending).is_some_and(|deadline| deadline <= now));
-        self.again = again;
+        self.retries = retries;
         for pending in over {
             if self.states.remove(&pending.question.ticket).is_some() {
                 turn.answers.push(self.timed_out(&pending));
@@ -453,12 +454,12 @@ impl Batcher {
 
     /// The time of the next [`expire`](Self::expire) or [`next_batch`](Self::next_batch).
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
-        let batch = self.out.first_key_value().map(|(_, batch)| batch.deadline);
-        let sent = self.again.iter().filter_map(|pending| pending.sent).min();
-        let again = sent.map(|sent| sent + self.limits.timeout);
-        let waits = !self.again.is_empty() || !self.waiting.is_empty();
+        let batch = self.in_flight.first_key_value().map(|(_, batch)| batch.deadline);
+        let sent = self.retries.iter().filter_map(|pending| pending.sent).min();
+        let retries = sent.map(|sent| sent + self.limits.timeout);
+        let waits = !self.retries.is_empty() || !self.waiting.is_empty();
         let opens = self.window.opens_at(now).filter(|_| waits);
-        [batch, again, opens].into_iter().flatten().min()
+        [batch, retries, opens].into_iter().flatten().min()
     }
 
     /// Ends the stream's batcher. Returns the questions without an answer.
@@ -474,7 +475,7 @@ impl Batcher {
 
     fn next_pending(&mut self) -> Option<Pending> {
         loop {
-            let pending = self.again.pop_front().or_else(|| self.waiting.pop_front())?;
+            let pending = self.retries.pop_front().or_else(|| self.waiting.pop_front())?;
             if self.states.contains_key(&pending.question.ticket) {
                 return Some(pending);
             }
@@ -494,15 +495,19 @@ impl Batcher {
                 }
                 turn.forget.push(request);
             }
-            Some(QuestionState::Out { batch: id, query }) => {
+            Some(QuestionState::InFlight { batch: id, query }) => {
                 self.metrics.query(QueryOutcome::Cancelled);
-                let batch = self.out.get_mut(&id).expect("a place that is out names its batch");
+                let Entry::Occupied(mut entry) = self.in_flight.entry(id) else {
+                    debug_assert!(false, "question {ticket:?} names batch {id}, not in flight");
+                    return;
+                };
+                let batch = entry.get_mut();
                 if let Some(query) = &mut batch.queries[query] {
                     query.cancelled = true;
                     batch.wanted -= 1;
                 }
                 if batch.wanted == 0 {
-                    let batch = self.out.remove(&id).expect("just looked up");
+                    let batch = entry.remove();
                     self.abandon(id, batch, turn);
                     turn.cancelled.push(id);
                 }

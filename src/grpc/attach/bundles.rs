@@ -34,7 +34,7 @@ struct Known {
     newest: Arc<QuestionBundle>,
     /// The question that brought it.
     as_of: QuestionId,
-    told: Option<Arc<QuestionBundle>>,
+    announced: Option<Arc<QuestionBundle>>,
     /// The previous bundle, if its end is still to be announced.
     over: Option<u64>,
 }
@@ -52,12 +52,12 @@ impl Bundles {
         let over = match known {
             Some(known) if as_of <= known.as_of => return,
             Some(known) if known.newest.id == bundle.id => known.over,
-            Some(known) => Some(known.told.as_ref().map_or(0, |told| told.id)),
+            Some(known) => Some(known.announced.as_ref().map_or(0, |announced| announced.id)),
             None => None,
         };
-        let told = known.and_then(|known| known.told.clone());
+        let announced = known.and_then(|known| known.announced.clone());
         let application = Arc::clone(&question.application);
-        let known = Known { application, newest, as_of, told, over };
+        let known = Known { application, newest, as_of, announced, over };
         self.by_partition.insert(question.ticket.partition, known);
     }
 
@@ -75,12 +75,12 @@ impl Bundles {
 
 impl Known {
     fn updates(&mut self, dictionary: &mut Dictionary, max_bytes: usize) -> Vec<cb::BundlePlaces> {
-        let before = self.told.replace(Arc::clone(&self.newest));
-        if before.as_ref().is_some_and(|told| Arc::ptr_eq(told, &self.newest)) {
+        let before = self.announced.replace(Arc::clone(&self.newest));
+        if before.as_ref().is_some_and(|announced| Arc::ptr_eq(announced, &self.newest)) {
             return Vec::new();
         }
-        let before = before.filter(|told| told.id == self.newest.id);
-        let before = before.as_ref().map_or(&[][..], |told| &told.places);
+        let before = before.filter(|announced| announced.id == self.newest.id);
+        let before = before.as_ref().map_or(&[][..], |announced| &announced.places);
         let places = self.newest.places.iter().enumerate();
         let changed = places.filter(|(member, place)| before.get(*member) != Some(*place));
         let changed: Vec<cb::BundlePlace> = changed
@@ -136,23 +136,23 @@ mod tests {
     /// Bundle, ended bundle, and each place as member and node index.
     type Told = (u64, u64, Vec<(u32, u32)>);
 
-    fn told(messages: &[cb::BundlePlaces]) -> Vec<Told> {
+    fn announced(messages: &[cb::BundlePlaces]) -> Vec<Told> {
         let place = |place: &cb::BundlePlace| (place.member, place.node_index);
-        let told = |message: &cb::BundlePlaces| {
+        let announced = |message: &cb::BundlePlaces| {
             (message.bundle_id, message.over, message.places.iter().map(place).collect())
         };
-        messages.iter().map(told).collect()
+        messages.iter().map(announced).collect()
     }
 
     #[test]
-    fn places_are_told_once_and_again_when_members_have_moved() {
+    fn places_are_announced_when_they_change() {
         let (mut bundles, mut dictionary) = (Bundles::default(), Dictionary::default());
         let first = bundle(7, &["n0", "n1", "n1"]);
         bundles.note(&question(1, 0, Some(&first)));
         bundles.note(&question(2, 0, Some(&first)));
         bundles.note(&question(3, 0, None));
         let messages = bundles.updates(&mut dictionary, LARGE);
-        assert_eq!(told(&messages), [(7, 0, vec![(0, 0), (1, 1), (2, 1)])]);
+        assert_eq!(announced(&messages), [(7, 0, vec![(0, 0), (1, 1), (2, 1)])]);
         assert_eq!(messages[0].application_id, "app");
         assert_eq!(messages[0].places[2].allocation_key, "k2");
         bundles.note(&question(4, 0, Some(&first)));
@@ -160,27 +160,27 @@ mod tests {
         bundles.note(&question(5, 0, Some(&bundle(7, &["n0", "n2", "n1"]))));
         // A question asked before the move and sent again announces nothing.
         bundles.note(&question(4, 0, Some(&first)));
-        assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), [(7, 0, vec![(1, 2)])]);
+        assert_eq!(announced(&bundles.updates(&mut dictionary, LARGE)), [(7, 0, vec![(1, 2)])]);
     }
 
     #[test]
-    fn the_next_bundle_of_a_partition_says_that_the_one_before_is_over() {
+    fn next_bundle_ends_the_previous_one() {
         let (mut bundles, mut dictionary) = (Bundles::default(), Dictionary::default());
         bundles.note(&question(1, 0, Some(&bundle(7, &["n0"]))));
         bundles.note(&question(2, 1, Some(&bundle(8, &["n0"]))));
         let both = [(7, 0, vec![(0, 0)]), (8, 0, vec![(0, 0)])];
-        assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), both);
+        assert_eq!(announced(&bundles.updates(&mut dictionary, LARGE)), both);
         bundles.note(&question(3, 0, Some(&bundle(9, &["n0"]))));
         bundles.note(&question(4, 0, Some(&bundle(9, &["n1"]))));
-        assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), [(9, 7, vec![(0, 1)])]);
+        assert_eq!(announced(&bundles.updates(&mut dictionary, LARGE)), [(9, 7, vec![(0, 1)])]);
         // A bundle never announced need not be ended.
         bundles.note(&question(5, 0, Some(&bundle(10, &["n0"]))));
         bundles.note(&question(6, 0, Some(&bundle(11, &["n0"]))));
-        assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), [(11, 9, vec![(0, 0)])]);
+        assert_eq!(announced(&bundles.updates(&mut dictionary, LARGE)), [(11, 9, vec![(0, 0)])]);
     }
 
     #[test]
-    fn what_is_too_long_for_a_message_comes_in_portions() {
+    fn long_lists_are_split() {
         let (mut bundles, mut dictionary) = (Bundles::default(), Dictionary::default());
         bundles.note(&question(1, 0, Some(&bundle(7, &["n0"]))));
         bundles.updates(&mut dictionary, LARGE);

@@ -126,7 +126,7 @@ struct Placed {
 }
 
 /// The placements that a failure concerns.
-enum Meant {
+enum FailedPlacements {
     These(Vec<Placed>),
     /// The failure names no application, and several use the key.
     Unclear,
@@ -162,7 +162,7 @@ impl Cache {
 
     /// Whether a notification must be recorded or may have to wait. If not, remembers that new
     /// allocations went unrecorded.
-    fn concerns(&mut self, n_new: usize) -> bool {
+    fn must_record(&mut self, n_new: usize) -> bool {
         let is_in_use = self.ledger.is_some() || self.withholds();
         self.incomplete |= !is_in_use && n_new > 0;
         is_in_use
@@ -195,7 +195,9 @@ impl Cache {
         for message in &mut messages {
             message.snapshot = true;
         }
-        messages.last_mut().expect("there is one").snapshot_end = true;
+        if let Some(last) = messages.last_mut() {
+            last.snapshot_end = true;
+        }
         messages
     }
 
@@ -207,27 +209,27 @@ impl Cache {
 
     /// Records a notification like [`Self::pass`], if recording is all there is to do; otherwise
     /// returns false. `confirm` is called with each new allocation.
-    pub(super) fn notes(
+    pub(super) fn record(
         &mut self,
-        told: &AllocationsTold<'_>,
+        notification: &AllocationsTold<'_>,
         mut confirm: impl FnMut(NewAllocation<'_>),
     ) -> bool {
-        if !self.concerns(told.new_allocations().len()) {
+        if !self.must_record(notification.new_allocations().len()) {
             return true;
         }
         if self.gate.is_some() || self.withholds() {
             return false;
         }
-        for new in told.new_allocations() {
+        for new in notification.new_allocations() {
             confirm(new);
             let name = RequestName {
                 application: Arc::clone(new.application_id()),
                 key: Arc::clone(new.allocation_key()),
             };
             let uuid = new.uuid().cloned().unwrap_or_default();
-            self.enter(name, uuid, Arc::clone(new.node_id()), new.partition_name());
+            self.insert_placed(name, uuid, Arc::clone(new.node_id()), new.partition_name());
         }
-        let _ = self.note_others(told.others());
+        let _ = self.note_others(notification.others());
         true
     }
 
@@ -237,7 +239,7 @@ impl Cache {
             let name = RequestName::new(&rejected.application_id, &rejected.allocation_key);
             self.reported.remove(&name);
         }
-        response.released.iter().filter_map(|release| self.leave(release)).collect()
+        response.released.iter().filter_map(|release| self.remove_released(release)).collect()
     }
 
     /// Processes a response for the RM. `is_assumed` says whether the shim already assumed an
@@ -248,7 +250,7 @@ impl Cache {
         response: si::AllocationResponse,
         mut is_assumed: impl FnMut(&si::Allocation) -> bool,
     ) -> CacheStep {
-        if !self.concerns(response.new.len()) {
+        if !self.must_record(response.new.len()) {
             return CacheStep { deliver: vec![response], ..CacheStep::default() };
         }
         let (mut assumed, mut gone) = (Vec::new(), Vec::new());
@@ -257,7 +259,7 @@ impl Cache {
             let si::Allocation { application_id, allocation_key, node_id, .. } = allocation;
             let name = RequestName::new(application_id, allocation_key);
             let [uuid, node] = [&*allocation.uuid, &**node_id].map(Arc::from);
-            if self.enter(name, uuid, node, &allocation.partition_name) && !known {
+            if self.insert_placed(name, uuid, node, &allocation.partition_name) && !known {
                 assumed.push(assumption(application_id, allocation_key, node_id));
             }
         }
@@ -292,8 +294,8 @@ impl Cache {
         }
         let mut confirmed = Confirmed::default();
         for failure in &ack.failures {
-            match self.meant(ack.cache_seq, failure) {
-                Meant::These(placed) => {
+            match self.take_failed(ack.cache_seq, failure) {
+                FailedPlacements::These(placed) => {
                     // The shim does not say which of several it refused: it must forget all.
                     let forgotten: Vec<_> = match &placed[..] {
                         [] | [_] => Vec::new(),
@@ -306,7 +308,9 @@ impl Cache {
                     let undone = placed.into_iter().map(|one| self.undo(&one, failure));
                     confirmed.undo.extend(undone);
                 }
-                Meant::Unclear => confirmed.ambiguous.push(failure.allocation_key.clone()),
+                FailedPlacements::Unclear => {
+                    confirmed.ambiguous.push(failure.allocation_key.clone());
+                }
             }
         }
         confirmed.deliver = self.pass_gate(ack.cache_seq);
@@ -390,7 +394,7 @@ impl Cache {
     /// Records a request that the RM reports as running. Returns whether it is new.
     pub(super) fn reported(&mut self, application: &str, key: &str) -> bool {
         let Some(ledger) = &mut self.ledger else { return false };
-        take(ledger, key, |placed| *placed.application == *application);
+        remove_newest(ledger, key, |placed| *placed.application == *application);
         self.reported.insert(RequestName::new(application, key))
     }
 
@@ -414,12 +418,12 @@ impl Cache {
 
     /// Records a release by the RM that the scheduler does not answer.
     pub(super) fn released_by_rm(&mut self, release: &si::AllocationRelease) {
-        let _ = self.leave(release);
+        let _ = self.remove_released(release);
     }
 
     /// Records an allocation, unless the RM has reported it itself. Returns whether it was
     /// recorded.
-    fn enter(
+    fn insert_placed(
         &mut self,
         name: RequestName,
         uuid: Arc<str>,
@@ -441,7 +445,7 @@ impl Cache {
         true
     }
 
-    fn leave(&mut self, release: &si::AllocationRelease) -> Option<cb::ForgotAllocation> {
+    fn remove_released(&mut self, release: &si::AllocationRelease) -> Option<cb::ForgotAllocation> {
         let ledger = self.ledger.as_mut()?;
         let si::AllocationRelease { application_id, allocation_key, uuid, .. } = release;
         let key = match (&**allocation_key, uuid.rsplit_once('#')) {
@@ -452,7 +456,7 @@ impl Cache {
         let is_it = |placed: &Placed| {
             *placed.application == **application_id && (uuid.is_empty() || *placed.uuid == **uuid)
         };
-        let placed = take(ledger, key, is_it).is_some();
+        let placed = remove_newest(ledger, key, is_it).is_some();
         let reported = self.reported.remove(&RequestName::new(application_id, key));
         (placed || reported).then(|| forgotten(application_id, key))
     }
@@ -460,11 +464,15 @@ impl Cache {
     /// Removes and returns the placements that a failure concerns. First choice: for each matching
     /// application, the newest placement withheld for this very acknowledgement. If there is none:
     /// the newest placement of the only matching application.
-    fn meant(&mut self, acknowledged: u64, failure: &cb::CacheSyncFailure) -> Meant {
+    fn take_failed(
+        &mut self,
+        acknowledged: u64,
+        failure: &cb::CacheSyncFailure,
+    ) -> FailedPlacements {
         let cb::CacheSyncFailure { allocation_key: key, application_id, .. } = failure;
         let is_meant =
             |application: &str| application_id.is_empty() || application == application_id;
-        let Some(ledger) = &mut self.ledger else { return Meant::These(Vec::new()) };
+        let Some(ledger) = &mut self.ledger else { return FailedPlacements::These(Vec::new()) };
         let mut waiting: Vec<&si::Allocation> = Vec::new();
         let withheld = self.withheld.iter().rev().filter(|withheld| withheld.seq <= acknowledged);
         for one in withheld.flat_map(|withheld| withheld.response.new.iter().rev()) {
@@ -475,20 +483,22 @@ impl Cache {
         }
         if !waiting.is_empty() {
             let placed = waiting.into_iter().filter_map(|one| {
-                take(ledger, key, |placed| {
+                remove_newest(ledger, key, |placed| {
                     *placed.application == *one.application_id && *placed.uuid == *one.uuid
                 })
             });
-            return Meant::These(placed.collect());
+            return FailedPlacements::These(placed.collect());
         }
         let of_key = ledger.get(&**key).into_iter().flatten();
         let mut applications = of_key.map(|placed| &placed.application);
         let first = applications.find(|application| is_meant(application));
         if applications.any(|other| is_meant(other) && Some(other) != first) {
-            return Meant::Unclear;
+            return FailedPlacements::Unclear;
         }
-        Meant::These(
-            take(ledger, key, |placed| is_meant(&placed.application)).into_iter().collect(),
+        FailedPlacements::These(
+            remove_newest(ledger, key, |placed| is_meant(&placed.application))
+                .into_iter()
+                .collect(),
         )
     }
 
@@ -559,7 +569,11 @@ fn forgotten(application: &str, key: &str) -> cb::ForgotAllocation {
 }
 
 /// Removes the newest allocation of that key for which `is_it` holds.
-fn take(ledger: &mut Ledger, key: &str, is_it: impl Fn(&Placed) -> bool) -> Option<Placed> {
+fn remove_newest(
+    ledger: &mut Ledger,
+    key: &str,
+    is_it: impl Fn(&Placed) -> bool,
+) -> Option<Placed> {
     let of_key = ledger.get_mut(key)?;
     let placed = of_key.remove(of_key.iter().rposition(is_it)?);
     if of_key.is_empty() {

@@ -38,10 +38,10 @@ use super::states::States;
 use crate::grpc::end::StreamEnd;
 use crate::settings::callback::Asking;
 
+mod notifications;
 mod requests;
 #[cfg(test)]
 mod tests;
-mod told;
 
 /// The protocol revision spoken here: the first one.
 const PROTOCOL_MINOR: u32 = 0;
@@ -114,7 +114,7 @@ pub(super) struct Conversation {
 #[derive(Debug)]
 struct Stream {
     session: u64,
-    able: Able,
+    able: Capabilities,
     limits: Limits,
     max_bytes: usize,
     batcher: Option<Batcher>,
@@ -135,9 +135,9 @@ const WITHOUT_A_VIEW: &str = "the shim says what its answers depend on (`elsewhe
 
 /// The capabilities of the shim, as bits.
 #[derive(Clone, Copy, Debug)]
-struct Able(u32);
+struct Capabilities(u32);
 
-impl Able {
+impl Capabilities {
     fn of(hello: &cb::Hello) -> Self {
         Self(hello.capabilities().fold(0, |bits, capability| bits | Self::bit(capability)))
     }
@@ -199,7 +199,7 @@ impl Conversation {
     /// Starts a stream; an earlier one ends.
     pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, identity: &StreamIdentity) {
         let open = self.drop_stream(now);
-        let able = Able::of(hello);
+        let able = Capabilities::of(hello);
         let max_bytes = match hello.max_message_bytes as usize {
             0 => MESSAGE_BYTES,
             bytes => bytes.clamp(LEAST_MESSAGE_BYTES, MESSAGE_BYTES),
@@ -284,7 +284,7 @@ impl Conversation {
         message: cb::ShimMessage,
     ) -> Result<(), StreamEnd> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
-        stream.pulse.heard(now);
+        stream.pulse.received(now);
         match message.body {
             Some(Said::Hello(_)) => return Err(StreamEnd::Violation("a second Hello".to_owned())),
             Some(Said::PredicateResults(results)) => self.predicate_results(now, &results)?,
@@ -393,8 +393,8 @@ impl Conversation {
         if let Some(dump) = dump {
             self.reply(dump.request, ShimReply::State(Err(late())));
         }
-        if self.is_able_to(cb::Capability::Predicates)
-            || self.is_able_to(cb::Capability::PreemptionPredicates)
+        if self.has_capability(cb::Capability::Predicates)
+            || self.has_capability(cb::Capability::PreemptionPredicates)
         {
             self.dictionary.sweep(now);
             self.send_dictionary(now);
@@ -430,9 +430,9 @@ impl Conversation {
             let batcher = stream.batcher.as_ref();
             let is_over = match &body {
                 Body::PredicateBatch(batch) => {
-                    !batcher.is_some_and(|batcher| batcher.is_out(batch.batch_id))
+                    !batcher.is_some_and(|batcher| batcher.is_in_flight(batch.batch_id))
                 }
-                Body::PreemptionBatch(batch) => !stream.preemptions.is_out(batch.batch_id),
+                Body::PreemptionBatch(batch) => !stream.preemptions.is_in_flight(batch.batch_id),
                 _ => false,
             };
             if !is_over {
@@ -451,7 +451,7 @@ impl Conversation {
         std::mem::take(&mut self.effects)
     }
 
-    fn limits(&self, hello: &cb::Hello, able: Able, max_bytes: usize) -> Limits {
+    fn limits(&self, hello: &cb::Hello, able: Capabilities, max_bytes: usize) -> Limits {
         let callback = &self.options.callback;
         let least = |ours: u32, theirs: u32| match theirs {
             0 => ours as usize,
@@ -477,18 +477,13 @@ impl Conversation {
         }
     }
 
-    fn is_able_to(&self, capability: cb::Capability) -> bool {
+    fn has_capability(&self, capability: cb::Capability) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.able.to(capability))
     }
 
     /// Which part of the shim's answers is ignored, and why.
     pub(super) fn remark(&self) -> Option<&'static str> {
         self.stream.as_ref()?.remark
-    }
-
-    fn next_number(&mut self) -> u64 {
-        self.number += 1;
-        self.number
     }
 
     fn set_mode(&mut self, now: Instant) {

@@ -11,8 +11,6 @@
 //! An RM removes a node before the scheduler knows, and questions about it may still follow. So the
 //! node keeps its index until no question has named it for [`PAUSE`], which is longer than any
 //! question may be in flight.
-//! meanwhile. So it keeps its index until nobody has asked about it for [`PAUSE`], which is longer
-//! than any question may be out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +28,7 @@ pub(super) struct Dictionary {
     added: Vec<cb::NodeDictEntry>,
     removed: Vec<u32>,
     /// Nodes being removed, and whether each was named since the last sweep.
-    leaving: HashMap<Arc<str>, bool>,
+    removing: HashMap<Arc<str>, bool>,
     /// The time of the next sweep.
     sweep: Option<Instant>,
 }
@@ -50,8 +48,8 @@ impl Dictionary {
     /// The index of a node; assigned if it has none.
     pub(super) fn index(&mut self, node: &str) -> u32 {
         if let Some(&index) = self.indexes.get(node) {
-            if let Some(spoken_of) = self.leaving.get_mut(node) {
-                *spoken_of = true;
+            if let Some(was_named) = self.removing.get_mut(node) {
+                *was_named = true;
             }
             return index;
         }
@@ -63,16 +61,16 @@ impl Dictionary {
     }
 
     /// Marks a node as being removed.
-    pub(super) fn leaves(&mut self, now: Instant, node: &str) {
+    pub(super) fn mark_removed(&mut self, now: Instant, node: &str) {
         if let Some((name, _)) = self.indexes.get_key_value(node) {
-            self.leaving.insert(Arc::clone(name), true);
+            self.removing.insert(Arc::clone(name), true);
             self.sweep.get_or_insert(now + PAUSE);
         }
     }
 
     /// Cancels the removal of a node.
-    pub(super) fn stays(&mut self, node: &str) {
-        self.leaving.remove(node);
+    pub(super) fn keep(&mut self, node: &str) {
+        self.removing.remove(node);
     }
 
     /// Removes nodes no longer named. A node that comes again gets another index.
@@ -81,8 +79,8 @@ impl Dictionary {
             return;
         }
         let Self { indexes, added, removed, .. } = self;
-        self.leaving.retain(|node, spoken_of| {
-            if std::mem::take(spoken_of) {
+        self.removing.retain(|node, was_named| {
+            if std::mem::take(was_named) {
                 return true;
             }
             if let Some(index) = indexes.remove(node) {
@@ -92,7 +90,7 @@ impl Dictionary {
             false
         });
         removed.sort_unstable();
-        self.sweep = (!self.leaving.is_empty()).then_some(now + PAUSE);
+        self.sweep = (!self.removing.is_empty()).then_some(now + PAUSE);
     }
 
     /// The messages that a shim needs to read recently assigned indexes.
@@ -123,17 +121,19 @@ impl Dictionary {
         remove: Vec<u32>,
         max_bytes: usize,
     ) -> Vec<cb::NodeDictionary> {
-        let mut messages = vec![cb::NodeDictionary { reset, remove, ..Default::default() }];
+        let mut messages = Vec::new();
+        let mut last = cb::NodeDictionary { reset, remove, ..Default::default() };
         let mut bytes = 0;
         for entry in std::mem::take(&mut self.added) {
             let size = entry.node_id.len() + ENTRY_OVERHEAD_BYTES;
             if bytes > 0 && bytes + size > max_bytes {
-                messages.push(cb::NodeDictionary::default());
+                messages.push(std::mem::take(&mut last));
                 bytes = 0;
             }
             bytes += size;
-            messages.last_mut().expect("begun with one").add.push(entry);
+            last.add.push(entry);
         }
+        messages.push(last);
         for message in &mut messages {
             self.version += 1;
             message.dict_version = self.version;
@@ -148,7 +148,7 @@ mod tests {
 
     /// Removes `n1` for good.
     fn removed(dictionary: &mut Dictionary, now: Instant) {
-        dictionary.leaves(now, "n1");
+        dictionary.mark_removed(now, "n1");
         dictionary.sweep(now + PAUSE);
         dictionary.sweep(now + 2 * PAUSE);
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_once_and_keeps_its_index() {
+    fn node_is_sent_once_and_keeps_its_index() {
         let mut dictionary = Dictionary::default();
         assert_eq!(
             (dictionary.index("n1"), dictionary.index("n2"), dictionary.index("n1")),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_not_used_again_before_a_reset_or_after() {
+    fn indexes_are_never_reused() {
         let mut dictionary = Dictionary::default();
         dictionary.index("n1");
         dictionary.updates(1_000);
@@ -185,16 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_leaves_is_removed_once_nobody_asks_about_it() {
+    fn removed_node_keeps_its_index_while_named() {
         let mut dictionary = Dictionary::default();
         dictionary.index("n1");
         dictionary.index("n2");
         dictionary.updates(1_000);
         let mut now = Instant::now();
-        dictionary.leaves(now, "n1");
-        dictionary.leaves(now, "n2");
-        dictionary.leaves(now, "unheard of");
-        dictionary.stays("n2");
+        dictionary.mark_removed(now, "n1");
+        dictionary.mark_removed(now, "n2");
+        dictionary.mark_removed(now, "unheard of");
+        dictionary.keep("n2");
         for _ in 0..3 {
             // A question that was in flight.
             assert_eq!(dictionary.index("n1"), 0);
@@ -206,12 +206,12 @@ mod tests {
         assert!(dictionary.updates(1_000).is_empty(), "not yet");
         dictionary.sweep(now + PAUSE);
         assert_eq!(dictionary.updates(1_000)[0].remove, [0]);
-        assert!(dictionary.leaving.is_empty() && dictionary.sweep.is_none());
+        assert!(dictionary.removing.is_empty() && dictionary.sweep.is_none());
         assert_eq!(entries(&dictionary.reset(1_000)[0]), [(1, "n2")]);
     }
 
     #[test]
-    fn a_large_dictionary_comes_in_pieces_of_which_the_first_resets() {
+    fn only_the_first_part_of_a_dictionary_resets() {
         let mut dictionary = Dictionary::default();
         (0..10).for_each(|number| _ = dictionary.index(&format!("node-{number}")));
         let pieces = dictionary.reset(100);

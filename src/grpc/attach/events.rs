@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn events_leave_at_once_and_no_more_together_than_fill_a_batch() {
+    fn events_are_sent_in_batches() {
         let mut ring = Events::new(1_000);
         ring.attach(&hello(0, 1_000), BYTES);
         ring.push(events(1..=3));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn without_credit_the_oldest_are_dropped_and_that_is_told() {
+    fn oldest_events_are_dropped_without_credit() {
         let mut ring = Events::new(10);
         ring.attach(&hello(0, 2), BYTES);
         assert_eq!(ring.push(events(1..=5)), 0);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_resumes_where_the_last_one_stopped() {
+    fn stream_resumes_after_the_last_event() {
         let mut ring = Events::new(10);
         ring.push(events(1..=20));
         for (last, expected) in [
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_keeps_to_the_size_that_the_shim_takes() {
+    fn batch_respects_the_message_limit() {
         let mut ring = Events::new(10);
         ring.attach(&hello(0, 0), 30);
         ring.push(events(1..=9));

@@ -24,7 +24,7 @@ static DEFAULTS: LazyLock<(CallbackOptions, CallbackMetrics)> = LazyLock::new(||
 
 /// An effect of the conversation.
 #[derive(Debug)]
-pub enum Heard {
+pub enum Received {
     /// The question with this number is answered.
     Answered(u64),
     /// A response for the allocation stream.
@@ -36,13 +36,13 @@ pub enum Heard {
 }
 
 /// A conversation and its simulated time.
-pub struct Talk {
+pub struct TestedConversation {
     conversation: Conversation,
     now: Instant,
     n_streams: u64,
 }
 
-impl Talk {
+impl TestedConversation {
     /// Starts a session. If `is_required`, nothing is placed without a shim.
     pub fn new(is_required: bool) -> Self {
         let (mut options, metrics) = DEFAULTS.clone();
@@ -69,7 +69,7 @@ impl Talk {
     }
 
     /// Receives a message of the shim. False if that ended the stream.
-    pub fn say(&mut self, message: cb::ShimMessage) -> bool {
+    pub fn receive(&mut self, message: cb::ShimMessage) -> bool {
         let received = self.conversation.receive(self.now, message);
         if received.is_err() {
             self.detach();
@@ -162,13 +162,13 @@ impl Talk {
     }
 
     /// Queues events.
-    pub fn happened(&mut self, events: Vec<si::EventRecord>) {
-        self.conversation.happened(self.now, events);
+    pub fn push_events(&mut self, events: Vec<si::EventRecord>) {
+        self.conversation.push_events(self.now, events);
     }
 
     /// Queues scheduling states of requests.
-    pub fn stands(&mut self, states: Vec<si::UpdateContainerSchedulingStateRequest>) {
-        self.conversation.stands(self.now, states);
+    pub fn push_states(&mut self, states: Vec<si::UpdateContainerSchedulingStateRequest>) {
+        self.conversation.push_states(self.now, states);
     }
 
     /// Takes the next message for the shim.
@@ -177,22 +177,22 @@ impl Talk {
     }
 
     /// Takes the effects since the last call.
-    pub fn heard(&mut self) -> Vec<Heard> {
-        let heard = |effect| match effect {
-            Effect::Answer(answer) => Some(Heard::Answered(answer.ticket.id.0)),
-            Effect::Deliver(response) => Some(Heard::Delivered(response)),
-            Effect::Undo(release) => Some(Heard::Undone(release)),
+    pub fn received(&mut self) -> Vec<Received> {
+        let received = |effect| match effect {
+            Effect::Answer(answer) => Some(Received::Answered(answer.ticket.id.0)),
+            Effect::Deliver(response) => Some(Received::Delivered(response)),
+            Effect::Undo(release) => Some(Received::Undone(release)),
             Effect::Reply(
                 number,
                 ShimReply::State(_) | ShimReply::Saved(_) | ShimReply::Preempted(_),
-            ) => Some(Heard::Replied(number)),
+            ) => Some(Received::Replied(number)),
             Effect::Mode(_) | Effect::Invalidate(_) => None,
         };
-        self.conversation.effects().into_iter().filter_map(heard).collect()
+        self.conversation.effects().into_iter().filter_map(received).collect()
     }
 }
 
-impl fmt::Debug for Talk {
+impl fmt::Debug for TestedConversation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Talk").field("n_streams", &self.n_streams).finish_non_exhaustive()
     }

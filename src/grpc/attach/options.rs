@@ -25,10 +25,10 @@ const REQUEST_CAPACITY: &str = "event.requestCapacity";
 impl CallbackOptions {
     /// The options of RMs without overrides.
     pub fn new(settings: &Settings) -> Self {
-        let told = settings.event.request_capacity;
+        let request_capacity = settings.event.request_capacity;
         Self {
             callback: settings.callback.clone(),
-            event_capacity: settings.callback.event_capacity.unwrap_or(told).get(),
+            event_capacity: settings.callback.event_capacity.unwrap_or(request_capacity).get(),
             placements_in_flight: settings.scheduler.placements_in_flight.get(),
         }
     }
@@ -42,8 +42,8 @@ impl CallbackOptions {
         }
         extra.each("callback.", |name, text| options.callback.set(name, text));
         // The scheduler reports an invalid value.
-        let told = extra.get(REQUEST_CAPACITY).and_then(|text| text.parse().ok());
-        if let Some(capacity) = options.callback.event_capacity.or(told) {
+        let request_capacity = extra.get(REQUEST_CAPACITY).and_then(|text| text.parse().ok());
+        if let Some(capacity) = options.callback.event_capacity.or(request_capacity) {
             options.event_capacity = capacity.get();
         }
         extra.set(IN_FLIGHT, &mut options.placements_in_flight, |text| match text.parse() {
@@ -68,7 +68,7 @@ mod tests {
     use crate::settings::callback::Asking;
 
     #[test]
-    fn what_an_rm_brings_goes_before_what_is_set_for_it_and_that_before_what_is_set_for_all() {
+    fn registration_overrides_rm_settings_override_settings() {
         let mut defaults = CallbackOptions::for_tests();
         defaults.callback.predicates_of.insert("rm".to_owned(), Asking::Required);
         let asking = |rm_id| {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_counted_and_leaves_the_settings() {
+    fn unusable_values_are_counted_and_ignored() {
         let defaults = CallbackOptions::for_tests();
         let extra = [("callback.predicates", "perhaps"), (IN_FLIGHT, "0"), ("callback.colour", "")];
         let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_events_are_kept_as_the_rm_may_be_told_of_unless_said_otherwise() {
+    fn event_capacity_defaults_to_request_capacity() {
         let mut settings =
             crate::settings::Settings::load(None, &crate::settings::Flags::default()).unwrap();
         let of = |settings: &Settings, entries: &[(&str, &str)]| {
@@ -105,14 +105,14 @@ mod tests {
             let mut extra = ExtraConfig::new("rm", &extra);
             CallbackOptions::new(settings).with(&mut extra).event_capacity
         };
-        let told = ("event.requestCapacity", "7");
+        let request_capacity = ("event.requestCapacity", "7");
         assert_eq!(of(&settings, &[]), 1_000);
-        assert_eq!(of(&settings, &[told]), 7);
-        assert_eq!(of(&settings, &[told, ("callback.eventCapacity", "8")]), 8);
+        assert_eq!(of(&settings, &[request_capacity]), 7);
+        assert_eq!(of(&settings, &[request_capacity, ("callback.eventCapacity", "8")]), 8);
         assert_eq!(of(&settings, &[("event.requestCapacity", "0")]), 1_000);
         settings.event.request_capacity = 5.try_into().unwrap();
         assert_eq!(of(&settings, &[]), 5);
         settings.callback.event_capacity = Some(9.try_into().unwrap());
-        assert_eq!((of(&settings, &[]), of(&settings, &[told])), (9, 9));
+        assert_eq!((of(&settings, &[]), of(&settings, &[request_capacity])), (9, 9));
     }
 }

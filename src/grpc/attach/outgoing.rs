@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_syncs_become_one_with_the_later_number() {
+    fn consecutive_syncs_are_joined() {
         let joined = taken(vec![sync(1, &["a"], &[]), sync(2, &["b"], &[]), sync(3, &[], &["c"])]);
         assert_eq!(joined, [sync(3, &["a", "b"], &["c"])]);
     }
 
     #[test]
-    fn syncs_are_joined_as_far_as_one_message_takes_them() {
+    fn joined_syncs_respect_the_message_limit() {
         let key = "k".repeat(300);
         let syncs = (1..=7).map(|seq| sync(seq, &[&key], &[])).collect();
         let joined = taken(syncs);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_a_message_comes_in_portions() {
+    fn long_lists_are_split() {
         let node = |bytes: usize| cb::ForgotAllocation {
             allocation_key: "k".repeat(bytes),
             ..Default::default()
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn one_message_too_many_is_the_end_and_none_of_them_is_kept() {
+    fn overflow_drops_the_queue() {
         let mut out = Outgoing::new(1_000);
         let now = Instant::now();
         for _ in 0..MOST {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_keeps_its_order_and_a_batch_its_place() {
+    fn joining_keeps_order() {
         let apart = vec![sync(1, &["a"], &[]), sync(2, &[], &["a"]), sync(3, &["a"], &[])];
         assert_eq!(taken(apart.clone()), apart);
         let batch = Body::PredicateBatch(cb::PredicateBatch::default());

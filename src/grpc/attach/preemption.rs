@@ -7,7 +7,6 @@
 //! # Invariant
 //! Each question of a group is answered once: by the shim, at the deadline, or when the stream is
 //! lost.
-//! lost.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +82,7 @@ impl Preemptions {
     }
 
     /// Whether this group is in flight.
-    pub(super) fn is_out(&self, batch: u64) -> bool {
+    pub(super) fn is_in_flight(&self, batch: u64) -> bool {
         self.0.contains_key(&batch)
     }
 
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_the_last_victim_and_one_behind_them_all_is_a_failure() {
+    fn index_names_the_last_victim() {
         for (success, index, expected) in [
             (true, 0, Preempted::Victims(1)),
             (true, 2, Preempted::Victims(3)),
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_answered_in_time_fails_and_what_is_lost_is_open() {
+    fn unanswered_group_fails_and_lost_group_stays_open() {
         let now = Instant::now();
         let mut out = Preemptions::default();
         out.ask(1, vec![question("n", 0, 1); 2], now);

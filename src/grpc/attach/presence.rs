@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_holds_before_during_and_after_a_stream() {
+    fn modes_of_each_setting() {
         use AbsentPolicy::{AbsentFail, AbsentHold, AbsentPass, AbsentUnspecified};
         for (asking, wish, before, during, after) in [
             (
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_grace_a_missing_stream_may_mean_something_else() {
+    fn mode_changes_after_the_grace() {
         for (after_grace, then) in [
             (AfterGrace::Hold, PredicateMode::Hold),
             (AfterGrace::Fail, PredicateMode::Fail),

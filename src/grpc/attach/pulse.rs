@@ -38,7 +38,7 @@ impl Pulse {
     }
 
     /// Records a message of the shim.
-    pub(super) fn heard(&mut self, now: Instant) {
+    pub(super) fn received(&mut self, now: Instant) {
         self.unanswered = 0;
         self.next = now + self.every;
     }
@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_missed_signs_of_life_are_the_end_and_any_word_is_a_sign() {
+    fn three_unanswered_heartbeats_end_the_stream() {
         let every = Duration::from_secs(10);
         let start = Instant::now();
         let mut pulse = Pulse::new(every, start);
         assert_eq!(pulse.beat(start + every / 2), Beat::Quiet);
         assert_eq!(pulse.beat(start + every), Beat::Ask(1));
         assert_eq!(pulse.beat(start + every), Beat::Quiet);
-        pulse.heard(start + every * 3 / 2);
+        pulse.received(start + every * 3 / 2);
         let start = start + every * 3 / 2;
         for n in 1..=3 {
             assert_eq!(pulse.beat(start + every * n), Beat::Ask(u64::from(n) + 1));

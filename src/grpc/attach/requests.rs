@@ -104,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_put_together_in_order() {
+    fn state_parts_are_joined_in_order() {
         let whole = told(vec![chunk(0, "{\"a\":", false), chunk(1, "1}", true)]);
         assert_eq!(whole, Ok("{\"a\":1}".to_owned()));
     }
 
     #[test]
-    fn what_is_too_large_out_of_order_or_no_text_is_an_error() {
+    fn invalid_state_parts_are_errors() {
         let error = |chunks| told(chunks).unwrap_err();
         assert!(error(vec![chunk(1, "", true)]).contains("part 1"));
         assert!(error(vec![chunk(0, "12345", false), chunk(1, "6789", true)]).contains("8 bytes"));

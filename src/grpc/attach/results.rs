@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bit_within_what_was_evaluated_is_the_node() {
+    fn first_evaluated_bit_is_the_node() {
         for (nodes, looked, bitmap, expected) in [
             (1, 1, &[1][..], Some(0)),
             (1, 1, &[], None),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn more_bytes_or_nodes_than_were_asked_about_are_a_violation() {
+    fn oversized_results_are_violations() {
         assert_eq!(
             read(&evaluated(8, &[0, 0]), 8),
             Err(Violation::LongBitmap { bytes: 2, nodes: 8 })
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_that_is_not_set_is_an_error_and_a_scope_that_is_not_set_is_the_topology() {
+    fn missing_outcome_and_scope_have_defaults() {
         let result = cb::PredicateResult::default();
         assert!(matches!(
             read(&result, 3).unwrap(),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_other_nodes_counts_with_the_topology_unless_it_is_too_much() {
+    fn elsewhere_counts_up_to_a_limit() {
         let topics = |n: usize| (0..n as u64).collect::<Vec<_>>();
         let scope = |scope: cb::Scope, depends_on: usize, affects: usize| {
             let elsewhere =
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_cut_between_characters() {
+    fn reason_is_cut_at_a_character_boundary() {
         let result = cb::PredicateResult { error: "ß".repeat(1_000), ..Default::default() };
         let Reading::Fails { reasons, .. } = read(&result, 1).unwrap() else { panic!() };
         assert_eq!(reasons[0].0.len(), REASON_BYTES);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_of_each_request_is_told_at_most_once_per_second() {
+    fn latest_states_are_sent_once_per_second() {
         let mut states = States::default();
         let now = Instant::now();
         states.push(now, vec![state("a", "early"), state("b", "early")]);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_told_in_several_messages() {
+    fn many_states_are_split() {
         let mut states = States::default();
         let mut now = Instant::now();
         for (max_bytes, expected) in [(BYTES, &[1_000, 1_000, 500][..]), (9_000, &[600; 4])] {

@@ -84,7 +84,7 @@ struct ShimWriter {
 
 impl ShimReader {
     async fn run(self, messages: Incoming) {
-        match self.converse(messages).await {
+        match self.process(messages).await {
             Ok(()) => self.stream.half_close(),
             Err(end) => self.stream.close(end),
         }
@@ -92,7 +92,7 @@ impl ShimReader {
     }
 
     /// Processes messages until the stream ends. `Ok` if the shim ended it.
-    async fn converse(&self, mut messages: Incoming) -> Result<(), StreamEnd> {
+    async fn process(&self, mut messages: Incoming) -> Result<(), StreamEnd> {
         let patience = Attachment::hello_timeout(self.edge.registry.callback_options());
         let turned_away = messages.turned_away();
         let first = tokio::select! {
@@ -125,7 +125,7 @@ impl ShimReader {
             }
             let undo = session.attachment().receive(&self.stream, message)?;
             if !undo.is_empty() {
-                self.give_back(&slot, &session, undo).await?;
+                self.release_refused(&slot, &session, undo).await?;
             }
         }
     }
@@ -151,7 +151,7 @@ impl ShimReader {
     }
 
     /// Releases placements that the shim refused.
-    async fn give_back(
+    async fn release_refused(
         &self,
         slot: &Slot,
         session: &Arc<Session>,
@@ -204,7 +204,7 @@ impl ShimWriter {
             if self.stream.is_half_closed() {
                 return None;
             }
-            if let Some(message) = self.waiting() {
+            if let Some(message) = self.next_message() {
                 return Some(Ok(message));
             }
             tokio::select! {
@@ -215,7 +215,7 @@ impl ShimWriter {
         }
     }
 
-    fn waiting(&self) -> Option<cb::CoreMessage> {
+    fn next_message(&self) -> Option<cb::CoreMessage> {
         let session = self.stream.session()?;
         let attachment = session.attachment();
         let message = attachment.take(&self.stream)?;

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_storm_shrinks_it_to_one_and_success_opens_it_again() {
+    fn window_shrinks_to_one_and_recovers() {
         let mut window = Window::new(16);
         let start = Instant::now();
         for size in [8, 4, 2, 1, 1] {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_while_the_shim_is_behind_and_begin_anew_once_it_caught_up() {
+    fn pauses_grow_while_the_shim_is_behind() {
         let mut window = Window::new(2);
         let mut now = Instant::now();
         window.stale(now);

@@ -20,7 +20,6 @@
 //!   be noted without having been written.
 //! * A chunk is dropped under locks of the HTTP/2 layer, so the drop only stores a number and wakes
 //!   a task.
-//!   number and to wake a task.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +34,7 @@ use tonic::codegen::http::{Request, Response};
 use tonic::codegen::{Body as HttpBody, Bytes};
 
 use crate::grpc::wrapped::Wrapping;
+use crate::locked::locked;
 
 /// The number of the newest written cache sync of a session. Numbers rise over all streams of the
 /// session, so a late note of an earlier stream changes nothing.
@@ -98,11 +98,11 @@ impl Receipt {
 impl Receipts {
     /// Sets the receipt of a sync that will be in the next chunk; it also covers earlier ones.
     pub(super) fn expect(&self, receipt: Receipt) {
-        *self.0.lock().expect("no holder panics") = Some(receipt);
+        *locked(&self.0) = Some(receipt);
     }
 
     fn take(&self) -> Option<Receipt> {
-        self.0.lock().expect("no holder panics").take()
+        locked(&self.0).take()
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_is_noted_when_the_last_copy_of_its_chunk_is_dropped_and_not_before() {
+    fn sync_is_noted_when_its_chunk_is_dropped() {
         let (receipts, written) = (Receipts::default(), Arc::<WrittenSyncs>::default());
         let chunks = [(None, "welcome"), (Some(3), "sync"), (None, "batch"), (Some(4), "sync")];
         let chunks = Chunks(receipts.clone(), Arc::clone(&written), chunks.into());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use monoceros_actors::RegisterError;
 use tonic::{Code, Status};
 
-use super::status::{shortened, told};
+use super::status::{detailed_status, shortened};
 use super::{LATER, SOON};
 
 /// Why a registration was refused. An earlier session of the resource manager continues.
@@ -102,6 +102,6 @@ impl From<RegistrationRefusal> for Status {
             RegistrationRefusal::Register(RegisterError::Config(errors)) => errors.to_string(),
             other => other.to_string(),
         };
-        told(code, reason, &shortened(text), [], retry)
+        detailed_status(code, reason, &shortened(text), [], retry)
     }
 }

@@ -34,11 +34,11 @@ pub fn internal(message: &str) -> Status {
 
 /// A status with a machine-readable reason and no further details.
 pub(in crate::grpc) fn with_reason(code: Code, reason: &'static str, message: &str) -> Status {
-    told(code, reason, message, [], None)
+    detailed_status(code, reason, message, [], None)
 }
 
 /// A status with a machine-readable reason, metadata and a retry delay, if any.
-pub(super) fn told(
+pub(super) fn detailed_status(
     code: Code,
     reason: &'static str,
     message: &str,
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_of_errors_is_cut_at_a_line() {
+    fn long_error_list_is_cut_at_a_line() {
         let stream = "queue `root.a`: something is wrong with it\n";
         let text = shortened(stream.repeat(1_000));
         assert!(text.len() <= STATUS_TEXT_BYTES);

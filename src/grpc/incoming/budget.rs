@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn small_messages_need_none_and_what_is_dropped_is_there_again() {
+    async fn credit_is_returned_and_small_messages_need_none() {
         let pool = pool(1_000);
         let mut small = Credit::none(&pool);
         small.cover(FREE_BYTES).now_or_never().unwrap().unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_hold_a_part_each_go_on_one_after_another() {
+    async fn waiting_messages_exceed_the_pool_in_turn() {
         let pool = pool(1_000);
         let began = Instant::now();
         let messages = (0..10).map(|_| {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gets_none_for_too_long_is_told_so_and_meanwhile_the_pool_is_short() {
+    async fn wait_for_credit_times_out() {
         let pool = pool(1_000);
         let (mut first, mut second) = (Credit::none(&pool), Credit::none(&pool));
         first.cover(FREE_BYTES + 1_000).await.unwrap();

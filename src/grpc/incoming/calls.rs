@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connections::{Calls as OfConnection, OpenCall};
 use crate::grpc::end::StreamEnd;
+use crate::locked::locked;
 
 /// The owner of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +36,7 @@ pub(super) enum Caller {
 
 /// The kind of a call that is being answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CallKind {
     Registration,
     Other,
 }
@@ -74,21 +75,21 @@ pub(super) struct Call {
     number: u64,
     turned_away: CancellationToken,
     of_connection: Option<OfConnection>,
-    now: Mutex<Now>,
+    now: Mutex<Progress>,
 }
 
 /// The present phase of a call.
 #[derive(Debug)]
-struct Now {
-    place: Place,
+struct Progress {
+    phase: Phase,
     /// Keeps the connection from counting as idle.
     _open: Option<OpenCall>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Phase {
     Waiting,
-    Answered(Kind),
+    Answered(CallKind),
     OfSession,
 }
 
@@ -117,7 +118,7 @@ impl OpenCalls {
     ) -> Arc<Call> {
         let turned_away = CancellationToken::new();
         let number = self.state().wait(&caller, &turned_away, self.most_waiting);
-        let now = Mutex::new(Now { place: Place::Waiting, _open: None });
+        let now = Mutex::new(Progress { phase: Phase::Waiting, _open: None });
         let calls = Arc::clone(self);
         Arc::new(Call { calls, caller, number, turned_away, of_connection, now })
     }
@@ -127,7 +128,7 @@ impl OpenCalls {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
+        locked(&self.state)
     }
 }
 
@@ -165,10 +166,10 @@ impl State {
         Some(gone)
     }
 
-    fn share(&mut self, kind: Kind) -> &mut Share {
+    fn share(&mut self, kind: CallKind) -> &mut Share {
         match kind {
-            Kind::Registration => &mut self.registrations,
-            Kind::Other => &mut self.others,
+            CallKind::Registration => &mut self.registrations,
+            CallKind::Other => &mut self.others,
         }
     }
 }
@@ -197,7 +198,7 @@ impl Share {
 
 impl Call {
     /// The message has arrived: counts the call among those being answered, or refuses it.
-    pub(super) fn is_answered(&self, kind: Kind) -> Result<(), StreamEnd> {
+    pub(super) fn answer(&self, kind: CallKind) -> Result<(), StreamEnd> {
         {
             let mut state = self.calls.state();
             if state.leave_waiting(&self.caller, self.number).is_none()
@@ -206,19 +207,19 @@ impl Call {
                 return Err(self.calls.too_many());
             }
         }
-        self.moved(Place::Answered(kind));
+        self.enter(Phase::Answered(kind));
         Ok(())
     }
 
     /// Counts the call as a stream of a session from now on.
-    pub(super) fn is_of_session(&self) {
+    pub(super) fn bind_to_session(&self) {
         self.calls.state().leave_waiting(&self.caller, self.number);
-        self.moved(Place::OfSession);
+        self.enter(Phase::OfSession);
     }
 
-    fn moved(&self, place: Place) {
+    fn enter(&self, phase: Phase) {
         let open = self.of_connection.as_ref().map(OfConnection::begin);
-        *self.now() = Now { place, _open: open };
+        *self.now() = Progress { phase, _open: open };
     }
 
     /// Waits until the call is turned away.
@@ -230,19 +231,19 @@ impl Call {
         }
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().expect("no holder panics")
+    fn now(&self) -> MutexGuard<'_, Progress> {
+        locked(&self.now)
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let place = self.now().place;
+        let phase = self.now().phase;
         let mut state = self.calls.state();
-        match place {
-            Place::Waiting => drop(state.leave_waiting(&self.caller, self.number)),
-            Place::Answered(kind) => state.share(kind).give_back(&self.caller),
-            Place::OfSession => {}
+        match phase {
+            Phase::Waiting => drop(state.leave_waiting(&self.caller, self.number)),
+            Phase::Answered(kind) => state.share(kind).give_back(&self.caller),
+            Phase::OfSession => {}
         }
     }
 }
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_who_wait_the_oldest_of_the_greediest_makes_room() {
+    fn oldest_call_of_the_greediest_caller_is_turned_away() {
         let calls = Arc::new(OpenCalls::new(8));
         let quiet = begin(&calls, "quiet");
         let greedy = [(); 3].map(|()| begin(&calls, "greedy"));
@@ -269,32 +270,32 @@ mod tests {
         assert_eq!([0, 1, 2].map(|n| is_gone(&greedy[n])), [true, true, false]);
         assert!(!is_gone(&quiet) && !late.iter().any(|call| is_gone(call)));
         // One that is a session's makes room for nobody, and takes none.
-        late[0].is_of_session();
+        late[0].bind_to_session();
         let more = [(); 3].map(|()| begin(&calls, "greedy"));
         assert!(!is_gone(&late[0]) && !is_gone(&late[1]) && !is_gone(&quiet));
-        assert!(greedy[0].is_answered(Kind::Other).is_err(), "it was turned away");
+        assert!(greedy[0].answer(CallKind::Other).is_err(), "it was turned away");
         drop((greedy, late, more, quiet));
         let state = calls.state();
         assert_eq!((state.n_waiting, state.waiting.len()), (0, 0));
     }
 
     #[test]
-    fn one_caller_has_half_at_most_and_what_it_gives_back_is_free() {
+    fn one_caller_gets_at_most_half() {
         let calls = Arc::new(OpenCalls::new(64));
         let answered = |name: &str, kind| {
             let call = begin(&calls, name);
-            call.is_answered(kind).map(|()| call)
+            call.answer(kind).map(|()| call)
         };
         let of = |name: &str, kind| -> Vec<_> {
             (0..64).map_while(|_| answered(name, kind).ok()).collect()
         };
         // Eight are for registrations.
-        let greedy = of("greedy", Kind::Registration);
-        let next = of("next", Kind::Registration);
+        let greedy = of("greedy", CallKind::Registration);
+        let next = of("next", CallKind::Registration);
         assert_eq!((greedy.len(), next.len()), (4, 2));
-        assert_eq!(of("greedy", Kind::Other).len(), 12);
+        assert_eq!(of("greedy", CallKind::Other).len(), 12);
         drop(greedy);
-        assert_eq!(of("third", Kind::Registration).len(), 3);
+        assert_eq!(of("third", CallKind::Registration).len(), 3);
         drop(next);
         assert_eq!(calls.state().registrations.n_free, 8);
         assert!(calls.state().registrations.taken.is_empty());

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_counted_at_every_depth_and_entries_of_maps_are_none() {
+    fn items_are_counted_at_every_depth() {
         let (shapes, of) = shapes();
         let request = si::NodeRequest {
             nodes: vec![node("a", 3), node("b", 0)],
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_on_the_wire_is_measured_as_what_it_becomes() {
+    fn measured_size_is_the_decoded_size() {
         let (shapes, of) = shapes();
         let empty =
             si::NodeRequest { nodes: vec![si::NodeInfo::default(); 1_000], ..Default::default() };
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn measuring_ends_where_a_message_is_known_to_be_too_large() {
+    fn measuring_stops_at_the_limit() {
         let (shapes, of) = shapes();
         let bytes = b"\x0a\x00".repeat(1_000);
         let most = Most { items: 10, decoded_bytes: usize::MAX };
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stock_node_is_measured_as_some_kilobytes() {
+    fn stock_node_measures_some_kilobytes() {
         let (shapes, of) = shapes();
         let nodes = vec![node("a-node-with-a-usual-name.example", 0); 1_000];
         let bytes = si::NodeRequest { nodes, ..Default::default() }.encode_to_vec();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_passed_over_and_endless_nesting_ends() {
+    fn groups_are_skipped_and_nesting_is_bounded() {
         let (shapes, of) = shapes();
         // Group 20 containing a group 21, then the name of the resource manager.
         let bytes = b"\xa3\x01\xab\x01\x08\x05\xac\x01\xa4\x01\x12\x02rm";
@@ -323,7 +323,7 @@ mod tests {
     /// bytes, and then allocations. A reader that took the eight bytes would find a text behind
     /// them, as long as all allocations.
     #[test]
-    fn lists_behind_an_entry_of_a_map_that_is_said_to_be_a_number_are_counted() {
+    fn map_entry_with_wrong_wire_type_is_measured() {
         let (shapes, of) = shapes();
         let n_allocations = 1_000;
         let length = 2 * n_allocations;
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_of_its_own_type_holds_is_counted() {
+    fn recursive_messages_are_counted() {
         let shapes = Shapes::new();
         let of = shapes.method("/si.v1.Scheduler/Update").unwrap().request;
         let n_levels = 90;
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nests_as_deep_as_the_decoder_allows_is_not_broken_and_deeper_is() {
+    fn nesting_limit_equals_the_decoders() {
         let shapes = Shapes::new();
         let of = shapes.method("/si.v1.Scheduler/Update").unwrap().request;
         // An ask, its constraint, a simple one, of nodes, an expression; then one in another.
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn liberties_are_read_now_and_then() {
+    fn liberties_are_sometimes_valid() {
         let (shapes, of) = shapes();
         let mut runner = proptest::test_runner::TestRunner::deterministic();
         let mut n_read = 0;
@@ -508,20 +508,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_measured_as_it_is_decoded(bytes: Vec<u8>) {
+        fn random_bytes_are_measured_as_decoded(bytes: Vec<u8>) {
             let (shapes, of) = shapes();
             is_measured_as_it_is_decoded(of, &shapes, &bytes)?;
         }
 
         #[test]
-        fn whatever_liberties_are_taken_it_is_measured_as_it_is_decoded(choices: Vec<u8>) {
+        fn liberties_are_measured_as_decoded(choices: Vec<u8>) {
             let (shapes, of) = shapes();
             let bytes = Liberties { shapes: &shapes, choices: choices.iter() }.message(of, 5);
             is_measured_as_it_is_decoded(of, &shapes, &bytes)?;
         }
 
         #[test]
-        fn a_message_that_is_cut_is_broken_or_shorter(cut in 0_usize..200) {
+        fn truncated_message_is_broken_or_shorter(cut in 0_usize..200) {
             let (shapes, of) = shapes();
             let nodes = vec![node("n", 2); 2];
             let bytes = si::NodeRequest { nodes, ..Default::default() }.encode_to_vec();

@@ -149,7 +149,7 @@ impl Messages {
             frames.pool = Arc::clone(&frames.common.budget.bound);
         }
         if let Some(call) = &self.call {
-            call.is_of_session();
+            call.bind_to_session();
         }
     }
 
@@ -278,14 +278,14 @@ impl Frames {
             let most = self.most;
             let measured = move |bytes: &[u8]| measure(&common.shapes, shape, bytes, most);
             let decompressed = move || decompressed(&data, length, most, measured);
-            apart(&self.pool, length, decompressed).await??
+            run_large(&self.pool, length, decompressed).await??
         } else {
             let (bytes, most) = (Bytes::from(data), self.most);
             let measured = move || {
                 let measure = measure(&common.shapes, shape, &bytes, most);
                 (bytes, measure)
             };
-            apart(&self.pool, head.length, measured).await?
+            run_large(&self.pool, head.length, measured).await?
         };
         self.raw(bytes, measure, credit).map_err(Broken::Refused)
     }
@@ -295,25 +295,25 @@ impl Frames {
         let mut data: Vec<u8> = Vec::new();
         let mut pace = Pace::new(self.patience, Instant::now());
         loop {
-            let came = self.unread.len().min(length - data.len());
-            let wanted = data.len() + came;
+            let received = self.unread.len().min(length - data.len());
+            let wanted = data.len() + received;
             if wanted > data.capacity() {
                 let room = (2 * data.capacity()).max(FREE_BYTES).max(wanted).min(length);
                 let began = Instant::now();
                 credit.cover(room).await.map_err(refused)?;
-                pace.was_held_up(began.elapsed());
+                pace.extend(began.elapsed());
                 data.reserve_exact(room - data.len());
             }
-            data.extend_from_slice(&self.unread[..came]);
-            self.unread.advance(came);
-            pace.came(came);
+            data.extend_from_slice(&self.unread[..received]);
+            self.unread.advance(received);
+            pace.received(received);
             if data.len() == length {
                 return Ok(data);
             }
             let more = poll_fn(|cx| self.poll_more(cx));
-            let more = timeout_at(pace.look_at(), more).await;
+            let more = timeout_at(pace.next_check(), more).await;
             let now = Instant::now();
-            if now >= pace.look_at() && pace.is_too_slow(now, credit.pool().is_short()) {
+            if now >= pace.next_check() && pace.is_too_slow(now, credit.pool().is_short()) {
                 return Err(Broken::Refused(StreamEnd::TooSlow));
             }
             if let Ok(more) = more
@@ -411,7 +411,7 @@ impl RawMessage {
             drop(received);
             decoded
         };
-        let decoded = apart(&pool, AT_ONCE_BYTES + 1, decoded).await;
+        let decoded = run_large(&pool, AT_ONCE_BYTES + 1, decoded).await;
         let Ok(decoded) = decoded else {
             return Err(StreamEnd::Internal("a message could not be decoded, through a bug"));
         };
@@ -434,7 +434,7 @@ impl RawMessage {
 
 /// Processes a message: in place, or on a blocking thread if it is large. The pool bounds the
 /// number of such threads, which leaves processor time to others.
-async fn apart<T: Send + 'static>(
+async fn run_large<T: Send + 'static>(
     pool: &Pool,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn messages_of_all_sizes_come_as_they_were_sent_however_they_are_cut() {
+    async fn messages_survive_any_framing() {
         let sent = [request(0), request(3), request(40_000), request(1)];
         let bytes: Vec<u8> = (sent.iter().flat_map(|request| {
             let plain = request.encode_to_vec();
@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_can_be_given_up_at_any_time() {
+    async fn waiting_can_be_cancelled() {
         let plain = request(20_000).encode_to_vec();
         let bytes = [framed(0, &plain), framed(1, &gzip(&plain))].concat();
         let mut messages = messages(&bytes, 10_000, Duration::from_millis(1), true);
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_read_says_why() {
+    async fn unreadable_messages_give_a_reason() {
         let code = |end| match end {
             StreamEnd::Unreadable { code, .. } => code,
             other => panic!("{other:?}"),
@@ -693,7 +693,7 @@ mod tests {
     /// A node of three bytes contains an allocation that is much longer: the decoder would read the
     /// whole allocation, with any lists in it, before it notices.
     #[tokio::test(start_paused = true)]
-    async fn what_is_longer_than_the_message_that_holds_it_is_not_decoded() {
+    async fn inner_message_longer_than_outer_is_not_decoded() {
         let mut bytes = vec![0x0a, 3, 0x32];
         prost::encoding::encode_varint(100_000, &mut bytes);
         bytes.resize(bytes.len() + 100_000, 0);
@@ -706,7 +706,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_stops_within_a_message_is_cut_off_and_a_slow_one_is_not() {
+    async fn stopped_client_is_cut_off_and_slow_one_is_not() {
         let message = framed(0, &request(10_000).encode_to_vec());
         let began = Instant::now();
         let mut stops = messages(&message[..70_000], 70_000, Duration::ZERO, false);

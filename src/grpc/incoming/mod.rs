@@ -54,7 +54,7 @@ use tower::{Layer, Service};
 pub(super) use self::messages::{Broken, Charge, Decoded, Messages, RawMessage};
 
 use self::budget::Budget;
-use self::calls::{Call, Caller, Kind, OpenCalls};
+use self::calls::{Call, CallKind, Caller, OpenCalls};
 use self::measure::Most;
 use self::messages::{AT_ONCE_BYTES, check_announced};
 use self::outgoing::Outgoing;
@@ -62,6 +62,7 @@ use self::shapes::{Method, Shapes};
 use super::end::StreamEnd;
 use crate::identity::Identity;
 use crate::identity::layer::Peer;
+use crate::locked::locked;
 use crate::settings::{GrpcSettings, LimitSettings};
 
 /// The header that names the compression of messages.
@@ -71,7 +72,7 @@ const ENCODING: &str = "grpc-encoding";
 const REGISTRATION: &str = ".Scheduler/RegisterResourceManager";
 
 /// Address used when a call has no peer address.
-const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// State that all requests share.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ pub(super) struct Incoming<S> {
 
 /// The messages of a stream, as an extension of its request until they are taken.
 #[derive(Clone)]
-struct Untaken(Arc<Mutex<Option<Messages>>>);
+struct PendingMessages(Arc<Mutex<Option<Messages>>>);
 
 /// A body of one message: frame head, then bytes.
 struct OneMessage {
@@ -151,7 +152,8 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let path = request.uri().path();
         let method = self.common.shapes.method(path);
-        let kind = if path.ends_with(REGISTRATION) { Kind::Registration } else { Kind::Other };
+        let kind =
+            if path.ends_with(REGISTRATION) { CallKind::Registration } else { CallKind::Other };
         let next = self.inner.clone();
         // The clone that was polled for readiness must take the call.
         let mut inner = std::mem::replace(&mut self.inner, next);
@@ -174,7 +176,7 @@ where
             };
             // The kind of a stream is known only after its first message.
             let prepared = match prepared {
-                Ok(prepared) if !method.is_stream => call.is_answered(kind).map(|()| prepared),
+                Ok(prepared) if !method.is_stream => call.answer(kind).map(|()| prepared),
                 prepared => prepared,
             };
             let answered = match prepared {
@@ -206,14 +208,14 @@ impl Common {
         if peer.is_some_and(|peer| peer.is_spare) {
             return Err(StreamEnd::TooManyConnections);
         }
-        let address = peer.map_or(NOWHERE, |peer| peer.address);
+        let address = peer.map_or(NO_ADDRESS, |peer| peer.address);
         let caller = match identity.holder() {
             Some(holder) => Caller::Known(holder.to_owned()),
             None => Caller::Connection(address),
         };
         let of_connection = peer.map(|peer| peer.calls.clone());
         if let Some(calls) = &of_connection {
-            calls.came_from_somebody_known();
+            calls.mark_authorized();
         }
         Ok(self.calls.begin(caller, of_connection))
     }
@@ -237,7 +239,7 @@ impl Common {
         let call = method.is_stream.then(|| Arc::clone(call));
         let mut messages = Messages::new(self, body, method, is_gzip, call);
         if method.is_stream {
-            request.extensions_mut().insert(Untaken(Arc::new(Mutex::new(Some(messages)))));
+            request.extensions_mut().insert(PendingMessages(Arc::new(Mutex::new(Some(messages)))));
             return Ok((request, None, 0));
         }
         let message = tokio::time::timeout(self.patience * 2, messages.message()).await;
@@ -294,7 +296,7 @@ fn head(length: usize) -> Bytes {
 impl Messages {
     /// The messages of a body that has arrived whole.
     #[cfg(test)]
-    pub(super) fn that_came(path: &str, body: Vec<u8>) -> Self {
+    pub(super) fn from_body(path: &str, body: Vec<u8>) -> Self {
         let settings = crate::settings::Settings::load(None, &crate::settings::Flags::default());
         let settings = settings.expect("the defaults");
         let common = Arc::new(Common::new(&settings.grpc, &settings.limits));
@@ -305,8 +307,8 @@ impl Messages {
 
     /// Takes the messages of a stream out of its request.
     pub(super) fn taken_from(extensions: &Extensions) -> Option<Self> {
-        let Untaken(messages) = extensions.get()?;
-        messages.lock().expect("no holder panics").take()
+        let PendingMessages(messages) = extensions.get()?;
+        locked(messages).take()
     }
 }
 

@@ -74,7 +74,7 @@ impl Outgoing {
 
 impl Watch {
     /// The HTTP/2 layer polls: the last slice was received.
-    fn came(&self) {
+    fn polled(&self) {
         let taken = self.taken.load(Ordering::Relaxed);
         if taken % 2 == 1 {
             self.taken.store(taken + 1, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Watch {
     }
 
     /// A slice is passed on.
-    fn gave(&mut self) {
+    fn passed_on(&mut self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         if self.watching.is_none() {
             let (taken, patience, peer) =
@@ -114,7 +114,7 @@ impl HttpBody for Outgoing {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let Self { body, rest, watch, .. } = &mut *self;
         let Some(watch) = watch else { return Pin::new(body).poll_frame(cx) };
-        watch.came();
+        watch.polled();
         if rest.is_empty() {
             match ready!(Pin::new(body).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
@@ -124,7 +124,7 @@ impl HttpBody for Outgoing {
                 end => return Poll::Ready(end),
             }
         }
-        watch.gave();
+        watch.passed_on();
         let slice = rest.split_to(rest.len().min(SLICE_BYTES));
         Poll::Ready(Some(Ok(Frame::data(slice))))
     }

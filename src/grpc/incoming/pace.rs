@@ -38,20 +38,20 @@ impl Pace {
         Self { patience, long: window, short: window }
     }
 
-    pub(crate) fn came(&mut self, bytes: usize) {
+    pub(crate) fn received(&mut self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.long.bytes = self.long.bytes.saturating_add(bytes);
         self.short.bytes = self.short.bytes.saturating_add(bytes);
     }
 
     /// Extends the windows by a time in which the service did not read.
-    pub(crate) fn was_held_up(&mut self, time: Duration) {
+    pub(crate) fn extend(&mut self, time: Duration) {
         self.long.since += time;
         self.short.since += time;
     }
 
     /// The latest time of the next check.
-    pub(crate) fn look_at(&self) -> Instant {
+    pub(crate) fn next_check(&self) -> Instant {
         (self.long.since + self.patience).min(self.short.since + SHORT)
     }
 
@@ -87,38 +87,38 @@ mod tests {
         let start = Instant::now();
         let mut pace = Pace::new(PATIENCE, start);
         (1..200).find(|second| {
-            pace.came(bytes);
+            pace.received(bytes);
             pace.is_too_slow(start + SECOND * *second, others_wait)
         })
     }
 
     #[test]
-    fn who_has_stopped_is_cut_off_and_who_is_slow_is_not() {
+    fn stopped_client_is_cut_off_and_slow_one_is_not() {
         assert_eq!(cut_after(0, false), Some(30));
         assert_eq!(cut_after(1, false), Some(30));
         assert_eq!(cut_after(2_000, false), None);
     }
 
     #[test]
-    fn while_others_wait_a_client_has_to_be_faster() {
+    fn clients_must_be_faster_while_others_wait() {
         assert_eq!(cut_after(2_000, true), Some(5));
         assert_eq!(cut_after(1 << 20, true), None);
     }
 
     #[test]
-    fn who_was_fast_once_and_then_stopped_is_cut_off_with_the_next_window() {
+    fn past_speed_does_not_excuse_a_stop() {
         let start = Instant::now();
         let mut pace = Pace::new(PATIENCE, start);
-        pace.came(1 << 30);
+        pace.received(1 << 30);
         assert!(!pace.is_too_slow(start + 30 * SECOND, false));
         assert!(pace.is_too_slow(start + 60 * SECOND, false));
     }
 
     #[test]
-    fn time_in_which_nothing_was_read_does_not_count() {
+    fn time_without_reads_does_not_count() {
         let start = Instant::now();
         let mut pace = Pace::new(PATIENCE, start);
-        pace.was_held_up(20 * SECOND);
+        pace.extend(20 * SECOND);
         assert!(!pace.is_too_slow(start + 40 * SECOND, false));
         assert!(pace.is_too_slow(start + 50 * SECOND, false));
     }

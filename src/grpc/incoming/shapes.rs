@@ -4,7 +4,6 @@
 //! # Why from descriptors
 //! A message is measured before it is decoded, for all types alike. A table of fields written by
 //! hand would be wrong after the next change of the interface.
-//! fields by hand would be wrong after the next change of the interface.
 
 use std::collections::HashMap;
 
@@ -231,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods_are_known_by_all_their_paths() {
+    fn methods_are_found_by_all_paths() {
         let shapes = Shapes::new();
         for path in ["/si.v1.Scheduler/UpdateNode", "/monoceros.si.v1.Scheduler/UpdateNode"] {
             let method = shapes.method(path).unwrap();
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_takes_about_what_the_compiler_makes_of_it() {
+    fn own_bytes_match_the_compiled_size() {
         let shapes = Shapes::new();
         let nodes = shapes.method("/si.v1.Scheduler/UpdateNode").unwrap();
         let field = |shape: ShapeId, number| shapes.shape(shape).field(number).unwrap();

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constraint_that_says_nothing_is_none() {
+    fn empty_constraint_has_no_effect() {
         let none = Constraint::default();
         assert_eq!(Constraint::of(None), none);
         let unset = Some(legacy::PlacementConstraint { constraint: None });
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_is_a_required_node_in_either_spelling() {
+    fn single_host_becomes_required_node() {
         for key in HOST_NAMES {
             let read = Constraint::of(Some(constraint(&[expression(key, &["n1"])], None)));
             assert_eq!(read.required_node.as_deref(), Some("n1"));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_mean_one_of_the_values_and_without_values_that_the_key_is_there() {
+    fn expressions_become_in_or_exists() {
         let expressions = [expression("si/hostname", &["n1", "n2"]), expression("si/zone", &[])];
         let read = Constraint::of(Some(constraint(&expressions, None)));
         assert_eq!(read.required_node, None);

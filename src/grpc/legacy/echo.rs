@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ask_is_repeated_once_per_allocation_and_then_forgotten() {
+    fn echo_lasts_for_the_asked_allocations() {
         let mut echoes = Echoes::default();
         ask(&mut echoes, 2, 7);
         assert_eq!(echoes.allocated("default", "app", "k", 7), priority(7));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ask_that_replaces_another_counts_with_what_is_on_its_way() {
+    fn replaced_ask_adds_to_outstanding() {
         let mut echoes = Echoes::default();
         ask(&mut echoes, 1, 1);
         ask(&mut echoes, 1, 2);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ask_that_is_refused_leaves_the_pending_one_its_priority() {
+    fn rejected_ask_keeps_the_pending_priority() {
         let mut echoes = Echoes::default();
         ask(&mut echoes, 1, 1);
         ask(&mut echoes, 1, 2);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_what_has_left_or_was_refused() {
+    fn echoes_are_dropped_with_their_objects() {
         let mut echoes = Echoes::default();
         echoes.placed("default", "app", Some("root.a"));
         ask(&mut echoes, 1, 1);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_concerns_the_application_it_names_in_every_partition() {
+    fn rejection_applies_in_every_partition() {
         let mut echoes = Echoes::default();
         for (partition, application) in [("", "a"), ("", "ab"), ("gpu", "a"), ("gpu", "b")] {
             echoes.asked((partition, application, "k"), 1, 1, priority(1));

@@ -8,7 +8,6 @@
 //! # When an amount is too large
 //! An item whose amount overflows in the conversion is refused alone: a truncated number would be
 //! worse than none.
-//! be worse than none.
 
 use monoceros_proto::si::v1 as si;
 use serde::Deserialize;
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn megabytes_become_bytes_and_come_back_and_nothing_else_changes() {
+    fn only_memory_is_converted() {
         let mut amount = Some(resource(512));
         MemoryUnit::Megabyte.inward(&mut amount).unwrap();
         assert_eq!(amount, Some(resource(512_000_000)));
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_absence_is_not_an_amount() {
+    fn overflow_is_refused_and_absence_is_kept() {
         assert_eq!(
             MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MAX))),
             Err(AmountOverflow(i64::MAX))

@@ -23,7 +23,7 @@ pub mod options;
 pub mod request;
 pub mod response;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use monoceros_actors::Ignored;
 use monoceros_actors::snapshot::NodeRecommendation;
@@ -40,6 +40,7 @@ use super::outbox::{Bounds, Outbox};
 use super::reply::{Cutter, MOST_LISTS, Reply};
 use super::session::Session;
 use super::session::backlog::Backlog;
+use crate::locked::locked;
 
 /// The kind of the stream `Update`.
 pub enum Legacy {}
@@ -64,37 +65,33 @@ impl Translator {
 
     /// Replaces the options for all later messages.
     pub fn set_options(&self, options: LegacyOptions) {
-        *lock(&self.options) = options;
+        *locked(&self.options) = options;
     }
 
     /// Translates a request.
     pub fn request(&self, request: legacy::UpdateRequest) -> request::Operations {
-        request::operations(request, &lock(&self.options), &mut lock(&self.echoes))
+        request::operations(request, &locked(&self.options), &mut locked(&self.echoes))
     }
 
     /// Translates decisions about asks and allocations.
     pub fn allocation(&self, response: si::AllocationResponse) -> legacy::UpdateResponse {
-        response::allocation(response, &lock(&self.options), &mut lock(&self.echoes))
+        response::allocation(response, &locked(&self.options), &mut locked(&self.echoes))
     }
 
     /// Whether the client wants recommended node sizes.
     fn recommends(&self) -> bool {
-        lock(&self.options).node_recommendations
+        locked(&self.options).node_recommendations
     }
 
     /// Translates recommended node sizes.
     fn recommendations(&self, found: Vec<NodeRecommendation>) -> legacy::UpdateResponse {
-        response::recommendations(found, &lock(&self.options))
+        response::recommendations(found, &locked(&self.options))
     }
 
     /// Records the queue of an application, or its removal.
     pub fn placed(&self, partition: &str, application: &str, queue: Option<&str>) {
-        lock(&self.echoes).placed(partition, application, queue);
+        locked(&self.echoes).placed(partition, application, queue);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("no holder panics")
 }
 
 /// The reasons of all refused items.
@@ -276,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_end_that_demands_registration_is_announced() {
+    fn only_a_demanded_registration_has_a_farewell() {
         let not_registered = StreamEnd::NotRegistered { rm_id: "rm".to_owned(), stopped_by: None };
         let resync = Legacy::farewell(&not_registered).unwrap();
         assert_eq!(resync.action(), ActionFromScheduler::Resync);
@@ -286,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_allocations_of_a_node_are_items_too() {
+    fn allocations_of_a_node_are_items() {
         let existing_allocations = vec![legacy::Allocation::default(); 3];
         let node = legacy::NewNodeInfo { existing_allocations, ..Default::default() };
         let request =
@@ -295,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_every_list_is_cut_and_joined_in_the_order_of_reading() {
+    fn cut_and_join_keep_the_list_order() {
         let release = legacy::AllocationRelease::default;
         let full = legacy::UpdateResponse {
             accepted_nodes: vec![si::AcceptedNode::default()],

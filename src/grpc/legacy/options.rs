@@ -53,7 +53,7 @@ mod tests {
     use crate::settings::{Flags, Settings};
 
     #[test]
-    fn an_rm_overrides_the_service_key_by_key_and_nonsense_changes_nothing() {
+    fn registration_overrides_options_by_key() {
         let mut settings = Settings::load(None, &Flags::default()).unwrap().session;
         settings.priority_classes =
             [("low", -1), ("high", 1)].map(|(name, priority)| (name.to_owned(), priority)).into();

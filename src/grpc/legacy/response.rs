@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn termination_types_are_one_less_and_never_one_that_is_not_defined() {
+    fn termination_types_are_shifted_back() {
         let types: Vec<i32> = (0..=6)
             .map(|termination_type| {
                 release(si::AllocationRelease { termination_type, ..Default::default() })
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_of_a_decision_keep_their_order_of_reading() {
+    fn translated_lists_keep_their_order() {
         let response = si::AllocationResponse {
             rejected: vec![si::RejectedAllocationAsk::default()],
             rejected_allocations: vec![si::RejectedAllocation::default()],

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_that_are_none_are_named() {
+    fn unknown_event_types_are_named() {
         assert_eq!(types(&[1, 5]), Ok(vec![Type::Request, Type::Usergroup]));
         for number in [0, 9] {
             let refusal = types(&[number]).unwrap_err();

@@ -66,8 +66,8 @@ impl MetricsService for MetricsRpc {
         request: Request<v1::AutoScalingParameters>,
     ) -> RpcResult<si::AutoScalingMetrics> {
         let (caller, request) = opened(request);
-        let question = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
-        let set = question.ask(self.handle(), &self.reads).await?;
+        let query = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
+        let set = query.ask(self.handle(), &self.reads).await?;
         Ok(shared::whole(si::AutoScalingMetrics::default(), &set))
     }
 
@@ -78,11 +78,11 @@ impl MetricsService for MetricsRpc {
         request: Request<v1::AutoScalingParameters>,
     ) -> RpcResult<Self::WatchAutoScalingMetricsStream> {
         let (caller, request) = opened(request);
-        let question = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
+        let query = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
         // A query that cannot be answered at all is refused before the stream begins.
-        question.ask(self.handle(), &self.reads).await?;
+        query.ask(self.handle(), &self.reads).await?;
         let (handle, reads) = (self.handle().clone(), self.reads.clone());
-        let sets = scaling::watch(handle, reads, question, request.interval_ms);
+        let sets = scaling::watch(handle, reads, query, request.interval_ms);
         let nothing: Self::WatchAutoScalingMetricsStream = Box::pin(stream::empty());
         Ok(shared::streamed(nothing, sets))
     }

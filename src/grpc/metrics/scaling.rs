@@ -97,23 +97,23 @@ impl ScalingQuery {
 struct ScalingWatch {
     handle: SchedulerHandle,
     reads: Reads,
-    question: ScalingQuery,
+    query: ScalingQuery,
     interval: Interval,
     /// Hash of the set sent last.
-    said: Option<u64>,
+    last_hash: Option<u64>,
 }
 
 /// Starts a watch. The present set is sent at once, even if it is empty.
 pub(super) fn watch(
     handle: SchedulerHandle,
     reads: Reads,
-    question: ScalingQuery,
+    query: ScalingQuery,
     interval_ms: u32,
 ) -> DocumentStream {
     let period = Duration::from_millis(interval_ms.into()).max(INTERVAL);
     let mut interval = interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let watch = ScalingWatch { handle, reads, question, interval, said: None };
+    let watch = ScalingWatch { handle, reads, query, interval, last_hash: None };
     Box::pin(stream::unfold(Some(watch), |watch| async {
         let mut watch = watch?;
         match watch.next().await {
@@ -127,16 +127,16 @@ impl ScalingWatch {
     async fn next(&mut self) -> Result<Arc<Document>, CallRefusal> {
         loop {
             self.interval.tick().await;
-            let set = match self.question.ask(&self.handle, &self.reads).await {
+            let set = match self.query.ask(&self.handle, &self.reads).await {
                 // Too many reads are in progress; a watch can try again later.
                 Err(CallRefusal::Busy(_)) => continue,
                 set => set?,
             };
-            let mut short = DefaultHasher::new();
-            set.bytes().hash(&mut short);
-            let short = Some(short.finish());
-            if self.said != short {
-                self.said = short;
+            let mut hash = DefaultHasher::new();
+            set.bytes().hash(&mut hash);
+            let hash = Some(hash.finish());
+            if self.last_hash != hash {
+                self.last_hash = hash;
                 return Ok(set);
             }
         }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_says_whose_it_is_and_since_when_it_waits() {
+    fn outstanding_request_names_owner_and_time() {
         let request = OutstandingRequest {
             partition: "default".to_owned(),
             application: "app".to_owned(),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn members_for_which_nobody_has_asked_are_told_apart_by_their_task_group() {
+    fn unasked_members_are_distinguished_by_task_group() {
         let of_group = |task_group: &str| OutstandingRequest {
             application: "app".to_owned(),
             task_group: task_group.to_owned(),

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_numbered_and_the_last_one_says_so() {
+    fn parts_are_numbered_and_the_last_is_marked() {
         for (text, expected) in [
             ("", &[""][..]),
             ("abc", &["abc"]),

@@ -38,6 +38,7 @@ use super::end::StreamEnd;
 use super::reply::Reply;
 use super::session::backlog::{Backlog, CrossesMark, Load};
 use super::stream_handle::StreamHandle;
+use crate::locked::locked;
 
 /// The bounds of messages and of an outbox.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +162,7 @@ impl<R: Reply> Outbox<R> {
             return None;
         }
         let now = Instant::now();
-        if let Some(reply) = delivery.sent.again() {
+        if let Some(reply) = delivery.sent.next_repeat() {
             return Some((reply, CrossesMark(false)));
         }
         let confirmed = delivery.sent.expire(now);
@@ -251,11 +252,11 @@ impl<R: Reply> Outbox<R> {
     }
 
     fn delivery(&self) -> MutexGuard<'_, Delivery> {
-        self.delivery.lock().expect("no holder panics")
+        locked(&self.delivery)
     }
 
     fn queue(&self) -> MutexGuard<'_, WaitingQueue<R>> {
-        self.queue.lock().expect("no holder panics")
+        locked(&self.queue)
     }
 }
 

@@ -120,7 +120,7 @@ impl Sent {
     }
 
     /// The next message that an earlier stream may not have delivered.
-    pub(super) fn again<R: Reply>(&mut self) -> Option<Encoded<R>> {
+    pub(super) fn next_repeat<R: Reply>(&mut self) -> Option<Encoded<R>> {
         let kept = self.kept.get(self.cursor)?;
         self.cursor += 1;
         self.repeated_bytes = self.repeated_bytes.saturating_add(kept.bytes.len());
@@ -133,7 +133,7 @@ impl Sent {
             return Load::default();
         }
         self.acknowledges = true;
-        self.forget_while(|kept| kept.seq <= seq)
+        self.drop_while(|kept| kept.seq <= seq)
     }
 
     /// Drops messages confirmed by the time elapsed. Returns the load freed.
@@ -142,7 +142,7 @@ impl Sent {
             return Load::default();
         }
         let grace = self.grace;
-        self.forget_while(|kept| now.saturating_duration_since(kept.sent) >= grace)
+        self.drop_while(|kept| now.saturating_duration_since(kept.sent) >= grace)
     }
 
     /// Discards the oldest messages, unconfirmed, until `wanted` is free. Returns the load freed:
@@ -214,7 +214,7 @@ impl Sent {
         let received = resume.unwrap_or(0);
         let behind = self.kept.iter().take_while(|kept| kept.seq <= received).count();
         self.cursor = behind;
-        let freed = self.forget_while(|kept| kept.seq <= received);
+        let freed = self.drop_while(|kept| kept.seq <= received);
         self.cursor = 0;
         freed
     }
@@ -233,12 +233,15 @@ impl Sent {
         reply
     }
 
-    fn forget_while(&mut self, confirmed: impl Fn(&SentMessage) -> bool) -> Load {
+    fn drop_while(&mut self, confirmed: impl Fn(&SentMessage) -> bool) -> Load {
         let mut freed = Load::default();
-        while self.cursor > 0 && self.kept.front().is_some_and(&confirmed) {
-            let kept = self.kept.pop_front().expect("just looked at");
-            self.cursor -= 1;
+        while self.cursor > 0
+            && let Some(kept) = self.kept.front()
+            && confirmed(kept)
+        {
             freed = freed.plus(kept.load);
+            self.kept.pop_front();
+            self.cursor -= 1;
         }
         freed
     }
@@ -263,13 +266,13 @@ mod tests {
     }
 
     fn replayed(sent: &mut Sent) -> Vec<u64> {
-        std::iter::from_fn(|| sent.again::<si::NodeResponse>())
+        std::iter::from_fn(|| sent.next_repeat::<si::NodeResponse>())
             .map(|reply| reply.decoded().seq)
             .collect()
     }
 
     #[test]
-    fn a_client_that_resumes_gets_exactly_what_it_missed() {
+    fn resuming_client_gets_exactly_what_it_missed() {
         let now = Instant::now();
         let mut sent = sent(Some(0), 7, now);
         sent.stream_lost(now);
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_is_forgotten_and_the_rest_is_kept_however_long() {
+    fn acknowledged_messages_are_dropped() {
         let now = Instant::now();
         let mut sent = sent(Some(0), 7, now);
         assert_eq!(sent.acknowledge(5).items, 5);
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn without_acknowledgement_a_stream_that_lasts_confirms() {
+    fn lasting_stream_confirms_by_time() {
         let now = Instant::now();
         let mut sent = sent(None, 3, now);
         let later = now + GRACE / 2;
@@ -306,19 +309,19 @@ mod tests {
     }
 
     #[test]
-    fn time_confirms_nothing_that_waits_to_be_sent_again() {
+    fn time_does_not_confirm_unsent_repeats() {
         let now = Instant::now();
         let mut sent = sent(None, 3, now);
         sent.stream_lost(now);
         let later = now + GRACE * 2;
         sent.resume(Some(0), later);
         assert_eq!(sent.expire(later).items, 0);
-        assert!(sent.again::<si::NodeResponse>().is_some());
+        assert!(sent.next_repeat::<si::NodeResponse>().is_some());
         assert_eq!(sent.expire(later + GRACE).items, 1, "only what the new stream has got");
     }
 
     #[test]
-    fn the_grace_counts_from_the_first_write_over_all_streams_and_not_while_there_is_none() {
+    fn grace_counts_only_time_with_a_stream() {
         let second = Duration::from_secs(1);
         let mut now = Instant::now();
         let mut sent = sent(None, 3, now);
@@ -337,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_too_often_has_to_register_again_whatever_it_says_it_has() {
+    fn too_many_repeats_demand_registration() {
         let now = Instant::now();
         let load = Load { items: 1, bytes: 1 };
         for (resume, n_behind) in [(None, 2), (Some(0), 2), (Some(1), 1)] {
@@ -362,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_soon_after_something_was_discarded_leaves_a_gap() {
+    fn loss_after_discarding_leaves_a_gap() {
         let now = Instant::now();
         for (lost_after, gap) in [(GRACE / 2, true), (GRACE, false)] {
             let mut sent = sent(None, 3, now);
@@ -380,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_sent_again_makes_no_room() {
+    fn messages_to_repeat_are_not_discarded() {
         let now = Instant::now();
         let mut sent = sent(None, 3, now);
         sent.stream_lost(now);

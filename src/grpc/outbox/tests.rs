@@ -50,7 +50,7 @@ fn bound(outbox: &Outbox<si::NodeResponse>) -> Arc<StreamHandle> {
 }
 
 #[test]
-fn what_came_before_any_stream_waits_for_the_first_one() {
+fn messages_wait_for_the_first_stream() {
     let outbox = empty(ROOMY);
     push(&outbox, accepted(&["n1"])).unwrap();
     push(&outbox, accepted(&["n2"])).unwrap();
@@ -60,7 +60,7 @@ fn what_came_before_any_stream_waits_for_the_first_one() {
 }
 
 #[test]
-fn small_neighbours_are_joined_within_the_bounds() {
+fn small_messages_are_joined_within_the_bounds() {
     let outbox = empty(Bounds { chunk_items: 3, ..ROOMY });
     let stream = bound(&outbox);
     for pair in [["n1", "n2"], ["n3", "n4"], ["n5", "n6"]] {
@@ -74,7 +74,7 @@ fn small_neighbours_are_joined_within_the_bounds() {
 }
 
 #[test]
-fn joined_messages_are_as_large_as_they_were_counted() {
+fn load_of_joined_messages_is_exact() {
     let bytes = accepted(&["n1", "n2", "n3"]).encoded_len();
     for (chunk_bytes, n_messages) in [(bytes, 1), (bytes - 1, 2)] {
         let outbox = empty(Bounds { chunk_bytes, ..ROOMY });
@@ -103,7 +103,7 @@ fn one(list: char) -> si::AllocationResponse {
 }
 
 #[test]
-fn joining_keeps_the_order_in_which_clients_read_the_lists() {
+fn joining_keeps_the_reading_order() {
     for (pushed, taken) in [
         ("nnjJra", "nnjJra"),
         ("rnrn", "r nr n"),
@@ -127,7 +127,7 @@ fn joining_keeps_the_order_in_which_clients_read_the_lists() {
 }
 
 #[test]
-fn a_newer_stream_displaces_the_older_and_gets_the_rest() {
+fn newer_stream_displaces_the_older() {
     let outbox = empty(ROOMY);
     let older = bound(&outbox);
     push(&outbox, accepted(&["n1"])).unwrap();
@@ -139,7 +139,7 @@ fn a_newer_stream_displaces_the_older_and_gets_the_rest() {
 }
 
 #[test]
-fn a_large_message_is_cut_by_items_and_by_bytes() {
+fn large_messages_are_cut_by_items_and_bytes() {
     let outbox = empty(Bounds { chunk_items: 2, ..ROOMY });
     let stream = bound(&outbox);
     push(&outbox, accepted(&["n1", "n2", "n3"])).unwrap();
@@ -156,7 +156,7 @@ fn a_large_message_is_cut_by_items_and_by_bytes() {
 }
 
 #[test]
-fn a_cut_keeps_the_order_in_which_clients_read_the_lists() {
+fn cutting_keeps_the_reading_order() {
     let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
     let stream = Arc::new(StreamHandle::new());
     bind(&outbox, &stream);
@@ -176,7 +176,7 @@ fn a_cut_keeps_the_order_in_which_clients_read_the_lists() {
 }
 
 #[test]
-fn one_item_too_many_is_refused_and_taking_makes_room() {
+fn push_beyond_the_bounds_is_refused() {
     let outbox = empty(Bounds { outbox: Load { items: 2, bytes: 999 }, ..ROOMY });
     let stream = bound(&outbox);
     push(&outbox, accepted(&["n1", "n2"])).unwrap();
@@ -189,7 +189,7 @@ fn one_item_too_many_is_refused_and_taking_makes_room() {
 }
 
 #[test]
-fn a_closed_outbox_keeps_nothing_and_ends_its_stream() {
+fn closing_drops_messages_and_ends_the_stream() {
     let outbox = empty(ROOMY);
     let stream = bound(&outbox);
     push(&outbox, accepted(&["n1"])).unwrap();
@@ -207,7 +207,7 @@ fn all(outbox: &Outbox<si::NodeResponse>, stream: &Arc<StreamHandle>) -> Vec<Str
 }
 
 #[test]
-fn a_new_stream_gets_what_the_lost_one_may_not_have_delivered_before_anything_new() {
+fn undelivered_messages_precede_new_ones() {
     let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
     let stream = bound(&outbox);
     push(&outbox, accepted(&["n1", "n2"])).unwrap();
@@ -221,7 +221,7 @@ fn a_new_stream_gets_what_the_lost_one_may_not_have_delivered_before_anything_ne
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_outlives_the_grace_has_delivered() {
+async fn stream_older_than_the_grace_has_delivered() {
     let outbox = empty(ROOMY);
     let stream = bound(&outbox);
     push(&outbox, accepted(&["n1"])).unwrap();
@@ -238,7 +238,7 @@ async fn a_stream_that_outlives_the_grace_has_delivered() {
 }
 
 #[test]
-fn a_client_that_resumes_sees_numbers_and_gets_what_comes_after_its_last() {
+fn resuming_client_sees_numbers() {
     let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
     let stream = Arc::new(StreamHandle::new());
     outbox.bind(&stream, Some(0), None).unwrap();
@@ -248,8 +248,8 @@ fn a_client_that_resumes_sees_numbers_and_gets_what_comes_after_its_last() {
     outbox.acknowledge(&stream, 1);
     let next = Arc::new(StreamHandle::new());
     outbox.bind(&next, Some(2), None).unwrap();
-    let again = take(&outbox, &next).unwrap();
-    assert_eq!((again.seq, ids(&again)), (3, vec!["n3"]));
+    let next_repeat = take(&outbox, &next).unwrap();
+    assert_eq!((next_repeat.seq, ids(&next_repeat)), (3, vec!["n3"]));
     // A mistake does not displace the open stream.
     let wrong = outbox.bind(&Arc::new(StreamHandle::new()), Some(9), None);
     assert!(matches!(wrong, Err(Unbindable::Unknown)));
@@ -259,7 +259,7 @@ fn a_client_that_resumes_sees_numbers_and_gets_what_comes_after_its_last() {
 }
 
 #[test]
-fn what_was_sent_makes_room_and_a_loss_after_that_leaves_a_gap() {
+fn discarding_sent_messages_makes_room() {
     let outbox = empty(Bounds { outbox: Load { items: 10, bytes: 9_999 }, ..ROOMY });
     let stream = bound(&outbox);
     for _ in 0..50 {
@@ -273,7 +273,7 @@ fn what_was_sent_makes_room_and_a_loss_after_that_leaves_a_gap() {
 }
 
 #[test]
-fn where_a_loss_means_a_new_start_only_an_empty_outbox_outlives_one() {
+fn resync_policy_spares_an_empty_outbox() {
     let outbox = empty(Bounds { resyncs: true, ..ROOMY });
     let idle = bound(&outbox);
     outbox.release(&idle);

@@ -46,6 +46,7 @@ use super::session::terms::Terms;
 use super::session::{Registrant, Session, SessionStatus};
 use crate::clock::now_ns;
 use crate::extra_config::ExtraConfig;
+use crate::locked::locked;
 use crate::queues_file::PolicyFiles;
 use crate::settings::{
     LimitSettings, PolicyGroupConflict, RegistrationSettings, SessionSettings, Settings,
@@ -74,12 +75,12 @@ pub struct Registry {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     /// The current sessions again, for readers that need no slot lock. A registration in progress
     /// has an entry without a session, which counts towards the limit.
-    current: Mutex<BTreeMap<String, Current>>,
+    current: Mutex<BTreeMap<String, CurrentSession>>,
     tombstones: Mutex<Tombstones>,
 }
 
 /// The current session of a resource manager, or a registration in progress.
-struct Current {
+struct CurrentSession {
     /// The caller that registered it.
     caller: String,
     session: Option<Arc<Session>>,
@@ -98,7 +99,7 @@ pub struct Registered {
 }
 
 /// An entry reserved for a session in preparation; removed on drop if the session never came.
-struct Room<'r> {
+struct Reservation<'r> {
     registry: &'r Registry,
     rm_id: &'r str,
 }
@@ -249,18 +250,19 @@ impl Registry {
     ) -> Result<Registered, RegistrationRefusal> {
         request::check(&request, &self.limits)?;
         let rm_id = request.rm_id.clone();
-        let slot = self.place(&rm_id);
+        let slot = self.slot_or_new(&rm_id);
         let registered = async {
             let locked = timeout_at(deadline, slot.write()).await;
             let mut current = locked.map_err(|_| self.too_slow())?;
             let attempt = origin.attempt.as_ref();
-            if current.as_ref().is_some_and(|session| session.has_seen_later_than(attempt)) {
+            if current.as_ref().is_some_and(|session| session.is_from_earlier_attempt(attempt)) {
                 return Err(RegistrationRefusal::LeftOver);
             }
             let attaches = match &*current {
                 Some(session) if origin.mode == RegistrationMode::Attach => {
                     let instance = origin.instance.as_deref();
-                    session.can_be_attached_by(instance) && self.goes_on(session, &request).await
+                    session.can_be_continued_by(instance)
+                        && self.can_continue(session, &request).await
                 }
                 _ => false,
             };
@@ -268,8 +270,8 @@ impl Registry {
                 Some(session) if attaches => {
                     self.check_time(deadline)?;
                     info!(rm = %rm_id, session = session.number(), "registration attached");
-                    let taken = Some(session.taken_up_by(origin.instance.as_deref()));
-                    session.saw(origin.attempt);
+                    let taken = Some(session.continue_as(origin.instance.as_deref()));
+                    session.note_attempt(origin.attempt);
                     let reply = si::RegisterResourceManagerResponse::default();
                     Ok(Registered {
                         reply,
@@ -283,7 +285,7 @@ impl Registry {
         };
         let registered = registered.await;
         if registered.is_err() {
-            self.forget(&rm_id, &slot);
+            self.remove_unused_slot(&rm_id, &slot);
         }
         registered
     }
@@ -307,7 +309,8 @@ impl Registry {
             registered_at_ns: now_ns(),
         };
         let (rm_id, number) = (registrant.rm_id.clone(), registrant.number);
-        let _room = if current.is_none() { Some(self.room(&rm_id, &caller)?) } else { None };
+        let _reservation =
+            if current.is_none() { Some(self.reserve(&rm_id, &caller)?) } else { None };
         self.check_policy_group(&registrant)?;
         if request.config.is_empty() {
             let offer = self.offer_policy(&registrant.policy_group);
@@ -329,15 +332,15 @@ impl Registry {
             self.handle.control(&rm_id).await.map_err(|_| RegistrationRefusal::Internal)?;
         control.set_strict_enums(strict_enums);
         session.begin(control);
-        session.saw(attempt);
+        session.note_attempt(attempt);
         let earlier = current.replace(Arc::clone(&session));
-        let entry = Current { caller, session: Some(Arc::clone(&session)) };
+        let entry = CurrentSession { caller, session: Some(Arc::clone(&session)) };
         self.current().insert(rm_id.clone(), entry);
         self.tombstones().remove(&rm_id);
         if let Some(earlier) = &earlier {
             earlier.stop(&StreamEnd::Superseded { by });
         }
-        tokio::spawn(Arc::clone(self).keep(session));
+        tokio::spawn(Arc::clone(self).apply_timeouts(session));
         let outcome =
             if earlier.is_some() { RegisterOutcome::Replaced } else { RegisterOutcome::New };
         info!(rm = %rm_id, session = number, outcome = outcome.name(), "resource manager registered");
@@ -361,7 +364,7 @@ impl Registry {
         let removed = timeout(self.registration.timeout, self.handle.deregister(rm_id)).await;
         self.end(&mut current, &session, by, &StreamEnd::Deregistered).await;
         drop(current);
-        self.forget(rm_id, &slot);
+        self.remove_unused_slot(rm_id, &slot);
         Some((session, removed.ok().and_then(Result::ok).unwrap_or_default()))
     }
 
@@ -376,7 +379,7 @@ impl Registry {
     /// The bounds of its outboxes and the policy for lost messages stay as they were registered.
     pub fn reconfigured(&self, rm_id: &str, config: String, extra: &BTreeMap<String, String>) {
         if let Some(session) = self.session(rm_id) {
-            session.was_given(config);
+            session.set_config(config);
             let Overrides { terms, options, callback, n_unusable } = self.overrides(rm_id, extra);
             session.configure(&terms, options, callback);
             self.count_unusable(&session, n_unusable);
@@ -407,7 +410,7 @@ impl Registry {
     }
 
     /// Applies the timeouts of a session until it stops.
-    async fn keep(self: Arc<Self>, session: Arc<Session>) {
+    async fn apply_timeouts(self: Arc<Self>, session: Arc<Session>) {
         let mut deadlines = session.deadlines();
         // Often enough to free the messages of an idle session soon; never without a pause.
         let mut forgetting = interval(session.grace().max(Duration::from_secs(1)));
@@ -451,7 +454,7 @@ impl Registry {
             self.end(&mut current, session, by, end).await;
         }
         drop(current);
-        self.forget(session.rm_id(), &slot);
+        self.remove_unused_slot(session.rm_id(), &slot);
     }
 
     /// Ends the current session; the caller holds its slot.
@@ -471,15 +474,19 @@ impl Registry {
     }
 
     /// Reserves an entry for a new session of `rm_id`. The limit applies to each caller separately.
-    fn room<'r>(&'r self, rm_id: &'r str, caller: &str) -> Result<Room<'r>, RegistrationRefusal> {
+    fn reserve<'r>(
+        &'r self,
+        rm_id: &'r str,
+        caller: &str,
+    ) -> Result<Reservation<'r>, RegistrationRefusal> {
         let mut current = self.current();
         let of_caller = current.values().filter(|current| current.caller == caller).count();
         if of_caller >= self.max_sessions {
             return Err(RegistrationRefusal::TooManySessions(self.max_sessions));
         }
-        let entry = Current { caller: caller.to_owned(), session: None };
+        let entry = CurrentSession { caller: caller.to_owned(), session: None };
         current.insert(rm_id.to_owned(), entry);
-        Ok(Room { registry: self, rm_id })
+        Ok(Reservation { registry: self, rm_id })
     }
 
     fn check_time(&self, deadline: Instant) -> Result<(), RegistrationRefusal> {
@@ -500,7 +507,7 @@ impl Registry {
                 let other = session.registrant();
                 let conflicts = other.rm_id != registrant.rm_id
                     && other.policy_group == registrant.policy_group
-                    && session.brought_other_than(&registrant.config);
+                    && session.has_other_config(&registrant.config);
                 conflicts.then(|| other.rm_id.clone())
             });
         let Some(other) = other else { return Ok(()) };
@@ -519,7 +526,7 @@ impl Registry {
 
     /// Whether a registration may continue `session`: it brings the configuration in force, or
     /// none.
-    async fn goes_on(
+    async fn can_continue(
         &self,
         session: &Session,
         request: &si::RegisterResourceManagerRequest,
@@ -551,7 +558,7 @@ impl Registry {
     }
 
     /// The slot of `rm_id`, created if needed.
-    fn place(&self, rm_id: &str) -> Arc<Slot> {
+    fn slot_or_new(&self, rm_id: &str) -> Arc<Slot> {
         let mut slots = self.slots();
         if slots.len() >= 2 * self.max_sessions {
             // A stream may still have held a slot when its session ended.
@@ -561,7 +568,7 @@ impl Registry {
     }
 
     /// Removes the slot of an id that has no session, unless another task holds it.
-    fn forget(&self, rm_id: &str, slot: &Arc<Slot>) {
+    fn remove_unused_slot(&self, rm_id: &str, slot: &Arc<Slot>) {
         let mut slots = self.slots();
         // Two references: the table's and ours. Others are made only under the lock held here.
         let is_unused = Arc::strong_count(slot) == 2 && is_empty(slot);
@@ -571,19 +578,19 @@ impl Registry {
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
-        self.slots.lock().expect("no holder panics")
+        locked(&self.slots)
     }
 
-    fn current(&self) -> MutexGuard<'_, BTreeMap<String, Current>> {
-        self.current.lock().expect("no holder panics")
+    fn current(&self) -> MutexGuard<'_, BTreeMap<String, CurrentSession>> {
+        locked(&self.current)
     }
 
     fn tombstones(&self) -> MutexGuard<'_, Tombstones> {
-        self.tombstones.lock().expect("no holder panics")
+        locked(&self.tombstones)
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut current = self.registry.current();
         if current.get(self.rm_id).is_some_and(|current| current.session.is_none()) {

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mode_is_takeover_unless_said_and_nothing_else_than_attach() {
+    fn register_mode_is_takeover_or_attach() {
         let mut metadata = MetadataMap::new();
         assert_eq!(
             Origin::read(&metadata, &Identity::anybody()).unwrap().mode,

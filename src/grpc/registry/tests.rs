@@ -135,7 +135,7 @@ impl World {
 }
 
 #[test]
-fn nothing_is_decided_before_there_is_a_stream_to_say_it_on() {
+fn no_decisions_without_an_allocation_stream() {
     play(&[], async |world| {
         world.ask("a", 1).await;
         assert_eq!(world.allocations().await, 0);
@@ -145,7 +145,7 @@ fn nothing_is_decided_before_there_is_a_stream_to_say_it_on() {
 }
 
 #[test]
-fn a_paused_session_keeps_what_it_has_and_decides_nothing_until_a_stream_comes() {
+fn paused_session_keeps_state_and_decides_nothing() {
     play(&[], async |world| {
         let stream = world.stream();
         world.ask("a", 1).await;
@@ -162,7 +162,7 @@ fn a_paused_session_keeps_what_it_has_and_decides_nothing_until_a_stream_comes()
 }
 
 #[test]
-fn one_that_stays_away_is_stopped_with_all_it_had_and_told_so_when_it_comes() {
+fn absent_client_is_stopped_and_learns_why() {
     play(&[], async |world| {
         let stream = world.stream();
         let nodes = Arc::new(StreamHandle::new());
@@ -194,7 +194,7 @@ fn one_that_stays_away_is_stopped_with_all_it_had_and_told_so_when_it_comes() {
 }
 
 #[test]
-fn one_that_never_opens_a_stream_is_paused_and_then_stopped() {
+fn session_without_streams_is_paused_then_stopped() {
     play(&[("session.attachTimeout", "10s"), ("session.pauseTimeout", "20s")], async |world| {
         world.pass(9).await;
         assert_eq!(world.session().state(), SessionState::Unattached);
@@ -206,7 +206,7 @@ fn one_that_never_opens_a_stream_is_paused_and_then_stopped() {
 }
 
 #[test]
-fn who_reads_too_slowly_gets_no_more_decided_until_it_has_caught_up() {
+fn slow_reader_pauses_decisions() {
     let own = [("session.outboxItems", "100")];
     play(&own, async |world| {
         let stream = world.stream();
@@ -231,7 +231,7 @@ fn who_reads_too_slowly_gets_no_more_decided_until_it_has_caught_up() {
 }
 
 #[test]
-fn a_deregistered_rm_leaves_nothing_and_its_streams_end_well() {
+fn deregistration_releases_everything() {
     play(&[], async |world| {
         let stream = world.stream();
         let wrong = world.session().number() + 1;
@@ -251,7 +251,7 @@ fn a_deregistered_rm_leaves_nothing_and_its_streams_end_well() {
 }
 
 #[test]
-fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
+fn attach_continues_and_takeover_ends_the_session() {
     play(&[], async |world| {
         let session = world.session();
         let stream = world.stream();
@@ -277,14 +277,14 @@ fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
         assert!(matches!(stream.end(), Some(StreamEnd::Superseded { by: Some(it) }) if it == by));
 
         // A session that lost messages cannot be continued.
-        world.session().lose_items();
+        world.session().mark_items_lost();
         let registered = world.register(&[], attach).await.unwrap();
         assert_eq!(registered.outcome, RegisterOutcome::Replaced);
     });
 }
 
 #[test]
-fn a_registration_of_an_earlier_attempt_ends_no_session() {
+fn registration_of_an_earlier_attempt_is_refused() {
     play(&[], async |world| {
         let of = |attempt: &str, mode| {
             let attempt = Some(Attempt::parse(attempt).unwrap());
@@ -303,7 +303,7 @@ fn a_registration_of_an_earlier_attempt_ends_no_session() {
 }
 
 #[test]
-fn a_registration_that_could_not_begin_in_time_changes_nothing() {
+fn late_registration_changes_nothing() {
     play(&[], async |world| {
         let session = world.session();
         let stream = world.stream();
@@ -323,7 +323,7 @@ fn a_registration_that_could_not_begin_in_time_changes_nothing() {
 }
 
 #[test]
-fn those_who_register_at_once_are_never_more_than_may_be() {
+fn concurrent_registrations_respect_the_limit() {
     let two = |settings: &mut Settings| settings.grpc.max_sessions = 2.try_into().unwrap();
     play_with(two, &[], async |world| {
         let [one, other, third] = ["one", "other", "third"].map(|rm| world.register_other(rm, ""));
@@ -342,7 +342,7 @@ fn those_who_register_at_once_are_never_more_than_may_be() {
 }
 
 #[test]
-fn a_policy_group_is_used_with_the_configuration_that_was_given_last() {
+fn policy_group_uses_the_latest_configuration() {
     let reject = |settings: &mut Settings| {
         settings.registration.policy_group_conflict = PolicyGroupConflict::Reject;
     };
@@ -364,7 +364,7 @@ fn a_policy_group_is_used_with_the_configuration_that_was_given_last() {
 }
 
 #[test]
-fn numbers_rise_over_restarts_also_within_a_second() {
+fn session_numbers_rise_over_restarts() {
     let second = 1_700_000_000_000_000_000;
     let first = first_session_number(second);
     assert_eq!(first >> 24, 1_700_000_000);
@@ -375,7 +375,7 @@ fn numbers_rise_over_restarts_also_within_a_second() {
 }
 
 #[test]
-fn a_resync_ends_the_streams_and_keeps_the_allocations_until_it_comes_or_time_is_up() {
+fn resync_keeps_allocations_for_a_while() {
     play(&[], async |world| {
         let stream = world.stream();
         world.ask("a", 1).await;
@@ -391,7 +391,7 @@ fn a_resync_ends_the_streams_and_keeps_the_allocations_until_it_comes_or_time_is
 }
 
 #[test]
-fn a_session_that_the_scheduler_lost_is_stopped() {
+fn session_lost_by_the_scheduler_is_stopped() {
     play(&[], async |world| {
         let session = world.session();
         let stream = world.stream();
@@ -402,7 +402,7 @@ fn a_session_that_the_scheduler_lost_is_stopped() {
 }
 
 #[test]
-fn an_update_changes_the_terms_of_the_session_that_is_there() {
+fn update_changes_the_terms_of_the_session() {
     play(&[], async |world| {
         let stream = world.stream();
         world.session().release::<Allocations>(&stream);
@@ -417,7 +417,7 @@ fn an_update_changes_the_terms_of_the_session_that_is_there() {
 }
 
 #[test]
-fn the_list_says_what_a_session_is_and_how_it_fares() {
+fn session_list_shows_identity_and_status() {
     play(&[], async |world| {
         world.stream();
         let list = world.registry.list();

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_stopped_a_session_is_remembered_for_a_while() {
+    async fn tombstones_expire() {
         let mut tombstones = Tombstones::new(Duration::from_secs(60));
         tombstones.put("rm".to_owned(), "pauseTimeout".to_owned());
         tokio::time::advance(Duration::from_secs(59)).await;

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_left_over_once_a_later_one_of_its_client_has_come() {
+    fn earlier_attempt_of_the_same_client_is_left_over() {
         let latest = attempt("c1.7");
         for (text, is_left_over) in
             [("c1.6", true), ("c1.7", false), ("c1.8", false), ("c2.6", false), ("c.1.6", false)]
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_attempt_is_not_read_as_one() {
+    fn invalid_attempts_are_refused() {
         let long = format!("{}.1", "c".repeat(NAME_BYTES + 1));
         for text in ["", "1", ".1", "c.", "c.-1", "c.1.x", "c.18446744073709551616", &long] {
             assert_eq!(Attempt::parse(text), None, "{text}");

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_begins_at_the_high_mark_and_ends_at_the_low_one() {
+    fn high_and_low_marks_bound_the_backlog() {
         let backlog = Backlog::new(Marks { high: load(10, 100), low: load(5, 50) });
         assert_eq!(backlog.add(load(9, 9)), CrossesMark(false));
         assert!(!backlog.is_too_much(false));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_of_an_outbox_is_never_nothing() {
+    fn percentage_is_at_least_one() {
         assert_eq!(load(150, 10_000).percent(50), load(75, 5_000));
         assert_eq!(load(1, 1).percent(25), load(1, 1));
     }

@@ -50,11 +50,11 @@ impl Session {
 
     /// Queues a message of the legacy dialect.
     pub fn push_legacy(&self, response: UpdateResponse) {
-        self.say(&self.legacy.outbox, response, Legacy::NAME);
+        self.enqueue(&self.legacy.outbox, response, Legacy::NAME);
     }
 
     /// Queues a message. The session is lost if the outbox is full: its client is too slow.
-    fn say<R: Reply>(&self, outbox: &Outbox<R>, reply: R, kind: &'static str) {
+    fn enqueue<R: Reply>(&self, outbox: &Outbox<R>, reply: R, kind: &'static str) {
         match outbox.push(reply) {
             Ok(CrossesMark(false)) => {}
             Ok(CrossesMark(true)) => self.review(),
@@ -71,19 +71,19 @@ impl ResourceManagerCallback for Session {
         self.attachment.allocations(response);
     }
 
-    fn allocations(&self, told: AllocationsTold<'_>) {
+    fn allocations(&self, notification: AllocationsTold<'_>) {
         // The legacy dialect has its own messages, and a shim that keeps a cache is notified first.
-        if self.speaks_legacy() || !self.attachment.notes(&told) {
-            return self.update_allocation(told.into_message());
+        if self.speaks_legacy() || !self.attachment.record(&notification) {
+            return self.update_allocation(notification.into_message());
         }
-        self.say(&self.allocations, QueuedAllocations::of(told), Allocations::NAME);
+        self.enqueue(&self.allocations, QueuedAllocations::of(notification), Allocations::NAME);
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
         if self.speaks_legacy() {
             return self.push_legacy(legacy::response::application(response));
         }
-        self.say(&self.applications, response, Applications::NAME);
+        self.enqueue(&self.applications, response, Applications::NAME);
     }
 
     fn update_node(&self, response: si::NodeResponse) {
@@ -91,11 +91,11 @@ impl ResourceManagerCallback for Session {
         if self.speaks_legacy() {
             return self.push_legacy(legacy::response::node(response));
         }
-        self.say(&self.nodes, response, Nodes::NAME);
+        self.enqueue(&self.nodes, response, Nodes::NAME);
     }
 
     fn dialect(&self) -> &'static str {
-        self.live().standing.dialect().map_or("none", Dialect::name)
+        self.live().status.dialect().map_or("none", Dialect::name)
     }
 
     fn application_placed(&self, partition: &str, application_id: &str, queue: Option<&str>) {
@@ -128,7 +128,7 @@ impl ResourceManagerCallback for Session {
     }
 
     fn state_dump(&self) -> Option<&dyn StateDump> {
-        self.attachment.tells_state().then_some(self)
+        self.attachment.provides_state().then_some(self)
     }
 
     fn resync_required(&self, cause: &str) {
@@ -142,7 +142,7 @@ impl AllocationSink for Session {
         if self.speaks_legacy() {
             return self.push_legacy(self.legacy.allocation(response));
         }
-        self.say(&self.allocations, response.into(), Allocations::NAME);
+        self.enqueue(&self.allocations, response.into(), Allocations::NAME);
     }
 }
 

@@ -21,6 +21,7 @@ use super::sequence::{Arrival, Gap, Next, Numbering, Sequence};
 use super::terms::Terms;
 use crate::grpc::end::StreamEnd;
 use crate::grpc::kind::AnyRequest;
+use crate::locked::locked;
 
 /// The numbered requests of a session.
 pub(super) struct Intake {
@@ -32,7 +33,7 @@ pub(super) struct Intake {
 /// The fate of a numbered request that arrived.
 pub(in crate::grpc) enum Arrived<'s> {
     /// It is the next one: the caller has to forward requests.
-    Due(HandingOn<'s>),
+    Due(Forwarder<'s>),
     /// It is held, or it is a repeat.
     Held,
     /// It has to wait for [`room`](Session::room).
@@ -40,7 +41,7 @@ pub(in crate::grpc) enum Arrived<'s> {
 }
 
 /// The permission to forward requests, returned on drop.
-pub(in crate::grpc) struct HandingOn<'s> {
+pub(in crate::grpc) struct Forwarder<'s> {
     session: &'s Session,
     /// Set when no forwarded request is waiting to be taken.
     is_done: bool,
@@ -90,17 +91,17 @@ impl Intake {
     }
 
     fn sequence(&self) -> MutexGuard<'_, Sequence<AnyRequest>> {
-        self.sequence.lock().expect("no holder panics")
+        locked(&self.sequence)
     }
 }
 
 impl Session {
-    /// The number of the last request taken, for a stream that has reported `told`.
-    pub(in crate::grpc) fn taken(&self, told: u64) -> u64 {
-        self.intake.sequence().taken(told)
+    /// The number of the last request taken, for a stream that has reported `reported`.
+    pub(in crate::grpc) fn taken(&self, reported: u64) -> u64 {
+        self.intake.sequence().taken(reported)
     }
 
-    /// Adds a numbered request. A caller that gets a [`HandingOn`] has to forward with it.
+    /// Adds a numbered request. A caller that gets a [`Forwarder`] has to forward with it.
     pub(in crate::grpc) fn arrive(
         &self,
         numbering: Numbering,
@@ -109,16 +110,16 @@ impl Session {
         load: Load,
     ) -> Result<Arrived<'_>, StreamEnd> {
         let now = Instant::now();
-        let (arrival, wants_watch) = {
+        let (arrival, needs_watch) = {
             let mut sequence = self.intake.sequence();
             let arrival = sequence.arrive(numbering.generation, number, request, load, now);
-            (arrival, sequence.wants_watch())
+            (arrival, sequence.needs_watch())
         };
-        if wants_watch {
+        if needs_watch {
             self.watch_gap();
         }
         match arrival {
-            Arrival::HandOn => Ok(Arrived::Due(HandingOn { session: self, is_done: false })),
+            Arrival::Forward => Ok(Arrived::Due(Forwarder { session: self, is_done: false })),
             Arrival::Held | Arrival::Repeat => Ok(Arrived::Held),
             Arrival::NoRoom(request) => Ok(Arrived::NoRoom(Box::new(request))),
             Arrival::Outdated => Err(StreamEnd::Displaced { by: None }),
@@ -132,32 +133,32 @@ impl Session {
     }
 }
 
-impl HandingOn<'_> {
+impl Forwarder<'_> {
     /// The next request, if there is one. Call it only while the session is the current one.
     pub(in crate::grpc) fn next(&mut self) -> Next<AnyRequest> {
-        let (next, wants_watch) = {
+        let (next, needs_watch) = {
             let mut sequence = self.session.intake.sequence();
             let next = sequence.next(Instant::now());
             self.is_done = matches!(next, Next::Done);
-            (next, self.is_done && sequence.wants_watch())
+            (next, self.is_done && sequence.needs_watch())
         };
         self.session.intake.room.notify_waiters();
-        if wants_watch {
+        if needs_watch {
             self.session.watch_gap();
         }
         next
     }
 
     /// Records that the scheduler has taken the oldest forwarded request.
-    pub(in crate::grpc) fn took(&mut self) {
-        let wakes = self.session.intake.sequence().took();
+    pub(in crate::grpc) fn mark_taken(&mut self) {
+        let wakes = self.session.intake.sequence().mark_taken();
         if wakes {
             self.session.wake_streams();
         }
     }
 }
 
-impl Drop for HandingOn<'_> {
+impl Drop for Forwarder<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             self.session.intake.sequence().abandon(Instant::now());

@@ -1,6 +1,6 @@
 //! The life of a session: streams bind and end, and its state changes until it stops.
 //!
-//! The methods here carry out the effects that [`Standing`](super::standing::Standing) decides,
+//! The methods here carry out the effects that [`LiveStatus`](super::status::LiveStatus) decides,
 //! under its lock and therefore in order.
 
 use std::sync::{Arc, Weak};
@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::attempt::Attempt;
 use super::sequence::{Gap, Numbering};
-use super::standing::{Effects, Expiry};
+use super::status::{Effects, Expiry};
 use super::{Binding, Live, Session};
 use crate::grpc::attach::AllocationSink;
 use crate::grpc::end::{Cause, StreamEnd};
@@ -33,28 +33,28 @@ impl Session {
         let mut live = self.live();
         live.control = Some(control);
         live.reorder();
-        let effects = live.standing.begin();
+        let effects = live.status.begin();
         self.carry_out(&live, effects);
     }
 
     /// How the session ended. `None` while it has not.
     pub fn ended(&self) -> Option<StreamEnd> {
-        self.live().standing.end().cloned()
+        self.live().status.end().cloned()
     }
 
     /// Whether an instance of that name may register and continue the session.
-    pub fn can_be_attached_by(&self, instance: Option<&str>) -> bool {
-        self.live().standing.can_be_attached_by(instance)
+    pub fn can_be_continued_by(&self, instance: Option<&str>) -> bool {
+        self.live().status.can_be_continued_by(instance)
     }
 
     /// Whether a later attempt of the same client was seen.
-    pub fn has_seen_later_than(&self, attempt: Option<&Attempt>) -> bool {
+    pub fn is_from_earlier_attempt(&self, attempt: Option<&Attempt>) -> bool {
         let live = self.live();
         attempt.is_some_and(|attempt| attempt.is_left_over(live.attempt.as_ref()))
     }
 
     /// Records the attempt of a call.
-    pub fn saw(&self, attempt: Option<Attempt>) {
+    pub fn note_attempt(&self, attempt: Option<Attempt>) {
         if attempt.is_some() {
             self.live().attempt = attempt;
         }
@@ -63,14 +63,14 @@ impl Session {
     /// Hands the session over to another instance that registered, named or not. Returns the number
     /// of the last request taken, from which the instance continues; numbered requests that still
     /// arrive on streams of the earlier instance are dropped.
-    pub fn taken_up_by(&self, instance: Option<&str>) -> u64 {
+    pub fn continue_as(&self, instance: Option<&str>) -> u64 {
         let mut live = self.live();
-        live.standing.attached_by(instance);
+        live.status.registered_by(instance);
         let taken = self.intake.take_over();
         let by = instance.map(ToOwned::to_owned);
         self.end_streams(true, &StreamEnd::Displaced { by });
         live.reorder();
-        self.look(&mut live);
+        self.review_locked(&mut live);
         taken
     }
 
@@ -83,7 +83,7 @@ impl Session {
         let mut live = self.live();
         live.attempt(binding.attempt)?;
         let is_numbered = binding.known.is_some();
-        live.standing.admits(K::DIALECT, is_numbered, binding.instance)?;
+        live.status.admits(K::DIALECT, is_numbered, binding.instance)?;
         let numbering = is_numbered.then(|| self.intake.numbering());
         if let Some(Numbering { taken, .. }) = numbering
             && binding.known > Some(taken)
@@ -102,12 +102,12 @@ impl Session {
                     kind = K::NAME,
                     "messages of a lost stream may be missing"
                 );
-                live.standing.miss(Cause::Missed);
-                self.look(&mut live);
+                live.status.mark_lost(Cause::Missed);
+                self.review_locked(&mut live);
                 return Err(StreamEnd::ResyncRequired(Cause::Missed));
             }
         }
-        if live.standing.bound(K::DIALECT, is_numbered, binding.instance) {
+        if live.status.bound(K::DIALECT, is_numbered, binding.instance) {
             let by = binding.instance.map(ToOwned::to_owned);
             self.end_streams(false, &StreamEnd::Displaced { by });
         }
@@ -115,7 +115,7 @@ impl Session {
             self.intake.begin(Instant::now());
         }
         live.reorder();
-        self.look(&mut live);
+        self.review_locked(&mut live);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl Session {
         {
             let mut live = self.live();
             live.attempt(attempt)?;
-            if let Some(refusal) = live.standing.refusal() {
+            if let Some(refusal) = live.status.refusal() {
                 return Err(refusal);
             }
         }
@@ -142,13 +142,13 @@ impl Session {
     pub fn release<K: StreamKind>(&self, stream: &Arc<StreamHandle>) {
         let mut live = self.live();
         K::outbox(self).release(stream);
-        self.look(&mut live);
+        self.review_locked(&mut live);
     }
 
     /// Records that a message of the client could not be read. Open streams continue; later ones
     /// are refused until the client registers again and reports everything.
-    pub fn lose_items(&self) {
-        self.live().standing.miss(Cause::ItemsLost);
+    pub fn mark_items_lost(&self) {
+        self.live().status.mark_lost(Cause::ItemsLost);
     }
 
     /// Ends all streams because client and scheduler no longer have the same state; no other stream
@@ -156,14 +156,14 @@ impl Session {
     /// Returns the number of open streams.
     pub fn lose(&self, cause: Cause) -> usize {
         let mut live = self.live();
-        let effects = live.standing.lose(cause, Instant::now());
+        let effects = live.status.lose(cause, Instant::now());
         self.carry_out(&live, effects)
     }
 
     /// Ends the streams after the scheduler has released everything the session held.
     pub fn stop(&self, end: &StreamEnd) {
         let mut live = self.live();
-        let effects = live.standing.stop(end.clone(), Instant::now());
+        let effects = live.status.stop(end.clone(), Instant::now());
         self.carry_out(&live, effects);
     }
 
@@ -178,9 +178,9 @@ impl Session {
         let now = Instant::now();
         match self.intake.expire(now) {
             Gap::None | Gap::Until(_) => {}
-            Gap::Overdue => drop(self.end_numbered(&mut live)),
+            Gap::Overdue => drop(self.end_numbered_streams(&mut live)),
         }
-        match live.standing.expire(now) {
+        match live.status.expire(now) {
             Expiry::Stop => return true,
             Expiry::GoesOn(effects) => self.carry_out(&live, effects),
         };
@@ -191,14 +191,14 @@ impl Session {
     /// Ends the streams with numbers because a request is missing; the client sends the requests
     /// not taken again. Returns the end.
     pub(super) fn end_for_gap(&self) -> StreamEnd {
-        self.end_numbered(&mut self.live())
+        self.end_numbered_streams(&mut self.live())
     }
 
-    fn end_numbered(&self, live: &mut Live) -> StreamEnd {
+    fn end_numbered_streams(&self, live: &mut Live) -> StreamEnd {
         let end = StreamEnd::SequenceGap { taken: self.intake.forget() };
         warn!(rm = self.rm_id(), %end, "streams end");
         self.end_streams(true, &end);
-        self.look(live);
+        self.review_locked(live);
         end
     }
 
@@ -211,13 +211,13 @@ impl Session {
 
     /// Derives the status after a change of the bound streams or of the backlog.
     pub(super) fn review(&self) {
-        self.look(&mut self.live());
+        self.review_locked(&mut self.live());
     }
 
-    fn look(&self, live: &mut Live) {
+    fn review_locked(&self, live: &mut Live) {
         let mut outboxes = self.outboxes().into_iter();
         let is_attached = outboxes.any(|(_, carries, outbox)| carries && outbox.is_bound());
-        let effects = live.standing.review(is_attached, &self.backlog, Instant::now());
+        let effects = live.status.review(is_attached, &self.backlog, Instant::now());
         self.carry_out(live, effects);
     }
 
@@ -250,7 +250,7 @@ impl Session {
 
     /// Announces the earlier one of both deadlines.
     pub(super) fn announce_deadline(&self, live: &Live) {
-        let due = live.standing.life().deadline().into_iter().chain(self.intake.due()).min();
+        let due = live.status.life().deadline().into_iter().chain(self.intake.due()).min();
         self.deadline.send_if_modified(|announced| std::mem::replace(announced, due) != due);
     }
 

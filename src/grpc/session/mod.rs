@@ -2,7 +2,7 @@
 //! and whether decisions may be made for it.
 //!
 //! # Structure
-//! `standing` derives the status and its effects from events, `sequence` orders numbered requests;
+//! `status` derives the status and its effects from events, `sequence` orders numbered requests;
 //! both are free of streams, locks and clocks. The session holds each under a lock and carries out
 //! their results. Streams reference their session weakly, so there is no reference cycle.
 //!
@@ -14,7 +14,7 @@
 //!   way round.
 //!
 //! Reading order: this file (the session and its description), then [`terms`], [`state`],
-//! `standing`, [`attempt`], [`backlog`], `life` (streams and the end), `sequence` and `intake`
+//! `status`, [`attempt`], [`backlog`], `life` (streams and the end), `sequence` and `intake`
 //! (requests of the client), `delivery` (messages of the scheduler).
 
 pub mod attempt;
@@ -23,8 +23,8 @@ mod delivery;
 mod intake;
 mod life;
 mod sequence;
-mod standing;
 pub mod state;
+mod status;
 pub mod terms;
 
 use std::collections::BTreeMap;
@@ -39,10 +39,10 @@ use tokio::time::Instant;
 use self::attempt::Attempt;
 use self::backlog::Backlog;
 use self::intake::Intake;
-pub(in crate::grpc) use self::intake::{Arrived, HandingOn};
-pub(in crate::grpc) use self::sequence::{Next, Numbering, TOLD_AFTER};
-use self::standing::Standing;
+pub(in crate::grpc) use self::intake::{Arrived, Forwarder};
+pub(in crate::grpc) use self::sequence::{Next, Numbering, REPORT_AFTER};
 use self::state::SessionState;
+use self::status::LiveStatus;
 use self::terms::Terms;
 use super::allocation_responses::QueuedAllocations;
 use super::attach::{self, Attachment};
@@ -51,6 +51,7 @@ use super::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use super::legacy::options::LegacyOptions;
 use super::legacy::{Legacy, Translator};
 use super::outbox::{AnyOutbox, Outbox};
+use crate::locked::locked;
 
 /// The session opened by a registration. It is the callback that the scheduler calls.
 pub struct Session {
@@ -76,7 +77,7 @@ pub struct Session {
 
 /// Mutable state of the session, and the scheduler control to notify.
 struct Live {
-    standing: Standing,
+    status: LiveStatus,
     /// The latest connection attempt seen, if the client counts them.
     attempt: Option<Attempt>,
     /// How long items may wait for each other, and how many may wait.
@@ -101,8 +102,8 @@ impl Live {
         let Some(control) = &self.control else { return };
         let (window, items) = self.reorder;
         // The legacy dialect has only one stream, and numbered requests arrive in order.
-        let has_one_stream = self.standing.dialect() == Some(Dialect::Legacy);
-        let is_in_order = has_one_stream || self.standing.is_numbered();
+        let has_one_stream = self.status.dialect() == Some(Dialect::Legacy);
+        let is_in_order = has_one_stream || self.status.is_numbered();
         let window = if is_in_order { Duration::ZERO } else { window };
         control.set_reorder_window(window);
         control.set_reorder_items(items);
@@ -175,14 +176,14 @@ impl Session {
     ) -> Self {
         let backlog = Arc::new(Backlog::new(terms.marks()));
         let (config, now) = (registrant.config.clone(), Instant::now());
-        let standing = Standing::new(terms.patience, config, instance, now);
-        let deadline = watch::Sender::new(standing.life().deadline());
+        let status = LiveStatus::new(terms.patience, config, instance, now);
+        let deadline = watch::Sender::new(status.life().deadline());
         let bounds = terms.bounds;
         Self {
             registrant,
             grace: bounds.grace,
             live: Mutex::new(Live {
-                standing,
+                status,
                 attempt: None,
                 reorder: terms.reorder(),
                 control: None,
@@ -214,18 +215,18 @@ impl Session {
     }
 
     /// Records that an operator replaced the queue configuration; empty if there is none now.
-    pub fn was_given(&self, config: String) {
-        self.live().standing.was_given(config);
+    pub fn set_config(&self, config: String) {
+        self.live().status.set_config(config);
     }
 
     /// Whether the session has a queue configuration and it differs from `config`.
-    pub fn brought_other_than(&self, config: &str) -> bool {
-        self.live().standing.brought_other_than(config)
+    pub fn has_other_config(&self, config: &str) -> bool {
+        self.live().status.has_other_config(config)
     }
 
     /// The present state.
     pub fn state(&self) -> SessionState {
-        self.live().standing.life().state()
+        self.live().status.life().state()
     }
 
     /// The control of the scheduler's side. `None` until the scheduler has accepted the session.
@@ -250,9 +251,9 @@ impl Session {
         let open_streams = bound.map(|(name, _, _)| name).chain(attach).collect();
         let remark = self.attachment.remark();
         let live = self.live();
-        let standing = &live.standing;
-        let state = standing.life().state();
-        let age = standing.life().since().saturating_duration_since(standing.registered());
+        let status = &live.status;
+        let state = status.life().state();
+        let age = status.life().since().saturating_duration_since(status.registered());
         let paused_at_ns = (state == SessionState::Paused).then(|| {
             let age = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
             self.registrant.registered_at_ns.saturating_add(age)
@@ -261,11 +262,11 @@ impl Session {
             registrant: self.registrant.clone(),
             state,
             paused_at_ns,
-            dialect: standing.dialect(),
+            dialect: status.dialect(),
             open_streams,
             outbox_items: self.backlog.load().items,
-            instance: standing.instance().map(ToOwned::to_owned),
-            lost: standing.lost().map(ToString::to_string),
+            instance: status.instance().map(ToOwned::to_owned),
+            lost: status.lost().map(ToString::to_string),
             remark,
         }
     }
@@ -279,7 +280,7 @@ impl Session {
     ) {
         {
             let mut live = self.live();
-            live.standing.set_patience(terms.patience);
+            live.status.set_patience(terms.patience);
             self.announce_deadline(&live);
             live.reorder = terms.reorder();
             live.reorder();
@@ -302,11 +303,11 @@ impl Session {
     }
 
     fn speaks_legacy(&self) -> bool {
-        self.live().standing.dialect() == Some(Dialect::Legacy)
+        self.live().status.dialect() == Some(Dialect::Legacy)
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().expect("no holder panics")
+        locked(&self.live)
     }
 }
 

@@ -12,7 +12,7 @@
 //! * Held requests belong to the present [generation](Numbering::generation), and their numbers
 //!   were not taken.
 //! * Held requests never exceed the bounds, except by the next request in order.
-//! * One task at a time forwards: the one that got [`Arrival::HandOn`], until [`Sequence::next`]
+//! * One task at a time forwards: the one that got [`Arrival::Forward`], until [`Sequence::next`]
 //!   returns [`Next::Done`].
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use super::backlog::Load;
 
 /// Streams are woken to report the last number taken after at most this many requests.
-pub(in crate::grpc) const TOLD_AFTER: u64 = 1_000;
+pub(in crate::grpc) const REPORT_AFTER: u64 = 1_000;
 
 /// The numbered requests of one session.
 #[derive(Debug)]
@@ -38,13 +38,13 @@ pub(super) struct Sequence<T> {
     held: BTreeMap<u64, Held<T>>,
     load: Load,
     /// The number of requests forwarded and not yet taken. `None` if no task forwards.
-    in_hand: Option<u64>,
+    in_flight: Option<u64>,
     /// Since when requests are held that cannot be forwarded.
     gap_since: Option<Instant>,
     /// Set while a task watches the deadline of the gap.
     is_watched: bool,
     /// Set when a stream has reported everything taken so far and waits for more.
-    wants_news: bool,
+    wants_report: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(in crate::grpc) struct Numbering {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival<T> {
     /// Held; the caller has to forward requests.
-    HandOn,
+    Forward,
     /// Held: another task forwards it, or it is early.
     Held,
     /// Dropped: it was taken before, or is held already.
@@ -110,10 +110,10 @@ impl<T> Sequence<T> {
             taken: 0,
             held: BTreeMap::new(),
             load: Load::default(),
-            in_hand: None,
+            in_flight: None,
             gap_since: None,
             is_watched: false,
-            wants_news: false,
+            wants_report: false,
         }
     }
 
@@ -136,7 +136,7 @@ impl<T> Sequence<T> {
     /// The present numbering. Requests in flight count as taken: they will be before any stream
     /// reports.
     pub(super) fn numbering(&self) -> Numbering {
-        let taken = self.taken + self.in_hand.unwrap_or(0);
+        let taken = self.taken + self.in_flight.unwrap_or(0);
         Numbering { generation: self.generation, taken }
     }
 
@@ -158,17 +158,17 @@ impl<T> Sequence<T> {
         }
         let total = self.load.plus(load);
         if number > taken + 1 && !total.fits(self.bounds) {
-            let moves = self.in_hand.is_some() || self.held.contains_key(&(taken + 1));
+            let moves = self.in_flight.is_some() || self.held.contains_key(&(taken + 1));
             return if moves { Arrival::NoRoom(request) } else { Arrival::Gap };
         }
         self.load = total;
         self.held.insert(number, Held { request, load });
-        if self.in_hand.is_some() {
+        if self.in_flight.is_some() {
             return Arrival::Held;
         }
         if number == taken + 1 {
-            self.in_hand = Some(0);
-            return Arrival::HandOn;
+            self.in_flight = Some(0);
+            return Arrival::Forward;
         }
         self.gap_since.get_or_insert(now);
         Arrival::Held
@@ -176,44 +176,44 @@ impl<T> Sequence<T> {
 
     /// The next step of the forwarding task.
     pub(super) fn next(&mut self, now: Instant) -> Next<T> {
-        let in_hand = self.in_hand.unwrap_or(0);
-        if let Some(Held { request, load }) = self.held.remove(&(self.taken + in_hand + 1)) {
+        let in_flight = self.in_flight.unwrap_or(0);
+        if let Some(Held { request, load }) = self.held.remove(&(self.taken + in_flight + 1)) {
             self.load = self.load.minus(load);
-            self.in_hand = Some(in_hand + 1);
+            self.in_flight = Some(in_flight + 1);
             self.gap_since = None;
             return Next::Request(request);
         }
-        if in_hand > 0 {
+        if in_flight > 0 {
             return Next::NoneYet;
         }
-        self.in_hand = None;
+        self.in_flight = None;
         self.gap_since = (!self.held.is_empty()).then_some(now);
         Next::Done
     }
 
     /// Records that the oldest request in flight is taken. Returns whether streams have to be woken
     /// to report it.
-    pub(super) fn took(&mut self) -> bool {
-        self.in_hand = self.in_hand.map(|in_hand| in_hand.saturating_sub(1));
+    pub(super) fn mark_taken(&mut self) -> bool {
+        self.in_flight = self.in_flight.map(|in_flight| in_flight.saturating_sub(1));
         self.taken += 1;
-        std::mem::take(&mut self.wants_news) || self.taken.is_multiple_of(TOLD_AFTER)
+        std::mem::take(&mut self.wants_report) || self.taken.is_multiple_of(REPORT_AFTER)
     }
 
     /// Ends the forwarding task; the requests it had in flight are not counted.
     pub(super) fn abandon(&mut self, now: Instant) {
-        self.in_hand = None;
+        self.in_flight = None;
         self.gap_since = (!self.held.is_empty()).then_some(now);
     }
 
-    /// The last number taken, for a stream that has reported `told`; `told` is larger if the stream
+    /// The last number taken, for a stream that has reported `reported`; `reported` is larger if the stream
     /// began while requests were in flight.
-    pub(super) fn taken(&mut self, told: u64) -> u64 {
-        self.wants_news |= told >= self.taken;
+    pub(super) fn taken(&mut self, reported: u64) -> u64 {
+        self.wants_report |= reported >= self.taken;
         self.taken
     }
 
     /// Whether there is a gap that no task watches. If so, the caller has to watch it.
-    pub(super) fn wants_watch(&mut self) -> bool {
+    pub(super) fn needs_watch(&mut self) -> bool {
         self.gap_since.is_some() && !std::mem::replace(&mut self.is_watched, true)
     }
 

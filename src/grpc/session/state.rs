@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_transitions_is_as_drawn() {
+    fn transitions_match_the_diagram() {
         let events = [Attached, Detached, Overdue, Lost, LifecycleEvent::Stopped];
         for (state, next) in [
             (Unattached, [Running, Unattached, Paused, Paused, Stopped]),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_state_that_is_not_to_last_has_a_deadline_and_it_counts_from_its_beginning() {
+    fn only_temporary_states_have_a_deadline() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut life = life(start);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_does_not_put_the_deadline_off() {
+    fn ineffective_events_keep_the_deadline() {
         let start = Instant::now();
         let mut life = life(start);
         life.takes(Lost, start);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patience_without_end_has_no_deadline() {
+    fn unbounded_patience_has_no_deadline() {
         let patience = Patience { attach: Duration::MAX, pause: Duration::MAX };
         assert_eq!(Lifecycle::new(patience, Instant::now()).deadline(), None);
     }

@@ -130,7 +130,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_registration_may_set_its_own_terms_in_either_spelling() {
+    fn registration_may_override_terms() {
         let terms = terms(&[
             ("session.attachTimeout", "5s"),
             ("session.pause_timeout", "10m"),
@@ -149,7 +149,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_leaves_the_default() {
+    fn unusable_values_keep_the_default() {
         let (terms, n_unusable) = read(&[
             ("session.attachTimeout", "soon"),
             ("session.onStreamLoss", "perhaps"),

@@ -28,7 +28,7 @@ fn bind<K: StreamKind>(session: &Arc<Session>) -> Result<Arc<StreamHandle>, Stre
 }
 
 #[test]
-fn a_client_that_does_not_read_loses_all_its_streams_and_has_to_register_again() {
+fn overflow_ends_all_streams() {
     let session = session();
     let nodes = bind::<Nodes>(&session).unwrap();
     let applications = bind::<Applications>(&session).ok().unwrap();
@@ -43,7 +43,7 @@ fn a_client_that_does_not_read_loses_all_its_streams_and_has_to_register_again()
 }
 
 #[test]
-fn a_loss_in_the_scheduler_ends_all_streams() {
+fn lost_scheduler_state_ends_all_streams() {
     let session = session();
     let open = bind::<Nodes>(&session).unwrap();
     session.resync_required("a step was lost");
@@ -53,17 +53,17 @@ fn a_loss_in_the_scheduler_ends_all_streams() {
 }
 
 #[test]
-fn after_an_unreadable_message_open_streams_go_on_and_later_ones_are_refused() {
+fn unreadable_message_refuses_later_streams() {
     let session = session();
     let open = bind::<Nodes>(&session).unwrap();
-    session.lose_items();
+    session.mark_items_lost();
     session.update_node(accepted(&["n1"]));
     assert!(session.take::<Nodes>(&open, |_| {}).is_some());
     assert!(bind::<Applications>(&session).is_err());
 }
 
 #[test]
-fn it_runs_while_it_has_a_stream_for_allocations() {
+fn session_runs_with_an_allocation_stream() {
     let session = session();
     assert_eq!(session.state(), SessionState::Unattached);
     bind::<Nodes>(&session).unwrap();
@@ -81,7 +81,7 @@ fn it_runs_while_it_has_a_stream_for_allocations() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_paused_when_no_stream_comes_and_is_to_be_stopped_when_none_comes_back() {
+async fn session_times_out_in_two_steps() {
     let session = session();
     let mut deadlines = session.deadlines();
     tokio::time::advance(Duration::from_secs(59)).await;
@@ -102,12 +102,12 @@ async fn it_is_paused_when_no_stream_comes_and_is_to_be_stopped_when_none_comes_
 }
 
 #[test]
-fn too_much_that_waits_is_noticed_over_all_kinds_until_little_is_left() {
+fn backlog_counts_all_kinds() {
     let session = session_with(&[("session.outboxItems", "10")]);
     let stream = bind::<Nodes>(&session).unwrap();
     bind::<Allocations>(&session).unwrap();
     session.update_node(accepted(&["n1", "n2", "n3"]));
-    let is_behind = || session.live().standing.is_behind();
+    let is_behind = || session.live().status.is_behind();
     assert!(!is_behind());
     let applications = vec![si::AcceptedApplication::default(); 2];
     session.update_application(si::ApplicationResponse {
@@ -121,7 +121,7 @@ fn too_much_that_waits_is_noticed_over_all_kinds_until_little_is_left() {
 }
 
 #[test]
-fn a_gap_is_told_to_the_next_stream_and_to_every_later_one() {
+fn gap_refuses_every_later_stream() {
     let session = session_with(&[("session.onStreamLoss", "resync")]);
     let stream = bind::<Nodes>(&session).unwrap();
     session.update_node(accepted(&["n1"]));

@@ -4,7 +4,6 @@
 //! # Why in batches
 //! Each forwarded request wakes a thread. So requests that have already arrived are forwarded
 //! together, up to a bound. Later ones wait in the HTTP/2 windows, which slow a fast client down.
-//! comes meanwhile waits in the windows of HTTP/2, which is what holds a fast client up.
 
 use std::future::pending;
 use std::marker::PhantomData;
@@ -27,7 +26,7 @@ use crate::grpc::kind::{Forwarded, StreamKind};
 use crate::grpc::registry::Slot;
 use crate::grpc::session::attempt::Attempt;
 use crate::grpc::session::backlog::Load;
-use crate::grpc::session::{Arrived, Binding, HandingOn, Next, Numbering, Session};
+use crate::grpc::session::{Arrived, Binding, Forwarder, Next, Numbering, Session};
 use crate::grpc::stream_handle::StreamHandle;
 use crate::grpc::{
     CLIENT_SEQ_HEADER, GrpcEdge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SESSION_HEADER,
@@ -46,7 +45,7 @@ const TOGETHER_BYTES: usize = 1 << 20;
 /// Most messages read from a displaced stream, whose client may still be sending.
 const LATE_MESSAGES: usize = 1_000;
 
-const UNNAMED: StreamEnd = StreamEnd::Misnumbered(
+const METADATA_MISSING: StreamEnd = StreamEnd::Misnumbered(
     "a stream that numbers its requests names its resource manager and its session in its metadata",
 );
 const NO_NUMBER: StreamEnd =
@@ -103,7 +102,7 @@ impl<K: StreamKind> RequestReader<K> {
             edge: Arc::clone(&self.edge),
             stream: Arc::clone(&self.stream),
             taken: None,
-            has_taken_leave: false,
+            has_sent_farewell: false,
             kind: PhantomData,
         }
     }
@@ -119,7 +118,7 @@ impl<K: StreamKind> RequestReader<K> {
         self.attempt = attempt(metadata)?;
         let rm_id = text(metadata, RM_ID_HEADER)?;
         if self.known.is_some() && (rm_id.is_none() || self.named.is_none()) {
-            return Err(UNNAMED);
+            return Err(METADATA_MISSING);
         }
         match rm_id {
             Some(rm_id) => self.bind(rm_id).await,
@@ -311,7 +310,7 @@ impl<K: StreamKind> RequestReader<K> {
         if let Some(numbering) = self.stream.numbering() {
             let (mut due, mut end) = (None, Ok(()));
             while let Some(request) = next(n_items) {
-                match self.hold(slot, session, numbering, request, &mut due).await {
+                match self.accept_numbered(slot, session, numbering, request, &mut due).await {
                     Ok(items) => n_items += items,
                     Err(why) => {
                         end = Err(why);
@@ -319,8 +318,8 @@ impl<K: StreamKind> RequestReader<K> {
                     }
                 }
             }
-            if let Some(handing_on) = due {
-                self.hand_on(slot, session, handing_on).await?;
+            if let Some(permit) = due {
+                self.forward_due(slot, session, permit).await?;
             }
             return end;
         }
@@ -380,13 +379,13 @@ impl<K: StreamKind> RequestReader<K> {
 
     /// Holds a numbered request until it is next; `due` is then the permission to forward. Returns
     /// the number of items.
-    async fn hold<'s>(
+    async fn accept_numbered<'s>(
         &self,
         slot: &Slot,
         session: &'s Arc<Session>,
         numbering: Numbering,
         request: K::Request,
-        due: &mut Option<HandingOn<'s>>,
+        due: &mut Option<Forwarder<'s>>,
     ) -> Result<usize, StreamEnd> {
         let (request, items) = self.check(session, request)?;
         let number = K::number(&request);
@@ -400,16 +399,16 @@ impl<K: StreamKind> RequestReader<K> {
             let mut room = pin!(session.room());
             room.as_mut().enable();
             request = match session.arrive(numbering, number, request, load)? {
-                Arrived::Due(handing_on) => {
-                    *due = Some(handing_on);
+                Arrived::Due(permit) => {
+                    *due = Some(permit);
                     return Ok(items);
                 }
                 Arrived::Held => return Ok(items),
                 Arrived::NoRoom(request) => *request,
             };
-            if let Some(handing_on) = due.take() {
+            if let Some(permit) = due.take() {
                 // No other task makes room.
-                self.hand_on(slot, session, handing_on).await?;
+                self.forward_due(slot, session, permit).await?;
                 continue;
             }
             tokio::select! {
@@ -421,17 +420,17 @@ impl<K: StreamKind> RequestReader<K> {
     }
 
     /// Forwards requests in order until none is left.
-    async fn hand_on(
+    async fn forward_due(
         &self,
         slot: &Slot,
         session: &Arc<Session>,
-        mut handing_on: HandingOn<'_>,
+        mut permit: Forwarder<'_>,
     ) -> Result<(), StreamEnd> {
         loop {
             let _current = self.current(slot, session).await?;
             let (mut forwarded, mut n_items) = (Vec::new(), 0);
             while forwarded.len() < TOGETHER && n_items < TOGETHER {
-                match handing_on.next() {
+                match permit.next() {
                     Next::Request(request) => {
                         n_items += request.items();
                         forwarded.push(request.forward(session, &self.edge.handle));
@@ -445,7 +444,7 @@ impl<K: StreamKind> RequestReader<K> {
             }
             for forwarded in forwarded {
                 self.forwarded(session, forwarded.taken().await)?;
-                handing_on.took();
+                permit.mark_taken();
             }
         }
     }
@@ -499,7 +498,7 @@ impl<K: StreamKind> RequestReader<K> {
         if let Some((_, session)) = &self.bound
             && is_unread
         {
-            session.lose_items();
+            session.mark_items_lost();
         }
         self.stream.close(end);
     }

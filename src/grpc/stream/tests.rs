@@ -80,11 +80,11 @@ fn come(requests: &[si::NodeRequest]) -> Messages {
         body.extend(u32::try_from(request.encoded_len()).unwrap().to_be_bytes());
         request.encode(&mut body).unwrap();
     }
-    Messages::that_came("/si.v1.Scheduler/UpdateNode", body)
+    Messages::from_body("/si.v1.Scheduler/UpdateNode", body)
 }
 
 #[test]
-fn a_session_that_the_metadata_name_binds_the_client_also_when_a_message_says_whose_it_is() {
+fn session_in_metadata_must_match() {
     play(async |edge| {
         let old = session(&edge).number().to_string();
         register(&edge).await;
@@ -104,7 +104,7 @@ fn a_session_that_the_metadata_name_binds_the_client_also_when_a_message_says_wh
 
 /// Calls on a broken connection are processed late.
 #[test]
-fn a_stream_of_an_earlier_attempt_does_not_displace_that_of_a_later_one() {
+fn stream_of_an_earlier_attempt_is_refused() {
     play(async |edge| {
         let of = async |attempt: &str| {
             let mut reader = reader::<Nodes>(&edge);
@@ -128,7 +128,7 @@ fn a_stream_of_an_earlier_attempt_does_not_displace_that_of_a_later_one() {
 }
 
 #[test]
-fn an_id_that_nobody_can_have_is_told_from_one_that_is_not_registered() {
+fn invalid_id_differs_from_unregistered() {
     play(async |edge| {
         let refused = reader::<Nodes>(&edge).bind("[rm]").await;
         assert!(matches!(refused, Err(StreamEnd::RmIdInvalid(_))), "{refused:?}");
@@ -138,7 +138,7 @@ fn an_id_that_nobody_can_have_is_told_from_one_that_is_not_registered() {
 }
 
 #[test]
-fn a_client_that_leaves_while_its_stream_is_bound_leaves_nothing_bound() {
+fn stream_dropped_while_binding_is_released() {
     play(async |edge| {
         let slot = edge.registry.slot("rm").unwrap();
         let mut reader = reader::<Allocations>(&edge);
@@ -157,7 +157,7 @@ fn a_client_that_leaves_while_its_stream_is_bound_leaves_nothing_bound() {
 }
 
 #[test]
-fn what_came_by_a_stream_is_dealt_with_also_when_a_newer_one_has_displaced_it() {
+fn requests_of_a_displaced_stream_are_processed() {
     play(async |edge| {
         let mut older = reader::<Nodes>(&edge);
         older.bind("rm").await.unwrap();

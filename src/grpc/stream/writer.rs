@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
 use super::ReplyStream;
-use super::taken::TakenTold;
+use super::taken::TakenReports;
 use crate::grpc::encoded::Encoded;
 use crate::grpc::end::StreamEnd;
 use crate::grpc::kind::StreamKind;
@@ -24,9 +24,9 @@ pub(super) struct ReplyWriter<K: StreamKind> {
     pub(super) edge: Arc<GrpcEdge>,
     pub(super) stream: Arc<StreamHandle>,
     /// What was reported of the requests taken. `None` if the client does not number them.
-    pub(super) taken: Option<TakenTold>,
+    pub(super) taken: Option<TakenReports>,
     /// Set once the farewell message was sent, or was not needed.
-    pub(super) has_taken_leave: bool,
+    pub(super) has_sent_farewell: bool,
     pub(super) kind: PhantomData<K>,
 }
 
@@ -45,7 +45,7 @@ impl<K: StreamKind> ReplyWriter<K> {
 
     /// Records that the headers were sent.
     pub(super) fn begun(mut self) -> Self {
-        self.taken = self.stream.numbering().map(|numbering| TakenTold::since(numbering.taken));
+        self.taken = self.stream.numbering().map(|numbering| TakenReports::since(numbering.taken));
         self
     }
 
@@ -67,20 +67,20 @@ impl<K: StreamKind> ReplyWriter<K> {
                 self.stream.close(StreamEnd::ShuttingDown);
             }
             if let Some(end) = self.stream.end() {
-                let first = !mem::replace(&mut self.has_taken_leave, true);
+                let first = !mem::replace(&mut self.has_sent_farewell, true);
                 let farewell = if first { K::farewell(&end) } else { None };
                 let status = || Err(self.stream.status(&end));
                 return Some(farewell.map_or_else(status, |reply| Ok(reply.into())));
             }
             // Read before the outbox: any answer that is due is queued by then.
             let half_closed = self.stream.is_half_closed();
-            if let Some(reply) = self.waiting(half_closed) {
+            if let Some(reply) = self.next_reply(half_closed) {
                 return Some(Ok(reply));
             }
             if half_closed {
                 return None;
             }
-            let due = self.taken.as_ref().and_then(TakenTold::due);
+            let due = self.taken.as_ref().and_then(TakenReports::due);
             let due = async {
                 match due {
                     Some(due) => sleep_until(due).await,
@@ -98,7 +98,7 @@ impl<K: StreamKind> ReplyWriter<K> {
 
     /// The next queued reply, or a report of the last number taken if that is overdue or the stream
     /// is about to end.
-    fn waiting(&mut self, is_last: bool) -> Option<Encoded<K::Reply>> {
+    fn next_reply(&mut self, is_last: bool) -> Option<Encoded<K::Reply>> {
         let session = self.stream.session()?;
         let traces = self.edge.traces.as_ref();
         let mut new = Vec::new();
@@ -109,15 +109,16 @@ impl<K: StreamKind> ReplyWriter<K> {
             }
         });
         if let Some(traces) = traces {
-            traces.told(session.rm_id(), &new);
+            traces.sent(session.rm_id(), &new);
         }
-        let Some(told) = &mut self.taken else { return reply };
-        let taken = session.taken(told.told());
-        let is_due = told.is_due(taken, Instant::now()) || (is_last && taken > told.told());
+        let Some(reports) = &mut self.taken else { return reply };
+        let taken = session.taken(reports.reported());
+        let is_due =
+            reports.is_due(taken, Instant::now()) || (is_last && taken > reports.reported());
         if reply.is_none() && !is_due {
             return None;
         }
-        told.tells(taken);
+        reports.report(taken);
         let mut reply = reply.unwrap_or_default();
         reply.set_taken_seq(taken);
         Some(reply)

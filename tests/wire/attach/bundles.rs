@@ -66,7 +66,7 @@ fn known(shim: &Shim, bundle: u64) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_question_about_a_member_names_its_gang_whose_places_were_told_before() {
+async fn gang_places_precede_member_questions() {
     let service = Service::start();
     // The third member asks later; without room for all, no question is sent.
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
@@ -108,7 +108,7 @@ async fn a_question_about_a_member_names_its_gang_whose_places_were_told_before(
 }
 
 #[tokio::test]
-async fn the_next_gang_says_that_the_one_before_is_over_and_a_new_stream_is_told_anew() {
+async fn next_gang_ends_the_previous_one() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;

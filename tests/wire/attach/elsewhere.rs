@@ -34,7 +34,7 @@ async fn late_answer(service: &Service, depends_on: &[u64]) -> (Rm, Shim) {
 }
 
 #[tokio::test]
-async fn a_late_answer_counts_if_nothing_that_it_depends_on_was_affected() {
+async fn late_answer_counts_if_unaffected() {
     let service = Service::start();
     let (rm, mut shim) = late_answer(&service, &[8]).await;
     let sync = shim.sync().await;
@@ -46,7 +46,7 @@ async fn a_late_answer_counts_if_nothing_that_it_depends_on_was_affected() {
 }
 
 #[tokio::test]
-async fn a_late_answer_is_asked_for_again_if_it_depends_on_what_was_placed_elsewhere() {
+async fn late_answer_is_repeated_if_affected() {
     let service = Service::start();
     let (rm, mut shim) = late_answer(&service, &[8, 7]).await;
     let again = shim.batch().await;

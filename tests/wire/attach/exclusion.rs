@@ -41,7 +41,7 @@ fn never(key: &str) -> cb::CacheSyncFailure {
 }
 
 #[tokio::test]
-async fn a_request_refused_for_good_goes_to_the_other_node_and_another_request_to_the_first() {
+async fn permanent_refusal_excludes_node_for_request() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1", "n2"]).await;
     let mut shim = shim(&service).await;

@@ -11,7 +11,7 @@ use crate::harness::shim::{ALL, Shim, hello};
 use crate::harness::{self, Service, ask};
 
 #[tokio::test]
-async fn events_come_as_far_as_credit_was_given_and_a_later_stream_goes_on() {
+async fn events_respect_credit_across_streams() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[], &["n1", "n2", "n3"]).await;
     let node_events = |credit: u32, last_event_seq: u64| cb::Hello {
@@ -34,7 +34,7 @@ async fn events_come_as_far_as_credit_was_given_and_a_later_stream_goes_on() {
 }
 
 #[tokio::test]
-async fn the_state_of_the_shim_is_part_of_the_dump() {
+async fn dump_contains_the_shim_state() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[], &["n1"]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
@@ -63,7 +63,7 @@ async fn the_state_of_the_shim_is_part_of_the_dump() {
 }
 
 #[tokio::test]
-async fn a_request_that_only_lacks_a_node_is_told() {
+async fn unplaceable_request_state_is_sent() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, &[], &["n1"]).await;
     let mut shim = Shim::attach(&service, hello("rm", &[cb::Capability::ContainerStates])).await;

@@ -10,7 +10,7 @@ use crate::harness::{Service, release};
 use crate::revisions::client::application;
 
 #[tokio::test]
-async fn without_a_callback_stream_nobody_is_asked() {
+async fn no_questions_without_a_callback_stream() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, &[], &["n1"]).await;
     ask_for(&rm, &["a"]).await;
@@ -18,7 +18,7 @@ async fn without_a_callback_stream_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn where_a_stream_is_required_nothing_is_decided_before_it_is_there() {
+async fn required_stream_delays_decisions() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
     ask_for(&rm, &["a"]).await;
@@ -33,7 +33,7 @@ async fn where_a_stream_is_required_nothing_is_decided_before_it_is_there() {
 }
 
 #[tokio::test]
-async fn the_node_whose_bit_is_set_first_is_the_one() {
+async fn first_set_bit_chooses_the_node() {
     let service = Service::start();
     let nodes: Vec<String> = (1..=9).map(|n| format!("n{n}")).collect();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
@@ -49,7 +49,7 @@ async fn the_node_whose_bit_is_set_first_is_the_one() {
 }
 
 #[tokio::test]
-async fn an_ask_that_is_refused_everywhere_stays_and_is_asked_about_again() {
+async fn ask_refused_everywhere_is_asked_again() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, REQUIRED, &["n1", "n2"]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
@@ -68,7 +68,7 @@ async fn an_ask_that_is_refused_everywhere_stays_and_is_asked_about_again() {
 }
 
 #[tokio::test]
-async fn an_answer_after_its_deadline_changes_nothing_and_is_counted() {
+async fn late_answer_is_counted_and_ignored() {
     let service = Service::start_with(&[("CALLBACK__PREDICATE_TIMEOUT", "0.05")]);
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
@@ -102,7 +102,7 @@ async fn an_answer_after_its_deadline_changes_nothing_and_is_counted() {
 }
 
 #[tokio::test]
-async fn another_rm_goes_on_while_one_shim_does_not_answer() {
+async fn silent_shim_does_not_block_other_rms() {
     // Longer than the test may take: the question stays open throughout.
     let service = Service::start_with(&[("CALLBACK__PREDICATE_TIMEOUT", "30")]);
     let slow_rm = rm_called("slow", &service, REQUIRED, &["n1"]).await;
@@ -133,7 +133,7 @@ async fn another_rm_goes_on_while_one_shim_does_not_answer() {
 }
 
 #[tokio::test]
-async fn a_shim_that_sheds_everything_for_a_while_is_asked_again() {
+async fn shedding_shim_is_asked_again() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;

@@ -88,7 +88,7 @@ async fn answer(shim: &Shim, batch: &cb::PreemptionBatch, index: impl Fn(&str) -
 }
 
 #[tokio::test]
-async fn who_goes_where_is_what_the_shim_says() {
+async fn shim_chooses_the_victims() {
     let service = Service::start();
     let (rm, mut shim) = full(&service).await;
     rm.send_allocations(vec![], vec![preempting("k")], vec![]).await;
@@ -128,7 +128,7 @@ async fn who_goes_where_is_what_the_shim_says() {
 }
 
 #[tokio::test]
-async fn where_the_shim_refuses_every_node_nobody_goes() {
+async fn no_victims_if_the_shim_refuses_all_nodes() {
     let service = Service::start();
     let (rm, mut shim) = full(&service).await;
     rm.send_allocations(vec![], vec![preempting("k")], vec![]).await;

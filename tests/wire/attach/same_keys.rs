@@ -56,7 +56,7 @@ fn applications(rm: &Rm) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_is_assumed_listed_and_forgotten_by_its_application() {
+async fn equal_keys_are_synced_by_application() {
     let service = Service::start();
     let (rm, mut shim) = confirming(&service).await;
     ask_twice(&rm).await;
@@ -72,7 +72,7 @@ async fn each_is_assumed_listed_and_forgotten_by_its_application() {
 }
 
 #[tokio::test]
-async fn the_one_that_cannot_be_taken_in_is_placed_again_and_the_other_is_told() {
+async fn only_the_failed_allocation_is_placed_again() {
     let service = Service::start();
     let (rm, mut shim) = confirming(&service).await;
     ask_twice(&rm).await;
@@ -88,7 +88,7 @@ async fn the_one_that_cannot_be_taken_in_is_placed_again_and_the_other_is_told()
 }
 
 #[tokio::test]
-async fn a_failure_without_an_application_is_of_both_while_both_wait_and_of_none_once_both_run() {
+async fn failure_without_application_id_applies_to_every_unconfirmed_allocation() {
     let service = Service::start();
     let (rm, mut shim) = confirming(&service).await;
     ask_twice(&rm).await;
@@ -110,7 +110,7 @@ async fn a_failure_without_an_application_is_of_both_while_both_wait_and_of_none
 }
 
 #[tokio::test]
-async fn an_assumption_that_comes_to_nothing_is_taken_back_from_its_application() {
+async fn withdrawn_assumption_is_forgotten_by_application() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
     let rm = rm.with_application("other", "root.a").await;

@@ -15,7 +15,7 @@ use crate::harness::shim::{ALL, Shim, hello, passes};
 use crate::harness::{PATIENCE, Service, release};
 
 #[tokio::test]
-async fn while_a_required_stream_is_lost_nothing_is_decided_and_no_ask_is_lost() {
+async fn lost_required_stream_pauses_decisions() {
     let service = Service::start();
     let nodes: Vec<String> = (0..8).map(|n| format!("n{n}")).collect();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
@@ -85,7 +85,7 @@ async fn until_detached(service: &Service) {
 }
 
 #[tokio::test]
-async fn a_second_stream_takes_the_place_of_the_first() {
+async fn second_stream_displaces_the_first() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
     let mut first = Shim::attach(&service, hello("rm", ALL)).await;
@@ -101,7 +101,7 @@ async fn a_second_stream_takes_the_place_of_the_first() {
 }
 
 #[tokio::test]
-async fn a_stream_that_begins_wrongly_ends_with_the_status_that_says_so() {
+async fn wrong_first_message_ends_the_stream() {
     let service = Service::start_with(&[("CALLBACK__HELLO_TIMEOUT", "0.1")]);
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     let stale = v1::Hello { session_id: 1, ..hello("rm", ALL) };
@@ -121,7 +121,7 @@ async fn a_stream_that_begins_wrongly_ends_with_the_status_that_says_so() {
 }
 
 #[tokio::test]
-async fn what_no_shim_may_send_ends_its_stream() {
+async fn violations_end_the_stream() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     for wrong in [
@@ -142,7 +142,7 @@ async fn what_no_shim_may_send_ends_its_stream() {
 }
 
 #[tokio::test]
-async fn a_registration_ends_the_stream_of_the_session_before() {
+async fn registration_ends_the_earlier_stream() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
@@ -153,7 +153,7 @@ async fn a_registration_ends_the_stream_of_the_session_before() {
 }
 
 #[tokio::test]
-async fn a_sign_of_life_is_answered_and_silence_ends_the_stream() {
+async fn silence_ends_the_stream() {
     let service = Service::start_with(&[("CALLBACK__HEARTBEAT", "0.05")]);
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
@@ -168,7 +168,7 @@ async fn a_sign_of_life_is_answered_and_silence_ends_the_stream() {
 }
 
 #[tokio::test]
-async fn a_shim_may_say_goodbye_and_the_service_does_when_it_ends() {
+async fn both_sides_send_goodbye() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
@@ -182,7 +182,7 @@ async fn a_shim_may_say_goodbye_and_the_service_does_when_it_ends() {
 }
 
 #[tokio::test]
-async fn what_is_agreed_on_is_the_least_of_both_wishes() {
+async fn limits_are_the_minimum_of_both_sides() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[("callback.maxNodesPerBatch", "100")], &[]).await;
     let wishes = v1::Hello {

@@ -81,7 +81,7 @@ async fn until_twenty_are_decided(service: &Service) {
 }
 
 #[tokio::test]
-async fn one_batch_with_assumptions_settles_placements_that_exclude_each_other() {
+async fn assumptions_settle_exclusive_placements_in_one_batch() {
     let service = Service::start();
     let nodes: Vec<String> = (0..64).map(|n| format!("n{n:02}")).collect();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
@@ -97,7 +97,7 @@ async fn one_batch_with_assumptions_settles_placements_that_exclude_each_other()
 }
 
 #[tokio::test]
-async fn a_winner_that_is_lost_to_a_node_removal_is_forgotten_and_voids_only_what_rests_on_it() {
+async fn node_removal_voids_only_dependent_answers() {
     let service = Service::start();
     let nodes = ["n1", "n2", "n3", "n4"];
     let rm = rm_with_nodes(&service, REQUIRED, &nodes).await;
@@ -175,7 +175,7 @@ async fn a_winner_that_is_lost_to_a_node_removal_is_forgotten_and_voids_only_wha
 }
 
 #[tokio::test]
-async fn each_allocation_and_each_release_is_told_to_the_view_once_and_in_order() {
+async fn every_change_is_synced_once_in_order() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
@@ -206,7 +206,7 @@ async fn each_allocation_and_each_release_is_told_to_the_view_once_and_in_order(
 }
 
 #[tokio::test]
-async fn an_assumption_comes_before_its_allocation_on_one_connection() {
+async fn sync_precedes_allocation_on_one_connection() {
     let service = Service::start();
     let nodes: Vec<String> = (0..100).map(|n| format!("n{n}")).collect();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
@@ -254,7 +254,7 @@ async fn an_assumption_comes_before_its_allocation_on_one_connection() {
 }
 
 #[tokio::test]
-async fn an_allocation_waits_until_its_assumption_has_left_through_a_small_window() {
+async fn allocation_waits_for_a_slow_sync() {
     let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", "30")]);
     let nodes = ["n1", "n2", "n3", "n4", "n5"];
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &nodes).await;
@@ -270,7 +270,7 @@ async fn an_allocation_waits_until_its_assumption_has_left_through_a_small_windo
 }
 
 #[tokio::test]
-async fn an_allocation_whose_assumption_cannot_leave_is_told_in_time_and_when_the_stream_is_lost() {
+async fn stuck_sync_delays_allocation_only_for_a_time() {
     for (timeout, lost) in [("0.05", false), ("30", true)] {
         let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", timeout)]);
         let nodes = ["n1", "n2", "n3", "n4", "n5"];
@@ -287,7 +287,7 @@ async fn an_allocation_whose_assumption_cannot_leave_is_told_in_time_and_when_th
 }
 
 #[tokio::test]
-async fn an_allocation_stream_that_its_client_closes_still_gets_what_waits_for_its_assumption() {
+async fn half_closed_stream_gets_withheld_allocations() {
     let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", "0.5")]);
     let nodes = ["n1", "n2", "n3", "n4", "n5"];
     let _rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &nodes).await;
@@ -304,7 +304,7 @@ async fn an_allocation_stream_that_its_client_closes_still_gets_what_waits_for_i
 }
 
 #[tokio::test]
-async fn an_allocation_is_told_after_its_assumption_was_acknowledged_and_not_before() {
+async fn allocation_waits_for_acknowledgement() {
     let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", "30")]);
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
@@ -327,7 +327,7 @@ async fn an_allocation_is_told_after_its_assumption_was_acknowledged_and_not_bef
 }
 
 #[tokio::test]
-async fn a_decision_is_told_before_the_next_batch_which_rests_on_it() {
+async fn sync_precedes_the_next_batch() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
     // A shim that confirms must not assume by itself: each decision is sent.
@@ -366,7 +366,7 @@ async fn a_decision_is_told_before_the_next_batch_which_rests_on_it() {
 }
 
 #[tokio::test]
-async fn a_new_stream_begins_with_what_the_rm_has_not_reported_itself() {
+async fn snapshot_excludes_reported_allocations() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, &[("callback.predicates", "optional")], &["n1"]).await;
     ask_for(&rm, &["a"]).await;
@@ -381,7 +381,7 @@ async fn a_new_stream_begins_with_what_the_rm_has_not_reported_itself() {
 }
 
 #[tokio::test]
-async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_is_placed_again() {
+async fn failed_assumption_is_placed_again() {
     let service = Service::start_with(&[("SCHEDULER__START_RETRY", "50ms")]);
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
@@ -406,7 +406,7 @@ async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_is_placed_
 /// Of the allocations that wait for one acknowledgement, in the present form, only the failed one
 /// is withheld.
 #[tokio::test]
-async fn what_waits_beside_an_allocation_that_the_shim_cannot_take_in_is_told() {
+async fn only_the_allocation_whose_assumption_failed_is_withheld() {
     let service = Service::start_with(&[("SCHEDULER__START_RETRY", "50ms")]);
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
@@ -441,7 +441,7 @@ async fn what_waits_beside_an_allocation_that_the_shim_cannot_take_in_is_told() 
 }
 
 #[tokio::test]
-async fn an_allocation_that_is_not_confirmed_in_time_is_told_anyway() {
+async fn unconfirmed_allocation_is_delivered_after_timeout() {
     let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", "0.05")]);
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };

@@ -211,7 +211,7 @@ const N: &str = include_str!("../../golden/n.hex");
 const T: &str = include_str!("../../golden/t.hex");
 
 #[test]
-fn every_message_of_every_revision_arrives_with_every_field() {
+fn every_field_of_every_revision_arrives() {
     for (name, fixtures) in [("l", L), ("m", M), ("n", N), ("t", T)] {
         check(name, fixtures);
     }
@@ -245,7 +245,7 @@ const T_ANSWERS: Answers = &[
 /// Every list is filled, mostly with items about unknown objects: the replies repeat the names, and
 /// show which value was read.
 #[tokio::test]
-async fn the_bytes_of_a_revision_are_answered_by_the_service_in_messages_of_that_revision() {
+async fn replies_use_the_client_revision() {
     let mut told = Vec::new();
     for (name, fixtures, answers) in
         [("l", L, L_ANSWERS), ("m", M, M_ANSWERS), ("n", N, N_ANSWERS), ("t", T, T_ANSWERS)]
@@ -303,7 +303,7 @@ fn one_resource() -> si::Resource {
 }
 
 #[test]
-fn an_ask_of_the_oldest_revision_reads_as_its_own_struct() {
+fn legacy_ask_decodes_into_its_own_struct() {
     let ask = legacy::AllocationAsk::decode(&*fixture(L, "AllocationAsk")).unwrap();
     let expression = legacy::AffinityTargetExpression {
         target_operator: None,
@@ -343,7 +343,7 @@ fn an_ask_of_the_oldest_revision_reads_as_its_own_struct() {
 }
 
 #[test]
-fn an_ask_of_a_later_revision_reads_as_the_common_struct() {
+fn later_asks_decode_into_the_common_struct() {
     for fixtures in [M, N] {
         let ask = si::AllocationAsk::decode(&*fixture(fixtures, "AllocationAsk")).unwrap();
         let expected = si::AllocationAsk {
@@ -369,7 +369,7 @@ fn an_ask_of_a_later_revision_reads_as_the_common_struct() {
 }
 
 #[test]
-fn the_same_bytes_mean_other_things_in_the_oldest_revision() {
+fn same_bytes_differ_in_the_legacy_dialect() {
     let bytes = fixture(M, "AllocationRelease");
     let later = si::AllocationRelease::decode(&*bytes).unwrap();
     assert_eq!(later.termination_type(), si::TerminationType::PlaceholderReplaced);
@@ -383,7 +383,7 @@ fn the_same_bytes_mean_other_things_in_the_oldest_revision() {
 }
 
 #[test]
-fn a_client_skips_what_its_revision_does_not_know() {
+fn clients_skip_unknown_fields() {
     let response = si::AllocationResponse {
         new: vec![si::Allocation {
             allocation_key: "k".to_owned(),

@@ -219,7 +219,7 @@ async fn the_shim_of_the_oldest_revision() {
 }
 
 #[tokio::test]
-async fn a_start_without_nodes_and_pods_hangs_nowhere() {
+async fn empty_cluster_starts() {
     let service = Service::start();
     let rm = Client::register(&service, &Revision::new("t"), "mycluster", &SPLIT).await;
     for method in SPLIT {

@@ -12,7 +12,7 @@ use crate::harness::{Service, reason_of};
 const UPDATE: &str = "Update";
 
 #[tokio::test]
-async fn a_priority_comes_back_in_the_arm_it_was_sent_in_and_an_unknown_class_is_counted() {
+async fn priority_is_echoed_in_its_form() {
     let service = Service::start_with(&[("SESSION__PRIORITY_CLASSES__HIGH", "100")]);
     let rm = legacy(&service, "rm", 8_000).await;
     for (n, (key, priority, sent, scheduled)) in [
@@ -41,7 +41,7 @@ async fn a_priority_comes_back_in_the_arm_it_was_sent_in_and_an_unknown_class_is
 }
 
 #[tokio::test]
-async fn a_refused_repetition_leaves_the_pending_ask_its_priority() {
+async fn rejected_repeat_keeps_the_pending_priority() {
     let service = Service::start();
     let rm = legacy(&service, "rm", 500).await;
     rm.send(UPDATE, &ask("k", 1, "priority { priorityValue: 5 }")).await;
@@ -61,7 +61,7 @@ async fn a_refused_repetition_leaves_the_pending_ask_its_priority() {
 }
 
 #[tokio::test]
-async fn the_fields_that_moved_mean_what_they_meant() {
+async fn moved_fields_keep_their_meaning() {
     let service = Service::start();
     let rm = legacy(&service, "rm", 8_000).await;
     let constraint = |key: &str, value: &str| {
@@ -143,7 +143,7 @@ async fn all_termination_types_have_their_old_numbers() {
 }
 
 #[tokio::test]
-async fn an_unknown_termination_type_is_ignored_where_enumerations_are_strict() {
+async fn strict_enums_ignore_unknown_termination_types() {
     let service = Service::start_with(&[("SESSION__STRICT_ENUMS", "true")]);
     let rm = legacy(&service, "rm", 2_000).await;
     rm.send(UPDATE, &ask("k", 2, "")).await;
@@ -161,7 +161,7 @@ async fn an_unknown_termination_type_is_ignored_where_enumerations_are_strict() 
 }
 
 #[tokio::test]
-async fn the_actions_on_a_node_have_their_old_numbers_and_an_unknown_one_is_counted() {
+async fn node_actions_have_their_old_numbers() {
     let service = Service::start();
     let rm = legacy(&service, "rm", 1_000).await;
     let act = |action: &str, more: &str| {
@@ -189,7 +189,7 @@ async fn the_actions_on_a_node_have_their_old_numbers_and_an_unknown_one_is_coun
 }
 
 #[tokio::test]
-async fn a_node_comes_with_allocations_of_an_application_of_the_same_message() {
+async fn node_may_reference_an_application_of_its_message() {
     let service = Service::start();
     let rm = Client::register(&service, &Revision::new("l"), "rm", &[UPDATE]).await;
     let running = |key: &str, uuid: &str, application: &str| {
@@ -259,7 +259,7 @@ async fn memory_may_be_counted_in_megabytes() {
 }
 
 #[tokio::test]
-async fn an_allocation_names_its_queue_and_carries_the_tags_of_its_ask() {
+async fn allocation_carries_queue_and_tags() {
     let service = Service::start();
     let rm = legacy(&service, "rm", 4_000).await;
     rm.send(UPDATE, &ask("k", 1, r#"tags { key: "kubernetes.io/meta/podName" value: "pod" }"#))
@@ -269,7 +269,7 @@ async fn an_allocation_names_its_queue_and_carries_the_tags_of_its_ask() {
 }
 
 #[tokio::test]
-async fn what_is_measured_is_taken_and_answered_with_a_better_size_if_that_is_wanted() {
+async fn utilization_is_answered_with_recommendations() {
     let service = Service::start_with(&[("SESSION__LEGACY_NODE_RECOMMENDATIONS", "true")]);
     let rm = legacy(&service, "rm", 1_000).await;
     let report = |id: &str, used: i64| {
@@ -291,7 +291,7 @@ async fn what_is_measured_is_taken_and_answered_with_a_better_size_if_that_is_wa
 }
 
 #[tokio::test]
-async fn what_names_nothing_that_is_there_is_not_waited_for() {
+async fn items_of_unknown_objects_are_not_held() {
     let service = Service::start();
     let rm = Client::register(&service, &Revision::new("l"), "rm", &[UPDATE]).await;
     // The application comes in the next message: too late, since there is only one stream.
@@ -304,7 +304,7 @@ async fn what_names_nothing_that_is_there_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_to_register_reads_resync_before_the_status() {
+async fn resync_precedes_the_status() {
     let service = Service::start();
     let mut rm = Client::connect(&service, &Revision::new("l"), "rm").await;
     rm.open(UPDATE).await;

@@ -25,7 +25,7 @@ fn release(more: &str) -> String {
 }
 
 #[tokio::test]
-async fn clients_of_all_revisions_are_served_at_once_each_in_its_own_fields() {
+async fn all_revisions_are_served_together() {
     let service = Service::start();
     let l = async {
         let rm = legacy(&service, "rm-l", 1_000).await;
@@ -51,7 +51,7 @@ async fn clients_of_all_revisions_are_served_at_once_each_in_its_own_fields() {
 }
 
 #[tokio::test]
-async fn an_allocation_repeats_its_task_group_and_who_may_preempt_whom() {
+async fn allocation_repeats_task_group_and_preemption_policy() {
     let service = Service::start();
     let rows = [
         ("plain", "", "", "true", "false"),
@@ -100,7 +100,7 @@ async fn an_allocation_repeats_its_task_group_and_who_may_preempt_whom() {
 
 /// Others get the room of a failed start before it is tried again.
 #[tokio::test]
-async fn a_start_that_failed_waits_in_every_revision_that_can_say_so() {
+async fn failed_start_is_retried_later() {
     for revision in ["m", "n", "t"] {
         let service = Service::start();
         let rm = split(&service, revision, "rm", 1_000).await;
@@ -115,7 +115,7 @@ async fn a_start_that_failed_waits_in_every_revision_that_can_say_so() {
 }
 
 #[tokio::test]
-async fn each_form_of_asking_is_refused_in_its_own_list_and_the_good_ones_go_on() {
+async fn each_form_is_rejected_in_its_own_list() {
     let service = Service::start();
     let rm = split(&service, "n", "rm", 8_000).await;
     let bad = r#"allocations { allocationKey: "empty" applicationID: "app" }"#;
@@ -136,7 +136,7 @@ async fn each_form_of_asking_is_refused_in_its_own_list_and_the_good_ones_go_on(
 }
 
 #[tokio::test]
-async fn three_allocations_of_one_key_are_told_apart_by_uuid_and_released_together_by_key() {
+async fn allocations_of_one_key_differ_by_uuid() {
     let service = Service::start();
     let rm = split(&service, "m", "rm", 8_000).await;
     rm.send(ALLOCATION, &ask("k", 3, "Originator: true priority: 4")).await;
@@ -167,7 +167,7 @@ async fn three_allocations_of_one_key_are_told_apart_by_uuid_and_released_togeth
 }
 
 #[tokio::test]
-async fn termination_types_have_todays_numbers_and_an_unknown_one_means_stopped() {
+async fn unknown_termination_type_means_stopped() {
     for revision in ["m", "t"] {
         let service = Service::start();
         let rm = split(&service, revision, "rm", 1_000).await;
@@ -199,7 +199,7 @@ async fn termination_types_have_todays_numbers_and_an_unknown_one_means_stopped(
 }
 
 #[tokio::test]
-async fn an_unknown_action_on_a_node_is_refused() {
+async fn unknown_node_action_is_rejected() {
     let service = Service::start();
     let rm = split(&service, "t", "rm", 1_000).await;
     rm.send(NODE, r#"nodes { nodeID: "n1" action: 77 } nodes { nodeID: "n2" }"#).await;
@@ -213,7 +213,7 @@ async fn an_unknown_action_on_a_node_is_refused() {
 }
 
 #[tokio::test]
-async fn an_allocation_that_is_reported_with_its_uuid_is_not_told_back() {
+async fn allocation_reported_with_uuid_is_not_answered() {
     let service = Service::start();
     let rm = split(&service, "n", "rm", 2_000).await;
     rm.send(ALLOCATION, &request("running", r#"nodeID: "n1" UUID: "u""#)).await;
@@ -227,7 +227,7 @@ async fn an_allocation_that_is_reported_with_its_uuid_is_not_told_back() {
 }
 
 #[tokio::test]
-async fn an_allocation_that_is_reported_without_uuid_is_told_back_once() {
+async fn allocation_reported_without_uuid_is_answered_once() {
     let service = Service::start();
     let rm = split(&service, "t", "rm", 2_000).await;
     for _ in 0..2 {
@@ -242,7 +242,7 @@ async fn an_allocation_that_is_reported_without_uuid_is_told_back_once() {
 /// The type of a release in the present form, and the partition it names, equal those of the
 /// reference.
 #[tokio::test]
-async fn todays_client_gets_no_name_and_no_field_that_its_revision_does_not_know() {
+async fn present_client_gets_only_known_fields() {
     let service = Service::start();
     let rm = split(&service, "t", "rm", 2_000).await;
     rm.send(ALLOCATION, &request("k", r#"priority: 7 partitionName: "[rm]default""#)).await;
@@ -259,7 +259,7 @@ async fn todays_client_gets_no_name_and_no_field_that_its_revision_does_not_know
 /// A client library that keeps unknown fields, as most do, sends them back. If a UUID were among
 /// them, the report would be in the older form and never answered.
 #[tokio::test]
-async fn an_allocation_that_is_reported_as_it_was_received_is_in_todays_form() {
+async fn echoed_allocation_is_in_the_present_form() {
     let service = Service::start();
     let rm = split(&service, "t", "rm", 2_000).await;
     rm.send(ALLOCATION, &request("k", "")).await;
@@ -294,7 +294,7 @@ async fn an_allocation_that_is_reported_as_it_was_received_is_in_todays_form() {
 }
 
 #[tokio::test]
-async fn a_node_with_an_allocation_of_an_unknown_application_leaves_nothing_behind() {
+async fn rejected_node_leaves_nothing_behind() {
     let service = Service::start();
     let rm = split(&service, "m", "rm", 1_000).await;
     let running = |key: &str, application: &str| {
@@ -321,7 +321,7 @@ async fn a_node_with_an_allocation_of_an_unknown_application_leaves_nothing_behi
 }
 
 #[tokio::test]
-async fn a_node_that_is_not_ready_takes_nothing_until_the_attribute_is_gone() {
+async fn unready_node_gets_no_allocations() {
     let service = Service::start();
     let rm = split(&service, "m", "rm", 1_000).await;
     let ready = r#"attributes { key: "ready" value: "false" }"#;
@@ -341,7 +341,7 @@ async fn a_node_that_is_not_ready_takes_nothing_until_the_attribute_is_gone() {
 }
 
 #[tokio::test]
-async fn a_priority_as_a_message_ends_the_stream_and_demands_a_new_start() {
+async fn priority_as_message_ends_the_stream() {
     let service = Service::start();
     let mut rm = split(&service, "m", "rm", 1_000).await;
     let parse = |text: &str| {
@@ -369,7 +369,7 @@ async fn a_priority_as_a_message_ends_the_stream_and_demands_a_new_start() {
 }
 
 #[tokio::test]
-async fn a_second_client_of_another_revision_sees_nothing_of_the_first() {
+async fn clients_do_not_see_each_other() {
     let service = Service::start();
     let first = split(&service, "m", "one", 1_000).await;
     let second = split(&service, "t", "two", 1_000).await;

@@ -9,7 +9,7 @@ fn on_n1(key: &'static str, size: i64) -> Ask<'static> {
 }
 
 #[tokio::test]
-async fn an_allocation_needs_a_node_that_is_there() {
+async fn allocation_needs_a_known_node() {
     let service = Service::start();
     let rm = Speaker::start(&service, "t").await;
     rm.ask(Ask { key: "lost", more: r#"nodeID: "n9""#, ..Ask::default() }).await;
@@ -25,7 +25,7 @@ async fn an_allocation_needs_a_node_that_is_there() {
 }
 
 #[tokio::test]
-async fn what_exists_is_taken_on_a_full_node_and_on_a_drained_one() {
+async fn existing_allocations_are_accepted_on_any_node() {
     let service = Service::start();
     let rm = Speaker::start(&service, "t").await;
     rm.ask(on_n1("full", 8_000)).await;
@@ -52,7 +52,7 @@ async fn what_exists_is_taken_on_a_full_node_and_on_a_drained_one() {
 }
 
 #[tokio::test]
-async fn an_allocation_that_is_reported_again_changes_its_size_and_nothing_else() {
+async fn repeated_report_changes_only_the_size() {
     let service = Service::start();
     let rm = Speaker::start(&service, "t").await;
     rm.ask(on_n1("k", 1_000)).await;
@@ -80,7 +80,7 @@ async fn an_allocation_that_is_reported_again_changes_its_size_and_nothing_else(
 
 /// Recovered in the form with a UUID, or with a node.
 #[tokio::test]
-async fn a_key_that_runs_under_another_uuid_is_not_booked_again() {
+async fn second_uuid_of_a_key_is_not_counted() {
     let service = Service::start();
     let rm = Speaker::start(&service, "n").await;
     let size = |vcore: i64| crate::revisions::client::vcore("resourcePerAlloc", vcore);
@@ -115,7 +115,7 @@ async fn a_key_that_runs_under_another_uuid_is_not_booked_again() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_others_only_takes_room() {
+async fn foreign_allocations_only_use_room() {
     let service = Service::start();
     let rm = Speaker::start(&service, "t").await;
     let foreign = |key: &str, node: &str, kind: &str, size: i64| {

@@ -5,7 +5,7 @@ use crate::harness::Service;
 use crate::revisions::client::{amount_of, field, series_reaches};
 
 #[tokio::test]
-async fn an_id_that_is_missing_or_too_long_is_refused() {
+async fn missing_or_long_id_is_rejected() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         for id in [String::new(), "x".repeat(1_025)] {
@@ -20,7 +20,7 @@ async fn an_id_that_is_missing_or_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn a_live_id_is_refused() {
+async fn live_id_is_rejected() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.application("app", &rm.queue()).await;
@@ -30,7 +30,7 @@ async fn a_live_id_is_refused() {
 }
 
 #[tokio::test]
-async fn an_id_that_was_refused_is_free_and_one_that_comes_twice_is_refused_once() {
+async fn rejected_id_is_free() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.application("later", r#"queueName: "root.nowhere.at.all""#).await;
@@ -53,7 +53,7 @@ async fn an_id_that_was_refused_is_free_and_one_that_comes_twice_is_refused_once
 
 /// The partition of another RM does not exist for it.
 #[tokio::test]
-async fn an_unknown_partition_is_refused_and_so_is_that_of_another_rm() {
+async fn unknown_partition_is_rejected() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         for (id, partition) in [("other", "other"), ("foreign", "[rm-x]default")] {
@@ -69,7 +69,7 @@ async fn an_unknown_partition_is_refused_and_so_is_that_of_another_rm() {
 }
 
 #[tokio::test]
-async fn an_application_without_a_user_is_refused_unless_it_is_forced() {
+async fn missing_user_is_rejected_unless_forced() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         let queue = rm.queue();
@@ -92,7 +92,7 @@ async fn an_application_without_a_user_is_refused_unless_it_is_forced() {
 }
 
 #[tokio::test]
-async fn an_application_that_no_queue_will_have_is_refused() {
+async fn unplaceable_application_is_rejected() {
     let service = Service::start();
     // The oldest revision cannot bring queues, and the built-in ones accept everybody.
     for revision in ["m", "t"] {
@@ -121,7 +121,7 @@ partitions:
 
 /// The queue is for other users, or drains. Running applications are admitted by force.
 #[tokio::test]
-async fn an_application_that_may_not_enter_its_queue_is_refused() {
+async fn forbidden_queue_is_rejected() {
     let service = Service::start();
     let forced = r#"tags { key: "application.create.force" value: "true" }"#;
     for revision in ["m", "t"] {
@@ -150,7 +150,7 @@ partitions:
 }
 
 #[tokio::test]
-async fn a_negative_placeholder_ask_is_refused_and_what_is_none_makes_no_gang() {
+async fn negative_placeholder_ask_is_rejected() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         let gang = |amount| amount_of("placeholderAsk", "vcore", amount);
@@ -166,7 +166,7 @@ async fn a_negative_placeholder_ask_is_refused_and_what_is_none_makes_no_gang() 
 }
 
 #[tokio::test]
-async fn the_removal_of_what_is_not_there_is_counted_and_has_no_answer() {
+async fn unknown_removal_is_counted() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.remove_application(r#"applicationID: "nobody""#).await;
@@ -180,7 +180,7 @@ async fn the_removal_of_what_is_not_there_is_counted_and_has_no_answer() {
 }
 
 #[tokio::test]
-async fn a_removed_application_gets_its_allocations_back_and_no_word_about_its_state() {
+async fn removed_application_releases_its_allocations() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         for key in ["k1", "k2"] {

@@ -7,7 +7,7 @@ use crate::revisions::client::{field, series_reaches};
 
 /// Each invalid item comes in its own message, followed by a valid one.
 #[tokio::test]
-async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
+async fn each_defect_has_its_reason() {
     let service = Service::start();
     let long = "k".repeat(1_025);
     for rm in Speaker::all(&service).await {
@@ -81,7 +81,7 @@ async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
 
 /// Pending asks whose sum overflows a quantity do not get another ask rejected.
 #[tokio::test]
-async fn no_ask_is_refused_for_what_others_ask_for() {
+async fn sums_of_other_asks_reject_nothing() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         let large = 1_i64 << 53;
@@ -99,7 +99,7 @@ async fn no_ask_is_refused_for_what_others_ask_for() {
 }
 
 #[tokio::test]
-async fn an_empty_constraint_and_empty_lists_change_nothing() {
+async fn empty_constraints_change_nothing() {
     let service = Service::start();
     let rm = Speaker::start(&service, "l").await;
     rm.allocation("releases {}").await;
@@ -118,7 +118,7 @@ async fn an_empty_constraint_and_empty_lists_change_nothing() {
 
 /// An ask is identified by its key within its application.
 #[tokio::test]
-async fn one_key_in_two_applications_is_two_requests() {
+async fn equal_keys_of_two_applications_are_two_requests() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.application("other", &rm.queue()).await;

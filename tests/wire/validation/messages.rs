@@ -39,7 +39,7 @@ async fn demands_registration(
 }
 
 #[tokio::test]
-async fn a_message_that_cannot_be_read_ends_its_stream_and_demands_a_new_start() {
+async fn unreadable_message_demands_registration() {
     let service = Service::start();
     for (revision, method) in STREAMS {
         let rm_id_field = match method {
@@ -69,7 +69,7 @@ async fn a_message_that_cannot_be_read_ends_its_stream_and_demands_a_new_start()
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_large_ends_its_stream() {
+async fn oversized_message_ends_its_stream() {
     let service = Service::start_with(&[("GRPC__MAX_RECV_MESSAGE_BYTES", "1000")]);
     for (revision, method) in STREAMS {
         let mut rm = registered(&service, revision).await;
@@ -82,7 +82,7 @@ async fn a_message_that_is_too_large_ends_its_stream() {
 }
 
 #[tokio::test]
-async fn a_message_of_too_many_items_is_refused_whole() {
+async fn too_many_items_are_refused_whole() {
     let service = Service::start();
     for (revision, method, field) in
         [("l", "Update", 9), ("m", "UpdateAllocation", 1), ("t", "UpdateNode", 1)]
@@ -99,7 +99,7 @@ async fn a_message_of_too_many_items_is_refused_whole() {
 }
 
 #[tokio::test]
-async fn the_name_of_the_rm_is_given_once_and_never_another() {
+async fn rm_id_is_fixed_per_stream() {
     let service = Service::start();
     for (revision, method) in STREAMS {
         let mut rm = registered(&service, revision).await;
@@ -120,7 +120,7 @@ async fn the_name_of_the_rm_is_given_once_and_never_another() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_skipped_and_empty_messages_have_no_answer() {
+async fn unknown_fields_are_skipped() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         let method = if rm.is_legacy() { "Update" } else { "UpdateAllocation" };

@@ -5,7 +5,7 @@ use crate::harness::Service;
 use crate::revisions::client::{field, page, series_reaches, vcore};
 
 #[tokio::test]
-async fn a_node_needs_an_id_and_amounts_that_can_be() {
+async fn node_needs_an_id_and_valid_amounts() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.node("", "").await;
@@ -33,7 +33,7 @@ async fn a_node_needs_an_id_and_amounts_that_can_be() {
 }
 
 #[tokio::test]
-async fn a_node_comes_once_and_into_a_partition_that_is_there() {
+async fn node_is_added_once_to_a_known_partition() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.node("n1", "").await;
@@ -50,7 +50,7 @@ async fn a_node_comes_once_and_into_a_partition_that_is_there() {
 
 /// With one invalid allocation, no part of the node is kept.
 #[tokio::test]
-async fn a_node_is_taken_with_all_that_runs_there_or_not_at_all() {
+async fn node_is_accepted_with_all_allocations_or_not() {
     let service = Service::start();
     for revision in ["l", "m"] {
         let rm = Speaker::start(&service, revision).await;
@@ -87,7 +87,7 @@ async fn a_node_is_taken_with_all_that_runs_there_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_change_of_an_unknown_node_is_counted_and_a_repeated_one_changes_nothing() {
+async fn change_of_an_unknown_node_is_counted() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         let actions = ["UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION"];
@@ -103,7 +103,7 @@ async fn a_change_of_an_unknown_node_is_counted_and_a_repeated_one_changes_nothi
 }
 
 #[tokio::test]
-async fn a_node_may_shrink_below_what_runs_on_it_and_not_below_nothing() {
+async fn node_may_shrink_below_its_usage() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.settled("k1").await;
@@ -141,7 +141,7 @@ async fn attributes_are_merged_and_some_never_change() {
 }
 
 #[tokio::test]
-async fn a_node_that_goes_gives_back_all_that_runs_there() {
+async fn removed_node_releases_its_allocations() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.settled("k1").await;
@@ -159,7 +159,7 @@ async fn a_node_that_goes_gives_back_all_that_runs_there() {
 }
 
 #[tokio::test]
-async fn an_unknown_action_is_refused_where_there_are_words_for_it() {
+async fn unknown_action_is_rejected_if_expressible() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.nodes(&rm.changed_node("n1", "9", "")).await;
@@ -175,7 +175,7 @@ async fn an_unknown_action_is_refused_where_there_are_words_for_it() {
 }
 
 #[tokio::test]
-async fn a_node_may_come_and_change_in_one_message() {
+async fn node_may_be_added_and_changed_in_one_message() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         let both = [

@@ -36,7 +36,7 @@ async fn set_state(service: &Service, rm: &Speaker, state: v1::PartitionState) {
 }
 
 #[tokio::test]
-async fn a_stopped_partition_refuses_whatever_comes_and_says_that_it_is_stopped() {
+async fn stopped_partition_rejects_everything() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         set_state(&service, &rm, v1::PartitionState::PartitionStopped).await;
@@ -72,7 +72,7 @@ async fn until_state(service: &Service, rm: &Speaker, state: &str) {
 }
 
 #[tokio::test]
-async fn a_draining_partition_refuses_applications() {
+async fn draining_partition_rejects_applications() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         set_state(&service, &rm, v1::PartitionState::PartitionDraining).await;
@@ -87,7 +87,7 @@ async fn a_draining_partition_refuses_applications() {
 
 /// A session without an allocation stream is paused; its application requests still count.
 #[tokio::test]
-async fn a_paused_session_takes_applications() {
+async fn paused_session_accepts_applications() {
     let service = Service::start();
     for revision in ["m", "t"] {
         let mut rm = Speaker::start(&service, revision).await;

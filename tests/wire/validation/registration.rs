@@ -13,7 +13,7 @@ async fn refused(service: &Service, request: si::RegisterResourceManagerRequest)
 }
 
 #[tokio::test]
-async fn an_rm_needs_an_id_that_can_be_one() {
+async fn registration_needs_a_valid_id() {
     let service = Service::start();
     let status = refused(&service, registration("", QUEUES)).await;
     assert_eq!((status.code(), &*reason_of(&status)), (Code::InvalidArgument, "RM_ID_MISSING"));
@@ -26,7 +26,7 @@ async fn an_rm_needs_an_id_that_can_be_one() {
 }
 
 #[tokio::test]
-async fn a_queue_configuration_with_errors_is_refused_with_all_of_them() {
+async fn invalid_configuration_reports_all_errors() {
     let service = Service::start();
     for (config, fragment) in [
         ("partitions: [{name: default, queues: [{name: root, colour: red}]}]", "colour"),
@@ -48,7 +48,7 @@ async fn a_queue_configuration_with_errors_is_refused_with_all_of_them() {
 
 /// The key keeps its default, no reply mentions it, and each value is counted.
 #[tokio::test]
-async fn a_value_that_cannot_be_read_leaves_the_default() {
+async fn unreadable_values_keep_the_default() {
     // The default of one of them differs from its value without any setting.
     let service = Service::start_with(&[("SESSION__STRICT_ENUMS", "true")]);
     let request = si::RegisterResourceManagerRequest {

@@ -5,7 +5,7 @@ use crate::harness::Service;
 use crate::revisions::client::{field, series_reaches};
 
 #[tokio::test]
-async fn a_release_of_what_is_not_there_is_counted_and_has_no_answer() {
+async fn release_of_unknown_object_is_counted() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.release("app", "nothing", "").await;
@@ -25,7 +25,7 @@ async fn a_release_of_what_is_not_there_is_counted_and_has_no_answer() {
 
 /// The RM reports a failed bind of a request that is still pending.
 #[tokio::test]
-async fn a_failed_binding_of_what_is_pending_changes_nothing() {
+async fn failed_bind_of_a_pending_request_changes_nothing() {
     let service = Service::start();
     let rm = Speaker::start(&service, "t").await;
     rm.ask(Ask { key: "big", size: vec![("vcore", 9_000)], ..Ask::default() }).await;
@@ -41,7 +41,7 @@ async fn a_failed_binding_of_what_is_pending_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_release_of_a_pending_request_drops_it_without_an_answer() {
+async fn release_drops_a_pending_request() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.ask(Ask { key: "big", size: vec![("vcore", 9_000)], ..Ask::default() }).await;
@@ -64,7 +64,7 @@ async fn the_release_of_a_pending_request_drops_it_without_an_answer() {
 
 /// These types confirm a request of the scheduler; here it had made none.
 #[tokio::test]
-async fn what_was_never_asked_back_is_removed_all_the_same_and_not_answered() {
+async fn unrequested_confirmation_removes_the_allocation() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         for termination in ["TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"] {
@@ -80,7 +80,7 @@ async fn what_was_never_asked_back_is_removed_all_the_same_and_not_answered() {
 }
 
 #[tokio::test]
-async fn an_unknown_type_means_stopped_or_nothing_where_enumerations_are_strict() {
+async fn unknown_type_means_stopped_unless_strict() {
     for (strict, n_released) in [("false", 1), ("true", 0)] {
         let service = Service::start_with(&[("SESSION__STRICT_ENUMS", strict)]);
         for rm in Speaker::all(&service).await {
@@ -100,7 +100,7 @@ async fn an_unknown_type_means_stopped_or_nothing_where_enumerations_are_strict(
 
 /// The same for a pending request and for foreign allocations.
 #[tokio::test]
-async fn an_unknown_type_is_treated_alike_in_every_release() {
+async fn unknown_type_is_equal_in_every_release() {
     for strict in [false, true] {
         let service = Service::start_with(&[("SESSION__STRICT_ENUMS", &strict.to_string())]);
         let rm = Speaker::start(&service, "m").await;
@@ -138,7 +138,7 @@ async fn an_unknown_type_is_treated_alike_in_every_release() {
 
 /// The same for a release that names nothing at all.
 #[tokio::test]
-async fn a_release_without_application_is_about_what_belongs_to_others() {
+async fn release_without_application_is_foreign() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         rm.settled("k").await;
@@ -154,7 +154,7 @@ async fn a_release_without_application_is_about_what_belongs_to_others() {
 
 /// A release with neither UUID nor key concerns all allocations of the application.
 #[tokio::test]
-async fn a_release_of_an_application_takes_all_its_allocations() {
+async fn application_release_covers_all_allocations() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         for key in ["k1", "k2", "k3"] {
@@ -170,7 +170,7 @@ async fn a_release_of_an_application_takes_all_its_allocations() {
 
 /// It was reported before its application, which may come on another stream: it runs, and ends.
 #[tokio::test]
-async fn what_runs_and_waits_for_its_application_is_answered_when_it_is_released() {
+async fn release_of_an_orphan_allocation_is_answered() {
     let service = Service::start_with(&[("SESSION__REORDER_WINDOW", "60")]);
     for revision in ["m", "n", "t"] {
         let rm = Speaker::start(&service, revision).await;

@@ -6,7 +6,7 @@ use crate::harness::Service;
 use crate::revisions::client::vcore;
 
 #[tokio::test]
-async fn bounds_are_where_the_settings_put_them() {
+async fn settings_move_the_bounds() {
     let settings =
         [("ASKS__MAX_REPEAT", "3"), ("LIMITS__ID_BYTES", "8"), ("NODES__REJECT_UPDATES", "true")];
     let service = Service::start_with(&settings);

@@ -17,8 +17,8 @@ use super::Attachment;
 
 impl Attachment {
     /// Whether a shim that provides state dumps is attached.
-    pub fn tells_state(&self) -> bool {
-        self.lock().conversation.tells_state()
+    pub fn provides_state(&self) -> bool {
+        self.lock().conversation.provides_state()
     }
 
     /// The shim's state as JSON text, or the reason why there is none. Serves one caller at a time.
@@ -50,18 +50,18 @@ impl Attachment {
     pub fn ask_preemption(&self, group: PreemptionQuestions) {
         let PreemptionQuestions { id, questions, answers } = group;
         let n_asked = questions.len();
-        let told = |known: Vec<Preempted>| -> Vec<_> {
+        let responses = |known: Vec<Preempted>| -> Vec<_> {
             known.into_iter().map(Preempted::response).collect()
         };
         match self.request(|conversation, now| conversation.ask_preemption(now, questions)) {
-            Err(known) => answers.answer_preemption(id, &told(known)),
+            Err(known) => answers.answer_preemption(id, &responses(known)),
             Ok(reply) => {
                 tokio::spawn(async move {
                     let known = match reply.await {
                         Ok(ShimReply::Preempted(known)) => known,
                         _ => vec![Preempted::Unanswered; n_asked],
                     };
-                    answers.answer_preemption(id, &told(known));
+                    answers.answer_preemption(id, &responses(known));
                 });
             }
         }
@@ -72,9 +72,8 @@ impl Attachment {
         ask: impl FnOnce(&mut Conversation, Instant) -> Result<u64, E>,
     ) -> Result<oneshot::Receiver<ShimReply>, E> {
         let mut state = self.lock();
-        let mut asked = None;
-        self.work_on(&mut state, |conversation, now| asked = Some(ask(conversation, now)));
-        let number = asked.expect("asked just now")?;
+        let (asked, _) = self.work_on(&mut state, ask);
+        let number = asked?;
         let (sender, receiver) = oneshot::channel();
         state.waiting.insert(number, sender);
         Ok(receiver)

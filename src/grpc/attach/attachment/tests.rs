@@ -4,7 +4,7 @@ use monoceros_proto::v1::shim_message::Body as Said;
 
 use std::collections::BTreeMap;
 
-use super::told::FOREIGN;
+use super::notifications::FOREIGN;
 use super::*;
 
 /// A started attachment and its stream.
@@ -40,7 +40,7 @@ fn say(attachment: &Attachment, stream: &Arc<StreamHandle>, body: Said) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shim_that_does_not_answer_leaves_nobody_waiting() {
+async fn unanswered_requests_time_out() {
     let (attachment, stream) = attached(cb::Capability::StateDump);
     let reader = {
         let attachment = Arc::clone(&attachment);
@@ -64,7 +64,7 @@ async fn a_shim_that_does_not_answer_leaves_nobody_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_foreign_is_not_remembered_as_reported() {
+async fn foreign_allocations_are_not_recorded_as_reported() {
     let (attachment, stream) = attached(cb::Capability::CacheSync);
     next(&attachment, &stream, |body| matches!(body, Body::CacheSync(_)).then_some(())).await;
     let on_n1 = |key: &str, tag: Option<&str>| si::Allocation {
@@ -98,7 +98,7 @@ impl AllocationSink for Delivered {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_allocation_is_told_once_its_sync_is_written_or_no_longer_waited_for() {
+async fn allocation_is_delivered_after_its_sync_or_timeout() {
     let (attachment, stream) = attached(cb::Capability::CacheSync);
     let sink = Arc::new(Delivered::default());
     let delivery: Weak<Delivered> = Arc::downgrade(&sink);
@@ -138,7 +138,7 @@ async fn an_allocation_is_told_once_its_sync_is_written_or_no_longer_waited_for(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sign_of_life_says_what_time_it_is() {
+async fn heartbeat_carries_the_time() {
     let (attachment, stream) = attached(cb::Capability::StateDump);
     let asked = Said::Heartbeat(cb::Heartbeat { nonce: 4, reply: true, ..Default::default() });
     say(&attachment, &stream, asked);
@@ -151,7 +151,7 @@ async fn a_sign_of_life_says_what_time_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_session_ends_the_stream_and_leaves_nobody_waiting() {
+async fn end_of_session_ends_stream_and_requests() {
     let (attachment, stream) = attached(cb::Capability::StateDump);
     let waiting = {
         let attachment = Arc::clone(&attachment);

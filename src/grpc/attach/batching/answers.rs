@@ -4,6 +4,7 @@
 //! its query before it takes effect; an invalid one ends the stream, because the shim and the
 //! scheduler no longer agree on the questions.
 
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use monoceros_actors::metrics::QueryOutcome;
@@ -24,7 +25,7 @@ impl Batcher {
     ) -> (Turn, Option<Violation>) {
         let mut turn = Turn::default();
         let id = results.batch_id;
-        let Some(batch) = self.out.get(&id) else {
+        let Some(batch) = self.in_flight.get(&id) else {
             self.late(results, &mut turn);
             return (turn, None);
         };
@@ -37,7 +38,7 @@ impl Batcher {
             }
         }
         self.close_batch(now, id, results.last, &mut turn);
-        useful |= !self.is_out(id);
+        useful |= !self.is_in_flight(id);
         self.useless = if useful { 0 } else { self.useless + 1 };
         (turn, None)
     }
@@ -56,7 +57,7 @@ impl Batcher {
         result: &cb::PredicateResult,
         turn: &mut Turn,
     ) -> Result<bool, Violation> {
-        let batch = self.out.get_mut(&id).expect("looked up by the caller");
+        let batch = self.in_flight.get_mut(&id).expect("looked up by the caller");
         let unknown = Violation::NoSuchQuery { batch: id, query: result.query_id };
         let slot = batch.queries.get_mut(result.query_id as usize).ok_or(unknown)?;
         let Some(query) = slot else {
@@ -130,7 +131,7 @@ impl Batcher {
             self.states.remove(&pending.question.ticket);
             turn.answers.push(self.timed_out(&pending));
         } else {
-            self.wait_again(pending);
+            self.retry(pending);
         }
     }
 
@@ -180,13 +181,13 @@ impl Batcher {
             self.answer(&pending, Verdict::Failed { reasons }, turn);
         } else {
             pending.sent = None;
-            self.wait_again(pending);
+            self.retry(pending);
         }
     }
 
-    fn wait_again(&mut self, pending: Pending) {
+    fn retry(&mut self, pending: Pending) {
         self.states.insert(pending.question.ticket, QuestionState::Waiting);
-        self.again.push_back(pending);
+        self.retries.push_back(pending);
     }
 
     /// Answers and ends the question.
@@ -208,11 +209,11 @@ impl Batcher {
 
     /// Ends a batch once it is answered completely, or its last message has come.
     fn close_batch(&mut self, now: Instant, id: u64, last: bool, turn: &mut Turn) {
-        let Some(batch) = self.out.get(&id) else { return };
-        if batch.open > 0 && !last {
+        let Entry::Occupied(batch) = self.in_flight.entry(id) else { return };
+        if batch.get().open > 0 && !last {
             return;
         }
-        let batch = self.out.remove(&id).expect("just looked up");
+        let batch = batch.remove();
         if batch.shed {
             self.window.shed(now);
         } else if batch.stale {

@@ -124,7 +124,7 @@ fn forgotten(turn: &Turn) -> Vec<&str> {
 }
 
 #[test]
-fn questions_that_come_together_leave_together_within_the_window() {
+fn questions_are_batched_within_the_window() {
     let mut bench = Bench::new(LIMITS);
     (1..=11).for_each(|key| bench.ask(key, &["n1"]));
     let first = bench.batch().unwrap();
@@ -136,7 +136,7 @@ fn questions_that_come_together_leave_together_within_the_window() {
 }
 
 #[test]
-fn a_batch_names_nodes_by_index_and_asks_for_the_first_that_fits() {
+fn batch_names_nodes_by_index() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n7", "n8"]);
     bench.ask(2, &["n8"]);
@@ -151,7 +151,7 @@ fn a_batch_names_nodes_by_index_and_asks_for_the_first_that_fits() {
 }
 
 #[test]
-fn an_answer_names_the_first_candidate_that_passes() {
+fn answer_is_the_first_passing_candidate() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1", "n2", "n3"]);
     bench.ask(2, &["n1", "n2"]);
@@ -162,7 +162,7 @@ fn an_answer_names_the_first_candidate_that_passes() {
 }
 
 #[test]
-fn candidates_that_were_left_out_are_not_asked_about_and_positions_stay() {
+fn only_candidates_are_asked_about() {
     let mut bench = Bench::new(LIMITS);
     let mut question = question(1, &["n1", "n2", "n3"]);
     question.candidates = vec![0, 2];
@@ -174,7 +174,7 @@ fn candidates_that_were_left_out_are_not_asked_about_and_positions_stay() {
 }
 
 #[test]
-fn more_nodes_than_a_batch_may_name_are_asked_about_in_parts() {
+fn long_questions_are_asked_in_parts() {
     let mut bench = Bench::new(Limits { nodes: 2, ..LIMITS });
     bench.ask(1, &["n1", "n2", "n3", "n4", "n5"]);
     let batch = bench.batch().unwrap();
@@ -192,7 +192,7 @@ fn more_nodes_than_a_batch_may_name_are_asked_about_in_parts() {
 }
 
 #[test]
-fn refusals_of_all_parts_are_told_together() {
+fn reasons_of_all_parts_are_merged() {
     let mut bench = Bench::new(Limits { nodes: 2, ..LIMITS });
     bench.ask(1, &["n1", "n2", "n3"]);
     for looked in [2, 1] {
@@ -207,7 +207,7 @@ fn refusals_of_all_parts_are_told_together() {
 }
 
 #[test]
-fn without_a_view_an_answer_may_depend_on_its_node_or_on_nothing_and_is_never_assumed() {
+fn scope_elsewhere_is_ignored_without_cache_sync() {
     let mut bench = Bench::new(Limits { follows: false, assume: false, ..LIMITS });
     let elsewhere = || Some(cb::Elsewhere { depends_on: vec![1], affects: vec![1] });
     for (at, (said, elsewhere, counts)) in [
@@ -232,7 +232,7 @@ fn without_a_view_an_answer_may_depend_on_its_node_or_on_nothing_and_is_never_as
 }
 
 #[test]
-fn what_does_not_count_is_told_of_a_message_with_several_such_answers() {
+fn ignored_scope_is_reported_once() {
     let mut bench = Bench::new(Limits { follows: false, assume: false, ..LIMITS });
     bench.ask(1, &["n1"]);
     bench.ask(2, &["n1"]);
@@ -247,7 +247,7 @@ fn what_does_not_count_is_told_of_a_message_with_several_such_answers() {
 }
 
 #[test]
-fn a_shim_that_follows_and_may_not_assume_is_believed_about_the_scope() {
+fn scope_elsewhere_counts_without_assume() {
     let mut bench = Bench::new(Limits { assume: false, ..LIMITS });
     bench.ask(1, &["n1"]);
     let batch = bench.batch().unwrap();
@@ -257,7 +257,7 @@ fn a_shim_that_follows_and_may_not_assume_is_believed_about_the_scope() {
 }
 
 #[test]
-fn a_reservation_is_never_assumed() {
+fn reservations_are_never_assumed() {
     let mut bench = Bench::new(LIMITS);
     bench.batcher.ask(Question { allocate: false, ..question(1, &["n1"]) });
     let batch = bench.batch().unwrap();
@@ -267,7 +267,7 @@ fn a_reservation_is_never_assumed() {
 }
 
 #[test]
-fn what_is_not_answered_in_time_fails_and_the_late_answer_is_ignored_and_undone() {
+fn late_answer_is_ignored_and_forgotten() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1", "n2"]);
     let batch = bench.batch().unwrap().batch_id;
@@ -285,7 +285,7 @@ fn what_is_not_answered_in_time_fails_and_the_late_answer_is_ignored_and_undone(
 }
 
 #[test]
-fn what_is_not_answered_in_time_may_also_pass() {
+fn timed_out_question_may_pass() {
     let mut bench = Bench::new(Limits { on_timeout: OnTimeout::Pass, ..LIMITS });
     bench.ask(1, &["n1", "n2"]);
     bench.batch().unwrap();
@@ -295,7 +295,7 @@ fn what_is_not_answered_in_time_may_also_pass() {
 }
 
 #[test]
-fn a_view_that_is_too_old_is_no_answer() {
+fn stale_result_is_no_answer() {
     let mut bench = Bench::new(LIMITS);
     bench.cache_seq = 5;
     bench.ask(1, &["n1"]);
@@ -311,7 +311,7 @@ fn a_view_that_is_too_old_is_no_answer() {
 }
 
 #[test]
-fn a_shim_that_stays_behind_is_asked_slower_and_slower_and_said_to_be_so_once() {
+fn stale_shim_is_slowed_and_reported_once() {
     let mut bench = Bench::new(Limits { batches: 1, ..LIMITS });
     let start = bench.now;
     let mut n_batches = 0;
@@ -346,7 +346,7 @@ fn a_shim_that_stays_behind_is_asked_slower_and_slower_and_said_to_be_so_once() 
 }
 
 #[test]
-fn an_unknown_request_and_an_error_fail() {
+fn unknown_request_and_error_fail() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1"]);
     bench.ask(2, &["n1"]);
@@ -359,7 +359,7 @@ fn an_unknown_request_and_an_error_fail() {
 }
 
 #[test]
-fn what_a_shim_sheds_is_sent_again_in_a_smaller_window_until_its_time_is_over() {
+fn shed_questions_are_retried_until_the_deadline() {
     let mut bench = Bench::new(LIMITS);
     (1..=12).for_each(|key| bench.ask(key, &["n1"]));
     let first = bench.batch().unwrap();
@@ -375,8 +375,8 @@ fn what_a_shim_sheds_is_sent_again_in_a_smaller_window_until_its_time_is_over() 
     let opens = bench.batcher.due(bench.now).unwrap();
     assert!(opens > bench.now && opens < bench.now + SECOND);
     bench.now = opens;
-    let again = bench.batch().unwrap();
-    assert_eq!(keys(&again), keys(&first));
+    let retries = bench.batch().unwrap();
+    assert_eq!(keys(&retries), keys(&first));
     bench.now += SECOND;
     let turn = bench.batcher.expire(bench.now);
     assert_eq!(turn.answers.len(), 8, "four that are out, four that wait to go again");
@@ -384,7 +384,7 @@ fn what_a_shim_sheds_is_sent_again_in_a_smaller_window_until_its_time_is_over() 
 }
 
 #[test]
-fn a_batch_is_cancelled_when_all_of_it_is() {
+fn batch_is_cancelled_with_its_last_question() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1"]);
     bench.ask(2, &["n1"]);
@@ -394,14 +394,14 @@ fn a_batch_is_cancelled_when_all_of_it_is() {
     assert!(turn.cancelled.is_empty() && turn.answers.is_empty());
     let turn = bench.batcher.cancel(&[QuestionId(2)]);
     assert_eq!(turn.cancelled, [batch]);
-    assert!(!bench.batcher.is_out(batch));
+    assert!(!bench.batcher.is_in_flight(batch));
     assert!(bench.batch().is_none(), "the third waited and is gone");
     let turn = bench.say(batch, vec![result(0, 1, &[1]), result(1, 1, &[])]);
     assert_eq!((verdicts(&turn), forgotten(&turn)), (vec![], vec!["1"]));
 }
 
 #[test]
-fn an_answer_that_comes_after_its_question_was_cancelled_is_undone() {
+fn answer_to_a_cancelled_question_is_forgotten() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1"]);
     bench.ask(2, &["n1"]);
@@ -412,7 +412,7 @@ fn an_answer_that_comes_after_its_question_was_cancelled_is_undone() {
 }
 
 #[test]
-fn what_was_assumed_is_undone_by_a_cancel_and_settled_by_the_allocation() {
+fn assumption_ends_by_cancel_or_allocation() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1", "n2"]);
     bench.ask(2, &["n1"]);
@@ -428,7 +428,7 @@ fn what_was_assumed_is_undone_by_a_cancel_and_settled_by_the_allocation() {
 }
 
 #[test]
-fn a_request_that_was_forgotten_while_it_was_asked_about_counts_as_not_assumed() {
+fn request_forgotten_in_flight_is_not_assumed() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1"]);
     let batch = bench.batch().unwrap().batch_id;
@@ -439,7 +439,7 @@ fn a_request_that_was_forgotten_while_it_was_asked_about_counts_as_not_assumed()
 }
 
 #[test]
-fn what_the_last_message_leaves_out_fails() {
+fn questions_missing_in_the_last_message_fail() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1"]);
     bench.ask(2, &["n1"]);
@@ -457,7 +457,7 @@ fn what_the_last_message_leaves_out_fails() {
 }
 
 #[test]
-fn a_query_that_was_never_asked_is_a_violation_and_a_second_answer_is_late() {
+fn unknown_query_is_a_violation() {
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1"]);
     bench.ask(2, &["n1"]);
@@ -473,7 +473,7 @@ fn a_query_that_was_never_asked_is_a_violation_and_a_second_answer_is_late() {
 }
 
 #[test]
-fn what_came_before_a_violation_is_answered_and_the_rest_is_open() {
+fn results_before_a_violation_count() {
     let mut bench = Bench::new(LIMITS);
     (1..=4).for_each(|key| bench.ask(key, &["n1"]));
     let batch_id = bench.batch().unwrap().batch_id;
@@ -486,7 +486,7 @@ fn what_came_before_a_violation_is_answered_and_the_rest_is_open() {
 }
 
 #[test]
-fn a_batch_keeps_to_the_size_that_the_shim_takes() {
+fn batch_respects_the_message_limit() {
     use prost::Message as _;
     let mut bench =
         Bench::new(Limits { bytes: 500, queries: 100, nodes: 100, batches: 20, ..LIMITS });
@@ -505,7 +505,7 @@ fn a_batch_keeps_to_the_size_that_the_shim_takes() {
 }
 
 #[test]
-fn results_that_answer_nothing_are_a_flood_in_the_end() {
+fn useless_results_become_a_flood() {
     let mut bench = Bench::new(LIMITS);
     for n in 1..=5 {
         assert!(!bench.batcher.is_flooded());
@@ -515,7 +515,7 @@ fn results_that_answer_nothing_are_a_flood_in_the_end() {
 }
 
 #[test]
-fn late_answers_are_no_flood_while_they_may_be_honest() {
+fn late_results_are_no_flood() {
     let mut bench = Bench::new(LIMITS);
     for round in 0..20 {
         (0..4).for_each(|n| bench.ask(10 * round + n, &["n1"]));
@@ -542,7 +542,7 @@ fn late_answers_are_no_flood_while_they_may_be_honest() {
 }
 
 #[test]
-fn one_question_too_many_is_open_at_once_and_a_lost_stream_leaves_all_open() {
+fn full_queue_and_lost_stream_leave_questions_unanswered() {
     let mut bench = Bench::new(Limits { waiting: 2, ..LIMITS });
     bench.ask(1, &["n1"]);
     bench.ask(2, &["n1"]);

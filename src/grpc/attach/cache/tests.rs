@@ -92,7 +92,7 @@ fn ack(seq: u64, failures: &[(&str, bool)]) -> cb::CacheSyncAck {
 }
 
 #[test]
-fn an_allocation_is_assumed_before_it_is_told_and_forgotten_after_its_release() {
+fn syncs_surround_allocation_and_release() {
     let mut cache = attached(Gate::Written);
     let told = pass(&mut cache, new(vec![allocation("a", "n1"), allocation("b", "n2")]));
     assert_eq!(read(&told.assume), "+a@n1 +b@n2");
@@ -104,7 +104,7 @@ fn an_allocation_is_assumed_before_it_is_told_and_forgotten_after_its_release() 
 }
 
 #[test]
-fn what_the_shim_assumed_with_its_answer_is_not_told_but_forgotten_with_the_release() {
+fn assumed_answers_need_no_sync() {
     let mut cache = attached(Gate::Written);
     let told = cache.pass(Instant::now(), new(vec![allocation("a", "n1")]), |_| true);
     assert_eq!((told.assume, told.deliver.len()), (vec![], 1));
@@ -112,7 +112,7 @@ fn what_the_shim_assumed_with_its_answer_is_not_told_but_forgotten_with_the_rele
 }
 
 #[test]
-fn what_the_rm_reported_itself_is_neither_told_nor_listed() {
+fn reported_allocations_are_not_synced() {
     let mut cache = attached(Gate::Written);
     cache.reported("app", "a");
     assert_eq!(pass(&mut cache, new(vec![allocation("a", "n1")])).assume, vec![]);
@@ -126,7 +126,7 @@ fn what_the_rm_reported_itself_is_neither_told_nor_listed() {
 }
 
 #[test]
-fn a_stream_begins_with_everything_in_pieces_of_which_the_last_says_so() {
+fn snapshot_is_split_and_marked_at_its_end() {
     let mut cache = Cache::new(true);
     let many = (0..2_500).map(|n| allocation(&format!("{n:04}"), "n1")).collect();
     assert_eq!(pass(&mut cache, new(many)).assume, vec![], "nobody is there");
@@ -145,15 +145,15 @@ fn a_stream_begins_with_everything_in_pieces_of_which_the_last_says_so() {
 }
 
 #[test]
-fn a_list_that_could_not_be_complete_is_not_sent() {
+fn incomplete_snapshot_is_not_sent() {
     let mut cache = Cache::new(false);
-    assert!(!cache.concerns(1));
+    assert!(!cache.must_record(1));
     assert!(cache.attach(Gate::Written, PATIENCE, BYTES).is_empty());
-    assert!(cache.concerns(0));
+    assert!(cache.must_record(0));
 }
 
 #[test]
-fn nothing_is_told_before_it_is_confirmed_and_nothing_overtakes_it() {
+fn response_waits_for_confirmation_in_order() {
     let mut cache = attached(Gate::Confirmed);
     let first = pass(&mut cache, new(vec![allocation("a", "n1")]));
     let seq = first.assume[0].cache_seq;
@@ -170,7 +170,7 @@ fn nothing_is_told_before_it_is_confirmed_and_nothing_overtakes_it() {
 }
 
 #[test]
-fn nothing_is_told_before_its_sync_is_written_and_nothing_overtakes_it() {
+fn response_waits_for_written_sync_in_order() {
     let mut cache = attached(Gate::Written);
     let first = pass(&mut cache, new(vec![allocation("a", "n1")]));
     let seq = first.assume[0].cache_seq;
@@ -189,7 +189,7 @@ fn nothing_is_told_before_its_sync_is_written_and_nothing_overtakes_it() {
 }
 
 #[test]
-fn a_sync_that_was_written_is_not_confirmed_yet() {
+fn written_sync_is_not_confirmed() {
     let mut cache = attached(Gate::Confirmed);
     let seq = pass(&mut cache, new(vec![allocation("a", "n1")])).assume[0].cache_seq;
     assert!(cache.written(seq).is_empty() && cache.awaits_confirmation());
@@ -197,7 +197,7 @@ fn a_sync_that_was_written_is_not_confirmed_yet() {
 }
 
 #[test]
-fn without_a_stream_that_keeps_a_view_nothing_waits() {
+fn nothing_is_withheld_without_a_cache_stream() {
     let mut cache = Cache::new(true);
     assert_eq!(keys(&pass(&mut cache, new(vec![allocation("a", "n1")])).deliver), ["a"]);
     cache.attach(Gate::Written, PATIENCE, BYTES);
@@ -207,7 +207,7 @@ fn without_a_stream_that_keeps_a_view_nothing_waits() {
 }
 
 #[test]
-fn what_does_not_pass_the_gate_in_time_is_told_anyway_and_so_it_is_when_the_stream_is_lost() {
+fn withheld_response_is_delivered_after_timeout_or_loss() {
     for gate in [Gate::Written, Gate::Confirmed] {
         let mut cache = attached(gate);
         let now = Instant::now();
@@ -222,7 +222,7 @@ fn what_does_not_pass_the_gate_in_time_is_told_anyway_and_so_it_is_when_the_stre
 }
 
 #[test]
-fn a_placement_that_the_shim_cannot_have_is_undone_and_its_node_is_to_be_excluded() {
+fn failed_placement_is_undone_and_node_excluded() {
     let mut cache = attached(Gate::Confirmed);
     let both = new(vec![allocation("a", "n1"), allocation("b", "n2")]);
     let seq = pass(&mut cache, both).assume[0].cache_seq;
@@ -237,7 +237,7 @@ fn a_placement_that_the_shim_cannot_have_is_undone_and_its_node_is_to_be_exclude
 
 /// The present form has no UUID that would identify one of several allocations of a key.
 #[test]
-fn what_waits_beside_a_placement_that_is_undone_is_told_in_each_form() {
+fn only_the_failed_placement_is_withheld() {
     let today = |key: &str| si::Allocation { uuid: String::new(), ..allocation(key, "n1") };
     let instance = |uuid: &str| si::Allocation { uuid: uuid.to_owned(), ..allocation("a", "n1") };
     for (placed, told) in [
@@ -253,7 +253,7 @@ fn what_waits_beside_a_placement_that_is_undone_is_told_in_each_form() {
 }
 
 #[test]
-fn what_was_placed_since_is_said_again_rather_than_forgotten() {
+fn later_placement_is_assumed_again() {
     let mut cache = attached(Gate::Written);
     pass(&mut cache, new(vec![allocation("a", "n2")]));
     let requests = ["a", "b", "c"].map(|key| request("app", key));
@@ -267,7 +267,7 @@ fn what_was_placed_since_is_said_again_rather_than_forgotten() {
 }
 
 #[test]
-fn no_sync_is_larger_than_the_shim_takes() {
+fn syncs_respect_the_message_limit() {
     let mut cache = Cache::new(true);
     let many: Vec<_> = (0..90).map(|n| allocation(&format!("{n:0100}"), "n1")).collect();
     pass(&mut cache, new(many.clone()));
@@ -288,7 +288,7 @@ fn no_sync_is_larger_than_the_shim_takes() {
 }
 
 #[test]
-fn what_came_with_a_node_that_is_refused_was_never_reported() {
+fn rejected_node_reports_nothing() {
     let mut cache = attached(Gate::Written);
     cache.reported_with("n1", "app", "a");
     cache.node_answered("n1", false);
@@ -303,7 +303,7 @@ fn what_came_with_a_node_that_is_refused_was_never_reported() {
 }
 
 #[test]
-fn a_failure_is_of_the_allocation_that_waits_for_its_confirmation() {
+fn failure_concerns_the_withheld_allocation() {
     let mut cache = attached(Gate::Confirmed);
     let waits = pass(&mut cache, new(vec![of("one", "a", "n1")])).assume[0].cache_seq;
     // Another application has the same key and a newer allocation.
@@ -316,7 +316,7 @@ fn a_failure_is_of_the_allocation_that_waits_for_its_confirmation() {
 }
 
 #[test]
-fn what_two_applications_call_by_one_key_is_told_apart() {
+fn equal_keys_of_two_applications_are_distinct() {
     let mut cache = attached(Gate::Written);
     let both = new(vec![of("one", "a", "n1"), of("two", "a", "n2")]);
     assert_eq!(read(&pass(&mut cache, both).assume), "+one/a@n1 +two/a@n2");
@@ -341,7 +341,7 @@ fn undone(confirmed: &Confirmed) -> Vec<&str> {
 }
 
 #[test]
-fn a_failure_that_names_its_application_is_of_no_other() {
+fn failure_with_application_concerns_only_it() {
     let mut cache = attached(Gate::Confirmed);
     let both = new(vec![of("one", "a", "n1"), of("two", "a", "n2")]);
     let seq = pass(&mut cache, both).assume[0].cache_seq;
@@ -357,7 +357,7 @@ fn a_failure_that_names_its_application_is_of_no_other() {
 }
 
 #[test]
-fn a_failure_without_an_application_undoes_whatever_it_can_mean_that_was_not_told() {
+fn failure_without_application_undoes_withheld_allocations() {
     let mut cache = attached(Gate::Confirmed);
     let ack = |cache: &mut Cache, cache_seq, key: &str| {
         let failures = vec![failure("", key)];
@@ -383,7 +383,7 @@ fn a_failure_without_an_application_undoes_whatever_it_can_mean_that_was_not_tol
 }
 
 #[test]
-fn a_shim_that_reads_a_sync_as_the_interface_has_it_misses_nothing_but_applications() {
+fn published_sync_message_decodes_ours() {
     let mut cache = attached(Gate::Written);
     let assume = pass(&mut cache, new(vec![of("one", "a", "n1")])).assume.remove(0);
     let forget = pass(&mut cache, released_of("one", "a")).forget.remove(0);
@@ -419,9 +419,9 @@ impl ResourceManagerCallback for Two {
 
     fn allocations(&self, told: AllocationsTold<'_>) {
         let mut caches = self.0.lock().unwrap();
-        let [notes, passes] = &mut *caches;
+        let [record, passes] = &mut *caches;
         let (mut confirmed, mut asked) = (Vec::new(), Vec::new());
-        assert!(notes.notes(&told, |new| confirmed.push(new.allocation_key().to_string())));
+        assert!(record.record(&told, |new| confirmed.push(new.allocation_key().to_string())));
         let message = told.into_message();
         let step = passes.pass(Instant::now(), message.clone(), |new| {
             asked.push(new.allocation_key.clone());
@@ -429,7 +429,7 @@ impl ResourceManagerCallback for Two {
         });
         assert_eq!(step, CacheStep { deliver: vec![message], ..CacheStep::default() });
         assert_eq!(confirmed, asked);
-        assert_eq!(known(notes), known(passes));
+        assert_eq!(known(record), known(passes));
     }
 
     fn update_application(&self, _: si::ApplicationResponse) {}
@@ -438,7 +438,7 @@ impl ResourceManagerCallback for Two {
 }
 
 #[tokio::test]
-async fn who_takes_notes_of_what_is_told_knows_what_the_messages_say() {
+async fn recording_equals_processing_messages() {
     let two = [true, true].map(|keep| {
         let mut cache = Cache::new(keep);
         // The RM reports this one itself.
@@ -446,7 +446,7 @@ async fn who_takes_notes_of_what_is_told_knows_what_the_messages_say() {
         cache
     });
     let two = Arc::new(Two(std::sync::Mutex::new(two)));
-    crate::grpc::allocation_responses::tests::tell(Arc::clone(&two)).await;
+    crate::grpc::allocation_responses::tests::notify(Arc::clone(&two)).await;
     let mut caches = two.0.lock().unwrap();
     assert_eq!(
         known(&caches[0]).len(),
@@ -459,14 +459,14 @@ async fn who_takes_notes_of_what_is_told_knows_what_the_messages_say() {
 }
 
 #[test]
-fn what_has_to_be_heard_first_is_not_only_noted() {
+fn recording_is_refused_while_a_sync_is_due() {
     struct Attached(std::sync::Mutex<Cache>);
     impl ResourceManagerCallback for Attached {
         fn update_allocation(&self, _: si::AllocationResponse) {}
         fn allocations(&self, told: AllocationsTold<'_>) {
             let mut cache = self.0.lock().unwrap();
             let before = known(&cache);
-            assert!(!cache.notes(&told, |_| panic!("nothing is done")));
+            assert!(!cache.record(&told, |_| panic!("nothing is done")));
             assert_eq!(known(&cache), before);
         }
         fn update_application(&self, _: si::ApplicationResponse) {}
@@ -474,5 +474,5 @@ fn what_has_to_be_heard_first_is_not_only_noted() {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cache = Arc::new(Attached(std::sync::Mutex::new(attached(Gate::Written))));
-    runtime.block_on(crate::grpc::allocation_responses::tests::tell(cache));
+    runtime.block_on(crate::grpc::allocation_responses::tests::notify(cache));
 }

@@ -15,23 +15,23 @@ use super::super::outgoing::ITEM_OVERHEAD_BYTES;
 use super::super::preemption::{self, Preempted};
 use super::super::presence::PredicateMode;
 use super::super::requests::{CHUNK_BYTES, ShimDump};
-use super::{Conversation, SAVE_TIMEOUT, millis};
+use super::{Conversation, SAVE_TIMEOUT, Stream, millis};
 
 impl Conversation {
     /// Whether the shim provides state dumps.
-    pub(in crate::grpc::attach) fn tells_state(&self) -> bool {
-        self.is_able_to(cb::Capability::StateDump)
+    pub(in crate::grpc::attach) fn provides_state(&self) -> bool {
+        self.has_capability(cb::Capability::StateDump)
     }
 
     /// Requests the shim's state. Returns the number of the [reply](super::Effect::Reply).
     pub(in crate::grpc::attach) fn ask_state(&mut self, now: Instant) -> Result<u64, String> {
-        if !self.tells_state() {
-            return Err("no shim that tells its state is attached".to_owned());
-        }
-        let request = self.next_number();
         let timeout = self.options.callback.state_dump_timeout;
         let max_bytes = self.options.callback.state_dump_max_bytes.get();
-        let stream = self.stream.as_mut().expect("it tells its state");
+        let Some(stream) = capable(&mut self.stream, cb::Capability::StateDump) else {
+            return Err("no shim that tells its state is attached".to_owned());
+        };
+        self.number += 1;
+        let request = self.number;
         if stream.dump.is_some() {
             return Err("the shim is telling its state already".to_owned());
         }
@@ -50,13 +50,13 @@ impl Conversation {
         config: String,
         extra_config: BTreeMap<String, String>,
     ) -> Result<u64, String> {
-        if !self.is_able_to(cb::Capability::ConfigStore) {
+        let Some(stream) = capable(&mut self.stream, cb::Capability::ConfigStore) else {
             return Err("no shim that keeps configurations is attached".to_owned());
-        }
-        let request_id = self.next_number();
+        };
+        self.number += 1;
+        let request_id = self.number;
         let deadline_ms = millis(SAVE_TIMEOUT);
         let ask = cb::ConfigSaveRequest { request_id, config, extra_config, deadline_ms };
-        let stream = self.stream.as_mut().expect("it keeps configurations");
         let (bytes, most) = (ask.encoded_len() + ITEM_OVERHEAD_BYTES, stream.max_bytes);
         if bytes > most {
             return Err(format!("it takes {bytes} bytes, and the shim no message above {most}"));
@@ -73,24 +73,24 @@ impl Conversation {
         now: Instant,
         group: Vec<si::PreemptionPredicatesArgs>,
     ) -> Result<u64, Vec<Preempted>> {
-        if !self.is_able_to(cb::Capability::PreemptionPredicates) {
+        let Some(stream) = capable(&mut self.stream, cb::Capability::PreemptionPredicates) else {
             let answer = |args| match self.mode {
                 PredicateMode::Local | PredicateMode::Remote { .. } => preemption::presumed(args),
                 PredicateMode::Fail => Preempted::Failed,
                 PredicateMode::Hold => Preempted::Unanswered,
             };
             return Err(group.iter().map(answer).collect());
-        }
-        let batch_id = self.next_number();
+        };
+        self.number += 1;
+        let batch_id = self.number;
         let queries = group.iter().zip(0..).map(|(args, query_id)| {
             let node_index = self.dictionary.index(&args.node_id);
             cb::PreemptionQuery { query_id, node_index, args: Some(args.clone()) }
         });
         let queries = queries.collect();
-        self.send_dictionary(now);
-        let stream = self.stream.as_mut().expect("it answers preemption questions");
         let timeout = stream.limits.timeout;
         stream.preemptions.ask(batch_id, group, now + timeout);
+        self.send_dictionary(now);
         self.metrics.preemption_batch();
         let batch = cb::PreemptionBatch {
             batch_id,
@@ -102,4 +102,9 @@ impl Conversation {
         self.push(now, Body::PreemptionBatch(batch));
         Ok(batch_id)
     }
+}
+
+/// The stream, if its shim has the capability.
+fn capable(stream: &mut Option<Stream>, capability: cb::Capability) -> Option<&mut Stream> {
+    stream.as_mut().filter(|stream| stream.able.to(capability))
 }

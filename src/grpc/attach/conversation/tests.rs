@@ -11,13 +11,13 @@ use super::*;
 use crate::settings::callback::AfterGrace;
 
 /// A conversation and a time that tests advance.
-struct Talk {
+struct TestedConversation {
     conversation: Conversation,
     metrics: CallbackMetrics,
     now: Instant,
 }
 
-impl Talk {
+impl TestedConversation {
     fn new(change: impl FnOnce(&mut CallbackOptions)) -> Self {
         let mut options = CallbackOptions::for_tests();
         change(&mut options);
@@ -125,8 +125,8 @@ fn event(n: usize) -> si::EventRecord {
 
 /// Nodes come first, then the places that name them, then the question; again on each stream.
 #[test]
-fn where_the_mates_of_a_member_are_is_told_before_the_question_about_it() {
-    let mut talk = Talk::required();
+fn bundle_places_precede_the_question() {
+    let mut talk = TestedConversation::required();
     for stream in 1..=2 {
         talk.attach(&predicates());
         talk.messages();
@@ -180,8 +180,8 @@ fn hold(id: u64) -> Question {
 }
 
 #[test]
-fn who_judges_held_places_is_asked_by_group_and_never_to_assume_them() {
-    let mut talk = Talk::required();
+fn held_places_are_asked_by_group() {
+    let mut talk = TestedConversation::required();
     let able =
         [cb::Capability::Predicates, cb::Capability::CacheSync, cb::Capability::HoldPredicates];
     talk.effects();
@@ -210,8 +210,8 @@ fn who_judges_held_places_is_asked_by_group_and_never_to_assume_them() {
 }
 
 #[test]
-fn who_knows_requests_alone_is_not_asked_about_held_places() {
-    let mut talk = Talk::required();
+fn held_places_need_the_capability() {
+    let mut talk = TestedConversation::required();
     talk.effects();
     talk.attach(&hello(&[cb::Capability::Predicates]));
     assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: false })]);
@@ -224,8 +224,8 @@ fn who_knows_requests_alone_is_not_asked_about_held_places() {
 }
 
 #[test]
-fn a_stream_begins_with_what_was_agreed_then_the_nodes_then_the_view() {
-    let mut talk = Talk::required();
+fn stream_begins_with_welcome_dictionary_snapshot() {
+    let mut talk = TestedConversation::required();
     talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
     let messages = talk.messages();
     let [Body::Welcome(welcome), Body::NodeDictionary(nodes), Body::CacheSync(view)] =
@@ -239,8 +239,8 @@ fn a_stream_begins_with_what_was_agreed_then_the_nodes_then_the_view() {
 }
 
 #[test]
-fn nodes_are_told_before_the_batch_that_names_them() {
-    let mut talk = Talk::required();
+fn dictionary_precedes_the_batch() {
+    let mut talk = TestedConversation::required();
     talk.attach(&predicates());
     talk.messages();
     talk.ask(1, &["n1"]);
@@ -252,8 +252,8 @@ fn nodes_are_told_before_the_batch_that_names_them() {
 }
 
 #[test]
-fn the_scheduler_hears_of_a_lost_stream_before_it_hears_that_its_questions_are_open() {
-    let mut talk = Talk::required();
+fn mode_changes_before_questions_are_unanswered() {
+    let mut talk = TestedConversation::required();
     assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Hold)]);
     talk.attach(&predicates());
     assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: false })]);
@@ -275,9 +275,9 @@ fn the_scheduler_hears_of_a_lost_stream_before_it_hears_that_its_questions_are_o
 }
 
 #[test]
-fn without_a_shim_every_node_may_fail_or_pass() {
+fn absent_shim_may_pass_or_fail() {
     let wishes = |absent: cb::AbsentPolicy| {
-        let mut talk = Talk::new(|_| {});
+        let mut talk = TestedConversation::new(|_| {});
         talk.attach(&cb::Hello { predicates_absent: absent.into(), ..predicates() });
         talk.conversation.detach(talk.now);
         talk.effects();
@@ -291,8 +291,8 @@ fn without_a_shim_every_node_may_fail_or_pass() {
 }
 
 #[test]
-fn after_the_grace_the_policy_for_that_holds() {
-    let mut talk = Talk::new(|options| {
+fn policy_changes_after_the_grace() {
+    let mut talk = TestedConversation::new(|options| {
         options.callback.predicates = Asking::Required;
         options.callback.after_grace = AfterGrace::Pass;
     });
@@ -306,8 +306,8 @@ fn after_the_grace_the_policy_for_that_holds() {
 }
 
 #[test]
-fn other_options_hold_at_once() {
-    let mut talk = Talk::required();
+fn new_options_apply_at_once() {
+    let mut talk = TestedConversation::required();
     talk.attach(&predicates());
     talk.effects();
     let mut options = CallbackOptions::for_tests();
@@ -323,8 +323,8 @@ fn other_options_hold_at_once() {
 }
 
 #[test]
-fn a_question_that_times_out_is_answered_and_its_batch_not_sent_any_more() {
-    let mut talk = Talk::required();
+fn timed_out_batch_is_not_sent() {
+    let mut talk = TestedConversation::required();
     talk.attach(&predicates());
     talk.messages();
     talk.effects();
@@ -335,8 +335,8 @@ fn a_question_that_times_out_is_answered_and_its_batch_not_sent_any_more() {
 }
 
 #[test]
-fn a_placement_that_was_assumed_and_given_up_is_forgotten() {
-    let mut talk = Talk::required();
+fn cancelled_assumption_is_forgotten() {
+    let mut talk = TestedConversation::required();
     talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
     talk.ask(1, &["n1"]);
     talk.ask(2, &["n1"]);
@@ -360,10 +360,10 @@ fn a_placement_that_was_assumed_and_given_up_is_forgotten() {
 }
 
 #[test]
-fn a_shim_that_wants_to_confirm_is_not_to_assume_with_its_answer() {
+fn confirming_shim_must_not_assume() {
     let able = hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]);
     for confirm_assume in [false, true] {
-        let mut talk = Talk::required();
+        let mut talk = TestedConversation::required();
         talk.attach(&cb::Hello { confirm_assume, ..able.clone() });
         talk.ask(1, &["n1"]);
         assert_eq!(talk.batches()[0].queries[0].assume, !confirm_assume);
@@ -371,8 +371,8 @@ fn a_shim_that_wants_to_confirm_is_not_to_assume_with_its_answer() {
 }
 
 #[test]
-fn a_node_that_the_shim_can_never_have_is_to_be_excluded_by_the_scheduler() {
-    let mut talk = Talk::required();
+fn permanent_failure_excludes_the_node() {
+    let mut talk = TestedConversation::required();
     talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
     let told = si::Allocation {
         application_id: "app".to_owned(),
@@ -394,11 +394,11 @@ fn a_node_that_the_shim_can_never_have_is_to_be_excluded_by_the_scheduler() {
 }
 
 #[test]
-fn a_flood_of_events_without_credit_is_bounded_and_counted() {
-    let mut talk = Talk::required();
+fn events_without_credit_are_bounded() {
+    let mut talk = TestedConversation::required();
     talk.attach(&cb::Hello { initial_event_credit: 10, ..hello(&[cb::Capability::Events]) });
     talk.messages();
-    talk.conversation.happened(talk.now, (0..100_000).map(event).collect());
+    talk.conversation.push_events(talk.now, (0..100_000).map(event).collect());
     let sent = |messages: Vec<Body>| -> Vec<(usize, u64)> {
         let batches = messages.into_iter().filter_map(|body| match body {
             Body::EventBatch(batch) => Some((batch.events.len(), batch.dropped)),
@@ -417,14 +417,14 @@ fn a_flood_of_events_without_credit_is_bounded_and_counted() {
 }
 
 #[test]
-fn a_dump_that_is_too_large_fails_or_never_comes_is_told_as_that() {
-    let ask = |talk: &mut Talk| {
+fn failed_state_dump_reports_its_reason() {
+    let ask = |talk: &mut TestedConversation| {
         talk.attach(&hello(&[cb::Capability::StateDump]));
         let request = talk.conversation.ask_state(talk.now).unwrap();
         talk.effects();
         request
     };
-    let told = |talk: &mut Talk| match talk.effects().pop() {
+    let told = |talk: &mut TestedConversation| match talk.effects().pop() {
         Some(Effect::Reply(_, ShimReply::State(state))) => state,
         other => panic!("{other:?}"),
     };
@@ -434,8 +434,9 @@ fn a_dump_that_is_too_large_fails_or_never_comes_is_told_as_that() {
         data: vec![b' '; bytes],
         ..Default::default()
     };
-    let mut talk =
-        Talk::new(|options| options.callback.state_dump_max_bytes = 100.try_into().unwrap());
+    let mut talk = TestedConversation::new(|options| {
+        options.callback.state_dump_max_bytes = 100.try_into().unwrap();
+    });
     let request = ask(&mut talk);
     talk.conversation.ask_state(talk.now).unwrap_err();
     talk.say(Said::StateDump(chunk(request, 0, 60)));
@@ -469,14 +470,14 @@ fn a_dump_that_is_too_large_fails_or_never_comes_is_told_as_that() {
 }
 
 #[test]
-fn preemption_questions_are_answered_by_index_and_time_out() {
+fn preemption_questions_are_answered_or_time_out() {
     let args = |victims: usize| si::PreemptionPredicatesArgs {
         allocation_key: "a".to_owned(),
         node_id: "n1".to_owned(),
         preempt_allocation_keys: vec!["victim".to_owned(); victims],
         start_index: 0,
     };
-    let mut talk = Talk::new(|_| {});
+    let mut talk = TestedConversation::new(|_| {});
     let without = talk.conversation.ask_preemption(talk.now, vec![args(2), args(0)]);
     assert_eq!(without, Err(vec![Preempted::Victims(1), Preempted::Victims(0)]));
     talk.attach(&hello(&[cb::Capability::PreemptionPredicates]));
@@ -507,8 +508,8 @@ fn preemption_questions_are_answered_by_index_and_time_out() {
 }
 
 #[test]
-fn a_configuration_is_kept_or_not_and_the_reason_is_told() {
-    let mut talk = Talk::new(|_| {});
+fn saving_a_configuration_reports_its_result() {
+    let mut talk = TestedConversation::new(|_| {});
     let nothing = std::collections::BTreeMap::new;
     talk.conversation.ask_save(talk.now, "a".to_owned(), nothing()).unwrap_err();
     talk.attach(&hello(&[cb::Capability::ConfigStore]));
@@ -525,12 +526,13 @@ fn a_configuration_is_kept_or_not_and_the_reason_is_told() {
 }
 
 #[test]
-fn a_shim_that_takes_nothing_or_says_nothing_loses_its_stream() {
-    let mut talk = Talk::new(|options| options.callback.idle_timeout = Duration::from_secs(5));
+fn stalled_or_silent_shim_loses_its_stream() {
+    let mut talk =
+        TestedConversation::new(|options| options.callback.idle_timeout = Duration::from_secs(5));
     talk.attach(&predicates());
     assert!(matches!(talk.wait(Duration::from_secs(5)), Some(StreamEnd::Stalled)));
 
-    let mut talk = Talk::new(|_| {});
+    let mut talk = TestedConversation::new(|_| {});
     talk.attach(&predicates());
     let mut ended = None;
     for second in 1.. {
@@ -545,8 +547,8 @@ fn a_shim_that_takes_nothing_or_says_nothing_loses_its_stream() {
 }
 
 #[test]
-fn what_no_shim_may_send_is_a_violation() {
-    let mut talk = Talk::new(|_| {});
+fn invalid_messages_are_violations() {
+    let mut talk = TestedConversation::new(|_| {});
     talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
     for body in [
         Said::Hello(cb::Hello::default()),
@@ -562,7 +564,7 @@ fn what_no_shim_may_send_is_a_violation() {
 }
 
 #[test]
-fn a_shim_that_breaks_the_protocol_leaves_no_question_without_an_answer() {
+fn violation_leaves_no_question_unanswered() {
     let result = |query_id, evaluated| cb::PredicateResult {
         query_id,
         evaluated,
@@ -570,7 +572,7 @@ fn a_shim_that_breaks_the_protocol_leaves_no_question_without_an_answer() {
         ..Default::default()
     };
     for broken in [result(99, 1), result(1, 99)] {
-        let mut talk = Talk::required();
+        let mut talk = TestedConversation::required();
         // The first fills the window, so that the others are sent in one batch.
         talk.attach(&cb::Hello { max_inflight_batches: 1, ..predicates() });
         (1..=3).for_each(|id| talk.ask(id, &["n1"]));
@@ -592,8 +594,8 @@ fn a_shim_that_breaks_the_protocol_leaves_no_question_without_an_answer() {
 }
 
 #[test]
-fn a_shim_that_comes_back_is_asked_what_failed_without_it() {
-    let mut talk = Talk::new(|_| {});
+fn reattached_shim_is_asked_again() {
+    let mut talk = TestedConversation::new(|_| {});
     let absent = cb::AbsentPolicy::AbsentFail.into();
     talk.attach(&cb::Hello { predicates_absent: absent, ..predicates() });
     talk.conversation.detach(talk.now);
@@ -607,7 +609,7 @@ fn a_shim_that_comes_back_is_asked_what_failed_without_it() {
 }
 
 #[test]
-fn a_shim_that_comes_late_is_told_everything_unless_nobody_was_to_be_asked() {
+fn late_shim_gets_a_snapshot_if_complete() {
     let told = || si::AllocationResponse {
         new: vec![si::Allocation {
             application_id: "app".to_owned(),
@@ -618,7 +620,7 @@ fn a_shim_that_comes_late_is_told_everything_unless_nobody_was_to_be_asked() {
         ..Default::default()
     };
     let snapshot = |asking| {
-        let mut talk = Talk::new(|options| options.callback.predicates = asking);
+        let mut talk = TestedConversation::new(|options| options.callback.predicates = asking);
         talk.conversation.allocations(talk.now, told());
         talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
         let assumed = |body| match body {
@@ -637,8 +639,8 @@ fn a_shim_that_comes_late_is_told_everything_unless_nobody_was_to_be_asked() {
 }
 
 #[test]
-fn a_configuration_that_fits_no_message_is_not_asked_to_be_kept() {
-    let mut talk = Talk::new(|_| {});
+fn oversized_configuration_is_not_sent() {
+    let mut talk = TestedConversation::new(|_| {});
     talk.attach(&cb::Hello { max_message_bytes: 1, ..hello(&[cb::Capability::ConfigStore]) });
     let nothing = std::collections::BTreeMap::new;
     let error = talk.conversation.ask_save(talk.now, "x".repeat(65_530), nothing()).unwrap_err();
@@ -648,8 +650,8 @@ fn a_configuration_that_fits_no_message_is_not_asked_to_be_kept() {
 }
 
 #[test]
-fn a_stream_that_too_much_waits_for_ends_at_once() {
-    let mut talk = Talk::required();
+fn overflowing_stream_ends_at_once() {
+    let mut talk = TestedConversation::required();
     talk.attach(&predicates());
     for nonce in 0..100_000 {
         let heartbeat = cb::Heartbeat { nonce, reply: true, ..Default::default() };
@@ -660,8 +662,8 @@ fn a_stream_that_too_much_waits_for_ends_at_once() {
 }
 
 #[test]
-fn a_sign_of_life_says_how_much_waits() {
-    let mut talk = Talk::required();
+fn heartbeat_carries_queued_batches() {
+    let mut talk = TestedConversation::required();
     talk.attach(&cb::Hello { max_inflight_batches: 1, max_queries_per_batch: 2, ..predicates() });
     (1..=6).for_each(|id| talk.ask(id, &["n1"]));
     talk.say(Said::Heartbeat(cb::Heartbeat { reply: true, ..Default::default() }));

@@ -26,7 +26,7 @@ fn translated(request: legacy::UpdateRequest, options: &LegacyOptions) -> Operat
 }
 
 #[test]
-fn a_priority_is_a_number_or_a_class_and_an_unknown_class_is_counted() {
+fn unknown_priority_class_is_counted() {
     let with = |priority| legacy::AllocationAsk {
         priority: Some(legacy::Priority { priority: Some(priority) }),
         ..ask("k")
@@ -41,7 +41,7 @@ fn a_priority_is_a_number_or_a_class_and_an_unknown_class_is_counted() {
 }
 
 #[test]
-fn fields_that_moved_land_where_they_belong() {
+fn moved_fields_are_translated() {
     let sent = legacy::AllocationAsk {
         task_group_name: "workers".to_owned(),
         placeholder: true,
@@ -58,7 +58,7 @@ fn fields_that_moved_land_where_they_belong() {
 }
 
 #[test]
-fn termination_types_are_one_more_and_an_unknown_one_is_counted() {
+fn termination_types_are_shifted_by_one() {
     let release = |termination_type| legacy::AllocationRelease {
         application_id: "app".to_owned(),
         uuid: "u".to_owned(),
@@ -85,7 +85,7 @@ fn termination_types_are_one_more_and_an_unknown_one_is_counted() {
 }
 
 #[test]
-fn a_release_of_nothing_is_counted_and_one_of_an_application_names_no_uuid() {
+fn release_without_application_is_counted() {
     let releases = legacy::AllocationReleasesRequest {
         allocations_to_release: vec![
             legacy::AllocationRelease::default(),
@@ -113,7 +113,7 @@ fn a_release_of_nothing_is_counted_and_one_of_an_application_names_no_uuid() {
 }
 
 #[test]
-fn node_actions_are_two_more_and_an_unknown_one_is_counted() {
+fn node_actions_are_shifted_by_two() {
     let node = |action| legacy::UpdateNodeInfo {
         node_id: "n".to_owned(),
         action,
@@ -131,7 +131,7 @@ fn node_actions_are_two_more_and_an_unknown_one_is_counted() {
 }
 
 #[test]
-fn megabytes_that_are_too_many_are_refused_one_by_one() {
+fn overflowing_megabytes_are_refused_item_by_item() {
     let huge = || Some(memory(i64::MAX));
     let request = legacy::UpdateRequest {
         asks: vec![ask("good"), legacy::AllocationAsk { resource_ask: huge(), ..ask("bad") }],
@@ -182,7 +182,7 @@ fn megabytes_that_are_too_many_are_refused_one_by_one() {
 }
 
 #[test]
-fn a_constraint_that_is_not_applied_gets_its_ask_refused_and_one_host_is_a_required_node() {
+fn contradicting_required_node_is_refused() {
     use legacy::placement_constraint::Constraint as Kind;
     let on = |key: &str| {
         let expression = legacy::AffinityTargetExpression {

@@ -75,7 +75,7 @@ fn placed(edge: &Arc<GrpcEdge>, reader: &RequestReader<Allocations>) -> Vec<Stri
 }
 
 #[test]
-fn requests_of_all_streams_take_effect_in_the_order_of_their_numbers() {
+fn numbers_order_requests_over_all_streams() {
     play(async |edge| {
         let nodes = numbered::<Nodes>(&edge, "pod").await;
         let apps = numbered::<Applications>(&edge, "pod").await;
@@ -110,7 +110,7 @@ fn requests_of_all_streams_take_effect_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn a_number_that_stays_away_ends_the_streams_and_what_was_not_taken_comes_again() {
+fn missing_number_ends_the_streams() {
     play(async |edge| {
         let mut nodes = numbered::<Nodes>(&edge, "pod").await;
         let asks = numbered::<Allocations>(&edge, "pod").await;
@@ -135,7 +135,7 @@ fn a_number_that_stays_away_ends_the_streams_and_what_was_not_taken_comes_again(
 }
 
 #[test]
-fn no_more_is_held_than_the_settings_let() {
+fn held_requests_respect_the_limits() {
     let few = |settings: &mut Settings| {
         settings.session.ingress_bytes = std::num::NonZeroUsize::new(2 * 4_096).unwrap();
     };
@@ -156,7 +156,7 @@ fn no_more_is_held_than_the_settings_let() {
 }
 
 #[test]
-fn who_takes_over_counts_on_and_what_the_earlier_one_still_sends_is_dropped() {
+fn takeover_drops_requests_of_the_earlier_instance() {
     play(async |edge| {
         let mut older = numbered::<Nodes>(&edge, "pod-1").await;
         older.accept(node(1, "n1"), || None).await.unwrap();
@@ -185,7 +185,7 @@ fn who_takes_over_counts_on_and_what_the_earlier_one_still_sends_is_dropped() {
 }
 
 #[test]
-fn only_the_instance_that_registered_last_counts() {
+fn only_the_last_registered_instance_may_number() {
     play(async |edge| {
         let mut older = numbered::<Nodes>(&edge, "pod-1").await;
         older.accept(node(1, "n1"), || None).await.unwrap();
@@ -199,7 +199,7 @@ fn only_the_instance_that_registered_last_counts() {
 }
 
 #[test]
-fn a_request_that_fits_not_says_why() {
+fn misnumbered_requests_give_a_reason() {
     play(async |edge| {
         let mut nodes = numbered::<Nodes>(&edge, "pod").await;
         nodes.accept(si::NodeRequest::default(), || None).await.unwrap();
@@ -218,7 +218,7 @@ fn a_request_that_fits_not_says_why() {
 }
 
 #[test]
-fn a_number_that_nobody_asked_for_is_a_mistake() {
+fn unrequested_number_is_an_error() {
     play(async |edge| {
         let mut plain = reader::<Applications>(&edge);
         plain.bind("rm").await.unwrap();
@@ -228,7 +228,7 @@ fn a_number_that_nobody_asked_for_is_a_mistake() {
 }
 
 #[test]
-fn who_closes_its_side_hears_how_much_was_taken() {
+fn half_closed_stream_reports_taken() {
     play(async |edge| {
         let mut nodes = numbered::<Nodes>(&edge, "pod").await;
         let mut writer = nodes.writer().begun();
@@ -243,7 +243,7 @@ fn who_closes_its_side_hears_how_much_was_taken() {
 }
 
 #[test]
-fn a_client_hears_soon_how_much_was_taken_also_when_there_is_nothing_else_to_say() {
+fn taken_is_reported_without_replies() {
     play(async |edge| {
         let mut asks = numbered::<Allocations>(&edge, "pod").await;
         let mut writer = asks.writer().begun();
@@ -273,7 +273,7 @@ fn a_client_hears_soon_how_much_was_taken_also_when_there_is_nothing_else_to_say
 }
 
 #[test]
-fn a_client_whose_number_of_the_session_is_stale_is_told_so() {
+fn stale_session_number_is_refused() {
     play(async |edge| {
         let old = session(&edge).number().to_string();
         register(&edge).await;

@@ -12,7 +12,7 @@ proptest! {
     /// Each question is answered once or cancelled; an assumed request without a confirming answer
     /// is forgotten; bounds hold.
     #[test]
-    fn each_question_ends_once_and_nothing_stays_assumed_for_nothing(
+    fn every_question_ends_once(
         steps in proptest::collection::vec(step(), 1..120),
     ) {
         let mut history = History::new();
@@ -189,7 +189,7 @@ impl History {
             results,
             last: true,
         };
-        let was_out = self.bench.batcher.is_out(batch.batch_id);
+        let was_out = self.bench.batcher.is_in_flight(batch.batch_id);
         let (turn, violation) = self.bench.batcher.results(self.bench.now, &results);
         self.is_broken = violation.is_some();
         prop_assert!(self.is_broken || !was_out || kind > 0);
@@ -230,7 +230,7 @@ impl History {
     /// Sends as many batches as the window allows.
     fn send(&mut self) -> Result<(), TestCaseError> {
         prop_assert!(self.out.len() <= LIMITS.batches + ABANDONED);
-        prop_assert!(self.bench.batcher.out.len() <= LIMITS.batches);
+        prop_assert!(self.bench.batcher.in_flight.len() <= LIMITS.batches);
         while let Some(batch) = self.bench.batch() {
             let n_nodes: usize = batch.queries.iter().map(|query| query.node_index.len()).sum();
             prop_assert!(batch.queries.len() <= LIMITS.queries && n_nodes <= LIMITS.nodes);

@@ -10,7 +10,7 @@ use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tokio::time::Instant;
 
 use super::super::batching::{Question, Ticket};
-use super::{Attachment, Guarded};
+use super::{Attachment, AttachmentState};
 
 /// The tag of allocations that belong to no application of the scheduler, such as pods placed by
 /// another scheduler. They count as usage and are not announced.
@@ -40,8 +40,8 @@ impl Attachment {
     /// Records an allocation notification. Returns whether that is all: no stream keeps a cache
     /// that must be synced first, and no earlier response is withheld. A later stream gets the
     /// allocations in its initial snapshot.
-    pub fn notes(&self, told: &AllocationsTold<'_>) -> bool {
-        self.lock().conversation.notes(told)
+    pub fn record(&self, notification: &AllocationsTold<'_>) -> bool {
+        self.lock().conversation.record(notification)
     }
 
     /// Records a response about nodes.
@@ -51,12 +51,12 @@ impl Attachment {
 
     /// Queues events for a shim that wants them.
     pub fn events(&self, events: Vec<si::EventRecord>) {
-        self.work(|conversation, now| conversation.happened(now, events));
+        self.work(|conversation, now| conversation.push_events(now, events));
     }
 
     /// Queues scheduling states of requests for a shim that wants them.
     pub fn container_states(&self, states: Vec<si::UpdateContainerSchedulingStateRequest>) {
-        self.work(|conversation, now| conversation.stands(now, states));
+        self.work(|conversation, now| conversation.push_states(now, states));
     }
 
     /// Records allocations and releases of the RM; call it before the scheduler gets them.
@@ -97,7 +97,7 @@ impl Attachment {
     }
 }
 
-impl Guarded {
+impl AttachmentState {
     fn question(&mut self, question: PredicateQuestion) -> Question {
         let PredicateQuestion { id, application, key, group, nodes, allocate, bundle, answers } =
             question;

@@ -78,9 +78,9 @@ impl Conversation {
 
     /// Records an allocation notification, if nothing else is needed. Otherwise returns false, and
     /// the response has to come to [`allocations`](Self::allocations).
-    pub(in crate::grpc::attach) fn notes(&mut self, told: &AllocationsTold<'_>) -> bool {
+    pub(in crate::grpc::attach) fn record(&mut self, notification: &AllocationsTold<'_>) -> bool {
         let mut batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
-        self.cache.notes(told, |new| {
+        self.cache.record(notification, |new| {
             if let Some(batcher) = &mut batcher {
                 batcher.confirm(new.application_id(), new.allocation_key(), new.node_id());
             }
@@ -90,7 +90,7 @@ impl Conversation {
     /// Records a response about nodes.
     pub(in crate::grpc::attach) fn nodes(&mut self, now: Instant, response: &si::NodeResponse) {
         for node in &response.accepted {
-            self.dictionary.stays(&node.node_id);
+            self.dictionary.keep(&node.node_id);
             self.cache.node_answered(&node.node_id, true);
         }
         for node in &response.rejected {
@@ -126,18 +126,22 @@ impl Conversation {
 
     /// Records that the RM removes a node.
     pub(in crate::grpc::attach) fn node_removed(&mut self, now: Instant, node: &str) {
-        self.dictionary.leaves(now, node);
+        self.dictionary.mark_removed(now, node);
     }
 
     /// Queues events.
-    pub(in crate::grpc::attach) fn happened(&mut self, now: Instant, events: Vec<si::EventRecord>) {
+    pub(in crate::grpc::attach) fn push_events(
+        &mut self,
+        now: Instant,
+        events: Vec<si::EventRecord>,
+    ) {
         let dropped = self.events.push(events);
         self.metrics.dropped_events.inc_by(dropped);
         self.send_what_is_ready(now);
     }
 
     /// Queues scheduling states of requests.
-    pub(in crate::grpc::attach) fn stands(
+    pub(in crate::grpc::attach) fn push_states(
         &mut self,
         now: Instant,
         states: Vec<si::UpdateContainerSchedulingStateRequest>,

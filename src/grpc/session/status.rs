@@ -46,7 +46,7 @@ impl Counter {
 
 /// The status of a session, and the last status sent to the scheduler.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct LiveStatus {
     life: Lifecycle,
     registered: Instant,
     dialect: Option<Dialect>,
@@ -93,7 +93,7 @@ pub(super) enum Expiry {
     Stop,
 }
 
-impl Standing {
+impl LiveStatus {
     /// A session that the scheduler has not accepted yet.
     pub(super) fn new(
         patience: Patience,
@@ -153,32 +153,32 @@ impl Standing {
     }
 
     /// Replaces the queue configuration; empty means none.
-    pub(super) fn was_given(&mut self, config: String) {
+    pub(super) fn set_config(&mut self, config: String) {
         self.config = config;
     }
 
     /// Whether there is a queue configuration and it differs from `config`.
-    pub(super) fn brought_other_than(&self, config: &str) -> bool {
+    pub(super) fn has_other_config(&self, config: &str) -> bool {
         !self.config.is_empty() && self.config != config
     }
 
     /// Records the instance, if it is named.
-    pub(super) fn taken_up_by(&mut self, instance: Option<&str>) {
+    pub(super) fn note_instance(&mut self, instance: Option<&str>) {
         if let Some(instance) = instance {
             self.instance = Some(instance.to_owned());
         }
     }
 
     /// Records that another instance registered and continues the session.
-    pub(super) fn attached_by(&mut self, instance: Option<&str>) {
-        self.taken_up_by(instance);
+    pub(super) fn registered_by(&mut self, instance: Option<&str>) {
+        self.note_instance(instance);
         self.counts = Counter::registered(instance);
         self.is_numbered = None;
     }
 
     /// Whether an instance of that name may register and continue the session. If requests were
     /// numbered it needs a name, since without one it could not be told from the earlier instance.
-    pub(super) fn can_be_attached_by(&self, instance: Option<&str>) -> bool {
+    pub(super) fn can_be_continued_by(&self, instance: Option<&str>) -> bool {
         self.is_usable() && (instance.is_some() || !self.was_numbered)
     }
 
@@ -242,7 +242,7 @@ impl Standing {
             self.was_numbered = true;
             self.counts = Counter::of(instance);
         }
-        self.taken_up_by(instance);
+        self.note_instance(instance);
         is_numbered && had_none
     }
 
@@ -266,7 +266,7 @@ impl Standing {
 
     /// State that the client does not know of was lost: no more streams may bind. Open streams
     /// continue.
-    pub(super) fn miss(&mut self, cause: Cause) {
+    pub(super) fn mark_lost(&mut self, cause: Cause) {
         self.lost.get_or_insert(cause);
     }
 
@@ -332,108 +332,108 @@ mod tests {
         Backlog::new(Marks { high: of(4), low: of(2) })
     }
 
-    fn standing(now: Instant) -> Standing {
+    fn status(now: Instant) -> LiveStatus {
         let patience =
             Patience { attach: Duration::from_secs(60), pause: Duration::from_secs(120) };
-        Standing::new(patience, String::new(), None, now)
+        LiveStatus::new(patience, String::new(), None, now)
     }
 
     #[test]
-    fn nothing_is_told_to_a_scheduler_that_has_not_accepted_it_and_a_hold_as_soon_as_it_has() {
+    fn hold_is_sent_only_after_acceptance() {
         let now = Instant::now();
-        let mut standing = standing(now);
-        assert_eq!(standing.review(false, &backlog(), now).hold, None);
-        assert_eq!(standing.begin().hold, Some(true));
-        assert_eq!(standing.review(false, &backlog(), now).hold, None, "once");
-        assert_eq!(standing.review(true, &backlog(), now).hold, Some(false));
+        let mut status = status(now);
+        assert_eq!(status.review(false, &backlog(), now).hold, None);
+        assert_eq!(status.begin().hold, Some(true));
+        assert_eq!(status.review(false, &backlog(), now).hold, None, "once");
+        assert_eq!(status.review(true, &backlog(), now).hold, Some(false));
     }
 
     #[test]
-    fn too_much_that_waits_holds_a_session_that_runs_until_little_is_left() {
+    fn backlog_holds_a_running_session() {
         let now = Instant::now();
-        let (mut standing, backlog) = (standing(now), backlog());
-        let _ = standing.begin();
-        let _ = standing.review(true, &backlog, now);
+        let (mut status, backlog) = (status(now), backlog());
+        let _ = status.begin();
+        let _ = status.review(true, &backlog, now);
         assert_eq!(backlog.add(items(4)), CrossesMark(true));
-        assert_eq!(standing.review(true, &backlog, now).hold, Some(true));
+        assert_eq!(status.review(true, &backlog, now).hold, Some(true));
         assert_eq!(backlog.remove(items(1)), CrossesMark(false));
-        assert_eq!(standing.review(true, &backlog, now).hold, None, "3 are above the low mark");
-        let away = standing.review(false, &backlog, now);
+        assert_eq!(status.review(true, &backlog, now).hold, None, "3 are above the low mark");
+        let away = status.review(false, &backlog, now);
         assert_eq!((away.entered, away.hold), (Some(SessionState::Paused), None), "held already");
         assert_eq!(backlog.remove(items(1)), CrossesMark(true));
-        let caught_up = standing.review(false, &backlog, now);
+        let caught_up = status.review(false, &backlog, now);
         assert_eq!((caught_up.is_behind, caught_up.hold), (Some(false), None), "still paused");
-        assert_eq!(standing.review(true, &backlog, now).hold, Some(false));
+        assert_eq!(status.review(true, &backlog, now).hold, Some(false));
     }
 
     #[test]
-    fn the_first_reason_stands_for_those_who_come_late() {
+    fn first_reason_is_final() {
         let now = Instant::now();
-        let mut standing = standing(now);
-        standing.miss(Cause::ItemsLost);
-        let end = standing.lose(Cause::Overflow, now).close;
+        let mut status = status(now);
+        status.mark_lost(Cause::ItemsLost);
+        let end = status.lose(Cause::Overflow, now).close;
         assert!(matches!(end, Some(StreamEnd::ResyncRequired(Cause::Overflow))), "{end:?}");
-        let refusal = standing.admits(Dialect::Split, false, None).unwrap_err();
+        let refusal = status.admits(Dialect::Split, false, None).unwrap_err();
         assert!(matches!(refusal, StreamEnd::ResyncRequired(Cause::ItemsLost)), "{refusal:?}");
-        let _ = standing.stop(StreamEnd::Deregistered, now);
-        assert!(matches!(standing.end(), Some(StreamEnd::ResyncRequired(_))));
-        assert_eq!(standing.life().state(), SessionState::Stopped);
+        let _ = status.stop(StreamEnd::Deregistered, now);
+        assert!(matches!(status.end(), Some(StreamEnd::ResyncRequired(_))));
+        assert_eq!(status.life().state(), SessionState::Stopped);
     }
 
     #[test]
-    fn the_first_stream_that_was_bound_gives_the_dialect() {
-        let mut standing = standing(Instant::now());
-        standing.admits(Dialect::Legacy, false, None).unwrap();
-        standing.admits(Dialect::Split, false, None).unwrap();
-        standing.bound(Dialect::Legacy, false, None);
-        let refusal = standing.admits(Dialect::Split, false, None).unwrap_err();
+    fn first_bound_stream_fixes_the_dialect() {
+        let mut status = status(Instant::now());
+        status.admits(Dialect::Legacy, false, None).unwrap();
+        status.admits(Dialect::Split, false, None).unwrap();
+        status.bound(Dialect::Legacy, false, None);
+        let refusal = status.admits(Dialect::Split, false, None).unwrap_err();
         assert!(matches!(refusal, StreamEnd::DialectMixed { has: Dialect::Legacy }));
     }
 
     #[test]
-    fn one_instance_counts_and_all_its_streams_have_numbers_or_none() {
-        let mut standing = standing(Instant::now());
-        let admits = |standing: &Standing, is_numbered, instance| {
-            standing.admits(Dialect::Split, is_numbered, instance)
+    fn only_one_instance_may_number() {
+        let mut status = status(Instant::now());
+        let admits = |status: &LiveStatus, is_numbered, instance| {
+            status.admits(Dialect::Split, is_numbered, instance)
         };
-        standing.bound(Dialect::Split, false, Some("pod-0"));
-        admits(&standing, true, Some("pod-1")).unwrap();
-        assert!(standing.bound(Dialect::Split, true, Some("pod-1")), "those without have to end");
-        let mixed = admits(&standing, false, Some("pod-1")).unwrap_err();
+        status.bound(Dialect::Split, false, Some("pod-0"));
+        admits(&status, true, Some("pod-1")).unwrap();
+        assert!(status.bound(Dialect::Split, true, Some("pod-1")), "those without have to end");
+        let mixed = admits(&status, false, Some("pod-1")).unwrap_err();
         assert!(matches!(mixed, StreamEnd::Misnumbered(_)));
         for other in [Some("pod-2"), None] {
-            let refused = admits(&standing, true, other).unwrap_err();
+            let refused = admits(&status, true, other).unwrap_err();
             assert!(matches!(refused, StreamEnd::Superseded { .. }), "it has to register");
         }
-        assert!(!standing.can_be_attached_by(None));
-        assert!(standing.can_be_attached_by(Some("pod-2")));
-        standing.attached_by(Some("pod-2"));
-        assert!(!standing.can_be_attached_by(None), "also before it has opened a stream");
-        admits(&standing, true, Some("pod-1")).unwrap_err();
-        admits(&standing, true, Some("pod-2")).unwrap();
-        standing.attached_by(Some("pod-3"));
-        admits(&standing, false, Some("pod-3")).unwrap();
+        assert!(!status.can_be_continued_by(None));
+        assert!(status.can_be_continued_by(Some("pod-2")));
+        status.registered_by(Some("pod-2"));
+        assert!(!status.can_be_continued_by(None), "also before it has opened a stream");
+        admits(&status, true, Some("pod-1")).unwrap_err();
+        admits(&status, true, Some("pod-2")).unwrap();
+        status.registered_by(Some("pod-3"));
+        admits(&status, false, Some("pod-3")).unwrap();
     }
 
     #[test]
-    fn one_that_counts_without_a_name_is_not_joined_by_one_with_a_name() {
-        let mut standing = standing(Instant::now());
-        standing.bound(Dialect::Split, true, None);
-        let refused = standing.admits(Dialect::Split, true, Some("pod-1")).unwrap_err();
+    fn named_instance_cannot_join_an_unnamed_one() {
+        let mut status = status(Instant::now());
+        status.bound(Dialect::Split, true, None);
+        let refused = status.admits(Dialect::Split, true, Some("pod-1")).unwrap_err();
         assert!(matches!(refused, StreamEnd::Superseded { by: None }));
     }
 
     #[test]
-    fn a_session_that_nobody_comes_for_is_paused_and_then_has_to_be_stopped_by_others() {
+    fn unattached_session_is_paused_then_due_to_stop() {
         let start = Instant::now();
-        let mut standing = standing(start);
-        let _ = standing.begin();
+        let mut status = status(start);
+        let _ = status.begin();
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert!(matches!(standing.expire(at(59)), Expiry::GoesOn(Effects { entered: None, .. })));
-        let Expiry::GoesOn(effects) = standing.expire(at(60)) else { panic!() };
+        assert!(matches!(status.expire(at(59)), Expiry::GoesOn(Effects { entered: None, .. })));
+        let Expiry::GoesOn(effects) = status.expire(at(60)) else { panic!() };
         assert_eq!(effects.entered, Some(SessionState::Paused));
-        assert!(matches!(standing.expire(at(180)), Expiry::Stop));
-        assert_eq!(standing.life().state(), SessionState::Paused);
+        assert!(matches!(status.expire(at(180)), Expiry::Stop));
+        assert_eq!(status.life().state(), SessionState::Paused);
     }
 
     /// Events in any order.
@@ -462,17 +462,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_order_the_scheduler_decides_only_while_somebody_can_hear_of_it(
+        fn decisions_require_a_stream_in_any_order(
             steps in prop::collection::vec(step(), 0..40),
         ) {
             let mut now = Instant::now();
-            let (mut standing, backlog) = (standing(now), backlog());
+            let (mut status, backlog) = (status(now), backlog());
             let (mut begun, mut attached, mut told) = (false, false, false);
             for step in steps {
                 let effects = match step {
-                    Step::Begin => { begun = true; standing.begin() }
+                    Step::Begin => { begun = true; status.begin() }
                     Step::Attach(is) => {
-                        attached = is && standing.is_usable();
+                        attached = is && status.is_usable();
                         Effects::default()
                     }
                     Step::Push(n) => {
@@ -485,24 +485,24 @@ mod tests {
                     }
                     Step::Pass(seconds) => {
                         now += Duration::from_secs(seconds);
-                        match standing.expire(now) {
+                        match status.expire(now) {
                             Expiry::GoesOn(effects) => effects,
-                            Expiry::Stop => standing.stop(StreamEnd::Deregistered, now),
+                            Expiry::Stop => status.stop(StreamEnd::Deregistered, now),
                         }
                     }
-                    Step::Lose => standing.lose(Cause::Overflow, now),
-                    Step::Stop => standing.stop(StreamEnd::Deregistered, now),
+                    Step::Lose => status.lose(Cause::Overflow, now),
+                    Step::Stop => status.stop(StreamEnd::Deregistered, now),
                 };
                 if effects.close.is_some() {
                     attached = false;
                 }
                 told = effects.hold.unwrap_or(told);
-                told = standing.review(attached, &backlog, now).hold.unwrap_or(told);
+                told = status.review(attached, &backlog, now).hold.unwrap_or(told);
                 let decides = begun && !told;
-                let is_running = standing.life().state() == SessionState::Running;
+                let is_running = status.life().state() == SessionState::Running;
                 prop_assert!(!decides || (is_running && attached && backlog.load().items < 4));
-                prop_assert!(!begun || told != (is_running && !standing.is_behind));
-                prop_assert_eq!(standing.end().is_some(), !standing.is_usable());
+                prop_assert!(!begun || told != (is_running && !status.is_behind));
+                prop_assert_eq!(status.end().is_some(), !status.is_usable());
             }
         }
     }
