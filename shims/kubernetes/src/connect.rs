@@ -1,4 +1,4 @@
-//! The way to the API server, and what the own pod says of itself.
+//! Client of the API server, and the leader label of the own pod.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use tracing::warn;
 use crate::mirror::{in_words, with_causes};
 use crate::run::Standing;
 
-/// The label that a Service selects the leader by.
+/// The label by which a Service selects the leader.
 pub const LEADER: &str = "monoceros.io/leader";
-/// A connection is made within this time, or not at all.
+/// Timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
-/// A watch that is silent for longer is begun anew: the server says something every few minutes.
+/// Silence after which a watch is restarted. The server sends something every few minutes.
 const SILENCE: Duration = Duration::from_secs(295);
-/// A request that takes longer counts as lost.
+/// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(10);
-/// An attempt to label the own pod that has failed is repeated after this.
+/// Pause after a failed attempt to label the own pod.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Between two complaints about one thing.
+/// Pause between two log lines about the same failure.
 const COMPLAINTS: Duration = Duration::from_secs(60);
 
-/// Sees to it that what goes wrong again and again is told in the log at most once a minute.
+/// Limits the log lines about a repeated failure to one a minute.
 #[derive(Debug, Default)]
 pub(crate) struct OnceAMinute(Option<Instant>);
 
 impl OnceAMinute {
-    /// Whether to complain now.
+    /// Returns whether to log now.
     pub(crate) fn is_due(&mut self) -> bool {
         let is_due = self.0.is_none_or(|last| last.elapsed() >= COMPLAINTS);
         if is_due {
@@ -43,13 +43,14 @@ impl OnceAMinute {
     }
 }
 
-/// Why there is no way to the API server.
+/// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NoCluster(String);
 
-/// A client by this kubeconfig; else by the one that `KUBECONFIG` names or that is at its usual place, or by
-/// the service account of the pod. The second is the namespace that it names.
+/// Makes a client from `kubeconfig`; else from the file that `KUBECONFIG` names or the usual one,
+/// else from the service account of the pod. Returns it with the namespace that its configuration
+/// names.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<(Client, String), NoCluster> {
     let config = match kubeconfig {
         Some(path) => {
@@ -68,7 +69,8 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<(Client, String), NoCl
     client_of(config)
 }
 
-/// A client with our own patience: what is refused is tried again by whoever knows what it was for.
+/// Makes a client without retries of its own: callers retry, since they know the purpose of a
+/// request.
 pub fn client_of(mut config: Config) -> Result<(Client, String), NoCluster> {
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(SILENCE);
@@ -78,7 +80,7 @@ pub fn client_of(mut config: Config) -> Result<(Client, String), NoCluster> {
     Ok((client, namespace))
 }
 
-/// Labels the pod while this replica leads, and takes the label off when it does not.
+/// Labels the pod while this replica leads, and removes the label when it does not.
 pub async fn mark_leader(
     client: Client,
     namespace: String,
@@ -87,7 +89,7 @@ pub async fn mark_leader(
 ) {
     let mut said = None;
     let mut complaints = OnceAMinute::default();
-    // Whoever tells how it stands ends before the process does.
+    // The sender is dropped when the run ends.
     while standing.has_changed().is_ok() {
         let leads = *standing.borrow_and_update() == Standing::Leads;
         if said != Some(leads) {

@@ -1,19 +1,21 @@
-//! Which of several replicas schedules: the one that holds a Lease.
+//! Leader election among replicas by a Lease.
 //!
 //! # Why code of our own
-//! It is short, and what it must not do is easily got wrong: two leaders at a time would place everything
-//! twice.
+//! The protocol is short and easily got wrong. Two leaders at a time would place every pod twice.
 //!
 //! # Invariants
-//! * A lease is taken and renewed only by replacing what was read, with its version: of two who try, one
-//!   does it.
-//! * Whether it has expired is judged by the time since it was last seen to change, on a clock that goes on
-//!   while the machine sleeps; clocks of others are never compared with. To vanish is a change like others.
-//! * Whoever holds it stops to act before any other may take it: its own time runs from before a renewal
-//!   was sent, that of others from after they have read it, and both last as long as the lease says.
-//! * What was sent to take the lease is waited for before it is given back: else it could take it afterwards.
-//!   A renewal is not: it has the version of before, so that it comes too late, or before what gives back.
-//!   (Where somebody removes the lease at that very moment it makes a new one, which has to expire.)
+//! * A lease is taken and renewed only by replacing the version that was read. If two replicas try
+//!   at once, one succeeds.
+//! * Expiry is judged by the time since the lease was last seen to change, on a clock that runs
+//!   while the machine sleeps. Clocks of other replicas are never compared. A vanished lease counts
+//!   as a change.
+//! * The holder stops acting before any other replica may take the lease. Its own time runs from
+//!   before a renewal was sent, the time of others from after they read it; both last as long as
+//!   the lease says.
+//! * A request to take the lease is awaited before the lease is released, since it could take
+//!   effect afterwards. A renewal is not awaited: it carries the earlier version, so it either
+//!   fails or takes effect before the release. (If somebody deletes the lease at that moment, the
+//!   renewal creates a new one, which has to expire.)
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,57 +35,57 @@ use tracing::{info, warn};
 use crate::connect::OnceAMinute;
 use crate::mirror::in_words;
 
-/// A replica that stands by looks this often.
+/// Pause between two reads of a standby replica.
 const LOOK: Duration = Duration::from_secs(1);
-/// A request that takes longer counts as lost.
+/// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(4);
 
-/// Time since the machine was started, also while it slept.
+/// Returns the time since the machine was started, including the time it slept.
 pub fn boot_time() -> Duration {
     match clock_gettime(ClockId::CLOCK_BOOTTIME) {
         Ok(time) => time.into(),
-        // It cannot fail where the clock exists; and zero would let a lease never expire.
+        // The call cannot fail where the clock exists. Zero would let a lease never expire.
         Err(_) => Duration::MAX,
     }
 }
 
-/// Who leads, as this replica knows.
+/// Who leads, as far as this replica knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lead {
-    /// Somebody else, or nobody yet.
+    /// Another replica; `None` before any is known.
     Other(Option<String>),
-    /// This one.
+    /// This replica.
     Own,
-    /// Not this one any more.
+    /// No longer this replica.
     Lost,
 }
 
-/// The lease, and whether this replica may act.
+/// The lease, and the right of this replica to act.
 #[derive(Debug)]
 pub struct Leadership {
     api: Api<Lease>,
     name: String,
     identity: String,
-    /// In whole seconds, as it is written down.
+    /// Duration of the lease in whole seconds, as it is written.
     duration: Duration,
     clock: Clock,
-    /// On that clock, in milliseconds: until when this replica may act.
+    /// Until when this replica may act: milliseconds on `clock`.
     until: AtomicI64,
     lead: watch::Sender<Lead>,
     observed: Mutex<Observed>,
 }
 
-/// What was read last.
+/// The lease as it was last read.
 #[derive(Clone, Debug, Default)]
 struct Observed {
-    /// Empty where there was no lease.
+    /// Resource version; empty if there was no lease.
     version: String,
     holder: String,
     lasts: Duration,
     expires: Duration,
 }
 
-/// A clock that goes on while the machine sleeps.
+/// A clock that runs while the machine sleeps.
 pub type Clock = fn() -> Duration;
 
 fn millis(time: Duration) -> i64 {
@@ -91,8 +93,8 @@ fn millis(time: Duration) -> i64 {
 }
 
 impl Leadership {
-    /// The lease `name` in `namespace`, to be held as `identity` for `duration` at a time; of that the
-    /// whole seconds count.
+    /// The lease `name` in `namespace`, to be held as `identity`. Fractions of seconds of
+    /// `duration` are dropped.
     pub fn new(
         client: Client,
         namespace: &str,
@@ -103,7 +105,7 @@ impl Leadership {
         Self::with_clock(client, namespace, name, identity, duration, boot_time)
     }
 
-    /// The same by another clock than [`boot_time`].
+    /// Same as [`Self::new`], with another clock than [`boot_time`].
     pub fn with_clock(
         client: Client,
         namespace: &str,
@@ -124,32 +126,32 @@ impl Leadership {
         })
     }
 
-    /// Whether this replica may act at this very moment.
+    /// Returns whether this replica may act now.
     pub fn may_act(&self) -> bool {
         self.may_act_for().is_some()
     }
 
-    /// For how long this replica may act from this moment on, unless its lease is renewed; none where it may
-    /// not.
+    /// Returns how long this replica may act unless the lease is renewed. `None` if it may not.
     pub fn may_act_for(&self) -> Option<Duration> {
         let left = self.until.load(Ordering::SeqCst).saturating_sub(millis((self.clock)()));
         let left = u64::try_from(left).ok().filter(|left| *left > 0);
         left.map(Duration::from_millis)
     }
 
-    /// Who leads, and each change of that.
+    /// Subscribes to changes of the leader.
     pub fn lead(&self) -> watch::Receiver<Lead> {
         self.lead.subscribe()
     }
 
-    /// Takes the lease when it is free, and keeps it; gives it back at `stop`. Ends when it is lost.
+    /// Takes the lease when it is free, renews it, and releases it at `stop`. Returns when the
+    /// lease is lost.
     pub async fn hold(self: Arc<Self>, stop: CancellationToken) {
         let mut complaints = OnceAMinute::default();
         loop {
             let leads = *self.lead.borrow() == Lead::Own;
             let next = tokio::select! {
                 next = self.look(&mut complaints) => next,
-                // Nobody waits for a renewal that takes long.
+                // A slow renewal does not delay the release.
                 () = stop.cancelled(), if leads => return self.give_back().await,
             };
             let Some(next) = next else { return };
@@ -160,7 +162,8 @@ impl Leadership {
         }
     }
 
-    /// One attempt to take or keep it. Returns when to look again; nothing when it is lost.
+    /// Tries once to take or renew the lease. Returns the pause until the next attempt; `None` if
+    /// the lease is lost.
     async fn look(&self, complaints: &mut OnceAMinute) -> Option<Duration> {
         let leads = *self.lead.borrow() == Lead::Own;
         let begun = (self.clock)();
@@ -168,7 +171,7 @@ impl Leadership {
         let outcome = outcome.unwrap_or_else(|_| Err("no answer in time".to_owned()));
         match outcome {
             Ok(Ok(())) => {
-                // A little earlier than anybody else may think so.
+                // Slightly earlier than any other replica may assume.
                 let until = begun.saturating_add(self.duration.mul_f64(0.95));
                 self.until.store(millis(until), Ordering::SeqCst);
                 if !leads {
@@ -209,10 +212,10 @@ impl Leadership {
         None
     }
 
-    /// Takes or renews it; or says who has it, and for how long still.
+    /// Takes or renews the lease. If another replica holds it, returns its name and the time left.
     async fn attempt(&self, leads: bool) -> Result<Result<(), (String, Duration)>, String> {
         let found = self.api.get_opt(&self.name).await.map_err(|why| in_words(&why))?;
-        // What was read had not changed again when it was answered.
+        // Read after the response: the lease had not changed again by then.
         let now = (self.clock)();
         let Observed { holder, expires, .. } = self.observe(found.as_ref(), now);
         let is_own = holder == self.identity;
@@ -234,7 +237,7 @@ impl Leadership {
                 self.observe(Some(&lease), (self.clock)());
                 Ok(Ok(()))
             }
-            // Somebody was faster; who, the next look tells.
+            // Another replica was faster. The next read finds which.
             Err(kube::Error::Api(status)) if status.code == 409 && !leads => {
                 Ok(Err((holder, Duration::ZERO)))
             }
@@ -242,8 +245,8 @@ impl Leadership {
         }
     }
 
-    /// Who has it, and until when, now that this was found. One that is not there any more has changed,
-    /// and is still of whoever had it.
+    /// Updates the last observed state with `found`, and returns it. A vanished lease has changed,
+    /// and still belongs to the last holder.
     fn observe(&self, found: Option<&Lease>, now: Duration) -> Observed {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         let version = found.and_then(|lease| lease.metadata.resource_version.clone());
@@ -277,9 +280,10 @@ impl Leadership {
         }
     }
 
-    /// Lets another replica take it at once, if this one has it, whether it knows that or not.
+    /// Releases the lease if this replica holds it, even without knowing so, for another to take at
+    /// once.
     async fn give_back(&self) {
-        // Nothing is begun from here on, whatever comes of it.
+        // From here on nothing may begin, whatever the outcome.
         self.until.store(i64::MIN, Ordering::SeqCst);
         let give = async {
             loop {
@@ -291,7 +295,7 @@ impl Leadership {
                 spec.holder_identity = Some(String::new());
                 match self.api.replace(&self.name, &PostParams::default(), &lease).await {
                     Ok(_) => return Ok::<_, kube::Error>(true),
-                    // A renewal that was on its way has come in between.
+                    // A renewal in flight has taken effect first.
                     Err(kube::Error::Api(status)) if status.code == 409 => {}
                     Err(why) => return Err(why),
                 }

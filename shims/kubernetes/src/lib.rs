@@ -1,4 +1,5 @@
-//! Monoceros on Kubernetes: pods become requests, and allocations become bindings.
+//! Kubernetes shim of Monoceros: sends pods as asks to the scheduler, and binds the pods that it
+//! places.
 
 pub mod act;
 pub mod connect;

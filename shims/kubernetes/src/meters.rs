@@ -1,38 +1,38 @@
-//! What is counted for dashboards.
+//! Prometheus metrics of the shim.
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
 
-/// Numbers of the shim.
+/// Metrics of the shim.
 #[derive(Clone, Debug)]
 pub struct Meters {
-    /// Pods that were bound.
+    /// Bindings that succeeded.
     pub bound: IntCounter,
-    /// Bindings that came to nothing.
+    /// Bindings that failed.
     pub failed_bindings: IntCounter,
-    /// Pods that were sent away.
+    /// Pods that were evicted.
     pub evicted: IntCounter,
     /// Conditions that were written.
     pub conditions: IntCounter,
-    /// Events that were not written, because there were too many.
+    /// Events dropped because the queue was full or they could not be written.
     pub dropped_events: IntCounter,
-    /// Pods that have been asked for and have no node.
+    /// Pods with a pending ask.
     pub pods_waiting: IntGauge,
-    /// Pods that are not scheduled for what they, or their applications, say.
+    /// Pods that are not scheduled because of their own or their application's specification.
     pub pods_refused: IntGauge,
-    /// Pods on nodes that are not there.
+    /// Pods bound to nodes that do not exist.
     pub pods_on_unknown_nodes: IntGauge,
-    /// Whether this replica schedules.
+    /// 1 while this replica schedules, else 0.
     pub leads: IntGauge,
-    /// Seconds from a pod being seen to its binding being sent.
+    /// Seconds from the first sight of a pod to its binding request.
     pub seen_to_sent: Histogram,
 }
 
-/// Bounds of the times until a binding is sent, in seconds.
+/// Bucket bounds of `seen_to_sent`, in seconds.
 const SECONDS: [f64; 13] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0];
 
 impl Meters {
-    /// Registers them.
+    /// Creates the metrics and registers them.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str| {
             let counter = IntCounter::new(format!("monoceros_kubernetes_{name}"), help)?;

@@ -1,10 +1,10 @@
-//! What the API server has, followed by watches.
+//! Reads the objects of the API server and follows them by watches.
 //!
 //! # Invariants
-//! * A watch that breaks begins anew by itself; what vanished meanwhile is told as gone.
-//! * Each kind says once that it has been read in full. One that the server does not have says so as well,
-//!   and is followed from when on the server has it.
-//! * What goes wrong is told in the log at most once a minute for a kind.
+//! * A broken watch restarts by itself; objects that vanished meanwhile are reported as deleted.
+//! * Each kind reports once that it has been read in full. A kind that the server does not serve
+//!   reports it too, and is followed as soon as the server serves it.
+//! * Failures of one kind are logged at most once a minute.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -31,28 +31,28 @@ use crate::objects::{
 use crate::shim::{Change, Key};
 use crate::translate::CONFIG_MAPS;
 
-/// Changes that wait to be dealt with: watches are read on when they are.
+/// Most changes that wait for the shim. Watches pause while the queue is full.
 pub const CHANGES_AHEAD: usize = 10_000;
 /// The first pause after a failure.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 /// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A question after what the server has counts as lost after this.
+/// Timeout of a request for the served kinds.
 const REQUEST: Duration = Duration::from_secs(10);
-/// A kind that the server does not have is looked for again after this.
+/// Pause before the server is asked again whether it serves a kind.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// What a watch tells.
+/// An item of the watches.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// Something is otherwise than before.
+    /// An object was added, changed or deleted.
     Change(Change),
     /// A kind has been read in full for the first time.
     Synced(&'static str),
 }
 
-/// Begins to follow the cluster; ConfigMaps are those of `namespace`. Returns how many kinds will say that
-/// they are read.
+/// Starts to follow the cluster, and the ConfigMaps of `namespace`. Returns how many kinds will
+/// report [`Seen::Synced`].
 pub fn follow(
     client: &Client,
     namespace: &str,
@@ -78,8 +78,8 @@ pub fn follow(
     mirror.kinds
 }
 
-/// Waits until the server has groups of pods in the version that is read. That it has none is said as it is
-/// of a kind that has been read; returns whether it was.
+/// Waits until the server serves PodGroups in the version that is read. If it does not yet, reports
+/// the kind as synced. Returns whether it was reported.
 async fn until_served(client: &Client, seen: &Sender<Seen>) -> bool {
     let (mut pause, mut complaints) = (Pause::default(), OnceAMinute::default());
     let (mut is_said, mut are_alphas_told) = (false, false);
@@ -111,11 +111,11 @@ async fn until_served(client: &Client, seen: &Sender<Seen>) -> bool {
     }
 }
 
-/// How the server has groups of pods.
+/// Whether the server serves PodGroups.
 enum Served {
     /// In the version that is read.
     AsRead,
-    /// Not in that one; perhaps in older ones.
+    /// Not in that version. Holds the alpha versions that it serves.
     Otherwise(Vec<String>),
 }
 
@@ -143,7 +143,7 @@ struct Mirror<'m> {
 }
 
 impl Mirror<'_> {
-    /// All objects of a kind, by `namespace/name`.
+    /// Watches all objects of a kind, keyed by `namespace/name`.
     fn all<K>(&mut self, change: impl Fn(String, Option<Arc<K>>) -> Change + Send + 'static)
     where
         K: Kind,
@@ -163,7 +163,7 @@ impl Mirror<'_> {
         });
     }
 
-    /// Pods, by UID: one that is made again under the same name is another.
+    /// Watches pods, keyed by UID: a pod created again under the same name is another pod.
     fn pods(&mut self) {
         let api = Api::<Pod>::all_with(self.client.clone(), &());
         let mut uids: FxHashMap<String, Key> = FxHashMap::default();
@@ -187,7 +187,7 @@ impl Mirror<'_> {
         });
     }
 
-    /// Groups of pods, which not every server has.
+    /// Watches PodGroups, which not every server serves.
     fn pod_groups(&mut self) {
         self.kinds += 1;
         let (client, seen) = (self.client.clone(), self.seen.clone());
@@ -214,7 +214,8 @@ impl Mirror<'_> {
     }
 }
 
-/// Tells what becomes of the objects of a kind, and that it has been read, unless that `is_synced` already.
+/// Sends the changes of one kind, and reports it as synced after the first full read, unless
+/// `is_synced`.
 async fn follow_kind<K: Kind>(
     api: Api<K>,
     config: watcher::Config,
@@ -223,7 +224,7 @@ async fn follow_kind<K: Kind>(
     mut is_synced: bool,
 ) {
     let mut stream = watcher(api, config).backoff(Pause::default()).boxed();
-    // Names, and in which reading they were there last.
+    // The name of each object, and the number of the listing that last had it.
     let mut known: FxHashMap<String, u64> = FxHashMap::default();
     let mut reading = 0;
     let mut complaints = OnceAMinute::default();
@@ -269,7 +270,7 @@ async fn follow_kind<K: Kind>(
     }
 }
 
-/// How long a watch waits that has failed: longer each time, and never long.
+/// Growing pause of a watch that fails, up to [`LONGEST_PAUSE`].
 #[derive(Debug, Default)]
 struct Pause {
     failures: u32,
@@ -291,7 +292,7 @@ impl Backoff for Pause {
     }
 }
 
-/// What the server says, or what happened on the way to it.
+/// Returns the server's message, or the error of the transport with its causes.
 pub(crate) fn in_words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -299,7 +300,7 @@ pub(crate) fn in_words(error: &kube::Error) -> String {
     }
 }
 
-/// The same of a watch.
+/// Same as [`in_words`], for the error of a watch.
 fn in_short(error: &watcher::Error) -> String {
     use watcher::Error::{
         InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
@@ -345,7 +346,7 @@ fn full_name(object: &impl Meta) -> String {
     }
 }
 
-/// An error with what caused it, in one line.
+/// Returns an error and its causes in one line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

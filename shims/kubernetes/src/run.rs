@@ -1,9 +1,11 @@
-//! The shim at work: everything that comes is handed to it, and what comes out is handed on.
+//! Runs the shim: routes watch events, engine notifications and API outcomes into the [`Shim`], and
+//! its orders out.
 //!
 //! # Invariants
-//! * Nothing is told to the engine before the cluster has been read in full, nor while another replica
-//!   schedules.
-//! * What the lease is lost to ends this process's work: what it knew may be wrong from then on.
+//! * The engine receives nothing before the cluster has been read in full, nor while another
+//!   replica schedules.
+//! * A lost lease ends the process: another replica may be scheduling, so the state here may be
+//!   wrong.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,55 +27,56 @@ use crate::mirror::{self, CHANGES_AHEAD, Seen};
 use crate::shim::{SharedScene, Shim, Word};
 use crate::translate::{Mapping, Queues};
 
-/// Things of one kind that are dealt with before others have their turn.
+/// Most items taken from one channel before the others have their turn.
 const AT_ONCE: usize = 1_000;
-/// Pods are looked at at most this often.
+/// Shortest pause between two ticks of the shim.
 const TICK: Duration = Duration::from_millis(100);
-/// Numbers are counted this often.
+/// Pause between two updates of the gauges.
 const COUNT: Duration = Duration::from_secs(5);
 
-/// How the shim works.
+/// Settings of the shim.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where its lease and its ConfigMaps are.
+    /// Namespace of the lease and of the ConfigMaps.
     pub namespace: String,
-    /// The lease by which one of several replicas schedules; none where there is only one.
+    /// Name of the lease that elects one of several replicas. `None` if there is only one.
     pub lease: Option<String>,
-    /// Who this replica is among them.
+    /// Name of this replica in the lease.
     pub identity: String,
-    /// The pod that it runs in, which is labelled while it leads; none outside of the cluster.
+    /// The pod that this process runs in, which is labelled while it leads. `None` outside of the
+    /// cluster.
     pub pod: Option<String>,
-    /// How long a lease lasts.
+    /// Time until an unrenewed lease expires.
     pub lease_duration: Duration,
-    /// How objects are read.
+    /// Rules by which labels and annotations are read.
     pub mapping: Mapping,
-    /// How work is done at the API server.
+    /// Settings of the work at the API server.
     pub hands: HandSettings,
-    /// Conditions in a second, at most.
+    /// Most conditions written in a second.
     pub conditions_per_second: u32,
 }
 
-/// How this replica stands.
+/// Role of this replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
     /// The cluster has not been read in full.
     #[default]
     Reading,
-    /// Another replica schedules; which, if that is known.
+    /// Another replica schedules. Holds its name if it is known.
     StandsBy(Option<String>),
     /// This replica schedules.
     Leads,
 }
 
-/// Why the shim has ended.
+/// Why the shim ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// It does not hold the lease any more.
+    /// This replica no longer holds the lease.
     #[error(
         "the lease is not held any more: another replica has it, or it could not be renewed in time"
     )]
     LeaseLost,
-    /// Nothing can be decided any more.
+    /// The engine has failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// A task has panicked.
@@ -81,8 +84,8 @@ pub enum Failed {
     Broken,
 }
 
-/// Schedules the pods of a cluster until `stop`. The engine is made with the scene that its predicates look
-/// at, and the channel by which it speaks.
+/// Schedules the pods of a cluster until `stop`. `engine` makes the engine, from the scene that its
+/// predicates read and the channel for its notifications.
 pub async fn run<E: Engine>(
     client: Client,
     options: Options,
@@ -104,7 +107,7 @@ pub async fn run<E: Engine>(
         lease.map_or(Some(Duration::MAX), |lease| lease.may_act_for())
     });
     let begun = Instant::now();
-    // Ends everything that was begun here, also when this ends by itself.
+    // Ends all tasks started here, also when this function returns by itself.
     let own_stop = stop.child_token();
     let _guard = own_stop.clone().drop_guard();
     let (tell, outcomes) = mpsc::unbounded_channel();
@@ -146,7 +149,7 @@ pub async fn run<E: Engine>(
         holding,
     };
     let ended = tokio::select! {
-        // A scheduler that cannot be reached keeps nobody from ending.
+        // Ends even while the scheduler cannot be reached.
         () = stop.cancelled() => Ok(()),
         () = lost => Err(Failed::LeaseLost),
         () = broken.cancelled() => Err(Failed::Broken),
@@ -154,7 +157,7 @@ pub async fn run<E: Engine>(
     };
     meters.leads.set(0);
     match work.holding.take() {
-        // Until the lease is given back.
+        // Waits until the lease is released.
         Some(holding) if ended.is_ok() => holding.await.map_err(|_| Failed::Broken),
         _ => ended,
     }
@@ -171,7 +174,7 @@ struct Work<E> {
     ticked: Instant,
     leads: bool,
     lease: Option<Arc<Leadership>>,
-    /// Keeps the lease.
+    /// The task that renews the lease.
     holding: Option<JoinHandle<()>>,
 }
 
@@ -197,7 +200,7 @@ impl<E: Engine> Work<E> {
                 now = next_lead(lead.as_mut()) => {
                     match now {
                         Lead::Own => self.lead(standing).await?,
-                        // Whoever runs this ends it.
+                        // `lost`, awaited beside this loop, ends the run.
                         Lead::Lost => {}
                         Lead::Other(leader) => {
                             standing.send_replace(Standing::StandsBy(leader));
@@ -228,7 +231,7 @@ impl<E: Engine> Work<E> {
             }
             if let Some(cause) = words.iter().find_map(lost_by) {
                 warn!(cause, "the scheduler has lost what it knew, and is told everything again");
-                // Whatever else it has said does not hold any more.
+                // Anything else from the lost session is void.
                 words.clear();
                 self.begin().await?;
             }
@@ -254,7 +257,7 @@ impl<E: Engine> Work<E> {
         Some((self.begun + due).max(self.ticked + TICK))
     }
 
-    /// This replica schedules from now on.
+    /// Starts to schedule.
     async fn lead(&mut self, standing: &watch::Sender<Standing>) -> Result<(), Failed> {
         self.begin().await?;
         self.meters.leads.set(1);
@@ -262,14 +265,14 @@ impl<E: Engine> Work<E> {
         Ok(())
     }
 
-    /// The engine is told everything.
+    /// Sends the whole cluster to a new session of the engine.
     async fn begin(&mut self) -> Result<(), Failed> {
         self.leads = true;
         let (queues, unreadable) = self.shim.queues();
         let refused = loop {
             let refused = self.register(&queues).await?;
-            // What was said in an earlier session does not hold any more. Only that all is lost again may
-            // have been said in this one.
+            // Notifications of an earlier session are void. Another loss may have happened in this
+            // one, so it is looked for.
             let said = std::iter::from_fn(|| self.words.try_recv().ok());
             if !said.fold(false, |is_lost, word| is_lost | lost_by(&word).is_some()) {
                 break refused;
@@ -283,7 +286,7 @@ impl<E: Engine> Work<E> {
         self.hand_on().await
     }
 
-    /// Opens a session while this replica may act: it takes the place of that of any other.
+    /// Opens a session while this replica may act. It replaces the session of any other replica.
     async fn register(&self, queues: &Queues) -> Result<Option<String>, EngineError> {
         loop {
             self.until_it_may_act(true).await;
@@ -294,7 +297,7 @@ impl<E: Engine> Work<E> {
         }
     }
 
-    /// Waits until this replica may act, or may not.
+    /// Waits until this replica may act, or until it may not.
     async fn until_it_may_act(&self, whether: bool) {
         while self.lease.as_ref().is_none_or(|lease| lease.may_act()) != whether {
             sleep(TICK).await;
@@ -316,12 +319,12 @@ impl<E: Engine> Work<E> {
     }
 }
 
-/// A part has ended; that fails where nobody has said that it should.
+/// Returns the result when a channel has closed: an error unless `stop` was requested.
 fn ended(stop: &CancellationToken) -> Result<(), Failed> {
     if stop.is_cancelled() { Ok(()) } else { Err(Failed::Broken) }
 }
 
-/// Why the scheduler has lost what it knew, if that is what it says.
+/// Returns why the engine has lost its state, if the notification says so.
 fn lost_by(word: &Word) -> Option<String> {
     match word {
         Word::Lost(cause) => Some(cause.clone()),
@@ -329,17 +332,17 @@ fn lost_by(word: &Word) -> Option<String> {
     }
 }
 
-/// Waits until the lease is lost; for ever where there is none.
+/// Waits until the lease is lost. Never returns without a lease.
 async fn lost(mut lead: Option<watch::Receiver<Lead>>) {
     while next_lead(lead.as_mut()).await != Lead::Lost {}
 }
 
-/// The next change of who leads; never without a lease.
+/// Waits for the next change of the leader. Never returns without a lease.
 async fn next_lead(lead: Option<&mut watch::Receiver<Lead>>) -> Lead {
     let Some(lead) = lead else { return std::future::pending().await };
     match lead.changed().await {
         Ok(()) => lead.borrow_and_update().clone(),
-        // Its task has ended, and has said what there was to say.
+        // The lease task has ended and reports no more changes.
         Err(_) => std::future::pending().await,
     }
 }

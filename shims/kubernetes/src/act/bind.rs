@@ -1,4 +1,4 @@
-//! Bindings.
+//! Binds pods to nodes.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::{CALLED_OFF, Call, Failure, Hand, NO_RIGHT, Patience, pod_path};
 use crate::objects::{Meta as _, Pod};
 use crate::shim::{Bind, Outcome, open};
 
-/// Attempts of a binding that a busy server does not take.
+/// Most attempts while the server answers 429.
 const ATTEMPTS: u32 = 5;
-/// A server that has just been started knows no roles yet: what it forbids is tried for so long.
+/// How long a forbidden read is repeated: a server that has just started knows no roles yet.
 const WITHOUT_RIGHT: Duration = Duration::from_secs(10);
 
 impl Hand {
@@ -55,22 +55,22 @@ impl Hand {
         }
     }
 
-    /// Why the pod is not to be bound now, looked at right before it is.
+    /// Checks right before the request that the pod may still be bound. The error says why not.
     fn may_bind(&self, bind: &Bind) -> Result<(), String> {
         if bind.called_off.is_cancelled() {
             return Err(CALLED_OFF.to_owned());
         }
         {
             let scene = open(&self.scene);
-            // The API server takes a binding to a node that is not there.
+            // The API server accepts a binding to a node that does not exist,
             if !scene.has_node(&bind.node) {
                 return Err(format!("the node {} is gone", bind.node));
             }
-            // One of the same name that has come since is another one.
+            // also to another node of the same name that has come since,
             if !scene.counts(&bind.key, &bind.node) {
                 return Err(format!("the pod is not to run on {} any more", bind.node));
             }
-            // And one of a pod whose claims have no volumes.
+            // and also one of a pod whose claims have no volumes.
             if bind.pod.claims().next().is_some()
                 && let Some(claim) = scene.missing_volumes(&bind.key, &bind.node)?.first()
             {
@@ -92,7 +92,8 @@ impl Hand {
         sent.await.map(drop)
     }
 
-    /// The pod as it is now; read until it can be. Without the right to, that is given up after a while.
+    /// Reads the pod, repeatedly until the server answers. Gives up after [`WITHOUT_RIGHT`] if
+    /// reading is forbidden.
     pub(super) async fn read_pod(&self, pod: &Pod) -> Result<Pod, String> {
         let mut patience = Patience::new();
         let path = pod_path(pod);

@@ -1,7 +1,7 @@
-//! What the API server refuses again and again is told once a minute.
+//! Limits the log lines about failed requests.
 //!
-//! A right that is missing is missed with every request. The log has one line for each kind of call and
-//! minute, with the number of those that were left out; it names the verb and the resource, as a role does.
+//! A missing right fails every request. The log has one line per kind of call and minute, with the
+//! number of lines left out. The line names the verb and the resource, as a role does.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Between two complaints about one kind of call.
+/// Pause between two log lines about one kind of call.
 const APART: Duration = Duration::from_secs(60);
 
 /// A kind of call.
@@ -43,12 +43,12 @@ impl fmt::Display for Call {
     }
 }
 
-/// When what was told.
+/// Time of the last line of each kind of call, and the number of lines left out since.
 #[derive(Debug, Default)]
 pub(super) struct Complaints(Mutex<BTreeMap<Call, (Instant, u64)>>);
 
 impl Complaints {
-    /// Whether one may be told now, and how many were left out since the last one.
+    /// Returns whether a line is due, as the number of lines left out since the last one.
     pub(super) fn take(&self, call: Call, now: Instant) -> Option<u64> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((last, left_out)) = told.get_mut(&call) else {

@@ -1,13 +1,14 @@
-//! Events that wait to be written: those that matter most first, and so many in a second as are set.
+//! Queue of events: sorted by importance, written at a limited rate.
 //!
 //! # Why
-//! A burst of five thousand pods has five thousand events `Scheduled`, and the one that says why a pod of the
-//! burst was preempted or waits is what somebody looks for.
+//! A burst of 5,000 pods makes 5,000 events `Scheduled`. Users look for the one that says why a pod
+//! was preempted or waits.
 //!
 //! # Invariants
-//! * At most [`AHEAD`] wait. Of more, the oldest of those that matter least is dropped, and counted.
-//! * That a pod was preempted or evicted is tried again until it is written, for some minutes.
-//! * That a pod waits is not written once it is known that it has its node.
+//! * At most [`AHEAD`] events wait. Beyond that the oldest of the least important ones is dropped
+//!   and counted.
+//! * Events of preemption and eviction are retried for some minutes.
+//! * An event that a pod waits is dropped once its event `Scheduled` is queued.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,25 +21,25 @@ use tokio::time::{Instant, sleep};
 
 use crate::shim::Event;
 
-/// Events that wait to be written.
+/// Most events in the queue.
 const AHEAD: usize = 5_000;
-/// Tries of an event that has to be written, each of a few attempts.
+/// Most tries of an event of preemption or eviction. Each try makes a few attempts.
 const TRIES: u32 = 20;
-/// The pause between two of these.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The event that says why a pod waits.
+/// Reason of the event that says why a pod waits.
 const WAITS: &str = "FailedScheduling";
 
-/// An event that waits.
+/// An event in the queue.
 #[derive(Debug)]
 pub(super) struct QueuedEvent {
     pub(super) event: Event,
-    /// When it happened.
+    /// Time of the event.
     pub(super) at: Timestamp,
     tries: u32,
 }
 
-/// All that wait.
+/// The queue of events.
 pub(super) struct Events {
     state: Mutex<State>,
     came: Notify,
@@ -47,16 +48,16 @@ pub(super) struct Events {
 }
 
 struct State {
-    /// By rank.
+    /// Events by rank.
     waiting: [VecDeque<QueuedEvent>; 3],
-    /// Those that could not be written, by when they are tried again.
+    /// Failed events, with the time of their next try.
     later: VecDeque<(Instant, QueuedEvent)>,
-    /// How many may be written now, as of that time.
+    /// Events that may be written now, as of `at`.
     allowed: f64,
     at: Instant,
 }
 
-/// The rank of an event; 0 is written first.
+/// Returns the rank of an event. Rank 0 is written first.
 fn rank(event: &Event) -> usize {
     match event.reason {
         "Preempted" | "Evicted" => 0,
@@ -66,7 +67,7 @@ fn rank(event: &Event) -> usize {
 }
 
 impl Events {
-    /// An empty queue that gives `rate` events in a second.
+    /// Makes an empty queue that releases `rate` events in a second.
     pub(super) fn new(rate: u32, dropped: IntCounter) -> Self {
         let rate = f64::from(rate);
         let (waiting, later) = (Default::default(), VecDeque::new());
@@ -78,7 +79,7 @@ impl Events {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has an event be written when its turn comes.
+    /// Queues an event.
     pub(super) fn put(&self, event: Event) {
         let queued = QueuedEvent { event, at: Timestamp::now(), tries: 0 };
         let mut state = self.open();
@@ -98,7 +99,8 @@ impl Events {
         self.came.notify_one();
     }
 
-    /// An event could not be written: one that has to be is tried again after a pause.
+    /// Requeues an event that could not be written, if it is one of those that are retried. Drops
+    /// others.
     pub(super) fn put_back(&self, mut queued: QueuedEvent) {
         queued.tries += 1;
         if rank(&queued.event) > 0 || queued.tries >= TRIES {
@@ -109,7 +111,7 @@ impl Events {
         self.came.notify_one();
     }
 
-    /// The next event, once it may be written.
+    /// Waits for the next event that may be written.
     pub(super) async fn next(&self) -> QueuedEvent {
         loop {
             match self.try_next() {
@@ -120,7 +122,8 @@ impl Events {
         }
     }
 
-    /// The next event; or for how long none may be written; or that none is there.
+    /// Returns the next event, or the time until the next may be written. `Err(None)` if the queue
+    /// is empty.
     fn try_next(&self) -> Result<QueuedEvent, Option<Duration>> {
         let mut state = self.open();
         let now = Instant::now();
@@ -177,7 +180,7 @@ mod tests {
         assert_eq!(reasons[0], "Preempted");
         assert_eq!(reasons[1..6], ["FailedScheduling"; 5]);
         assert!(reasons[6..].iter().all(|reason| *reason == "Scheduled"));
-        // Ten at once, and ten in each second.
+        // The budget starts with 10 events and gains 10 in a second.
         let seconds = begun.elapsed().as_secs_f64();
         assert!((9.5..9.8).contains(&seconds), "{seconds}");
     }

@@ -1,4 +1,4 @@
-//! Pods that have to go for others.
+//! Evicts the pods that the engine has chosen as victims.
 
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -9,8 +9,8 @@ use crate::objects::{Meta as _, Pod};
 use crate::shim::{Evict, Outcome};
 
 impl Hand {
-    /// Has a pod go, with the time that it has for that. A budget that forbids it is asked again for a
-    /// while; the pod being gone is told by the watch.
+    /// Evicts a pod with its grace period. Retries for a while if a disruption budget forbids it.
+    /// The watch reports when the pod is gone.
     pub(super) async fn evict(&self, evict: Evict) {
         let Evict { key, pod, message, .. } = evict;
         let victims = self.settings.victims;
@@ -41,7 +41,7 @@ impl Hand {
         }
     }
 
-    /// Sends a pod away. Where it is not certain what came of that, the pod itself says it.
+    /// Sends one eviction or deletion. If the outcome is unknown, reads the pod to find out.
     async fn have_go(&self, pod: &Pod, by_delete: bool) -> Result<(), Failure> {
         let _permit = self.lanes.evictions.acquire().await;
         let (call, sent) = if by_delete {
@@ -53,7 +53,7 @@ impl Hand {
             Ok(()) | Err(Failure::Refused(404, _)) => return Ok(()),
             Err(failure) => failure,
         };
-        // That is what budgets are for.
+        // 429 means that a budget forbids it, which is no fault.
         if !matches!(failure, Failure::Refused(429, _)) {
             self.complain(call, &pod_path(pod), &failure);
         }

@@ -1,16 +1,18 @@
-//! What is done at the API server: bindings, evictions, conditions, events.
+//! Work at the API server: bindings, evictions, conditions, events.
 //!
 //! # Invariants
-//! * A write begins only while this process may act: asked right before it is sent. What has not been
-//!   answered when that is over is dropped, so that nothing leaves later, as after a connection that took
-//!   long; nobody knows what came of it.
-//! * A binding names the UID of its pod, and goes to a node that is there. What came of it, where that is
-//!   not certain, the pod itself says: it is read until it can be.
-//! * An eviction goes on only while whoever has ordered it wants it.
-//! * So many requests are under way at once as are set; of events, those that matter least are dropped where there are
-//!   too many, and counted.
-//! * A panic is not silent: orders would be taken and nothing done.
-//! * Who waits for something else than an answer (for volumes, for a budget) keeps nobody from working.
+//! * A write begins only while this process may act, which is checked right before it is sent. An
+//!   unanswered request is dropped when that right ends, so that nothing is sent later, for
+//!   instance after a slow connect. Its outcome is then unknown.
+//! * A binding names the UID of its pod and goes to an existing node. If its outcome is unknown,
+//!   the pod is read until the server answers.
+//! * An eviction continues only until its order is cancelled.
+//! * Each kind of work has a limit of requests in flight. Events beyond theirs are dropped and
+//!   counted, the least important first.
+//! * A panic of a worker ends the process; otherwise orders would be accepted and never carried
+//!   out.
+//! * Work that waits for something else than a response (volumes, a budget) does not hold up other
+//!   work.
 
 mod bind;
 mod complaints;
@@ -41,53 +43,53 @@ use self::events::Events;
 use crate::meters::Meters;
 use crate::shim::{HandOrder, Outcome, SharedScene};
 
-/// After this long a request counts as lost.
+/// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(10);
-/// Requests of evictions under way at once.
+/// Most eviction requests in flight.
 const EVICTIONS: usize = 16;
-/// Writes of claims and volumes under way at once.
+/// Most writes of claims and volumes in flight.
 const VOLUMES: usize = 16;
-/// Conditions and events under way at once.
+/// Most writes of conditions in flight, and of events.
 const WRITES: usize = 8;
 
-/// Why a pod is not bound that the scheduler has called back.
+/// Outcome of a binding whose pod became a victim.
 const CALLED_OFF: &str = "the pod is to make room";
 
-/// Why nothing is done any more.
+/// Outcome of work after the lease was lost.
 const NO_RIGHT: &str = "this replica does not lead any more";
 
-/// How the hands work.
+/// Settings of the work at the API server.
 #[derive(Clone, Debug)]
 pub struct HandSettings {
-    /// Bindings under way at once.
+    /// Most bindings in flight.
     pub bindings: usize,
-    /// How pods are made to go.
+    /// How victims are removed.
     pub victims: Victims,
-    /// How long an eviction that a budget forbids is tried.
+    /// How long an eviction that a budget forbids is retried.
     pub eviction_timeout: Duration,
-    /// How long volumes are waited for.
+    /// How long a pod waits for its volumes.
     pub volume_timeout: Duration,
-    /// Events in a second, at most.
+    /// Most events written in a second.
     pub events_per_second: u32,
 }
 
-/// How pods are made to go that have to.
+/// How victims are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victims {
-    /// By eviction, and by deletion when that has not worked in time.
+    /// By eviction, and by deletion if that has not worked in time.
     EvictThenDelete,
-    /// By eviction; whom that has not worked for in time stays.
+    /// By eviction. A victim that could not be evicted in time stays, and the engine is told.
     EvictThenGiveBack,
-    /// By eviction, however long that takes.
+    /// By eviction, without a time limit.
     Evict,
-    /// By deletion at once: budgets are not asked.
+    /// By deletion at once. Budgets are ignored.
     Delete,
 }
 
-/// For how long this process may act from now on, unless that is prolonged; none where it may not.
+/// Returns how long this process may act unless the lease is renewed. `None` if it may not.
 pub type Right = Arc<dyn Fn() -> Option<Duration> + Send + Sync>;
 
-/// What all work needs.
+/// What every worker shares.
 #[derive(Clone)]
 struct Hand {
     client: Client,
@@ -101,16 +103,16 @@ struct Hand {
     complaints: Arc<Complaints>,
 }
 
-/// How many requests of work that waits in between are under way.
+/// Limits of requests by work that pauses between them.
 struct Lanes {
     evictions: Semaphore,
     volumes: Semaphore,
 }
 
-/// Takes orders and sees to it that they are done.
+/// Accepts orders and carries them out.
 pub struct Hands {
     bindings: UnboundedSender<HandOrder>,
-    /// Bindings of pods that need volumes first.
+    /// Bindings of pods with claims, which need volumes first.
     volumes: UnboundedSender<HandOrder>,
     evictions: UnboundedSender<HandOrder>,
     conditions: UnboundedSender<HandOrder>,
@@ -125,8 +127,8 @@ impl fmt::Debug for Hands {
 }
 
 impl Hands {
-    /// Hands that work until `stop`; what becomes of an order is told through `outcomes`. Times are those
-    /// since `begun`.
+    /// Starts workers that run until `stop` and report through `outcomes`. Times of orders are
+    /// relative to `begun`.
     #[allow(clippy::too_many_arguments)] // Each is a thing of its own, and they meet nowhere else.
     pub fn start(
         client: Client,
@@ -188,12 +190,13 @@ impl Hands {
         }
     }
 
-    /// Cancelled when some hands have panicked: what is ordered of them is not done any more.
+    /// Returns a token that is cancelled when a worker has panicked. Its orders are no longer
+    /// carried out.
     pub fn broken(&self) -> CancellationToken {
         self.broken.clone()
     }
 
-    /// Begins to do something.
+    /// Queues an order.
     pub fn take(&self, order: HandOrder) {
         let hands = match &order {
             HandOrder::Bind(bind) if bind.pod.claims().next().is_some() => &self.volumes,
@@ -202,12 +205,12 @@ impl Hands {
             HandOrder::Condition(_) | HandOrder::GroupCondition(_) => &self.conditions,
             HandOrder::Event(event) => return self.events.put(event.clone()),
         };
-        // The other side ends only with the process.
+        // The receiver ends only with the process.
         drop(hands.send(order));
     }
 }
 
-/// Has some work go on until `stop`. Where it panics the log says so, and `broken` is cancelled.
+/// Runs a worker until `stop`. If it panics, logs that and cancels `broken`.
 fn keep_working(
     work: impl Future<Output = ()> + Send + 'static,
     stop: &CancellationToken,
@@ -226,8 +229,8 @@ fn keep_working(
 }
 
 impl Hand {
-    /// Does what is ordered. Where a binding waits for volumes it is handed on afterwards, to be one of those
-    /// that are under way.
+    /// Carries out an order. A binding whose volumes are ready goes through `to_bind`, to count
+    /// among the bindings in flight.
     async fn obey(self, order: HandOrder, to_bind: Option<UnboundedSender<HandOrder>>) {
         match order {
             HandOrder::Bind(bind) => match to_bind {
@@ -235,7 +238,7 @@ impl Hand {
                 Some(to_bind) => {
                     let provided = bind.called_off.run_until_cancelled(self.provide(&bind)).await;
                     match provided.unwrap_or_else(|| Err(CALLED_OFF.to_owned())) {
-                        // The other side ends only with the process.
+                        // The receiver ends only with the process.
                         Ok(()) => drop(to_bind.send(HandOrder::Bind(bind))),
                         Err(why) => self.done(Outcome::NotBound(bind.key, why)),
                     }
@@ -247,22 +250,23 @@ impl Hand {
             }
             HandOrder::Condition(condition) => self.tell(&condition).await,
             HandOrder::GroupCondition(condition) => self.tell_group(&condition).await,
-            // These have their own queue.
+            // Events have their own queue.
             HandOrder::Event(_) => {}
         }
     }
 
     fn done(&self, outcome: Outcome) {
-        // Nobody listens only when the process ends.
+        // The receiver is gone only when the process ends.
         self.outcomes.send(outcome).ok();
     }
 
-    /// Tells the log what the API server refuses, unless that is nothing to be told, or was told lately.
+    /// Logs a failed request, unless the failure is usual or was logged within the last minute.
     fn complain(&self, call: Call, path: &str, failure: &Failure) {
         let is_usual =
             matches!(failure, Failure::Refused(404 | 409, _) | Failure::NamespaceGoing(_));
         if !is_usual && let Some(left_out) = self.complaints.take(call, Instant::now()) {
-            // The log tells lines of one place apart by this field: others of this second are written, too.
+            // The limit of the log keeps lines apart by this field, so others of this second are
+            // written too.
             let kind = call;
             tracing::warn!(%kind, path, %failure, left_out, "the API server does not do something");
         }
@@ -272,8 +276,8 @@ impl Hand {
         (self.right)().is_some()
     }
 
-    /// Goes on with some work as long as this process may act, which is looked at before each step of it:
-    /// a machine may have slept in between. None where that was over first.
+    /// Runs some work while this process may act. Checks that before each poll, since the machine
+    /// may have slept in between. `None` if the right ended first.
     async fn while_it_may<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         loop {
@@ -291,8 +295,8 @@ impl Hand {
         }
     }
 
-    /// Sends a request, which is answered in time or counts as lost. What it would change is changed only
-    /// while this process may act.
+    /// Sends a request with a timeout. A request that changes something is sent only while this
+    /// process may act.
     async fn send<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -326,14 +330,15 @@ impl Hand {
     }
 }
 
-/// Why a request did not do what it was for.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Failure {
-    /// The server says no, with this status code; 0 for what is no answer of it and as certain.
+    /// Refused by the server with this status code. 0 for a failure before the server that is as
+    /// certain.
     Refused(u16, String),
-    /// The server says no, because the namespace is being deleted.
+    /// Refused because the namespace is being deleted.
     NamespaceGoing(String),
-    /// Nobody knows what came of it.
+    /// The outcome is unknown.
     Unknown(String),
 }
 
@@ -348,7 +353,7 @@ impl Failure {
         }
     }
 
-    /// Another attempt may do it.
+    /// Returns whether another attempt may succeed.
     fn may_pass(&self) -> bool {
         match self {
             Self::Refused(code, _) => *code == 429 || *code >= 500,
@@ -357,7 +362,7 @@ impl Failure {
         }
     }
 
-    /// Nothing came of it, and trying at once would be the same.
+    /// Returns whether nothing has changed and a repeat at once would fail too.
     fn is_certain(&self) -> bool {
         match self {
             Self::Refused(code, _) => *code != 409 && *code < 500,
@@ -378,7 +383,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Waits for ever longer times, up to a few seconds, without end.
+/// Endless growing pauses of up to 5 seconds.
 struct Patience(Box<dyn Iterator<Item = Duration> + Send>);
 
 impl Patience {
@@ -395,7 +400,7 @@ impl Patience {
         sleep(self.next()).await;
     }
 
-    /// Waits, and not beyond `until` unless that is over.
+    /// Waits for the next pause, at most until `until` if that is still ahead.
     async fn wait_until(&mut self, until: Instant) {
         let (pause, left) = (self.next(), until.saturating_duration_since(Instant::now()));
         sleep(if left.is_zero() { pause } else { pause.min(left) }).await;

@@ -1,5 +1,5 @@
-//! Conditions and events: what people read. Each is worth a few attempts; that a condition is not written
-//! after these is told to whoever has ordered it, and of an event to the queue that it came from.
+//! Writes conditions and events. Each write has a few attempts. A failed condition is reported to
+//! the shim, a failed event goes back to its queue.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,46 +12,46 @@ use super::{Call, Failure, Hand, pod_path};
 use crate::objects::{Meta as _, Pod};
 use crate::shim::{Condition, Event, GroupCondition, Outcome};
 
-/// What is patched is merged by keys that the API knows.
+/// A patch that merges lists by the keys that the API knows.
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-/// Attempts of a write.
+/// Most attempts of a write.
 const ATTEMPTS: u32 = 4;
-/// Longest text of an event, bytes.
+/// Longest text of an event, in bytes.
 const NOTE_BYTES: usize = 1_000;
-/// Longest text of a condition, bytes.
+/// Longest text of a condition, in bytes.
 const MESSAGE_BYTES: usize = 4_000;
-/// Longest name of an object that a name of an event begins with, bytes.
+/// Longest part of an event's name that comes from its object, in bytes.
 const NAME_BYTES: usize = 200;
 
-/// The text, cut between characters.
+/// Cuts a text to `bytes`, between characters.
 fn cut(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
-/// What came of a write.
+/// Outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
-    /// It is done, or there is nothing to write to any more, or nobody that may.
+    /// Written, or the object is gone, or this process may not act.
     Over,
-    /// The object is otherwise than it was said to be.
+    /// The object has changed since it was read.
     Conflict,
-    /// It may be done another time.
+    /// A later attempt may succeed.
     Failed,
-    /// The server does not do it, however often it is asked.
+    /// The server refuses it for good.
     Refused,
 }
 
 impl Hand {
-    /// Writes why a pod waits, or tells that it cannot be written.
+    /// Writes why a pod waits, or reports that it could not be written.
     pub(super) async fn tell(&self, condition: &Condition) {
         if self.try_to_tell(condition).await != Written::Over {
             self.done(Outcome::ConditionFailed(condition.key.clone()));
         }
     }
 
-    /// Writes why a pod waits. That holds for the pod as it was: once it is bound it is not written any
-    /// more, whichever came first at the server.
+    /// Writes why a pod waits. The write names the version of the pod: once the pod is bound it is
+    /// not written, in whatever order both reach the server.
     async fn try_to_tell(&self, condition: &Condition) -> Written {
         let pod = &condition.pod;
         let path = pod_path(pod);
@@ -71,7 +71,7 @@ impl Hand {
             if written != Written::Conflict {
                 return written;
             }
-            // It is another one, or otherwise than it was.
+            // The object is another pod, or has changed.
             match self.get::<Pod>(&path).await {
                 Ok(found) if found.uid() == pod.uid() && found.node().is_none() => {
                     version.clone_from(&found.metadata.resource_version);
@@ -101,7 +101,7 @@ impl Hand {
         }
     }
 
-    /// Writes what happened then. Returns false if it should be tried again.
+    /// Writes an event with the time it happened. Returns false if it should be tried again.
     pub(super) async fn say(&self, event: &Event, at: Timestamp) -> bool {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let now = Timestamp::now();
@@ -127,11 +127,11 @@ impl Hand {
         });
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
         let call = Call::CreateEvent;
-        // What is there under its name was written by an attempt that was not answered.
+        // A conflict means that an unanswered attempt has written it.
         self.write(call, "POST", &path, "application/json", body).await != Written::Failed
     }
 
-    /// Writes something, in a few attempts.
+    /// Sends a write in a few attempts.
     async fn write(
         &self,
         call: Call,
@@ -164,7 +164,7 @@ impl Hand {
     }
 }
 
-/// The present second, as the API writes it.
+/// Returns the current time in seconds, in the format of the API.
 fn seconds_now() -> String {
     format!("{:.0}", Timestamp::now())
 }

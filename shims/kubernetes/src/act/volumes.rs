@@ -1,13 +1,13 @@
-//! The volumes that a pod has to have before it is bound.
+//! Provides the volumes that a pod needs before it is bound.
 //!
-//! What was chosen is written once for each claim: the claim of a volume that is there, or the node for which
-//! one is to be made. Whoever binds claims and makes volumes does the rest, which may take minutes; the
-//! watches tell how far it is.
+//! The choice is written once for each claim: the claim of an existing volume, or the node for
+//! which a volume is to be provisioned. The volume controllers do the rest, which may take minutes;
+//! the watches report the progress.
 //!
 //! # Invariants
-//! * What is written holds only for the version of the object that it was decided by.
-//! * While volumes are waited for no request is under way.
-//! * The wait ends when the pod is not wanted on its node any more, and when nobody is at it any more.
+//! * A write holds only for the version of the object that it was decided by.
+//! * No request is in flight while the volumes are awaited.
+//! * The wait ends when the pod is no longer placed on the node, and when provisioning has stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,29 +23,28 @@ use crate::predicates::{SELECTED_NODE, VolumeChoice};
 use crate::shim::{Bind, open};
 
 const MERGE: &str = "application/merge-patch+json";
-/// Says of a volume that its claim was chosen for it, and not by whoever made it: with the claim goes the
-/// mark of it.
+/// Marks a volume as bound by a controller: the binding ends with the claim.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// Attempts to write what others are writing, too: pods that share a claim do that.
+/// Most attempts of a write. Pods that share a claim write to the same object.
 const ATTEMPTS: u32 = 5;
-/// Between two looks at how far the volumes are.
+/// Pause between two looks at the progress.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A claim, and the volume that was chosen for it.
+/// A claim, and the volume chosen for it.
 type Objects = (Arc<PersistentVolumeClaim>, Option<Arc<PersistentVolume>>);
 
-/// What is written for a choice.
+/// A write that a choice needs.
 #[derive(Debug, PartialEq)]
 struct Write {
     call: Call,
     path: String,
-    /// The version of the object that it is for.
+    /// Resource version of the object that it was decided by.
     version: String,
     change: Value,
 }
 
 impl Hand {
-    /// Sees to the volumes that the pod has to have before it is bound.
+    /// Provides the volumes of the pod, and waits until its claims are bound.
     pub(super) async fn provide(&self, bind: &Bind) -> Result<(), String> {
         let missing = open(&self.scene).missing_volumes(&bind.key, &bind.node)?;
         let is_chosen = |claim: &String| bind.volumes.iter().any(|one| one.claim() == claim);
@@ -75,7 +74,8 @@ impl Hand {
         }
     }
 
-    /// Writes what was chosen, unless it stands there. Returns the version that was written to.
+    /// Writes a choice unless it is written already. Returns the version that the write was based
+    /// on.
     async fn write_choice(
         &self,
         bind: &Bind,
@@ -96,7 +96,7 @@ impl Hand {
             };
             match sent {
                 Ok(_) => return Ok(Some(version)),
-                // What has changed meanwhile is seen in a moment.
+                // The watch soon reports the change that came first.
                 Err(Failure::Refused(409 | 429, _)) if attempt < ATTEMPTS => {
                     attempt += 1;
                     patience.wait().await;
@@ -109,7 +109,7 @@ impl Hand {
         }
     }
 
-    /// The claim and the volume of a choice, as the watches tell them.
+    /// Returns the claim and the volume of a choice, as the watches last reported them.
     fn objects(&self, bind: &Bind, choice: &VolumeChoice) -> Result<Objects, String> {
         let scene = open(&self.scene);
         let claim = choice.claim();
@@ -119,7 +119,7 @@ impl Hand {
     }
 }
 
-/// What is to be written for a choice; nothing where it stands there already.
+/// Returns the write that a choice needs. `None` if it is written already.
 fn write_of(
     choice: &VolumeChoice,
     node: &str,
@@ -128,7 +128,7 @@ fn write_of(
 ) -> Result<Option<Write>, String> {
     let name = claim.name();
     if claim.volume().is_some() {
-        // Somebody was faster; whether the node reaches it is looked at afterwards.
+        // Another controller was faster. Whether the node reaches that volume is checked later.
         return Ok(None);
     }
     let version = |object: &ObjectMeta| object.resource_version.clone().unwrap_or_default();
@@ -161,7 +161,7 @@ fn write_of(
     let mut change = json!({"metadata": {"resourceVersion": version}, "spec": {"claimRef": {
         "kind": "PersistentVolumeClaim", "apiVersion": "v1",
         "namespace": claim.namespace(), "name": name, "uid": claim.uid()}}});
-    // What somebody has set aside beforehand stays set aside when the claim goes.
+    // A volume reserved by its owner stays reserved when the claim goes.
     if kept.is_none() {
         change["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
     }
@@ -173,8 +173,8 @@ fn write_of(
     }))
 }
 
-/// Whether a claim may still get what was written for it. `before` is the version that it was written to:
-/// while that is what the watch has told, what was written has not been heard of.
+/// Checks that a claim may still be bound as it was written. `before` is the version that the write
+/// was based on: while the watch still has it, it has not reported the write yet.
 fn goes_on(
     choice: &VolumeChoice,
     node: &str,
@@ -193,7 +193,7 @@ fn goes_on(
         VolumeChoice::Made { .. } => match claim.annotation(SELECTED_NODE) {
             Some(selected) if selected == node => Ok(()),
             Some(_) => Err(elsewhere(name)),
-            // Whoever makes volumes takes the mark off where he cannot make one.
+            // The provisioner removes the annotation if it cannot make the volume.
             None => Err(format!("no volume can be made for the claim `{name}` on the node")),
         },
         VolumeChoice::Existing { volume: chosen, .. } => {

@@ -1,8 +1,8 @@
-//! The scheduler in the same process.
+//! Scheduler in the same process.
 //!
 //! # Invariants
-//! * Predicates are answered at once from the scene, which counts what is assumed in the same turn.
-//! * What the engine says is handed on as it is, in the order in which it was said.
+//! * Predicates are answered at once from the scene, in which assumed placements count immediately.
+//! * Notifications are passed on unchanged and in order.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct Embedded {
     ear: Arc<Ear>,
 }
 
-/// Hears the engine.
+/// Receives the callbacks of the scheduler.
 #[derive(Debug)]
 struct Ear {
     scene: SharedScene,
@@ -36,8 +36,9 @@ struct Ear {
 }
 
 impl Embedded {
-    /// A session of the resource manager `rm_id` with this scheduler. What pods prefer decides between
-    /// all nodes (`prefers_among_all`), or between those that are equal in the partition's order.
+    /// Makes a session of the resource manager `rm_id` with this scheduler. Preferences of pods
+    /// decide between all nodes if `prefers_among_all`, else between nodes that are equal in the
+    /// partition's order.
     pub fn new(
         scheduler: SchedulerHandle,
         rm_id: impl Into<String>,
@@ -91,7 +92,7 @@ impl Embedded {
                 };
                 let updated = scheduler.update_configuration(request).await;
                 let said = updated.map(drop).map_err(|why| why.to_string());
-                // Whoever does not listen any more does not need to know.
+                // A gone receiver needs no answer.
                 self.ear.words.send(Word::Configured(said)).ok();
                 Ok(())
             }
@@ -103,7 +104,7 @@ impl Embedded {
         taken.map_err(|why| EngineError(why.to_string()))
     }
 
-    /// Asks beside everything else: an answer may take as long as it wants.
+    /// Asks for an explanation in a task of its own, since the answer may take long.
     fn explain(&self, application: Arc<str>, about: Option<Key>) {
         let (scheduler, words) = (self.scheduler.clone(), self.ear.words.clone());
         tokio::spawn(async move {
@@ -144,7 +145,7 @@ impl Engine for Embedded {
     }
 }
 
-/// Under which name the scene knows something that is assumed.
+/// Returns the name under which the scene counts an assumed placement.
 fn known_as(what: &Assumed<'_>) -> String {
     if what.allocation_key.is_empty() {
         hold_key(what.application_id, what.task_group_name)
@@ -189,7 +190,7 @@ impl ResourceManagerCallback for Ear {
     fn hold_predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         let key = hold_key(&args.application_id, &args.task_group_name);
         let scene = open(&self.scene);
-        // A group of which nothing but its size is known may be anywhere.
+        // A group whose members are unknown may be placed on any node.
         if scene.expects(&key) { scene.check(&key, &args.node_id) } else { Ok(()) }
     }
 

@@ -1,4 +1,4 @@
-//! The scheduler, in this process or elsewhere.
+//! Interface of the shim to a scheduler in this process or elsewhere.
 
 mod embedded;
 mod remote;
@@ -12,26 +12,27 @@ use crate::predicates::Scene;
 use crate::shim::EngineOrder;
 use crate::translate::Queues;
 
-/// What the shim needs of a scheduler. What it says comes as [`Word`](crate::shim::Word)s, through the
-/// channel that it was made with.
+/// A scheduler, as the shim uses it. Its notifications arrive as [`Word`](crate::shim::Word)s
+/// through the channel it was made with.
 pub trait Engine: Send + Sync + 'static {
-    /// Opens a session in which nothing is known yet, with these queues. The second is why they cannot be
-    /// used, if so: then the engine has its own.
+    /// Opens an empty session with these queues. Returns why the queues were rejected, if so; the
+    /// engine then uses its own.
     fn register<'e>(
         &'e self,
         queues: &'e Queues,
     ) -> BoxFuture<'e, Result<Option<String>, EngineError>>;
 
-    /// Whether its explanations look up what nodes say by themselves.
+    /// Whether its explanations read from the scene which nodes pods may use.
     fn looks_at_nodes(&self) -> bool {
         false
     }
 
-    /// Tells it something. What is told one after the other takes effect in that order.
+    /// Sends an order. Orders take effect in the order of the calls.
     fn tell(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>>;
 }
 
-/// How many pods have to leave a node, in the order of the question, before the pod may run there.
+/// Finds how many of the given victims must leave the node, in their order, before the pod may run
+/// there.
 fn victims(
     scene: &mut Scene,
     args: &si::PreemptionPredicatesArgs,
@@ -47,7 +48,7 @@ fn victims(
     }
 }
 
-/// The scheduler cannot be told anything any more.
+/// The engine accepts no more orders.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the scheduler: {0}")]
 pub struct EngineError(pub String);

@@ -1,4 +1,4 @@
-//! Nodes, namespaces, classes, budgets, groups and configuration.
+//! Nodes, namespaces, priority classes, budgets, PodGroups and ConfigMaps.
 
 use std::collections::BTreeMap;
 
@@ -9,38 +9,38 @@ use serde::Deserialize;
 use super::meta::{Quantities, known, or_default};
 use super::pod::PodCondition;
 
-/// A machine.
+/// A node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Node {
-    /// Names and labels.
+    /// Name and labels.
     #[serde(deserialize_with = "known")]
     pub metadata: ObjectMeta,
-    /// What somebody wants of it.
+    /// Desired state.
     pub spec: NodeSpec,
-    /// What it says.
+    /// Observed state.
     pub status: NodeStatus,
 }
 
-/// What somebody wants of a node.
+/// Desired state of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSpec {
-    /// It is cordoned.
+    /// Whether the node is cordoned.
     pub unschedulable: bool,
-    /// What keeps pods away that do not tolerate it.
+    /// Taints, which keep away pods without a matching toleration.
     #[serde(deserialize_with = "or_default")]
     pub taints: Vec<Taint>,
 }
 
-/// What a node says.
+/// Observed state of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
-    /// What pods may have of it.
+    /// Amounts that pods may use.
     #[serde(deserialize_with = "or_default")]
     pub allocatable: Quantities,
-    /// What it can do that nodes of other versions or settings cannot.
+    /// Optional features that the node's version and settings provide.
     #[serde(deserialize_with = "or_default")]
     pub declared_features: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub struct Namespace {
     pub metadata: ObjectMeta,
 }
 
-/// A class of priorities.
+/// A priority class.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PriorityClass {
@@ -63,65 +63,65 @@ pub struct PriorityClass {
     pub metadata: ObjectMeta,
 }
 
-/// How many of some pods may be missing.
+/// A limit on how many of some pods may be disrupted.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodDisruptionBudget {
     /// Its name.
     #[serde(deserialize_with = "known")]
     pub metadata: ObjectMeta,
-    /// Which pods.
+    /// Pods that the budget covers.
     pub spec: BudgetSpec,
-    /// How it stands.
+    /// Observed state.
     pub status: BudgetStatus,
 }
 
-/// Which pods a budget is about.
+/// Pods that a budget covers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct BudgetSpec {
-    /// Their labels; none at all unless given, and all of the namespace if empty.
+    /// Selects pods of the namespace. No pod if `None`, all pods if empty.
     pub selector: Option<LabelSelector>,
 }
 
-/// How a budget stands.
+/// Observed state of a budget.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetStatus {
-    /// How many may go now.
+    /// Number of pods that may be evicted now.
     pub disruptions_allowed: i32,
 }
 
-/// A map of texts.
+/// A ConfigMap.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ConfigMap {
     /// Its name.
     #[serde(deserialize_with = "known")]
     pub metadata: ObjectMeta,
-    /// The texts.
+    /// Values by key.
     #[serde(deserialize_with = "or_default")]
     pub data: BTreeMap<String, String>,
 }
 
-/// Pods that are scheduled together.
+/// A group of pods that are scheduled together.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodGroup {
-    /// Names.
+    /// Name and namespace.
     #[serde(deserialize_with = "known")]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     pub spec: PodGroupSpec,
-    /// What has come of it.
+    /// Observed state.
     pub status: PodGroupStatus,
 }
 
-/// What has come of a group of pods.
+/// Observed state of a PodGroup.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodGroupStatus {
-    /// What is known of it.
+    /// Conditions of the group.
     #[serde(deserialize_with = "or_default")]
     pub conditions: Vec<PodCondition>,
 }
@@ -134,66 +134,66 @@ impl PodGroup {
     }
 }
 
-/// What a group of pods wants.
+/// Desired state of a PodGroup.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodGroupSpec {
-    /// The composite that it is a part of.
+    /// The composite group that contains this one.
     pub parent_composite_pod_group_name: Option<String>,
-    /// All at once, or each by itself.
+    /// Policy: all pods at once, or each by itself.
     pub scheduling_policy: PodGroupPolicy,
-    /// Where, relative to each other.
+    /// Topology constraints of its pods.
     #[serde(deserialize_with = "or_default")]
     pub scheduling_constraints: Topologies,
-    /// Who goes at once when it is disrupted.
+    /// Which pods are disrupted together.
     #[serde(deserialize_with = "or_default")]
     pub disruption_mode: DisruptionMode,
-    /// The class of its priority.
+    /// Its priority class.
     pub priority_class_name: Option<String>,
-    /// Higher goes first.
+    /// Its priority; a higher number is scheduled first.
     pub priority: Option<i32>,
-    /// `Never`, or that it may preempt.
+    /// `Never`, or else its pods may preempt.
     pub preemption_policy: Option<String>,
 }
 
-/// All at once, or each by itself.
+/// Scheduling policy of a PodGroup.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodGroupPolicy {
-    /// All at once.
+    /// Schedules all pods at once. `None` schedules each pod by itself.
     pub gang: Option<Gang>,
 }
 
-/// All at once.
+/// Gang policy.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Gang {
-    /// How many are needed to begin.
+    /// Number of pods that the group starts with.
     pub min_count: i32,
 }
 
-/// Where, relative to each other.
+/// Topology constraints of a PodGroup.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct Topologies {
-    /// Labels of nodes of which all have one value.
+    /// Node labels of which all pods of the group must have the same value.
     #[serde(deserialize_with = "or_default")]
     pub topology: Vec<TopologyKey>,
 }
 
-/// A label of nodes.
+/// A node label that defines a topology.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct TopologyKey {
-    /// The label.
+    /// Key of the label.
     pub key: String,
 }
 
-/// Who goes at once when one is disrupted.
+/// Which pods of a group are disrupted together.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct DisruptionMode {
-    /// All; else each by itself.
+    /// Set if all pods are disrupted together. Otherwise each one is disrupted by itself.
     pub all: Option<All>,
 }
 

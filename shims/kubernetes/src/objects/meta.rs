@@ -1,4 +1,4 @@
-//! What all objects have, and quantities.
+//! Metadata that all objects have, and quantities.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer};
 
-/// Amounts as the API writes them, by the name of the resource.
+/// Quantities by resource name, as the API writes them.
 pub type Quantities = BTreeMap<String, Quantity>;
 
-/// The metadata that is read; the rest, `managedFields` above all, is longer than many an object.
+/// The metadata that is read. The rest, above all `managedFields`, is longer than many an object.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Known {
@@ -25,7 +25,7 @@ struct Known {
     owner_references: Option<Vec<OwnerReference>>,
 }
 
-/// Reads what is known of an object's metadata.
+/// Reads the metadata of an object.
 pub(super) fn known<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     let known = Known::deserialize(from)?;
     Ok(ObjectMeta {
@@ -42,7 +42,7 @@ pub(super) fn known<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D:
     })
 }
 
-/// Reads `null` as what is absent: JSON of older clients writes it for an empty list.
+/// Reads `null` as the default, since older clients write it for an empty list.
 pub(super) fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -51,72 +51,72 @@ where
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// An object of a kind that is watched.
+/// Names of a kind that is watched.
 pub trait Read: Sized {
-    /// The kind.
+    /// Name of the kind.
     const KIND: &'static str;
-    /// The group; empty for the core.
+    /// Its API group; empty for the core group.
     const GROUP: &'static str;
-    /// The version that is read.
+    /// The API version that is read.
     const VERSION: &'static str;
-    /// The name in paths.
+    /// Plural name, as used in paths.
     const PLURAL: &'static str;
 }
 
-/// Names of objects, without the options of the generated type.
+/// Accessors of metadata.
 pub trait Meta {
-    /// Its metadata.
+    /// Returns the metadata.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// Its name; empty only for one that no API server sent.
+    /// Returns the name. It is empty only for an object that no API server sent.
     fn name(&self) -> &str {
         self.metadata().name.as_deref().unwrap_or_default()
     }
 
-    /// Its namespace; empty for what has none.
+    /// Returns the namespace; empty for objects without one.
     fn namespace(&self) -> &str {
         self.metadata().namespace.as_deref().unwrap_or_default()
     }
 
-    /// Its identity.
+    /// Returns the UID.
     fn uid(&self) -> &str {
         self.metadata().uid.as_deref().unwrap_or_default()
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     fn label(&self, key: &str) -> Option<&str> {
         Some(self.metadata().labels.as_ref()?.get(key)?.as_str())
     }
 
-    /// The value of an annotation.
+    /// Returns the value of an annotation.
     fn annotation(&self, key: &str) -> Option<&str> {
         Some(self.metadata().annotations.as_ref()?.get(key)?.as_str())
     }
 
-    /// The labels.
+    /// Returns all labels.
     fn labels(&self) -> &BTreeMap<String, String> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         self.metadata().labels.as_ref().unwrap_or(&NONE)
     }
 
-    /// Somebody has deleted it, and it is not gone yet.
+    /// Returns whether the object is being deleted.
     fn is_going(&self) -> bool {
         self.metadata().deletion_timestamp.is_some()
     }
 
-    /// The second of its creation, since the epoch.
+    /// Returns the time of creation, in seconds since the epoch.
     fn created(&self) -> i64 {
         self.metadata().creation_timestamp.as_ref().map_or(0, |time| time.0.as_second())
     }
 
-    /// The object that controls it.
+    /// Returns the owner that controls the object.
     fn controller(&self) -> Option<&OwnerReference> {
         let owners = self.metadata().owner_references.as_deref().unwrap_or_default();
         owners.iter().find(|owner| owner.controller == Some(true))
     }
 }
 
-/// Has the kinds be watched.
+/// Implements the traits that a watched kind needs.
 macro_rules! readable {
     ($($kind:ident $name:literal: $group:literal / $version:literal $plural:literal;)*) => {$(
         impl Meta for $kind {
@@ -177,8 +177,8 @@ readable! {
     StorageClass "StorageClass": "storage.k8s.io" / "v1" "storageclasses";
 }
 
-/// The quantity in units of `1 / scale`, rounded up (down below zero's other side: away from what is
-/// too little); the largest number where there is none so large. `None` for what is no quantity.
+/// Returns the quantity in units of `1 / scale`, rounded up: 1.2 to 2, and -1.5 to -1. Saturates at
+/// the bounds of `i64`. `None` if the text is no quantity.
 ///
 /// ```
 /// # use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -222,7 +222,7 @@ pub fn rounded_up(quantity: &Quantity, scale: i64) -> Option<i64> {
         "Ei" => (1 << 60, 1),
         _ => exponent(suffix)?,
     };
-    // Nine places are as fine as a quantity can be; more only tell that it is not whole.
+    // A quantity has at most nine decimal places. Further ones only matter for rounding.
     let places = fraction.len().min(9);
     let is_finer = fraction.bytes().skip(places).any(|digit| digit != b'0');
     let Ok(mantissa) = format!("0{whole}{}", &fraction[..places]).parse::<i128>() else {
@@ -242,7 +242,7 @@ pub fn rounded_up(quantity: &Quantity, scale: i64) -> Option<i64> {
     Some(i64::try_from(value).unwrap_or(if negative { i64::MIN } else { i64::MAX }))
 }
 
-/// What `e3` or `E-3` multiplies and divides by.
+/// Returns the multiplier and divisor of an exponent such as `e3` or `E-3`.
 fn exponent(suffix: &str) -> Option<(i128, i128)> {
     let digits = suffix.strip_prefix(['e', 'E'])?;
     let exponent: i32 = digits.parse().ok()?;

@@ -1,16 +1,16 @@
-//! What is read of the objects of a cluster, decoded from the JSON of its API server.
+//! The parts of Kubernetes objects that the shim reads, decoded from the JSON of the API server.
 //!
 //! # Why structs of our own
-//! The generated types hold every field of every object, and drop those that are newer than the version
-//! for which they were generated. What is here has the fields that some rule reads, and takes their
-//! inner forms (affinity, selectors, taints) from the generated types where those say it all. What is
-//! not listed costs nothing: it is skipped while it is read.
+//! The generated types hold every field of every object, and drop fields that are newer than the
+//! version they were generated for. These structs have the fields that some rule reads. Inner forms
+//! (affinity, selectors, taints) come from the generated types where these are complete. Other
+//! fields are skipped while parsing and cost nothing.
 //!
 //! # Invariants
-//! * Nothing here decides anything.
-//! * A field that is absent reads as Kubernetes defines its absence.
-//! * A missing or odd value never makes an object unreadable unless nothing could be done with it: one
-//!   object that cannot be read would stop the watch of all others.
+//! * Nothing here makes decisions.
+//! * An absent field reads as Kubernetes defines its absence.
+//! * A missing or odd value makes an object unreadable only if the object is useless without it. An
+//!   unreadable object would stop the watch of its whole kind.
 
 mod cluster;
 mod meta;

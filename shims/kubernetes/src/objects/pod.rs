@@ -13,73 +13,74 @@ use super::meta::{Meta as _, Quantities, known, or_default};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    /// Names and labels.
+    /// Name and labels.
     #[serde(deserialize_with = "known")]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     pub spec: PodSpec,
-    /// What has come of it.
+    /// Observed state.
     pub status: PodStatus,
 }
 
-/// What a pod wants.
+/// Desired state of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
-    /// Where it runs; absent until it is bound.
+    /// Its node; absent until the pod is bound.
     pub node_name: Option<String>,
-    /// Who schedules it.
+    /// Name of the scheduler that is responsible for it.
     pub scheduler_name: Option<String>,
-    /// Higher goes first.
+    /// Its priority; a higher number is scheduled first.
     pub priority: Option<i32>,
-    /// The class that its priority comes from.
+    /// The class that defines its priority.
     pub priority_class_name: Option<String>,
-    /// `Never`, or that it may preempt.
+    /// `Never`, or else the pod may preempt.
     pub preemption_policy: Option<String>,
-    /// It is not to be scheduled while there is one.
+    /// Gates; the pod is not scheduled while there are any.
     #[serde(deserialize_with = "or_default")]
     pub scheduling_gates: Vec<Named>,
     /// Labels that its node must have.
     #[serde(deserialize_with = "or_default")]
     pub node_selector: BTreeMap<String, String>,
-    /// What it wants to be near to, or far from.
+    /// Rules about nodes and other pods.
     pub affinity: Option<Box<Affinity>>,
-    /// Taints that do not keep it away.
+    /// Taints that the pod tolerates.
     #[serde(deserialize_with = "or_default")]
     pub tolerations: Vec<Toleration>,
-    /// How evenly it is to be spread.
+    /// Rules on how evenly the pod and its likes are spread.
     #[serde(deserialize_with = "or_default")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
-    /// What runs.
+    /// Its containers.
     #[serde(deserialize_with = "or_default")]
     pub containers: Vec<Container>,
-    /// What runs before, and beside if it is always restarted.
+    /// Containers that run before the others. One that is always restarted is a sidecar, which runs
+    /// beside them.
     #[serde(deserialize_with = "or_default")]
     pub init_containers: Vec<Container>,
-    /// What the machinery around the containers needs.
+    /// Amounts that the sandbox needs in addition to the containers.
     #[serde(deserialize_with = "or_default")]
     pub overhead: Quantities,
-    /// Of the pod as a whole, instead of its containers'.
+    /// Amounts of the pod as a whole, which replace those of its containers.
     pub resources: Option<Requirements>,
-    /// What it mounts.
+    /// Its volumes.
     #[serde(deserialize_with = "or_default")]
     pub volumes: Vec<Volume>,
-    /// Devices that are allocated dynamically.
+    /// Claims of dynamically allocated devices.
     #[serde(deserialize_with = "or_default")]
     pub resource_claims: Vec<Named>,
-    /// It is in the network of its node.
+    /// Whether it uses the network of its node.
     pub host_network: bool,
-    /// It has the users of its node; it does unless given.
+    /// Whether it uses the user namespace of its node; `true` if absent.
     pub host_users: Option<bool>,
-    /// The group that it is scheduled with.
+    /// The group that the pod is scheduled with.
     pub scheduling_group: Option<SchedulingGroup>,
-    /// As whom it runs.
+    /// Its service account.
     pub service_account_name: Option<String>,
-    /// Seconds that it has to end.
+    /// Grace period of its deletion, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
 }
 
-/// Something with a name.
+/// An item with a name.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct Named {
@@ -91,7 +92,7 @@ pub struct Named {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulingGroup {
-    /// A PodGroup of its namespace.
+    /// Name of a PodGroup in the pod's namespace.
     pub pod_group_name: Option<String>,
 }
 
@@ -101,23 +102,23 @@ pub struct SchedulingGroup {
 pub struct Container {
     /// Unique within the pod.
     pub name: String,
-    /// What it needs.
+    /// Amounts that the container needs.
     #[serde(deserialize_with = "or_default")]
     pub resources: Requirements,
-    /// Where it listens.
+    /// Its ports.
     #[serde(deserialize_with = "or_default")]
     pub ports: Vec<ContainerPort>,
     /// `Always` makes a sidecar of an init container.
     pub restart_policy: Option<String>,
-    /// With it all others of its pod may be restarted.
+    /// Whether a rule of the container may restart all containers of the pod.
     #[serde(rename = "restartPolicyRules", deserialize_with = "restarts_all")]
     pub restarts_all: bool,
-    /// Something is mounted with options of its own.
+    /// Whether a mount has options of its own.
     #[serde(rename = "volumeMounts", deserialize_with = "has_mount_options")]
     pub has_mount_options: bool,
 }
 
-/// Reads of its rules whether one is to restart all.
+/// Reads from the restart rules whether any of them restarts all containers.
 fn restarts_all<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -129,7 +130,7 @@ fn restarts_all<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     Ok(rules.any(|rule| rule.action.as_deref() == Some("RestartAllContainers")))
 }
 
-/// Reads of what it mounts whether there are options.
+/// Reads from the mounts whether any of them has options.
 fn has_mount_options<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -141,177 +142,178 @@ fn has_mount_options<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Erro
     Ok(options.into_iter().any(|options| !options.is_empty()))
 }
 
-/// What something needs.
+/// Required amounts.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
 pub struct Requirements {
-    /// What is set aside for it. The API server fills in the limits where nothing is said.
+    /// Requested amounts. The API server fills in the limits if they are absent.
     #[serde(deserialize_with = "or_default")]
     pub requests: Quantities,
 }
 
-/// Where a container listens.
+/// A port of a container.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerPort {
-    /// The port of the node; none, or 0, for a port of the pod only.
+    /// Port of the node. `None` or 0 for a port of the pod only.
     pub host_port: Option<i32>,
-    /// The address of the node; all, unless given.
+    /// Address of the node; all addresses if absent.
     #[serde(rename = "hostIP")]
     pub host_ip: Option<String>,
-    /// `TCP` unless given.
+    /// `TCP` if absent.
     pub protocol: Option<String>,
 }
 
-/// What is mounted. Those that need nothing of a node are empty.
+/// A volume of a pod. Sources that need nothing of a node are not read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
     /// Unique within the pod.
     pub name: String,
-    /// By a claim.
+    /// Source: a claim.
     pub persistent_volume_claim: Option<ClaimSource>,
-    /// By a claim that is made for this pod, `<pod>-<volume>`.
+    /// Source: a claim `<pod>-<volume>` that is created for this pod.
     pub ephemeral: Option<Given>,
-    /// By a driver, without a claim.
+    /// Source: a driver, without a claim.
     pub csi: Option<CsiSource>,
-    /// A disk that is named in place; such kinds are older than drivers.
+    /// Source: a disk that the pod names directly. Such sources are older than drivers.
     pub aws_elastic_block_store: Option<Given>,
-    /// Another.
+    /// Another such disk.
     pub azure_disk: Option<Given>,
-    /// Another.
+    /// Another such disk.
     pub cinder: Option<Given>,
-    /// Another.
+    /// Another such disk.
     pub gce_persistent_disk: Option<Given>,
-    /// Another.
+    /// Another such disk.
     pub iscsi: Option<Given>,
-    /// Another.
+    /// Another such disk.
     pub portworx_volume: Option<Given>,
-    /// Another.
+    /// Another such disk.
     pub rbd: Option<Given>,
-    /// Another.
+    /// Another such disk.
     pub vsphere_volume: Option<Given>,
 }
 
-/// Something is given; what it says is not read.
+/// Presence of a field whose content is not read.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Given {}
 
 /// A claim that a pod mounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Its name.
+    /// Name of the claim.
     pub claim: String,
-    /// It is made for this pod; another one of that name will not do.
+    /// Whether the claim must have been created for this pod.
     pub is_own: bool,
 }
 
-/// By which claim.
+/// A claim as the source of a volume.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimSource {
-    /// Its name.
+    /// Name of the claim.
     pub claim_name: String,
 }
 
-/// A volume that a driver makes in place.
+/// A driver as the source of a volume.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct CsiSource {
-    /// The driver.
+    /// Name of the driver.
     pub driver: String,
 }
 
-/// What has come of a pod.
+/// Observed state of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`.
     pub phase: Option<String>,
-    /// What is known of it.
+    /// Conditions of the pod.
     #[serde(deserialize_with = "or_default")]
     pub conditions: Vec<PodCondition>,
-    /// Its containers.
+    /// State of its containers.
     #[serde(deserialize_with = "or_default")]
     pub container_statuses: Vec<ContainerStatus>,
-    /// Its init containers.
+    /// State of its init containers.
     #[serde(deserialize_with = "or_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
-    /// What the node has set aside for the pod as a whole.
+    /// Amounts that the node has set aside for the pod as a whole.
     #[serde(deserialize_with = "or_default")]
     pub allocated_resources: Quantities,
-    /// What the pod as a whole has, as it runs.
+    /// Amounts that the running pod has as a whole.
     pub resources: Option<Requirements>,
 }
 
-/// Something known of a pod.
+/// A condition of an object.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
-    /// What it is about.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False`, `Unknown`.
     pub status: String,
-    /// Why, in one word.
+    /// Reason, in one word.
     pub reason: Option<String>,
-    /// Why, for people.
+    /// Reason, in a sentence.
     pub message: Option<String>,
-    /// Since when it has been so.
+    /// Time since which the status holds.
     pub last_transition_time: Option<Time>,
 }
 
-/// A container on its node.
+/// State of a container on its node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     /// Its name.
     pub name: String,
-    /// What the node has set aside for it.
+    /// Amounts that the node has set aside for the container.
     #[serde(deserialize_with = "or_default")]
     pub allocated_resources: Quantities,
-    /// What it has, as it runs.
+    /// Amounts that the running container has.
     pub resources: Option<Requirements>,
 }
 
 impl Pod {
-    /// It has run to its end.
+    /// Returns whether the pod has ended.
     pub fn is_over(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 
-    /// Whether the pod did not end by itself: it failed, or is disrupted because its node is lost, drained
-    /// or short of memory.
+    /// Returns whether the pod failed or is disrupted, for example because its node is lost,
+    /// drained or short of memory.
     pub fn is_lost(&self) -> bool {
         let disrupted = self.condition("DisruptionTarget");
         self.status.phase.as_deref() == Some("Failed")
             || disrupted.is_some_and(|condition| condition.status == "True")
     }
 
-    /// Its node; none until it is bound.
+    /// Returns the node. `None` until the pod is bound.
     pub fn node(&self) -> Option<&str> {
         self.spec.node_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The second in which the pod got its node, since the epoch; that of its creation where nobody wrote it.
+    /// Returns the second in which the pod was bound, since the epoch. Falls back on its creation
+    /// if the time was not recorded.
     pub fn bound(&self) -> i64 {
         let bound = self.condition("PodScheduled").filter(|condition| condition.status == "True");
         let time = bound.and_then(|condition| condition.last_transition_time.as_ref());
         time.map_or(self.created(), |time| time.0.as_second())
     }
 
-    /// Whether the pod ended well.
+    /// Returns whether the pod succeeded.
     pub fn has_succeeded(&self) -> bool {
         self.status.phase.as_deref() == Some("Succeeded")
     }
 
-    /// The condition of this type.
+    /// Returns the condition of this type.
     pub fn condition(&self, type_: &str) -> Option<&PodCondition> {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
-    /// The claims that it mounts, those that are made for it included. One that is mounted twice comes
-    /// twice.
+    /// Returns the claims that the pod mounts, including those created for it. A claim that is
+    /// mounted twice is returned twice.
     pub fn claims(&self) -> impl Iterator<Item = Mount> + '_ {
         let own = self.metadata.name.as_deref().unwrap_or_default();
         self.spec.volumes.iter().filter_map(move |volume| {
@@ -329,7 +331,7 @@ impl Pod {
 }
 
 impl Volume {
-    /// The kind of a disk that is named in place.
+    /// Returns the kind of disk, if the volume names one directly.
     pub fn disk(&self) -> Option<&'static str> {
         let kinds = [
             (self.aws_elastic_block_store, "awsElasticBlockStore"),

@@ -1,4 +1,4 @@
-//! Volumes, claims, and what nodes and classes say of them.
+//! Volumes, claims, storage classes, and the drivers of nodes.
 
 use k8s_openapi::api::core::v1::{TopologySelectorTerm, VolumeNodeAffinity};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -7,13 +7,13 @@ use serde::Deserialize;
 use super::meta::{Meta as _, Quantities, known, or_default};
 use super::pod::{CsiSource, Given, Requirements};
 
-/// The class of a claim or volume, as it was said before there was a field for it.
+/// Annotation of the storage class, from before there was a field.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-/// Both sides of a binding are written.
+/// Annotation of a claim: both sides of the binding are written.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// On a CSINode: the plugins of old whose volumes are attached by drivers there.
+/// Annotation of a CSINode: in-tree plugins whose volumes are attached by drivers.
 const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
-/// Plugins of old, and the drivers that have taken over their volumes.
+/// In-tree plugins, and the drivers that replace them.
 const PLUGINS: [(&str, &str); 7] = [
     ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
     ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
@@ -24,75 +24,75 @@ const PLUGINS: [(&str, &str); 7] = [
     ("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
 ];
 
-/// The driver that has taken over the volumes of a plugin of old.
+/// Returns the driver that replaces an in-tree plugin.
 pub fn driver_of_plugin(plugin: &str) -> Option<&'static str> {
     PLUGINS.iter().find_map(|(name, driver)| (*name == plugin).then_some(*driver))
 }
 
-/// A volume of the cluster.
+/// A persistent volume.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PersistentVolume {
-    /// Names and labels.
+    /// Name and labels.
     #[serde(deserialize_with = "known")]
     pub metadata: ObjectMeta,
-    /// What it is.
+    /// Desired state.
     pub spec: VolumeSpec,
-    /// What has come of it.
+    /// Observed state.
     pub status: Phase,
 }
 
-/// What a volume is.
+/// Desired state of a volume.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeSpec {
-    /// How large it is.
+    /// Its size.
     #[serde(deserialize_with = "or_default")]
     pub capacity: Quantities,
-    /// Who may mount it how.
+    /// Supported access modes.
     #[serde(deserialize_with = "or_default")]
     pub access_modes: Vec<String>,
-    /// Its class; empty for none.
+    /// Its storage class; empty for none.
     pub storage_class_name: Option<String>,
     /// `Filesystem` unless given.
     pub volume_mode: Option<String>,
-    /// The claim it is kept for.
+    /// The claim that it is reserved for.
     pub claim_ref: Option<ClaimRef>,
-    /// From which nodes it can be reached; from all unless given.
+    /// Nodes that reach it; all nodes if absent.
     pub node_affinity: Option<VolumeNodeAffinity>,
-    /// How fast it is and the like, by class; none unless given.
+    /// Class of attributes such as speed; none if absent.
     pub volume_attributes_class_name: Option<String>,
-    /// The driver, for volumes of one.
+    /// Source: a driver.
     pub csi: Option<CsiSource>,
-    /// A volume of a plugin of old.
+    /// Source: an in-tree plugin.
     pub aws_elastic_block_store: Option<Given>,
-    /// Another.
+    /// Another in-tree plugin.
     pub azure_disk: Option<Given>,
-    /// Another.
+    /// Another in-tree plugin.
     pub azure_file: Option<Given>,
-    /// Another.
+    /// Another in-tree plugin.
     pub cinder: Option<Given>,
-    /// Another.
+    /// Another in-tree plugin.
     pub gce_persistent_disk: Option<Given>,
-    /// Another.
+    /// Another in-tree plugin.
     pub portworx_volume: Option<Given>,
-    /// Another.
+    /// Another in-tree plugin.
     pub vsphere_volume: Option<Given>,
 }
 
-/// The claim that a volume is kept for.
+/// The claim that a volume is reserved for.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct ClaimRef {
-    /// Its namespace.
+    /// Namespace of the claim.
     pub namespace: String,
-    /// Its name.
+    /// Name of the claim.
     pub name: String,
-    /// Its identity; absent for a volume that somebody has set aside beforehand.
+    /// UID of the claim. `None` if a user reserved the volume by name.
     pub uid: Option<String>,
 }
 
-/// How far it is.
+/// Phase of a volume or claim.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Phase {
@@ -100,88 +100,88 @@ pub struct Phase {
     pub phase: Option<String>,
 }
 
-/// A wish for a volume.
+/// A claim for a volume.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PersistentVolumeClaim {
-    /// Names and annotations.
+    /// Name and annotations.
     #[serde(deserialize_with = "known")]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     pub spec: ClaimSpec,
-    /// What has come of it.
+    /// Observed state.
     pub status: Phase,
 }
 
-/// What a claim wants.
+/// Desired state of a claim.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimSpec {
-    /// Its class; empty for none.
+    /// Its storage class; empty for none.
     pub storage_class_name: Option<String>,
-    /// The volume that it has.
+    /// Name of its volume.
     pub volume_name: Option<String>,
-    /// How it is to be mounted.
+    /// Required access modes.
     #[serde(deserialize_with = "or_default")]
     pub access_modes: Vec<String>,
-    /// How large.
+    /// Required size.
     #[serde(deserialize_with = "or_default")]
     pub resources: Requirements,
-    /// Labels of volumes that will do.
+    /// Selects volumes by label.
     pub selector: Option<LabelSelector>,
     /// `Filesystem` unless given.
     pub volume_mode: Option<String>,
-    /// How fast it is to be and the like, by class; none unless given.
+    /// Class of required attributes such as speed; none if absent.
     pub volume_attributes_class_name: Option<String>,
 }
 
-/// A kind of volumes.
+/// A storage class.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageClass {
     /// Its name.
     #[serde(deserialize_with = "known")]
     pub metadata: ObjectMeta,
-    /// Who makes them; `kubernetes.io/no-provisioner` makes none.
+    /// The provisioner of its volumes; `kubernetes.io/no-provisioner` makes none.
     pub provisioner: String,
-    /// `Immediate` unless given, or `WaitForFirstConsumer`.
+    /// `Immediate` (also if absent) or `WaitForFirstConsumer`.
     pub volume_binding_mode: Option<String>,
-    /// Where they can be made; anywhere, unless given.
+    /// Where volumes can be provisioned; anywhere if empty.
     #[serde(deserialize_with = "or_default")]
     pub allowed_topologies: Vec<TopologySelectorTerm>,
 }
 
-/// What drivers say of a node.
+/// The storage drivers of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct CsiNode {
-    /// The node's name.
+    /// Name of the node.
     #[serde(deserialize_with = "known")]
     pub metadata: ObjectMeta,
     /// Its drivers.
     pub spec: Drivers,
 }
 
-/// Drivers of a node.
+/// Storage drivers of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Drivers {
-    /// One for each.
+    /// One entry for each driver.
     #[serde(deserialize_with = "or_default")]
     pub drivers: Vec<Driver>,
 }
 
-/// A driver on a node.
+/// A storage driver of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Driver {
-    /// Its name.
+    /// Name of the driver.
     pub name: String,
-    /// How many volumes it can attach; any number unless given.
+    /// Most volumes that it can attach; no limit if absent.
     pub allocatable: Option<Count>,
 }
 
-/// A number.
+/// A count.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Count {
@@ -190,13 +190,13 @@ pub struct Count {
 }
 
 impl PersistentVolume {
-    /// Its class; empty for none.
+    /// Returns the storage class; empty for none.
     pub fn class(&self) -> &str {
         let said = self.annotation(CLASS).or(self.spec.storage_class_name.as_deref());
         said.unwrap_or_default()
     }
 
-    /// The plugin of old that it is of.
+    /// Returns the in-tree plugin of the volume.
     pub fn plugin(&self) -> Option<&'static str> {
         let VolumeSpec {
             aws_elastic_block_store,
@@ -208,7 +208,7 @@ impl PersistentVolume {
             vsphere_volume,
             ..
         } = &self.spec;
-        // In the order of the table.
+        // Same order as `PLUGINS`.
         let given = [
             aws_elastic_block_store,
             azure_disk,
@@ -224,44 +224,45 @@ impl PersistentVolume {
 }
 
 impl PersistentVolumeClaim {
-    /// Its class; empty for none.
+    /// Returns the storage class; empty for none.
     pub fn class(&self) -> &str {
         let said = self.annotation(CLASS).or(self.spec.storage_class_name.as_deref());
         said.unwrap_or_default()
     }
 
-    /// Both sides agree on its volume.
+    /// Returns whether both sides of the binding are written.
     pub fn is_bound(&self) -> bool {
         self.volume().is_some() && self.annotation(BIND_COMPLETED).is_some()
     }
 
-    /// It had a volume, which is gone.
+    /// Returns whether the claim had a volume that is gone.
     pub fn is_lost(&self) -> bool {
         self.status.phase.as_deref() == Some("Lost")
     }
 
-    /// The volume that it has or is to have.
+    /// Returns the volume that is bound, or being bound, to the claim.
     pub fn volume(&self) -> Option<&str> {
         self.spec.volume_name.as_deref().filter(|name| !name.is_empty())
     }
 }
 
 impl ClaimRef {
-    /// Whether it is for a claim of this name, and for no other one that had it.
+    /// Returns whether the reference is to this claim, rather than to an earlier one of the same
+    /// name.
     pub fn may_be(&self, claim: &PersistentVolumeClaim) -> bool {
         self.namespace == claim.namespace()
             && self.name == claim.name()
             && self.uid().is_none_or(|uid| uid == claim.uid())
     }
 
-    /// The identity of the claim; none for a volume that somebody has set aside beforehand.
+    /// Returns the UID of the claim. `None` if a user reserved the volume by name.
     pub fn uid(&self) -> Option<&str> {
         self.uid.as_deref().filter(|uid| !uid.is_empty())
     }
 }
 
 impl CsiNode {
-    /// Whether the volumes of this plugin of old are attached by its driver there.
+    /// Returns whether the volumes of this in-tree plugin are attached by a driver on the node.
     pub fn has_migrated(&self, plugin: &str) -> bool {
         let plugins = self.annotation(MIGRATED).unwrap_or_default();
         plugins.split(',').any(|one| one.trim() == plugin)

@@ -1,4 +1,4 @@
-//! Everything counted anew, to find what is counted wrong.
+//! Checks every count of a scene against a full recount.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::tally::Users;
 use crate::objects::{Meta as _, Node, Pod};
 
 impl Scene {
-    /// What counts where: by name, and by node. For tests and dumps.
+    /// Returns each placement as key and node. For tests and dumps.
     pub fn placed(&self) -> BTreeSet<(String, String)> {
         let of_seat = |(node, seat): (&Arc<str>, &Seat)| -> Vec<_> {
             seat.pods.keys().map(|key| (key.to_string(), node.to_string())).collect()
@@ -20,7 +20,7 @@ impl Scene {
         self.seats.iter().flat_map(of_seat).collect()
     }
 
-    /// What is counted wrong, by counting all of it anew.
+    /// Recounts everything and returns the differences.
     pub fn check_books(&self) -> Vec<String> {
         let mut wrong = self.check_places();
         wrong.extend(self.check_kinds());
@@ -38,7 +38,7 @@ impl Scene {
         })
     }
 
-    /// Who is on a node is known to be there, and nobody else is.
+    /// Checks that `places` lists each counted pod once, and nothing else.
     fn check_places(&self) -> Vec<String> {
         let seats: BTreeSet<_> =
             self.counted().map(|(name, _, key, _)| (&**key, &**name)).collect();

@@ -1,4 +1,4 @@
-//! Whether a pod may run on a node, as the scene is now.
+//! Predicate check of one pod on one node.
 
 use super::node;
 use super::question::Question;
@@ -6,8 +6,8 @@ use super::scene::{Asked, Counted, Scene, Seat};
 use crate::objects::{Meta as _, Node};
 
 impl Scene {
-    /// Whether the pod expected under this key may run on the node; else why not, in words that do not
-    /// name the node. What nobody knows may not.
+    /// Checks whether the pod expected under this key may run on the node. The error says why not,
+    /// without naming the node. Unknown pods and nodes are refused.
     pub fn check(&self, key: &str, node: &str) -> Result<(), String> {
         let Some(Asked { pod, kind, question, .. }) = self.questions.get(key) else {
             return Err("the pod is not known any more".to_owned());
@@ -27,12 +27,12 @@ impl Scene {
         self.volumes.check(pod, &question.mounts, node)
     }
 
-    /// Whether the pod expected under this key prefers some nodes.
+    /// Returns whether the pod expected under this key prefers some nodes.
     pub fn has_preferences(&self, key: &str) -> bool {
         self.questions.get(key).is_some_and(|asked| !asked.question.preferences.is_empty())
     }
 
-    /// How much it prefers this node; 0 where nothing is known of either.
+    /// Returns the weight of the node for the pod; 0 if either is unknown.
     pub fn preference(&self, key: &str, node: &str) -> i64 {
         let node = self.seats.get(node).and_then(|seat| seat.node.as_ref());
         let asked = self.questions.get(key).zip(node);
@@ -53,7 +53,7 @@ impl Scene {
             all_near &= tally.pods(domain) > 0;
         }
         if !all_near {
-            // The first of a kind that wants to be with its own kind may be anywhere.
+            // The first pod of a kind that wants to be near its own kind may be anywhere.
             let counts_itself = |id| self.counts.kinds[kind].tallies.contains(id);
             let is_first = tallies().all(|tally| tally.total() == 0)
                 && question.near.iter().all(counts_itself);

@@ -1,19 +1,20 @@
-//! Which pods are counted by which rules, and which rules keep whom away.
+//! Index of pods by the rules that count them, and of rules that keep pods away.
 //!
 //! # How
-//! Pods with the same labels in the same namespace are one [`Kind`]: whatever a rule says of one it says of
-//! all. A kind knows the tallies that count it and the guards that keep it away, and how many of its pods are on which
-//! node. So a pod that comes or goes is not compared with any rule, a check looks at no guard that is not
-//! about the pod, and a rule that is new looks at kinds, not at pods; and neither looks at all of the others (see
-//! [`index`](super::index)).
+//! Pods with the same labels in the same namespace are one [`Kind`], since a rule treats them
+//! alike. A kind knows the tallies that count it, the guards that keep it away, and how many of its
+//! pods are on each node. So a pod that is added or removed is compared with no rule, a check reads
+//! only the guards about its pod, and a new rule is compared with kinds instead of pods. An
+//! [`index`](super::index) keeps new kinds and new rules from being compared with all others.
 //!
-//! # Who is helped
-//! Of each tally and guard that somebody asks about it is remembered what it had in the domains that have
-//! changed since [`Counts::helps`] was asked last. What came and went meanwhile helps nobody.
+//! # Unblocked pods
+//! For each tally and guard in use, the counts of changed domains are remembered as they were when
+//! [`Counts::helps`] was last called. A pod that was added and removed in between unblocks nobody.
 //!
 //! # Invariants
-//! * A kind is there while a pod of it is counted or asked about; a guard while a pod has it; a tally while
-//!   it is asked about, and [`IDLE_TALLIES`] of them longer: pods of one kind come one after the other.
+//! * A kind exists while one of its pods is counted or expected, and a guard while a pod has it. A
+//!   tally exists while a question uses it; [`IDLE_TALLIES`] of them are kept longer, since pods of
+//!   one kind come one after the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,10 +31,10 @@ use super::slots::Slots;
 use super::tally::{Ground, SameGround, Tally, Use, Wanted};
 use crate::objects::{Meta as _, Node, Pod};
 
-/// Tallies that nobody looks at are kept up to this number.
+/// Most tallies kept without a user.
 const IDLE_TALLIES: usize = 256;
 
-/// Who is counted by what.
+/// Kinds, tallies and guards, and how they relate.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) namespaces: BTreeMap<String, Labels>,
@@ -42,7 +43,7 @@ pub(super) struct Counts {
     kind_index: index::Pods,
     pub(super) tallies: Slots<Tally>,
     known_tallies: FxHashMap<Arc<Wanted>, usize>,
-    /// By their first term.
+    /// Tallies by their first term.
     tally_index: index::Rules,
     idle_tallies: usize,
     pub(super) grounds: Slots<Ground>,
@@ -50,7 +51,7 @@ pub(super) struct Counts {
     pub(super) guards: Slots<Kept>,
     known_guards: FxHashMap<Arc<Guard>, usize>,
     guard_index: index::Rules,
-    /// Tallies of which something is remembered, and guards.
+    /// Tallies and guards with remembered counts.
     changed_tallies: Vec<usize>,
     changed_guards: Vec<usize>,
     helps: bool,
@@ -61,13 +62,13 @@ fn remove(from: &mut Vec<usize>, id: usize) {
 }
 
 impl Counts {
-    /// Nothing is counted nor asked about any more.
+    /// Drops all counts and rules.
     pub(super) fn restart(&mut self) {
         let namespaces = std::mem::take(&mut self.namespaces);
         *self = Self { namespaces, ..Self::default() };
     }
 
-    /// The kind of a pod, which is held once more.
+    /// Returns the kind of a pod, with one more holder.
     pub(super) fn kind(&mut self, pod: &Arc<Pod>) -> usize {
         if let Some(id) = self.known_kinds.get(&Alike(Arc::clone(pod))) {
             self.kinds[*id].holders += 1;
@@ -86,7 +87,7 @@ impl Counts {
         id
     }
 
-    /// One more holds the kind and the guards.
+    /// Adds a holder to the kind and the guards.
     pub(super) fn hold(&mut self, kind: usize, guards: &[usize]) {
         self.kinds[kind].holders += 1;
         for guard in guards {
@@ -94,7 +95,7 @@ impl Counts {
         }
     }
 
-    /// One holds them no more.
+    /// Removes a holder from the kind and the guards.
     pub(super) fn leave(&mut self, kind: usize, guards: &[usize]) {
         self.leave_kind(kind);
         for guard in guards {
@@ -118,7 +119,7 @@ impl Counts {
         term.matches(pod.namespace(), pod.labels(), &self.namespaces)
     }
 
-    /// A term of a pod that is there, which is held once more.
+    /// Returns the guard of a term, with one more holder.
     pub(super) fn guard(&mut self, guard: Guard) -> usize {
         if let Some(id) = self.known_guards.get(&guard) {
             self.guards[*id].holders += 1;
@@ -141,7 +142,7 @@ impl Counts {
     fn leave_guard(&mut self, id: usize) {
         let kept = &mut self.guards[id];
         kept.holders -= 1;
-        // What somebody may be helped by is looked at first.
+        // A guard with remembered counts is dropped by the next call of `helps`.
         if kept.holders == 0 && !kept.has_changed() {
             self.drop_guard(id);
         }
@@ -156,7 +157,7 @@ impl Counts {
         self.known_guards.remove(&guard);
     }
 
-    /// The number of the tally, which is counted where it is new.
+    /// Returns the tally, which is made and counted if it is new.
     pub(super) fn tally(&mut self, wanted: Wanted, seats: &Seats) -> usize {
         if let Some(id) = self.known_tallies.get(&wanted) {
             return *id;
@@ -199,12 +200,12 @@ impl Counts {
         id
     }
 
-    /// How many domains with nodes a tally has.
+    /// Returns the number of domains with nodes.
     pub(super) fn domains(&self, tally: &Tally) -> usize {
         tally.ground.map_or(0, |id| self.grounds[id].nodes.len())
     }
 
-    /// A question looks at the tally.
+    /// Adds a question to the users of the tally.
     pub(super) fn look_at(&mut self, tally: usize, of: Use) {
         let tally = &mut self.tallies[tally];
         if !tally.is_used() {
@@ -249,7 +250,7 @@ impl Counts {
         self.known_tallies.remove(&wanted);
     }
 
-    /// A question is about a pod of the kind, or is not any more.
+    /// Counts a question about a pod of the kind, or its end.
     pub(super) fn ask(&mut self, kind: usize, comes: bool) {
         let change = |count: &mut u32| if comes { *count += 1 } else { *count -= 1 };
         let kind = &mut self.kinds[kind];
@@ -259,7 +260,7 @@ impl Counts {
         }
     }
 
-    /// A pod comes to a node, or goes from it; of a held place, so many of them.
+    /// Counts a pod on a node, or its removal. `times` is more than 1 for held places.
     pub(super) fn count_pod(
         &mut self,
         pod: &Counted,
@@ -282,14 +283,14 @@ impl Counts {
         }
     }
 
-    /// A node comes with all that is on it, or goes.
+    /// Counts a node with its pods, or its removal.
     pub(super) fn count_node<'p>(
         &mut self,
         node: &Node,
         pods: impl Iterator<Item = &'p Counted>,
         comes: bool,
     ) {
-        // Where there are pods there is a node.
+        // A domain with pods has a node, so nodes are added before and removed after them.
         if comes {
             self.count_ground(node, true);
         }
@@ -343,7 +344,7 @@ impl Counts {
         }
     }
 
-    /// The labels of a namespace; `None` when it is gone.
+    /// Sets the labels of a namespace; `None` removes it.
     pub(super) fn set_namespace(&mut self, name: &str, labels: Option<Labels>, seats: &Seats) {
         if self.namespaces.get(name) == labels.as_ref() {
             return;
@@ -352,7 +353,7 @@ impl Counts {
             Some(labels) => drop(self.namespaces.insert(name.to_owned(), labels)),
             None => drop(self.namespaces.remove(name)),
         }
-        // Whom a term with a selector of namespaces is about has changed.
+        // Terms with a namespace selector may now match other pods.
         let kinds = self.kind_index.of_namespace(name);
         for id in self.tally_index.by_namespace_labels() {
             let wanted = Arc::clone(&self.tallies[id].wanted);
@@ -392,8 +393,7 @@ impl Counts {
         }
     }
 
-    /// Whether somebody who is asked about, and was refused, may pass by what has changed since this was
-    /// asked last.
+    /// Returns whether a change since the last call may let a refused pod pass.
     pub(super) fn helps(&mut self) -> bool {
         let mut helps = std::mem::take(&mut self.helps);
         for id in std::mem::take(&mut self.changed_tallies) {
@@ -411,7 +411,7 @@ impl Counts {
     }
 }
 
-/// All pods of a kind come to a tally, or leave it.
+/// Adds all pods of a kind to a tally, or removes them.
 fn count_kind(kind: &Kind, tally: &mut Tally, comes: bool, seats: &Seats) {
     let wanted = Arc::clone(&tally.wanted);
     for (name, pods) in &kind.there {

@@ -1,16 +1,16 @@
-//! Which nodes pods may use by what the nodes alone say, counted beforehand for those who ask why pods wait.
+//! Counts in advance which nodes pods may use by the nodes' own properties, for explanations of
+//! pending pods.
 //!
-//! # Why counted beforehand
-//! An explanation is given from the middle of the scheduler's work and must not look at ten thousand nodes
-//! there for each kind of pod. So the thread that follows the cluster counts, a few nodes at a time, and an
-//! explanation looks the result up. Pods of one template want the same and are counted once; a node that
-//! changes is looked at again, and no other.
+//! # Why in advance
+//! An explanation is made in the middle of the scheduler's work, and must not check ten thousand
+//! nodes there for each kind of pod. So the thread that follows the cluster checks a few nodes at a
+//! time, and explanations look up the result. Pods of one template have the same requirements and
+//! are counted once. A changed node is checked again, and no other.
 //!
 //! # Invariants
-//! * What is told of a node is what the predicate would say of it, as the node is now: what has changed and
-//!   was not looked at again is not told.
-//! * Only what somebody has asked for is counted, at most [`LOOKS`] nodes at a time, of at most
-//!   [`TEMPLATES`] templates.
+//! * A result is returned only if it equals the predicate's answer for every node as it is now.
+//! * Only requested templates are counted: at most [`LOOKS`] nodes per round and [`TEMPLATES`]
+//!   templates.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,47 +21,47 @@ use rustc_hash::FxHashMap;
 use super::node::{self, NodeWish};
 use super::scene::Seats;
 
-/// Nodes that are looked at in a round, which takes about half a millisecond.
+/// Nodes checked in a round, which takes about 0.5 ms.
 const LOOKS: usize = 1_000;
-/// Templates that are kept. The one that nobody has asked about for longest is dropped first.
+/// Most templates kept. The one without a request for the longest time is dropped first.
 const TEMPLATES: usize = 1_000;
-/// So many different reasons of nodes are told of a template; the last stands for all others.
+/// Most different reasons kept of a template. The last stands for all others.
 const REASONS: usize = 200;
-/// Nodes that have changed and are looked at where somebody asks, and not in a round.
+/// Most changed nodes that are checked at a request instead of in a round.
 const AT_ONCE: u64 = 64;
-/// Changes of nodes that are remembered. A template that has missed more is counted anew.
+/// Most node changes remembered. A template that has missed more is counted again from the start.
 const CHANGES: usize = 10_000;
 
-/// What was counted.
+/// Templates and their results.
 #[derive(Debug, Default)]
 pub(super) struct NodesCounted {
-    /// The position of each node in the lists of templates, also of nodes that are gone.
+    /// Position of each node in the lists of templates, including removed nodes.
     places: Arc<NodePlaces>,
     names: Vec<Arc<str>>,
-    /// Positions of nodes that have changed, the last [`CHANGES`] of them.
+    /// Positions of changed nodes, the last [`CHANGES`] of them.
     changes: VecDeque<u32>,
-    /// How many changes came before these.
+    /// Number of changes before those in `changes`.
     n_dropped: u64,
     templates: FxHashMap<Arc<NodeWish>, Template>,
     /// Templates that are not counted in full.
     wanted: VecDeque<Arc<NodeWish>>,
-    /// The number of questions so far.
+    /// Number of requests so far.
     asked: u64,
 }
 
-/// What nodes say to pods that want the same of them.
+/// Results for pods with the same requirements of nodes.
 #[derive(Debug)]
 struct Template {
     refusals: Vec<u16>,
     reasons: Vec<Arc<str>>,
-    /// The first node that was not looked at at all.
+    /// The first node that was never checked.
     next: usize,
-    /// The number of changes of nodes that were looked at.
+    /// Number of node changes that were checked.
     seen: u64,
-    /// The number of the last question about it.
+    /// Number of the last request for the template.
     asked: u64,
     is_wanted: bool,
-    /// A copy for explanations; none after a change.
+    /// Copy of the result for explanations. `None` after a change.
     told: Option<Arc<NodeFits>>,
 }
 
@@ -70,14 +70,14 @@ impl NodesCounted {
         self.n_dropped + self.changes.len() as u64
     }
 
-    /// A node comes, changes or goes; so many are there.
+    /// Notes that a node was added, changed or removed. `n_nodes` nodes exist now.
     pub(super) fn node_changed(&mut self, name: &Arc<str>, n_nodes: usize) {
         if self.places.is_empty() {
-            // Nobody has asked yet.
+            // No request has come yet.
             return;
         }
         if self.names.len() > 2 * n_nodes + CHANGES {
-            // Most of those that have a place are gone for good.
+            // Most positions belong to nodes that are gone for good.
             *self = Self::default();
             return;
         }
@@ -94,17 +94,17 @@ impl NodesCounted {
             return *place;
         }
         let place = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        // What was told holds the list, which would be copied.
+        // Explanations share the list with `told`, so it would be copied on write.
         self.templates.values_mut().for_each(|template| template.told = None);
         Arc::make_mut(&mut self.places).insert(Arc::clone(name), place);
         self.names.push(Arc::clone(name));
         place
     }
 
-    /// What nodes say to pods that want this, if it is known; else it is counted from now on.
+    /// Returns the result for these requirements if it is complete. Otherwise has it counted.
     pub(super) fn ask(&mut self, wish: &Arc<NodeWish>, seats: &Seats) -> Fits {
         if wish.filter.names_nodes() {
-            // One that is for a node by name is a template of its own.
+            // A pod for a named node would be a template of its own.
             return Fits::Unknown;
         }
         if self.places.is_empty() {
@@ -121,7 +121,7 @@ impl NodesCounted {
         template.asked = asked;
         let missed = n_changes.saturating_sub(template.seen);
         if template.next >= self.names.len() && (1..=AT_ONCE).contains(&missed) {
-            // A few nodes that have changed are looked at now: what was counted of all others holds.
+            // A few changed nodes are checked at once. The result for all others holds.
             let missed = usize::try_from(missed).unwrap_or(usize::MAX);
             for place in self.changes.iter().rev().take(missed) {
                 template.look(*place as usize, wish, &self.names, seats);
@@ -145,7 +145,7 @@ impl NodesCounted {
         Fits::Counting
     }
 
-    /// Forgets the template that nobody has asked for longest.
+    /// Forgets the template without a request for the longest time.
     fn forget_one(&mut self) {
         let oldest = self.templates.iter().min_by_key(|(_, template)| template.asked);
         if let Some(oldest) = oldest.map(|(wish, _)| Arc::clone(wish)) {
@@ -154,12 +154,12 @@ impl NodesCounted {
         }
     }
 
-    /// Whether something is still to be counted.
+    /// Returns whether a template is not counted in full.
     pub(super) fn has_work(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// Looks at some nodes. Returns at how many.
+    /// Checks the nodes of a round. Returns their number.
     pub(super) fn count(&mut self, seats: &Seats) -> usize {
         let mut looks = 0;
         let n_changes = self.n_changes();
@@ -198,7 +198,7 @@ impl NodesCounted {
 }
 
 impl Template {
-    /// One of which no node was looked at, after so many changes of nodes.
+    /// Makes a template of which no node was checked.
     fn new(n_changes: u64) -> Self {
         Self {
             refusals: Vec::new(),
@@ -215,7 +215,7 @@ impl Template {
         self.next >= n_names && self.seen >= n_changes
     }
 
-    /// Looks at the node in this place. One that is gone says nothing.
+    /// Checks the node at this position. A removed node has no reason.
     fn look(&mut self, place: usize, wish: &NodeWish, names: &[Arc<str>], seats: &Seats) {
         let node = names.get(place).and_then(|name| seats.get(name)?.node.as_ref());
         let refusal = node.and_then(|node| node::check(wish, node).err());
@@ -226,7 +226,7 @@ impl Template {
         self.refusals[place] = number;
     }
 
-    /// The number of a reason, and one more.
+    /// Returns the number of a reason, starting with 1.
     fn number(&mut self, reason: &str) -> u16 {
         let known = self.reasons.iter().position(|known| **known == *reason);
         let number = known.unwrap_or_else(|| match self.reasons.len() {

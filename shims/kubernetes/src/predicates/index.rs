@@ -1,11 +1,12 @@
-//! Which rules may be about a pod, and about which pods a rule may be, without a look at all of them.
+//! Finds the rules that may match a pod, and the pods that a rule may match, without comparing all
+//! of them.
 //!
-//! Both are found by namespace and by one label. A rule that wants labels to be equal to something is
-//! kept under one of them, the one that fewest others are kept under; a pod finds those that are kept under any
-//! label of its own. The other way round pods are kept under each of their labels, and a rule looks at the
-//! one that fewest pods have.
+//! Both are found by namespace and one label. A rule that requires a label value is stored under
+//! one such label, the one with the fewest entries. A pod finds the rules stored under any of its
+//! labels. The other way round, a pod is stored under each of its labels, and a rule searches the
+//! label with the fewest pods.
 //!
-//! What is found may match; whether it does is for the caller to see.
+//! A result may match; the caller checks whether it does.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use super::selectors::{Labels, PodTerm};
 #[derive(Debug, Default)]
 struct Drawer {
     by_label: FxHashMap<String, FxHashMap<String, BTreeSet<usize>>>,
-    /// Those that are kept under no label.
+    /// Numbers stored under no label.
     others: BTreeSet<usize>,
 }
 
@@ -58,18 +59,18 @@ impl Drawer {
     }
 }
 
-/// Rules by what they are about.
+/// Rules by namespace and label.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     of_namespace: FxHashMap<String, Drawer>,
-    /// Those that are about namespaces with some labels.
+    /// Rules with a namespace selector.
     anywhere: Drawer,
-    /// The label under which a rule is kept, with its values.
+    /// The label under which each rule is stored, with its values.
     kept: FxHashMap<usize, (String, Vec<String>)>,
 }
 
 impl Rules {
-    /// A rule about pods that match this term, and maybe more.
+    /// Adds a rule about pods that match this term, and perhaps others.
     pub(super) fn insert(&mut self, id: usize, term: &PodTerm) {
         if term.selector.is_none() {
             return;
@@ -87,7 +88,7 @@ impl Rules {
         self.set(id, term, true);
     }
 
-    /// The rule is gone.
+    /// Removes a rule.
     pub(super) fn remove(&mut self, id: usize, term: &PodTerm) {
         self.set(id, term, false);
         self.kept.remove(&id);
@@ -121,7 +122,7 @@ impl Rules {
         }
     }
 
-    /// Rules that may be about such a pod, each once and in order.
+    /// Returns the rules that may match such a pod, sorted and without duplicates.
     pub(super) fn about(&self, namespace: &str, labels: &Labels) -> Vec<usize> {
         let drawers = self.of_namespace.get(namespace).into_iter().chain([&self.anywhere]);
         let found = drawers.flat_map(|drawer| {
@@ -134,7 +135,7 @@ impl Rules {
         found
     }
 
-    /// Those that ask for labels of namespaces.
+    /// Returns the rules with a namespace selector.
     pub(super) fn by_namespace_labels(&self) -> Vec<usize> {
         let Drawer { by_label, others } = &self.anywhere;
         let under = by_label.values().flat_map(FxHashMap::values).flatten();
@@ -145,7 +146,7 @@ impl Rules {
     }
 }
 
-/// Pods, or kinds of them, by namespace and labels.
+/// Pods, or kinds of pods, by namespace and label.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
     of_namespace: FxHashMap<String, Drawer>,
@@ -171,13 +172,13 @@ impl Pods {
         }
     }
 
-    /// All of a namespace.
+    /// Returns all pods of a namespace.
     pub(super) fn of_namespace(&self, namespace: &str) -> Vec<usize> {
         let drawer = self.of_namespace.get(namespace);
         drawer.into_iter().flat_map(|drawer| drawer.others.iter().copied()).collect()
     }
 
-    /// Those that may match the term, each once.
+    /// Returns the pods that may match the term, without duplicates.
     pub(super) fn matching(&self, term: &PodTerm) -> Vec<usize> {
         let mut found = Vec::new();
         if term.selector.is_none() {

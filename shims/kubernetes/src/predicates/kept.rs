@@ -1,4 +1,4 @@
-//! Terms of pods that are there, which keep others away.
+//! Anti-affinity terms of pods on nodes, which keep other pods away.
 
 use std::sync::Arc;
 
@@ -6,28 +6,28 @@ use rustc_hash::FxHashMap;
 
 use super::question::Guard;
 
-/// A term of pods that are there, which keeps others away.
+/// An anti-affinity term of pods on nodes, with the domains that it guards.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) guard: Arc<Guard>,
-    /// Pods that have it.
+    /// Number of pods and questions with the term.
     pub(super) holders: u32,
-    /// Questions about pods that it keeps away.
+    /// Number of questions about pods that it keeps away.
     pub(super) asked: u32,
-    /// How many of its pods each domain has; none has none.
+    /// Number of its pods in each domain; absent if 0.
     pub(super) domains: FxHashMap<String, u32>,
-    /// Domains that have changed, and whether they had any before.
+    /// Changed domains, with whether they had pods before.
     before: FxHashMap<String, bool>,
 }
 
 impl Kept {
-    /// One that somebody has, and that is nowhere yet.
+    /// Makes a guard with one holder and no pods.
     pub(super) fn new(guard: Arc<Guard>) -> Self {
         let (domains, before) = (FxHashMap::default(), FxHashMap::default());
         Self { guard, holders: 1, asked: 0, domains, before }
     }
 
-    /// Pods that have it come to, or go from, this domain.
+    /// Adds pods with the term to the domain, or removes them.
     pub(super) fn count(&mut self, domain: &str, pods: u32, comes: bool) {
         let before = self.domains.get(domain).copied().unwrap_or(0);
         let after = if comes { before + pods } else { before.saturating_sub(pods) };
@@ -40,8 +40,8 @@ impl Kept {
         }
     }
 
-    /// The pods of this domain are about to change. Returns whether it is the first change since
-    /// [`Self::helps`] was asked.
+    /// Remembers the domain before its pods change. Returns whether it is the first change since
+    /// the last call of [`Self::helps`].
     pub(super) fn note(&mut self, domain: &str) -> bool {
         let is_first = self.before.is_empty();
         if self.asked == 0 || self.before.contains_key(domain) {
@@ -52,12 +52,12 @@ impl Kept {
         is_first
     }
 
-    /// Whether something is remembered of it.
+    /// Returns whether changes are remembered.
     pub(super) fn has_changed(&self) -> bool {
         !self.before.is_empty()
     }
 
-    /// Whether somebody whom it kept away may pass since this was asked last.
+    /// Returns whether a pod that was kept away may pass since the last call.
     pub(super) fn helps(&mut self) -> bool {
         let before = std::mem::take(&mut self.before);
         let is_free = |(domain, had): (String, bool)| had && !self.domains.contains_key(&domain);

@@ -1,4 +1,4 @@
-//! Pods that are alike to all rules.
+//! Pods that all rules treat alike.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use rustc_hash::FxHashMap;
 
 use crate::objects::{Meta as _, Pod};
 
-/// Pods that are alike to all rules.
+/// Pods that all rules treat alike.
 #[derive(Debug)]
 pub(super) struct Kind {
-    /// One of them.
+    /// One of the pods.
     pub(super) pod: Arc<Pod>,
-    /// Pods and questions.
+    /// Number of its pods and of questions about them.
     pub(super) holders: u32,
-    /// Questions.
+    /// Number of questions about its pods.
     pub(super) asked: u32,
-    /// How many are on each node.
+    /// Number of pods on each node.
     pub(super) there: FxHashMap<Arc<str>, u32>,
-    /// The tallies that count it.
+    /// Tallies that count the kind.
     pub(super) tallies: Vec<usize>,
-    /// The guards that keep it away.
+    /// Guards that keep the kind away.
     pub(super) guards: Vec<usize>,
 }
 
-/// A pod by what makes its kind.
+/// A pod, compared by the properties that define its kind.
 #[derive(Debug)]
 pub(super) struct Alike(pub(super) Arc<Pod>);
 

@@ -1,31 +1,31 @@
-//! May this pod run on that node, beyond what there is room for?
+//! Predicates: whether a pod may run on a node, apart from the room there.
 //!
-//! # What it looks at
-//! A [`Scene`]: the nodes with their labels and taints, what runs or is assumed to run on each, volumes
-//! and claims. It follows the cluster and the decisions of the scheduler, so two pods of one turn see
-//! each other. A pod is compiled once, when it is asked for; a check then looks at
-//! one node.
+//! # What it reads
+//! A [`Scene`]: the nodes with their labels and taints, the pods that run or are assumed on each,
+//! volumes and claims. It follows the cluster and the scheduler's decisions, so that two pods of
+//! one turn see each other. A pod is compiled once, when it is expected; a check then reads one
+//! node.
 //!
 //! # Two kinds of rules
-//! | depends on the node alone | depends on what runs elsewhere |
+//! | about the node alone | about other pods |
 //! |---|---|
-//! | cordon, taints, node selector and affinity, devices | host ports, affinity between pods, spread, volumes |
+//! | cordon, taints, node selector and affinity, devices | host ports, affinity between pods,
+//! spread, volumes |
 //!
-//! What depends on others is counted, not searched: for each rule that somebody wants looked at there is
-//! a tally of pods by domain, kept when pods come and go. Pods with the same labels are one kind, which knows
-//! the rules that are about it. So a check costs the same on a full cluster as on an empty one, and
-//! whoever comes or goes is not compared with rules about others.
+//! Rules about other pods are counted rather than searched: each rule in use has a tally of pods by
+//! domain, updated when pods come and go. Pods with the same labels are one kind, which knows the
+//! rules about it. So a check costs the same on a full cluster as on an empty one, and a pod that
+//! comes or goes is compared with no rule about others.
 //!
-//! # Who is to be tried again
-//! A pod that was refused may pass when another one comes or goes elsewhere, and nobody but the scene knows.
-//! It says so ([`Scene::take_help`]): when the last one goes that somebody keeps away from, the first
-//! one comes that somebody is to be near, a spread becomes less uneven, or something of nodes, namespaces or
-//! volumes changes that somebody asks about.
+//! # When refused pods are tried again
+//! A refused pod may pass after a change elsewhere that only the scene knows. [`Scene::take_help`]
+//! reports it: the last pod to keep away from is gone, the first pod to be near has come, a spread
+//! has become more even, or a node, namespace or volume in question has changed.
 //!
 //! # Invariants
-//! * What is not supported refuses with a reason that names it.
-//! * A reason does not name the node: alike refusals are counted together.
-//! * A scene counts each pod once, whoever says it and how often.
+//! * An unsupported setting refuses the pod with a reason that names it.
+//! * A reason does not name the node, so that equal refusals are counted together.
+//! * A scene counts each pod once, whoever reports it and how often.
 
 mod books;
 mod check;

@@ -1,4 +1,4 @@
-//! What depends on the node alone.
+//! Rules about the node alone.
 
 use std::hash::{Hash, Hasher};
 
@@ -7,15 +7,15 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Tain
 use super::selectors::{Labels, terms_admit};
 use crate::objects::{Meta as _, Node, Pod};
 
-/// The taint of a node that is cordoned; controllers set it, but not at once.
+/// Taint of a cordoned node. Controllers set it with a delay.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Nodes that a pod admits by their labels.
+/// Node selector and required node affinity of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct NodeFilter {
-    /// All of these labels.
+    /// Labels that are all required.
     pub(super) labels: Labels,
-    /// One of these terms, if there are any at all.
+    /// Terms of which one is required. `None` allows all nodes, an empty list none.
     pub(super) terms: Option<Vec<NodeSelectorTerm>>,
 }
 
@@ -44,7 +44,7 @@ impl NodeFilter {
         Self { labels: pod.spec.node_selector.clone(), terms }
     }
 
-    /// Whether it names nodes, as those of pods of a DaemonSet do.
+    /// Returns whether a term names nodes, as for pods of a DaemonSet.
     pub(super) fn names_nodes(&self) -> bool {
         let mut terms = self.terms.iter().flatten();
         terms.any(|term| term.match_fields.as_ref().is_some_and(|fields| !fields.is_empty()))
@@ -56,7 +56,7 @@ impl NodeFilter {
     }
 }
 
-/// What some nodes can do and others cannot, of what the pod needs: by the names that nodes declare.
+/// Returns the optional node features that the pod needs, by their declared names.
 fn needed_features(pod: &Pod) -> Vec<&'static str> {
     let containers = || pod.spec.containers.iter().chain(&pod.spec.init_containers);
     let needed = [
@@ -70,12 +70,12 @@ fn needed_features(pod: &Pod) -> Vec<&'static str> {
     needed.into_iter().filter_map(|(is_needed, name)| is_needed.then_some(name)).collect()
 }
 
-/// A number as numeric comparisons take it: written in one way only.
+/// Parses a number of a comparison. Only its canonical form counts.
 fn integer(text: &str) -> Option<i64> {
     text.parse().ok().filter(|number: &i64| number.to_string() == text)
 }
 
-/// Whether the toleration is of this taint. Comparisons that are not known tolerate nothing.
+/// Returns whether the toleration matches the taint. An unknown operator tolerates nothing.
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let key = toleration.key.as_deref().unwrap_or_default();
     let effect = toleration.effect.as_deref().unwrap_or_default();
@@ -86,14 +86,14 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         && match toleration.operator.as_deref().unwrap_or("Equal") {
             "Exists" => true,
             "Equal" | "" => !key.is_empty() && value == of_taint,
-            // Taints above what the toleration says, and below it.
+            // `Gt` tolerates taints above the given value, `Lt` those below it.
             "Gt" => integer(of_taint).zip(integer(value)).is_some_and(|(it, bound)| it > bound),
             "Lt" => integer(of_taint).zip(integer(value)).is_some_and(|(it, bound)| it < bound),
             _ => false,
         }
 }
 
-/// The first taint that keeps pods with these tolerations from starting there.
+/// Returns the first taint that keeps pods with these tolerations from starting on the node.
 pub(super) fn untolerated<'n>(tolerations: &[Toleration], node: &'n Node) -> Option<&'n Taint> {
     let keeps_away = |taint: &&Taint| {
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
@@ -102,12 +102,12 @@ pub(super) fn untolerated<'n>(tolerations: &[Toleration], node: &'n Node) -> Opt
     node.spec.taints.iter().find(keeps_away)
 }
 
-/// What a pod wants of a node that depends on the node alone.
+/// Requirements of a pod on the node alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct NodeWish {
     pub(super) filter: NodeFilter,
     pub(super) tolerations: Vec<Toleration>,
-    /// What it has to be able to do.
+    /// Optional node features that it needs.
     pub(super) features: Vec<&'static str>,
 }
 
@@ -133,7 +133,7 @@ impl NodeWish {
     }
 }
 
-/// Refuses a node for its cordon, its taints, its labels or what it cannot do.
+/// Checks the cordon, taints, labels and features of a node.
 pub(super) fn check(wish: &NodeWish, node: &Node) -> Result<(), String> {
     let NodeWish { filter, tolerations, features } = wish;
     if node.spec.unschedulable {

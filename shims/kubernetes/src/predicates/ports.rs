@@ -1,11 +1,11 @@
-//! Ports of nodes.
+//! Host ports.
 
 use crate::objects::Pod;
 
-/// Any address.
+/// The address that stands for all addresses.
 const ANY: &str = "0.0.0.0";
 
-/// A port of a node that a pod listens on.
+/// A port of the node that a pod uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HostPort {
     ip: String,
@@ -14,7 +14,7 @@ pub(super) struct HostPort {
 }
 
 impl HostPort {
-    /// Those that a pod wants.
+    /// Returns the host ports of a pod.
     pub(super) fn of(pod: &Pod) -> Vec<Self> {
         let sidecars = pod.spec.init_containers.iter();
         let sidecars = sidecars.filter(|one| one.restart_policy.as_deref() == Some("Always"));
@@ -28,19 +28,19 @@ impl HostPort {
         wanted.collect()
     }
 
-    /// Its number.
+    /// Returns the port number.
     pub(super) fn number(&self) -> i32 {
         self.port
     }
 
-    /// Both cannot be on one node.
+    /// Returns whether both ports cannot be used on one node.
     pub(super) fn collides(&self, other: &Self) -> bool {
         self.port == other.port
             && self.protocol == other.protocol
             && (self.ip == other.ip || self.ip == ANY || other.ip == ANY)
     }
 
-    /// The port for people.
+    /// Formats the port for people.
     pub(super) fn shown(&self) -> String {
         format!("{}/{}", self.port, self.protocol)
     }

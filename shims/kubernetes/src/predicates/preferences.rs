@@ -1,8 +1,8 @@
-//! What a pod prefers: it decides between nodes that may run it, and keeps it off none.
+//! Preferences of a pod between nodes that may run it. They exclude no node.
 //!
-//! A term about nodes counts its weight where it admits the node; one about pods its weight for each pod
-//! of the node's domain that it is about, and less where the pod prefers to keep away. What others that
-//! run already prefer of this pod is not weighed.
+//! A node term adds its weight if it admits the node. A pod term adds its weight for each matching
+//! pod in the node's domain, or subtracts it if the pod prefers to keep away. Preferences of
+//! running pods about this one are not counted.
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, WeightedPodAffinityTerm};
 
@@ -12,16 +12,16 @@ use super::slots::Slots;
 use super::tally::{Tally, Wanted};
 use crate::objects::{Node, Pod};
 
-/// The preferred terms of a pod.
+/// Preferred terms of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Preferences {
     nodes: Vec<(i64, NodeSelectorTerm)>,
-    /// Weights, and the numbers of tallies; below zero where it prefers to keep away.
+    /// Weights with the numbers of tallies. Negative for preferred anti-affinity.
     pods: Vec<(i64, usize)>,
 }
 
 impl Preferences {
-    /// Reads a pod; `tally` gives the number of a tally, and makes it where there is none.
+    /// Reads a pod. `tally` returns the number of a tally, and makes it if it is new.
     pub(super) fn of(pod: &Pod, tally: &mut impl FnMut(Wanted) -> usize) -> Self {
         let Some(affinity) = &pod.spec.affinity else { return Self::default() };
         let about_nodes = affinity.node_affinity.iter();
@@ -51,12 +51,12 @@ impl Preferences {
         self.nodes.is_empty() && self.pods.is_empty()
     }
 
-    /// The numbers of the tallies that are looked at.
+    /// Returns the numbers of the tallies in use.
     pub(super) fn tallies(&self) -> impl Iterator<Item = usize> {
         self.pods.iter().map(|(_, tally)| *tally)
     }
 
-    /// How much this node is preferred.
+    /// Returns the weight of the node.
     pub(super) fn weigh(&self, node: &Node, tallies: &Slots<Tally>) -> i64 {
         let admits = |term: &NodeSelectorTerm| terms_admit(std::slice::from_ref(term), node);
         let of_nodes =

@@ -1,4 +1,4 @@
-//! A pod as predicates read it.
+//! Pods compiled for predicates.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use super::tally::{Eligible, Use, Wanted};
 use super::volumes::{Mounted, mounts};
 use crate::objects::{Meta as _, Pod};
 
-/// What a pod wants of its node, and of those around it.
+/// Rules of a pod about its node and about other pods.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
-    /// What depends on the node alone.
+    /// Rules about the node alone.
     pub(super) node: Arc<NodeWish>,
     pub(super) ports: Vec<HostPort>,
-    /// Near to pods that match all of its terms, by each of these keys.
+    /// One tally for each topology key. Each counts the pods that match all affinity terms.
     pub(super) near: Vec<usize>,
-    /// Away from pods of each of these tallies.
+    /// One tally for each anti-affinity term.
     pub(super) away: Vec<usize>,
     pub(super) spread: Vec<Spread>,
     pub(super) preferences: Preferences,
     pub(super) mounts: Vec<Mounted>,
-    /// Why it can run nowhere.
+    /// Why no node can run the pod.
     pub(super) unsupported: Option<String>,
 }
 
 impl Question {
-    /// The numbers of the tallies that are looked at for it, and what for.
+    /// Returns the numbers of the tallies in use, with their use.
     pub(super) fn uses(&self) -> impl Iterator<Item = (usize, Use)> {
         let near = self.near.iter().map(|tally| (*tally, Use::Near));
         let away = self.away.iter().map(|tally| (*tally, Use::Away));
@@ -40,16 +40,16 @@ impl Question {
     }
 }
 
-/// A rule of spread.
+/// A spread constraint.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) tally: usize,
     pub(super) max_skew: u32,
-    /// The pod is one of those that are counted.
+    /// Whether the pod is among those counted.
     pub(super) counts_itself: bool,
 }
 
-/// A term that keeps others away, by the domain of the pod that has it.
+/// An anti-affinity term, which keeps other pods away from the domain of its pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Guard {
     pub(super) term: PodTerm,
@@ -68,7 +68,7 @@ pub(super) fn pod_term(pod: &Pod, term: &PodAffinityTerm) -> PodTerm {
     PodTerm { namespaces, namespace_selector: term.namespace_selector.clone(), selector }
 }
 
-/// The terms of a pod that keep others away.
+/// Returns the required anti-affinity terms of a pod.
 pub(super) fn guards(pod: &Pod) -> Vec<Guard> {
     let affinity = pod.spec.affinity.as_ref().and_then(|all| all.pod_anti_affinity.as_ref());
     let terms = affinity
@@ -80,7 +80,7 @@ pub(super) fn guards(pod: &Pod) -> Vec<Guard> {
     terms.unwrap_or_default().iter().map(guard).collect()
 }
 
-/// Reads a pod; `tally` gives the number of a tally, and makes it where there is none.
+/// Compiles a pod. `tally` returns the number of a tally, and makes it if it is new.
 pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Question {
     let node = NodeWish::of(pod);
     let affinity = pod.spec.affinity.as_ref();
@@ -115,7 +115,7 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
     }
 }
 
-/// What a pod wants that no node can give it here, in words that name it. There is no need to ask for it.
+/// Returns what the pod needs that is not supported on any node. Such a pod is never asked for.
 ///
 /// ```
 /// # use monoceros_kubernetes::{objects::Pod, predicates::unsupported};

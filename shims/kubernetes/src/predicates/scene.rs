@@ -1,9 +1,10 @@
-//! The nodes, and what runs or is assumed to run on each.
+//! The nodes, and the pods that run or are assumed on each.
 //!
 //! # Invariants
-//! * What is counted of a pod is counted once, whoever says it and how often; of a held place, as often as
+//! * A pod is counted once, whoever reports it and how often. A held place is counted as often as
 //!   it is held on the node.
-//! * Whoever is counted on a node is known to be there: taking it off everywhere leaves nothing of it.
+//! * `places` lists every node on which a pod is counted, so removing the pod from those nodes
+//!   removes it entirely.
 
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
@@ -21,28 +22,28 @@ use crate::objects::{
     CsiNode, Meta as _, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
 };
 
-/// What predicates look at.
+/// State that predicates read.
 #[derive(Debug, Default)]
 pub struct Scene {
     pub(super) seats: Seats,
-    /// The nodes where a pod is counted, by its key: one, unless it stands for held places.
+    /// Nodes on which each pod is counted, by its key. More than one only for held places.
     pub(super) places: FxHashMap<Arc<str>, Vec<Arc<str>>>,
     pub(super) questions: FxHashMap<String, Asked>,
     pub(super) counts: Counts,
     pub(super) volumes: Volumes,
     pub(super) asking: Asking,
-    /// What nodes say by themselves, for explanations.
+    /// Results about nodes alone, for explanations.
     counted: NodesCounted,
-    /// Pods with ports or claims that have moved, and whether they were there before.
+    /// Moved pods with ports or claims, and whether they were on the node before.
     moved: FxHashMap<(Arc<str>, Arc<str>), bool>,
-    /// Somebody who was refused may pass now.
+    /// Whether a refused pod may pass now.
     helps: bool,
 }
 
 /// Nodes by name.
 pub(super) type Seats = FxHashMap<Arc<str>, Seat>;
 
-/// A node, and what is on it. Pods may be known before their node is.
+/// A node and its pods. Pods may be known before their node is.
 #[derive(Debug, Default)]
 pub(super) struct Seat {
     pub(super) node: Option<Arc<Node>>,
@@ -55,41 +56,41 @@ pub(super) struct Counted {
     pub(super) pod: Arc<Pod>,
     pub(super) kind: usize,
     pub(super) ports: Vec<HostPort>,
-    /// Its terms that keep others away.
+    /// Its anti-affinity terms.
     pub(super) guards: Vec<usize>,
-    /// How often it was assumed.
+    /// Number of times it was assumed.
     pub(super) times: u32,
-    /// It is known to run there.
+    /// Whether it is known to run there.
     pub(super) is_settled: bool,
 }
 
-/// What the answer about a pod, and the pod, have to do with other nodes than its own.
+/// How a pod and the answer about it relate to other nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ties {
-    /// What runs elsewhere decides, too: affinity to other pods or against them, or spread.
+    /// Whether pods elsewhere affect the answer: by affinity, anti-affinity or spread.
     pub looks_around: bool,
-    /// The pod keeps others away from its domain.
+    /// Whether the pod keeps others away from its domain.
     pub keeps_away: bool,
-    /// It has claims, which others may use, and volumes, which others may get.
+    /// Whether it has claims, which other pods may use, and volumes, which other claims may get.
     pub has_claims: bool,
 }
 
-/// A pod that is asked about.
+/// An expected pod, about which predicates may be asked.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) pod: Arc<Pod>,
     pub(super) kind: usize,
-    /// Its terms that keep others away.
+    /// Its anti-affinity terms.
     pub(super) guards: Vec<usize>,
     pub(super) question: Question,
 }
 
-/// What pods that are asked about want of a node, beside its room.
+/// Ports and claims of expected pods.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Asking {
-    /// How many want a port, by its number.
+    /// Number of expected pods for each port number.
     ports: FxHashMap<i32, u32>,
-    /// How many want a claim, by `namespace/name`.
+    /// Number of expected pods for each claim, by `namespace/name`.
     claims: FxHashMap<String, u32>,
 }
 
@@ -115,15 +116,15 @@ fn count<K: Hash + Eq>(all: &mut FxHashMap<K, u32>, key: K, comes: bool) {
 }
 
 impl Scene {
-    /// Whether something has happened, since this was asked last, by which somebody who is expected and was
-    /// refused may pass: elsewhere than on a node that has more room, which is looked at anyway. What was
-    /// assumed and forgotten again, with nothing else between, has not happened.
+    /// Returns whether a refused pod may pass now because of a change since the last call. Nodes
+    /// that gained capacity are not counted, since the engine retries those by itself. A pod that
+    /// was assumed and forgotten in between is no change.
     pub fn take_help(&mut self) -> bool {
         self.look_back();
         std::mem::take(&mut self.helps)
     }
 
-    /// Keeps in mind whether somebody was helped until now.
+    /// Evaluates the changes so far.
     fn look_back(&mut self) {
         self.helps |= self.counts.helps();
         for ((key, node), was_there) in std::mem::take(&mut self.moved) {
@@ -132,7 +133,7 @@ impl Scene {
         }
     }
 
-    /// A node as it is now.
+    /// Sets a node.
     pub fn set_node(&mut self, node: Arc<Node>) {
         let name = seat(&mut self.seats, node.name());
         let known = self.seats.get_mut(&name).and_then(|seat| seat.node.as_mut());
@@ -153,7 +154,7 @@ impl Scene {
         self.look_back();
     }
 
-    /// A node is gone; what is counted on it stays known until it is said to be gone.
+    /// Removes a node. Its pods stay counted until they are removed too.
     pub fn remove_node(&mut self, name: &str) {
         self.look_back();
         if let Some((name, _)) = self.seats.get_key_value(name) {
@@ -169,12 +170,12 @@ impl Scene {
         self.look_back();
     }
 
-    /// Whether the node is there.
+    /// Returns whether the node exists.
     pub fn has_node(&self, name: &str) -> bool {
         self.seats.get(name).is_some_and(|seat| seat.node.is_some())
     }
 
-    /// The labels of a namespace; `None` when it is gone.
+    /// Sets the labels of a namespace; `None` removes it.
     pub fn set_namespace(&mut self, name: &str, namespace: Option<&Namespace>) {
         self.look_back();
         let labels = namespace.map(|namespace| namespace.labels().clone());
@@ -182,15 +183,15 @@ impl Scene {
         self.look_back();
     }
 
-    /// What is known of volumes.
+    /// Sets a claim, by `namespace/name`; `None` removes it.
     pub fn set_claim(&mut self, key: &str, claim: Option<Arc<PersistentVolumeClaim>>) {
         let claims = &self.asking.claims;
-        // With one that goes its volume may be had by another.
+        // A removed claim may free its volume for another.
         self.helps |= claims.contains_key(key) || claim.is_none() && !claims.is_empty();
         self.volumes.set_claim(key, claim);
     }
 
-    /// What is known of volumes.
+    /// Sets a volume; `None` removes it.
     pub fn set_volume(&mut self, name: &str, volume: Option<Arc<PersistentVolume>>) {
         let claims = &self.asking.claims;
         let may_help = |volume: &Arc<PersistentVolume>| match &volume.spec.claim_ref {
@@ -203,19 +204,19 @@ impl Scene {
         self.volumes.set_volume(name, volume);
     }
 
-    /// What is known of volumes.
+    /// Sets a storage class; `None` removes it.
     pub fn set_class(&mut self, name: &str, class: Option<Arc<StorageClass>>) {
         self.helps |= !self.asking.claims.is_empty();
         self.volumes.set_class(name, class);
     }
 
-    /// What is known of volumes.
+    /// Sets the drivers of a node; `None` removes them.
     pub fn set_csi_node(&mut self, name: &str, node: Option<Arc<CsiNode>>) {
         self.helps |= !self.asking.claims.is_empty();
         self.volumes.set_csi_node(name, node);
     }
 
-    /// A pod will be asked about under this key.
+    /// Expects questions about the pod under this key.
     pub fn expect(&mut self, key: &str, pod: Arc<Pod>) {
         let kind = self.counts.kind(&pod);
         let guards = guards(&pod).into_iter().map(|guard| self.counts.guard(guard)).collect();
@@ -227,37 +228,37 @@ impl Scene {
         self.asking.change(&question, true);
         let asked = Asked { pod, kind, guards, question };
         if let Some(old) = self.questions.remove(key) {
-            // It may pass itself, as it is now.
+            // The changed pod itself may pass now.
             self.helps |= old.kind != asked.kind || old.question != asked.question;
             self.no_more(old);
         }
         self.questions.insert(key.to_owned(), asked);
     }
 
-    /// Which nodes the pod expected under this key may use by what they alone say, as far as that is
-    /// counted; from now on it is.
+    /// Returns which nodes the pod expected under this key may use by their own properties. If that
+    /// is not counted yet, it is from now on.
     pub fn fits(&mut self, key: &str) -> Fits {
         let Some(asked) = self.questions.get(key) else { return Fits::Unknown };
         self.counted.ask(&asked.question.node, &self.seats)
     }
 
-    /// Whether something is still to be counted that [`Self::fits`] was asked.
+    /// Returns whether a result of [`Self::fits`] is incomplete.
     pub fn has_to_count(&self) -> bool {
         self.counted.has_work()
     }
 
-    /// Counts on for [`Self::fits`], so much that it takes less than a millisecond. Returns at how many nodes
-    /// it has looked.
+    /// Counts on for [`Self::fits`], for less than a millisecond. Returns the number of nodes
+    /// checked.
     pub fn count_fits(&mut self) -> usize {
         self.counted.count(&self.seats)
     }
 
-    /// Whether a pod is asked about under this key.
+    /// Returns whether a pod is expected under this key.
     pub fn expects(&self, key: &str) -> bool {
         self.questions.contains_key(key)
     }
 
-    /// A pod will not be asked about any more.
+    /// Expects no more questions about the pod.
     pub fn dismiss(&mut self, key: &str) {
         if let Some(asked) = self.questions.remove(key) {
             self.no_more(asked);
@@ -273,7 +274,7 @@ impl Scene {
         self.counts.leave(kind, &guards);
     }
 
-    /// What the pod expected under this key has to do with other nodes; nothing where none is.
+    /// Returns how the pod expected under this key relates to other nodes.
     pub fn ties(&self, key: &str) -> Ties {
         let Some(asked) = self.questions.get(key) else { return Ties::default() };
         let Question { near, away, spread, mounts, .. } = &asked.question;
@@ -284,18 +285,18 @@ impl Scene {
         }
     }
 
-    /// The pod counts as running on the node: it does, or it is decided. Once more for the same place is
-    /// counted, and wants to be taken back as often.
+    /// Counts the expected pod on the node, since it was placed there. Repeated calls count it
+    /// repeatedly, and each has to be forgotten.
     pub fn assume(&mut self, key: &str, node: &str) {
         self.assume_as(key, key, node);
     }
 
-    /// Whether something of this name counts on the node.
+    /// Returns whether the name counts on the node.
     pub fn counts(&self, name: &str, node: &str) -> bool {
         self.seats.get(node).is_some_and(|seat| seat.pods.contains_key(name))
     }
 
-    /// The pod expected under this key counts there, and is known by this name until it is forgotten.
+    /// Counts the pod expected under this key on the node, under another name.
     pub fn assume_as(&mut self, called: &str, key: &str, node: &str) {
         let Some(asked) = self.questions.get(key) else { return };
         let Asked { pod, kind, guards, question } = asked;
@@ -314,7 +315,7 @@ impl Scene {
         self.lay(Arc::from(called), name, counted);
     }
 
-    /// The pod runs on this node, and nowhere else: what was assumed of it is over.
+    /// Counts the pod as running on this node and nowhere else. Replaces what was assumed of it.
     pub fn settle(&mut self, key: &str, node: &str, pod: &Arc<Pod>) {
         let is_only_here =
             self.places.get(key).is_some_and(|all| matches!(&**all, [one] if **one == *node));
@@ -328,7 +329,7 @@ impl Scene {
             return;
         }
         self.look_back();
-        // What was promised to its claims lasts.
+        // The volumes reserved for its claims stay reserved.
         let held = self.volumes.take(key, node);
         self.take_all(key);
         if let Some(held) = held {
@@ -345,7 +346,7 @@ impl Scene {
         self.look_back();
     }
 
-    /// One assumption less, if there is one: what is settled is none. Whether there was.
+    /// Removes one assumption, if there is one. A running pod is none. Returns whether it did.
     pub fn forget(&mut self, key: &str, node: &str) -> bool {
         let Some((name, _)) = self.seats.get_key_value(node) else { return false };
         let name = Arc::clone(name);
@@ -363,7 +364,7 @@ impl Scene {
         true
     }
 
-    /// The pod is counted nowhere any more.
+    /// Removes the pod from all nodes.
     pub fn clear(&mut self, key: &str) {
         if self.places.contains_key(key) {
             self.look_back();
@@ -372,7 +373,7 @@ impl Scene {
         }
     }
 
-    /// Nothing is assumed any more, and nobody is asked about; nodes and volumes stay.
+    /// Drops all pods and questions. Nodes and volumes stay.
     pub fn restart(&mut self) {
         for (name, seat) in &mut self.seats {
             for (key, _) in seat.pods.drain() {
@@ -388,14 +389,14 @@ impl Scene {
         self.helps = false;
     }
 
-    /// Which volumes the pod is to have, where it was assumed.
+    /// Returns the volumes chosen for the pod when it was assumed.
     pub fn volume_choices(&self, key: &str) -> Vec<VolumeChoice> {
         let node = self.places.get(key).and_then(|places| places.last());
         node.map(|node| self.volumes.choices(key, node)).unwrap_or_default()
     }
 
-    /// The claims of a pod that is placed on the node which have no volume yet; an error where the pod
-    /// cannot have one there, or is not placed there any more.
+    /// Returns the claims of a placed pod without a volume. The error says that the pod cannot have
+    /// one on the node, or is not placed there.
     pub fn missing_volumes(&self, key: &str, node: &str) -> Result<Vec<String>, String> {
         let seat = self.seats.get(node);
         let Some(known) = seat.and_then(|seat| seat.node.as_ref()) else {
@@ -407,18 +408,18 @@ impl Scene {
         self.volumes.missing(&counted.pod, known)
     }
 
-    /// A claim, by `namespace/name`.
+    /// Returns a claim, by `namespace/name`.
     pub fn claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
         self.volumes.claim(key).cloned()
     }
 
-    /// A volume.
+    /// Returns a volume.
     pub fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
         self.volumes.volume(name).cloned()
     }
 
-    /// As [`Self::check`], when these pods have left the node one after the other: how many of them have to,
-    /// and at least `first`.
+    /// Finds how many of the leaving pods, at least `first` and in their order, must be removed
+    /// before [`Self::check`] passes.
     pub fn check_without(
         &mut self,
         key: &str,
@@ -459,7 +460,7 @@ impl Scene {
         }
     }
 
-    /// Takes a pod off a node, as if it had never been there.
+    /// Takes a pod off a node as if it had never been there.
     fn lift(&mut self, key: &str, node: &str) -> Option<Lifted> {
         let name = Arc::clone(self.seats.get_key_value(node)?.0);
         let seat = self.seats.get_mut(node)?;
@@ -479,7 +480,7 @@ impl Scene {
         Some(Lifted { key, name, counted, held })
     }
 
-    /// Puts a pod on a node where it is not, beside its volumes.
+    /// Puts a pod on a node. Its volumes are counted separately.
     fn lay(&mut self, key: Arc<str>, name: Arc<str>, counted: Counted) {
         self.moves(&key, &name, &counted, false);
         let seat = self.seats.entry(Arc::clone(&name)).or_default();
@@ -488,7 +489,7 @@ impl Scene {
         self.places.entry(key).or_default().push(name);
     }
 
-    /// Keeps in mind where a pod was of which others may want something.
+    /// Remembers the place of a pod whose ports or claims others may need.
     fn moves(&mut self, key: &Arc<str>, node: &Arc<str>, counted: &Counted, was_there: bool) {
         let Asking { ports, claims } = &self.asking;
         let has_port = counted.ports.iter().any(|port| ports.contains_key(&port.number()));
@@ -506,7 +507,7 @@ struct Lifted {
     held: Option<Held>,
 }
 
-/// The name of a node of which something is to be counted.
+/// Returns the shared name of a node, with an entry for it.
 fn seat(seats: &mut Seats, node: &str) -> Arc<str> {
     if let Some((name, _)) = seats.get_key_value(node) {
         return Arc::clone(name);
@@ -516,7 +517,7 @@ fn seat(seats: &mut Seats, node: &str) -> Arc<str> {
     name
 }
 
-/// Whether predicates cannot tell the nodes apart.
+/// Returns whether predicates treat both nodes alike.
 fn is_alike(one: &Node, other: &Node) -> bool {
     one.labels() == other.labels()
         && one.spec.taints == other.spec.taints
@@ -524,7 +525,7 @@ fn is_alike(one: &Node, other: &Node) -> bool {
         && one.status.declared_features == other.status.declared_features
 }
 
-/// Whether the node takes no pod that it did not take before.
+/// Returns whether the node admits no pod that it did not admit before.
 fn is_only_closed(before: &Node, after: &Node) -> bool {
     before.labels() == after.labels()
         && before.status.declared_features == after.status.declared_features

@@ -1,4 +1,4 @@
-//! Selectors of labels and of nodes.
+//! Selectors of labels and nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -11,8 +11,8 @@ use crate::objects::{Meta as _, Node};
 /// Labels of an object.
 pub(super) type Labels = BTreeMap<String, String>;
 
-/// Whether labels match a selector. One without requirements matches everything; an operator that is
-/// not known matches nothing.
+/// Returns whether labels match a selector. A selector without requirements matches all labels. An
+/// unknown operator matches none.
 ///
 /// ```
 /// # use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -40,7 +40,8 @@ pub fn labels_match(selector: &LabelSelector, labels: &Labels) -> bool {
         })
 }
 
-/// Whether one of the terms admits the node: each requirement of a term, and none of an empty one.
+/// Returns whether one of the terms admits the node. A term needs all its requirements; an empty
+/// term admits no node.
 pub(super) fn terms_admit(terms: &[NodeSelectorTerm], node: &Node) -> bool {
     terms.iter().any(|term| {
         let expressions = term.match_expressions.as_deref().unwrap_or_default();
@@ -73,16 +74,16 @@ fn holds(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {
 /// Pods that a rule is about.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PodTerm {
-    /// In these namespaces,
+    /// Namespaces by name,
     pub(super) namespaces: BTreeSet<String>,
-    /// or in those with such labels.
+    /// in addition to namespaces by label.
     pub(super) namespace_selector: Option<LabelSelector>,
-    /// With such labels; none, unless given.
+    /// Labels of the pods. `None` matches no pod.
     pub(super) selector: Option<LabelSelector>,
 }
 
 impl PodTerm {
-    /// Whether a pod is one of them.
+    /// Returns whether the term matches a pod.
     pub(super) fn matches(
         &self,
         namespace: &str,
@@ -99,7 +100,8 @@ impl PodTerm {
         is_there() && self.selector.as_ref().is_some_and(|selector| labels_match(selector, labels))
     }
 
-    /// Labels by which those pods are found: each of them has one of these values of this key.
+    /// Returns the labels by which matching pods can be found: each pod has one of the values of
+    /// the key.
     pub(super) fn named(&self) -> impl Iterator<Item = (&str, &[String])> {
         let equal =
             self.selector.iter().flat_map(|selector| selector.match_labels.iter().flatten());
@@ -135,8 +137,8 @@ impl Hash for PodTerm {
     }
 }
 
-/// The selector, and that these keys have the values of the pod's own labels (or do not). API servers
-/// of today write that into the selector itself; saying it twice changes nothing.
+/// Adds to the selector that these keys have (or do not have) the values of the pod's own labels.
+/// Current API servers add this themselves; a repeat changes nothing.
 pub(super) fn with_own_labels(
     selector: Option<&LabelSelector>,
     own: &Labels,

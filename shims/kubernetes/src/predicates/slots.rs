@@ -1,11 +1,11 @@
-//! Things by number.
+//! Table of items by number.
 //!
 //! # Invariants
-//! * A number is that of one thing as long as the thing is there; then it is used again.
+//! * A number belongs to one item while that item exists, and is reused afterwards.
 
 use std::ops::{Index, IndexMut};
 
-/// Things by number.
+/// Table of items by number.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     all: Vec<Option<T>>,
@@ -19,7 +19,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Adds a thing, and returns its number.
+    /// Adds an item and returns its number.
     pub(super) fn insert(&mut self, thing: T) -> usize {
         if let Some(id) = self.free.pop() {
             self.all[id] = Some(thing);
@@ -29,19 +29,19 @@ impl<T> Slots<T> {
         self.all.len() - 1
     }
 
-    /// Takes a thing away, if it is there.
+    /// Removes an item if it exists.
     pub(super) fn remove(&mut self, id: usize) -> Option<T> {
         let thing = self.all.get_mut(id)?.take()?;
         self.free.push(id);
         Some(thing)
     }
 
-    /// All of them, with their numbers.
+    /// Returns all items with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.all.iter().enumerate().filter_map(|(id, thing)| Some((id, thing.as_ref()?)))
     }
 
-    /// All of them, with their numbers.
+    /// Returns all items with their numbers.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
         self.all.iter_mut().enumerate().filter_map(|(id, thing)| Some((id, thing.as_mut()?)))
     }

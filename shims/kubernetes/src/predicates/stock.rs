@@ -1,12 +1,12 @@
-//! The volumes of the cluster: which are free, which are kept for a claim, and from where each is reached.
+//! Persistent volumes: which are free, which are reserved for a claim, and which nodes reach each.
 //!
-//! A claim is given the smallest free volume that will do. There may be tens of thousands of them, most of
-//! them disks of one node, so they are kept by class, then by the host that alone reaches them, then by
-//! size: looking for one of a node does not look at those of others.
+//! A claim gets the smallest free volume that fits. There may be tens of thousands of volumes, most
+//! of them local to a node. So they are sorted by class, then by the only host that reaches them,
+//! then by size: a search for one node skips the volumes of others.
 //!
 //! # Invariants
-//! * A volume is free that is there and available, and that names no claim.
-//! * Where a volume is kept for a claim, it has that one or none.
+//! * A free volume exists, is available and names no claim.
+//! * A volume reserved for a claim goes to that claim or to none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::objects::{
 };
 
 const HOST: &str = "kubernetes.io/hostname";
-/// Labels that name zones and regions, as of today and as of old.
+/// Current and older labels of zones and regions.
 const DOMAINS: [[&str; 2]; 2] = [
     ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"],
     ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"],
@@ -30,16 +30,16 @@ const DOMAINS: [[&str; 2]; 2] = [
 #[derive(Debug, Default)]
 pub(super) struct Stock {
     known: FxHashMap<String, Arc<PersistentVolume>>,
-    /// The free ones, by class.
+    /// Free volumes by class.
     free: FxHashMap<String, Class>,
-    /// Names of those that name a claim, by `namespace/name` of it.
+    /// Reserved volumes, by `namespace/name` of their claim.
     kept: FxHashMap<String, BTreeSet<String>>,
 }
 
-/// Free volumes of a class, each set by size and name.
+/// Free volumes of a class. Each set holds sizes and names.
 #[derive(Debug, Default)]
 struct Class {
-    /// Those that are reached from some hosts alone.
+    /// Volumes that only the named hosts reach.
     of_host: FxHashMap<String, BTreeSet<(i64, String)>>,
     others: BTreeSet<(i64, String)>,
 }
@@ -49,7 +49,7 @@ impl Stock {
         self.known.get(name)
     }
 
-    /// The volume as it is now; `None` when it is gone.
+    /// Sets the volume; `None` removes it.
     pub(super) fn set(&mut self, name: &str, volume: Option<Arc<PersistentVolume>>) {
         if let Some(old) = self.known.remove(name) {
             self.shelve(&old, false);
@@ -91,8 +91,8 @@ impl Stock {
         }
     }
 
-    /// The volume that is kept for this claim, where one is; an error where the claim cannot have it on the
-    /// node.
+    /// Returns the volume reserved for this claim, if any. The error says why the claim cannot have
+    /// it on the node.
     pub(super) fn kept(
         &self,
         key: &str,
@@ -125,7 +125,7 @@ impl Stock {
         refused.map_or(Ok(None), Err)
     }
 
-    /// The smallest free volume that the claim can have on the node.
+    /// Returns the smallest free volume that the claim can have on the node.
     pub(super) fn smallest(
         &self,
         claim: &PersistentVolumeClaim,
@@ -154,7 +154,7 @@ fn change<T: Ord>(set: &mut BTreeSet<T>, one: T, comes: bool) {
     }
 }
 
-/// How much a claim wants.
+/// Returns the size that a claim requests.
 pub(super) fn wanted(claim: &PersistentVolumeClaim) -> i64 {
     size(&claim.spec.resources.requests)
 }
@@ -167,7 +167,7 @@ fn mode(said: Option<&String>) -> &str {
     said.map_or("Filesystem", String::as_str)
 }
 
-/// Whether the claim could have this free volume of its class, which is large enough.
+/// Returns whether the claim can have this free volume, apart from class and size.
 fn will_do(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let of_claim = claim.spec.volume_attributes_class_name.as_deref().unwrap_or_default();
     mode(volume.spec.volume_mode.as_ref()) == mode(claim.spec.volume_mode.as_ref())
@@ -181,7 +181,7 @@ fn terms(volume: &PersistentVolume) -> Option<&[NodeSelectorTerm]> {
     Some(&required.node_selector_terms)
 }
 
-/// The hosts from which alone a volume can be reached; `None` where others may.
+/// Returns the only hosts that reach a volume. `None` if other nodes may reach it.
 fn hosts(volume: &PersistentVolume) -> Option<BTreeSet<&str>> {
     let mut hosts = BTreeSet::new();
     for term in terms(volume)? {
@@ -196,24 +196,25 @@ fn hosts(volume: &PersistentVolume) -> Option<BTreeSet<&str>> {
     Some(hosts)
 }
 
-/// Whether the volume can be mounted on the node.
+/// Returns whether the volume can be mounted on the node.
 pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
     if terms(volume).is_some_and(|terms| !terms_admit(terms, node)) {
         return false;
     }
-    // A node that says nothing of where it is may be anywhere.
+    // A node without labels of its place may be anywhere.
     let is_anywhere = DOMAINS.iter().flatten().all(|key| node.label(key).is_none());
     is_anywhere
         || DOMAINS.iter().all(|keys| {
             let own = keys.iter().find_map(|key| node.label(key));
             keys.iter().filter_map(|key| volume.label(key)).all(|domains| {
-                // Several are written with two underscores between them.
+                // Several values are separated by two underscores.
                 domains.split("__").any(|domain| Some(domain.trim()) == own)
             })
         })
 }
 
-/// Whether a class makes volumes for the node: one of its terms says so, or it has none.
+/// Returns whether a class provisions volumes for the node: one of its terms matches, or it has
+/// none.
 pub(super) fn makes_for(terms: &[TopologySelectorTerm], node: &Node) -> bool {
     let holds = |term: &TopologySelectorTerm| {
         let expressions = term.match_label_expressions.as_deref().unwrap_or_default();

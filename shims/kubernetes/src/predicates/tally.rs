@@ -1,9 +1,9 @@
-//! Pods that some rule is about, counted by domain.
+//! Tallies: pods that match a rule, counted by domain.
 //!
-//! A domain is the nodes with one value of a label. A tally knows how many pods each domain has that
-//! match all of its terms, and for rules of spread how many domains have how many pods: so the least is
-//! found without a look at all of them. Which domains have nodes at all is the same for many tallies, and
-//! is known of a [`Ground`].
+//! A domain is the set of nodes with one value of a label. A tally counts the pods of each domain
+//! that match all its terms. For a spread constraint it also counts the domains by their number of
+//! pods, so that the least number is found without a scan. The domains that have nodes are the same
+//! for many tallies, and are kept in a [`Ground`].
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -16,27 +16,27 @@ use super::node::{NodeFilter, untolerated};
 use super::selectors::{Labels, PodTerm};
 use crate::objects::{Meta as _, Node, Pod};
 
-/// What is counted. Equal ones are one tally.
+/// Definition of a tally. Equal definitions share one tally.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Wanted {
-    /// Pods that match each of them.
+    /// Terms that a counted pod matches, all of them.
     pub(super) terms: Vec<PodTerm>,
-    /// The label whose values are domains.
+    /// Label whose values are the domains.
     pub(super) key: String,
-    /// For rules of spread: which nodes count.
+    /// Nodes that count, for a spread constraint.
     pub(super) spread: Option<Eligible>,
 }
 
-/// Which nodes count for a rule of spread.
+/// Nodes that count for a spread constraint.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Eligible {
-    /// Nodes with all of these labels, whatever their values.
+    /// Labels that a node must have, with any value.
     pub(super) keys: Vec<String>,
-    /// Nodes that the pod admits, where its rule honours that.
+    /// Selector that a node must match, if the constraint honours it.
     pub(super) filter: Option<NodeFilter>,
-    /// Nodes without a taint that these do not tolerate, where its rule honours that.
+    /// Tolerations that a node's taints need, if the constraint honours them.
     pub(super) tolerations: Option<Vec<Toleration>>,
-    /// With fewer domains than these one without pods is as good as there.
+    /// With fewer domains than this, the least number of pods counts as 0.
     pub(super) min_domains: u32,
 }
 
@@ -50,13 +50,14 @@ impl Hash for Eligible {
 }
 
 impl Wanted {
-    /// Whether it counts this pod. Rules of spread do not count one that is going.
+    /// Returns whether the tally counts this pod. Spread constraints do not count a pod that is
+    /// being deleted.
     pub(super) fn counts(&self, pod: &Pod, namespaces: &BTreeMap<String, Labels>) -> bool {
         let matches = |term: &PodTerm| term.matches(pod.namespace(), pod.labels(), namespaces);
         !(pod.is_going() && self.spread.is_some()) && self.terms.iter().all(matches)
     }
 
-    /// The domain of a node; none where it does not count.
+    /// Returns the domain of a node. `None` if the node does not count.
     pub(super) fn domain<'n>(&self, node: &'n Node) -> Option<&'n str> {
         let counts = self.spread.as_ref().is_none_or(|eligible| eligible.admits(node));
         node.label(&self.key).filter(|_| counts)
@@ -71,18 +72,18 @@ impl Eligible {
     }
 }
 
-/// The nodes that count for some tallies of spread, by domain.
+/// Nodes that count for some spread tallies, by domain.
 #[derive(Debug)]
 pub(super) struct Ground {
-    /// What one of the tallies counts.
+    /// Definition of one of the tallies.
     pub(super) wanted: Arc<Wanted>,
-    /// How many of them each domain has; none has none.
+    /// Number of nodes of each domain; absent if 0.
     pub(super) nodes: FxHashMap<String, u32>,
-    /// Its tallies, by number.
+    /// The tallies that share it.
     pub(super) tallies: Vec<usize>,
 }
 
-/// A ground by what makes it.
+/// A ground, compared by the properties that define it.
 #[derive(Debug)]
 pub(super) struct SameGround(pub(super) Arc<Wanted>);
 
@@ -100,38 +101,38 @@ impl Hash for SameGround {
     }
 }
 
-/// What questions look at a tally for.
+/// What a question uses a tally for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
-    /// Pods that are to be near.
+    /// Affinity.
     Near,
-    /// Pods that are to be away.
+    /// Anti-affinity.
     Away,
-    /// How even they are.
+    /// Spread.
     Spread,
-    /// How much a node is preferred: nobody is refused for that.
+    /// Preferences, which refuse no node.
     Weighed,
 }
 
-/// How many questions look at a tally for each of these.
+/// Number of questions for each use.
 pub(super) type Users = [u32; 4];
 
 /// Pods by domain.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) wanted: Arc<Wanted>,
-    /// The number of its ground, for rules of spread.
+    /// Number of its ground, for a spread constraint.
     pub(super) ground: Option<usize>,
     pub(super) users: Users,
-    /// How many pods each domain has; none has none.
+    /// Number of pods of each domain; absent if 0.
     domains: FxHashMap<String, u32>,
-    /// How many domains have so many pods, and at least one; for rules of spread.
+    /// Number of domains by their number of pods, which is at least 1. For a spread constraint.
     by_pods: BTreeMap<u32, u32>,
     total: u32,
     before: Option<Before>,
 }
 
-/// What was there when it was asked last whether somebody is helped, of what has changed since.
+/// Counts before the changes since the last call of [`Tally::helps`].
 #[derive(Debug)]
 struct Before {
     total: u32,
@@ -150,12 +151,12 @@ impl Tally {
         self.users[of as usize] > 0
     }
 
-    /// Whether any question looks at it.
+    /// Returns whether a question uses the tally.
     pub(super) fn is_used(&self) -> bool {
         self.users != Users::default()
     }
 
-    /// Pods come to, or go from, this domain.
+    /// Adds pods to the domain, or removes them.
     pub(super) fn count(&mut self, name: &str, pods: u32, comes: bool) {
         let before = self.pods(name);
         let change = |count: u32| if comes { count + pods } else { count.saturating_sub(pods) };
@@ -182,17 +183,18 @@ impl Tally {
         }
     }
 
-    /// How many pods a domain has.
+    /// Returns the number of pods in a domain.
     pub(super) fn pods(&self, domain: &str) -> u32 {
         self.domains.get(domain).copied().unwrap_or(0)
     }
 
-    /// How many pods there are.
+    /// Returns the number of all pods.
     pub(super) fn total(&self) -> u32 {
         self.total
     }
 
-    /// The least that one of so many domains with nodes has; 0 where there are too few.
+    /// Returns the least number of pods among `grounds` domains with nodes. 0 if there are too few
+    /// domains.
     pub(super) fn least(&self, grounds: usize) -> u32 {
         let min_domains = self.wanted.spread.as_ref().map_or(0, |eligible| eligible.min_domains);
         let has_empty = self.domains.len() < grounds
@@ -201,8 +203,8 @@ impl Tally {
         least.map_or(0, |(pods, _)| *pods)
     }
 
-    /// Something is about to change: the pods of this domain, or which domains have nodes. Returns whether it is
-    /// the first since [`Self::helps`] was asked.
+    /// Remembers the counts before a change to this domain, or to the set of domains with nodes.
+    /// Returns whether it is the first change since the last call of [`Self::helps`].
     pub(super) fn note(&mut self, domain: Option<&str>, grounds: usize) -> bool {
         if ![Use::Near, Use::Away, Use::Spread].iter().any(|of| self.users(*of)) {
             return false;
@@ -222,14 +224,14 @@ impl Tally {
         is_first
     }
 
-    /// Whether somebody who looks at it, and was refused, may pass since it was asked last.
+    /// Returns whether a refused pod that uses the tally may pass since the last call.
     pub(super) fn helps(&mut self, grounds: usize) -> bool {
         let Some(before) = self.before.take() else { return false };
         let any = |helps: &dyn Fn(u32, u32) -> bool| {
             before.pods.iter().any(|(domain, before)| helps(*before, self.pods(domain)))
         };
         let near = || {
-            // Where there is none of its kind the first may be anywhere.
+            // Without a pod of its kind, the first one may be anywhere.
             let is_first = before.total > 0 && self.total == 0;
             is_first || any(&|before, now| before == 0 && now > 0)
         };
@@ -244,7 +246,7 @@ impl Tally {
             || self.users(Use::Spread) && spread()
     }
 
-    /// What it has, to compare it: pods by domain, domains by pods, and all pods.
+    /// Returns the counts for comparison: pods by domain, domains by pods, all pods.
     pub(super) fn books(&self) -> (BTreeMap<&str, u32>, &BTreeMap<u32, u32>, u32) {
         let domains = self.domains.iter().map(|(name, pods)| (name.as_str(), *pods));
         (domains.collect(), &self.by_pods, self.total)

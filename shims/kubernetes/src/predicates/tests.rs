@@ -1,5 +1,5 @@
-//! Tables of the documented semantics, and random histories against a naive reading of them. After each
-//! question the books are right.
+//! Tables of the documented semantics, and random histories against a naive model. The books are
+//! checked after each question.
 
 mod affinity;
 mod assumed;
@@ -32,7 +32,7 @@ fn pod(name: &str, labels: &Value, spec: &Value) -> Arc<Pod> {
                 "spec": spec}))
 }
 
-/// The nodes that pass, of three: `a1` and `a2` in zone a, `b1` in zone b with a disk.
+/// A scene of three nodes: `a1` and `a2` in zone a, `b1` in zone b with a disk.
 struct Play(Scene);
 
 impl Play {
@@ -44,7 +44,7 @@ impl Play {
         Self(scene)
     }
 
-    /// With a namespace of these labels.
+    /// Adds a namespace with these labels.
     fn namespace(mut self, name: &str, labels: &Value) -> Self {
         let namespace: Arc<Namespace> = from(json!({"metadata": {"name": name, "labels": labels}}));
         self.0.set_namespace(name, Some(&namespace));
@@ -72,7 +72,7 @@ impl Play {
     }
 }
 
-/// Merged into an object.
+/// Merges `more` into an object.
 fn with(object: &Value, more: &Value) -> Value {
     match (object, more) {
         (Value::Object(object), Value::Object(more)) => {
@@ -87,7 +87,7 @@ fn with(object: &Value, more: &Value) -> Value {
     }
 }
 
-/// A required term about pods of the database: `podAffinity` or `podAntiAffinity`.
+/// A required term about pods with `app=db`. `kind` is `podAffinity` or `podAntiAffinity`.
 fn near(kind: &str, key: &str, extra: &Value) -> Value {
     let mut term = json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": "db"}}});
     for (name, value) in extra.as_object().into_iter().flatten() {
@@ -96,7 +96,7 @@ fn near(kind: &str, key: &str, extra: &Value) -> Value {
     json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
 }
 
-/// A hard rule of spread over zones, of pods of the database.
+/// A hard spread constraint over zones, about pods with `app=db`.
 fn spread(extra: &Value) -> Value {
     let mut rule = json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "db"}}});

@@ -1,21 +1,23 @@
-//! Claims of pods: whether they have volumes that the node reaches, which they would have there, and how many
-//! a node takes.
+//! Claims of pods: whether the node reaches their volumes, which volumes they would get, and how
+//! many a node can attach.
 //!
 //! # How a claim without a volume gets one
-//! Where its class waits for a consumer it is decided with the pod, for all claims of the pod at once, the
-//! smallest first: the volume that is kept for the claim, else the smallest free one that will do, else one
-//! that the class makes for the node. What is decided is promised to the claim: as long as a pod is placed
-//! that mounts it, others that mount it, too, go where that volume is reached, and nobody else is given it.
+//! If its class waits for a consumer, the volume is chosen when the pod is placed, for all claims
+//! of the pod at once and the smallest first: the volume reserved for the claim, else the smallest
+//! free one that fits, else a new one that the class provisions for the node. The choice is
+//! reserved for the claim while a pod that mounts it is placed: other pods that mount it must run
+//! where the volume is reached, and no other claim gets the volume.
 //!
-//! # What is not looked at
-//! `CSIStorageCapacity`: a volume may be wanted for a node whose driver has no room for it. Whoever makes it
-//! says so by taking the mark off the claim, and the pod is tried anew. `VolumeAttachment`: what is still
-//! attached to a node of pods that have left it does not count for its limit.
+//! # What is not checked
+//! `CSIStorageCapacity`: a volume may be requested for a node whose driver has no room. The
+//! provisioner then removes its annotation from the claim, and the pod is tried again.
+//! `VolumeAttachment`: a volume that is still attached for a pod that has gone does not count for
+//! the node's limit.
 //!
 //! # Invariants
-//! * A volume is promised to one claim.
-//! * A pod counts for its claims and for its node from when it is placed until it is taken off; what was
-//!   promised to a claim lasts as long as one pod counts for it.
+//! * A volume is reserved for one claim.
+//! * A pod counts as a user of its claims from its placement to its removal. A reservation lasts as
+//!   long as its claim has a user.
 
 use std::sync::Arc;
 
@@ -27,21 +29,21 @@ use crate::objects::{
     driver_of_plugin,
 };
 
-/// Where a claim's volume is to be made, as schedulers tell those who make it.
+/// Annotation of a claim: the node for which its volume is to be provisioned.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// The volume that a claim without one is to have on a node.
+/// The volume that a claim without one gets on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeChoice {
-    /// This one, which is there already.
+    /// An existing volume.
     Existing {
         /// The claim.
         claim: String,
         /// The volume.
         volume: String,
     },
-    /// One that its class makes for this node.
+    /// A volume that its class provisions for this node.
     Made {
         /// The claim.
         claim: String,
@@ -49,13 +51,13 @@ pub enum VolumeChoice {
 }
 
 impl VolumeChoice {
-    /// The claim.
+    /// Returns the claim.
     pub fn claim(&self) -> &str {
         let (Self::Existing { claim, .. } | Self::Made { claim }) = self;
         claim
     }
 
-    /// The volume, where it is there already.
+    /// Returns the volume, if it exists.
     pub fn volume(&self) -> Option<&str> {
         match self {
             Self::Existing { volume, .. } => Some(volume),
@@ -64,17 +66,17 @@ impl VolumeChoice {
     }
 }
 
-/// A claim of a pod, as it is looked up.
+/// A claim that a pod mounts.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mounted {
     name: String,
     /// `namespace/name`.
     pub(super) key: String,
-    /// It has to be made for the pod.
+    /// Whether it must have been created for the pod.
     is_own: bool,
 }
 
-/// The claims that a pod mounts, each once.
+/// Returns the claims that a pod mounts, each once.
 pub(super) fn mounts(pod: &Pod) -> Vec<Mounted> {
     let mut all: Vec<Mounted> = Vec::new();
     for mount in pod.claims() {
@@ -88,10 +90,10 @@ pub(super) fn mounts(pod: &Pod) -> Vec<Mounted> {
     all
 }
 
-/// A pod on a node, by its key and the node's name.
+/// A pod's key and a node's name.
 type Place = (String, String);
 
-/// Volumes, claims, and who uses them.
+/// Volumes, claims, and the pods that use them.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     /// By `namespace/name`.
@@ -99,33 +101,34 @@ pub(super) struct Volumes {
     stock: Stock,
     classes: FxHashMap<String, Arc<StorageClass>>,
     csi_nodes: FxHashMap<String, Arc<CsiNode>>,
-    /// Pods that use a claim, and where.
+    /// Pods that use each claim, and their nodes.
     users: FxHashMap<String, FxHashSet<Place>>,
-    /// Claims in use on each node, with the number of pods.
+    /// Claims in use on each node, with their number of pods.
     attached: FxHashMap<String, FxHashMap<String, u32>>,
-    /// What is promised, by claim.
+    /// Reservations by claim.
     promises: FxHashMap<String, Promise>,
-    /// Volumes that are promised, with their claims.
+    /// Reserved volumes, with their claims.
     promised: FxHashMap<String, String>,
     held: FxHashMap<Place, Held>,
 }
 
-/// Which volume a claim is to have.
+/// The volume that a claim is to get.
 #[derive(Clone, Debug)]
 enum Promise {
     /// This one.
     Volume(String),
-    /// One that is made for this node.
+    /// A volume that is provisioned for this node.
     MadeFor(String),
 }
 
-/// What a pod has on a node.
+/// Claims of a pod on a node.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     /// Its claims, by `namespace/name`.
     claims: Vec<String>,
     chosen: Vec<VolumeChoice>,
-    /// What was promised to claims that nobody else uses; only while the pod is taken off.
+    /// Reservations of claims that no other pod uses. Filled only while the pod is taken off its
+    /// node.
     promises: Vec<(String, Promise)>,
 }
 
@@ -142,7 +145,7 @@ impl Volumes {
         if let (Some(has), Some(Promise::Volume(volume))) = (has, self.promises.get(key))
             && has != volume
         {
-            // Somebody has given it another one.
+            // A controller has bound the claim to another volume.
             self.promised.remove(volume);
             self.promises.remove(key);
         }
@@ -169,13 +172,13 @@ impl Volumes {
         self.stock.get(name)
     }
 
-    /// What was chosen for the pod when it was placed there.
+    /// Returns the volumes chosen for the pod when it was placed on the node.
     pub(super) fn choices(&self, key: &str, node: &str) -> Vec<VolumeChoice> {
         let held = self.held.get(&(key.to_owned(), node.to_owned()));
         held.map(|held| held.chosen.clone()).unwrap_or_default()
     }
 
-    /// Whether the pod has all of its volumes on the node, or can have them.
+    /// Checks whether the pod has, or can have, all its volumes on the node.
     pub(super) fn check(&self, pod: &Pod, mounts: &[Mounted], node: &Node) -> Result<(), String> {
         if mounts.is_empty() {
             return Ok(());
@@ -184,7 +187,7 @@ impl Volumes {
         self.check_attachments(mounts, &choices, node)
     }
 
-    /// What each claim without a volume is to have on the node: all of them, or none.
+    /// Chooses a volume for each claim without one. Fails unless all of them can have one.
     fn choose(
         &self,
         pod: &Pod,
@@ -218,7 +221,7 @@ impl Volumes {
                 None => open.push((key, claim)),
             }
         }
-        // The smallest first: what is left is the more likely to be enough for the others.
+        // Smallest first, so that the larger volumes are left for larger claims.
         open.sort_by_key(|(key, claim)| (wanted(claim), *key));
         let mut choices = Vec::with_capacity(open.len());
         for (key, claim) in open {
@@ -227,7 +230,7 @@ impl Volumes {
         Ok(choices)
     }
 
-    /// The claim, if a pod can mount it at all.
+    /// Returns the claim if the pod can mount it.
     fn usable(&self, pod: &Pod, mounted: &Mounted) -> Result<&Arc<PersistentVolumeClaim>, String> {
         let Mounted { name, key, is_own } = mounted;
         let Some(claim) = self.claims.get(key) else {
@@ -245,7 +248,8 @@ impl Volumes {
         Ok(claim)
     }
 
-    /// Which volume a claim without one would have on the node, beside what others of its pod have.
+    /// Chooses the volume of a claim on the node. `others` are the choices for other claims of the
+    /// pod.
     fn choice(
         &self,
         key: &str,
@@ -306,7 +310,7 @@ impl Volumes {
         Ok(VolumeChoice::Made { claim: name.to_owned() })
     }
 
-    /// Whether the node takes as many more volumes of each driver.
+    /// Checks that the node can attach the additional volumes of each driver.
     fn check_attachments(
         &self,
         mounts: &[Mounted],
@@ -337,7 +341,7 @@ impl Volumes {
         Ok(())
     }
 
-    /// The driver that attaches the volume of a claim on a node, or would attach the one that was chosen.
+    /// Returns the driver that attaches the volume of a claim on a node, or the chosen volume.
     fn driver<'a>(
         &'a self,
         key: &str,
@@ -365,14 +369,14 @@ impl Volumes {
         }
     }
 
-    /// The claims of a placed pod that have no volume yet; an error where one cannot have one that the node
-    /// reaches.
+    /// Returns the claims of a placed pod that have no volume yet. The error says that the node
+    /// does not reach the volume of one.
     pub(super) fn missing(&self, pod: &Pod, node: &Node) -> Result<Vec<String>, String> {
         let mut missing = Vec::new();
         for mounted in &mounts(pod) {
             let claim = self.usable(pod, mounted)?;
             let bound = claim.volume().filter(|_| claim.is_bound());
-            // The claim may be heard of before its volume is.
+            // The watch may report the claim before its volume.
             match bound.and_then(|volume| self.stock.get(volume)) {
                 None => missing.push(mounted.name.clone()),
                 Some(volume) if reaches(volume, node) => {}
@@ -382,8 +386,8 @@ impl Volumes {
         Ok(missing)
     }
 
-    /// The pod is on the node, or is to be: then its volumes are chosen, if all of them can be. What it
-    /// has there already stays as it is.
+    /// Counts the pod on the node. Chooses its volumes if `is_choice` and all claims can have one.
+    /// Does nothing if the pod is counted already.
     pub(super) fn put(
         &mut self,
         key: &str,
@@ -418,7 +422,7 @@ impl Volumes {
         self.put_back(key, node, held);
     }
 
-    /// The pod is not on the node any more.
+    /// Removes the pod from the node. Returns its claims, for [`Self::put_back`].
     pub(super) fn take(&mut self, key: &str, node: &str) -> Option<Held> {
         let place = (key.to_owned(), node.to_owned());
         let mut held = self.held.remove(&place)?;
@@ -450,7 +454,7 @@ impl Volumes {
         Some(held)
     }
 
-    /// The pod is there again, with what it had.
+    /// Counts the pod on the node again, with the claims it had.
     pub(super) fn put_back(&mut self, key: &str, node: &str, mut held: Held) {
         let place = (key.to_owned(), node.to_owned());
         for claim in &held.claims {
@@ -467,7 +471,7 @@ impl Volumes {
         self.held.insert(place, held);
     }
 
-    /// What is counted wrong, by counting all of it anew.
+    /// Recounts everything and returns the differences.
     pub(super) fn check_books(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (claim, promise) in &self.promises {

@@ -1,4 +1,4 @@
-//! Applications: when they are submitted, when they are gone, and what their pods wait for meanwhile.
+//! Applications: submission, rejection, end, and their ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,17 @@ use super::{Shim, open};
 use crate::objects::{Meta as _, Pod};
 use crate::translate::{DeclaredGang, application, hold_key};
 
-/// A refused application is tried again after this, and then after twice as long each time.
+/// First pause before a rejected application is submitted again. Each further pause is twice as
+/// long.
 const FIRST_RETRY: Duration = Duration::from_secs(10);
-/// The longest that a refused application waits.
+/// Longest pause before a rejected application is submitted again.
 const LAST_RETRY: Duration = Duration::from_secs(300);
-/// How long words of the engine may be under way that it said before it was told otherwise.
+/// How long notifications that the engine sent before an order may be in flight.
 const WORDS: Duration = Duration::from_millis(500);
-/// All members of a group are victims together or not at all.
+/// Tag of an application whose pods are preempted together or not at all.
 const DISRUPTION: &str = "monoceros.io/disruption";
 
-/// By which id the engine knows an application, by the namespace of its pods and what they say.
+/// Ids of applications, by the namespace of their pods and the id that the pods name.
 #[derive(Debug, Default)]
 pub(super) struct Names(FxHashMap<String, FxHashMap<String, Arc<str>>>);
 
@@ -37,7 +38,7 @@ impl Names {
         all.insert(said.to_owned(), Arc::clone(id));
     }
 
-    /// The application of this id is gone; a later one of the same keeps the name.
+    /// Removes an application. A later one of the same name keeps its entry.
     fn leave(&mut self, namespace: &str, said: &str, id: &Arc<str>) {
         let Some(all) = self.0.get_mut(namespace) else { return };
         if all.get(said) == Some(id) {
@@ -50,8 +51,8 @@ impl Names {
 }
 
 impl Shim {
-    /// The application that pods of the namespace mean by this id. While it is there it keeps its name,
-    /// whoever else comes and goes; a new one whose name another has is called by its namespace, too.
+    /// Returns the application that pods of the namespace mean by this name. An existing
+    /// application keeps its id. A new one whose name is taken has its namespace in the id.
     pub(super) fn id_in(&self, namespace: &str, said: &str) -> Arc<str> {
         if let Some(known) = self.names.get(namespace, said) {
             return Arc::clone(known);
@@ -59,8 +60,9 @@ impl Shim {
         self.free_id(namespace, said, false)
     }
 
-    /// An id that no application has: what pods of the namespace say; the same with the namespace before it,
-    /// where another one has that; and with a number behind it for one of the same that comes later.
+    /// Returns an unused id: the name that the pods give; with the namespace before it, if another
+    /// namespace has that name; and with a number behind it for a later application of the same
+    /// name.
     pub(super) fn free_id(&self, namespace: &str, said: &str, is_later: bool) -> Arc<str> {
         let mut id = said.to_owned();
         if is_later {
@@ -73,8 +75,8 @@ impl Shim {
         Arc::from(id)
     }
 
-    /// Gives applications their names in the order in which their pods were created: each replica gives the
-    /// same. Nothing has been told of any.
+    /// Assigns new ids in the order in which the oldest pods were created, so that each replica
+    /// assigns the same. Only for applications that the engine does not know.
     pub(super) fn name_anew(&mut self) {
         let mut all: Vec<_> = std::mem::take(&mut self.applications).into_iter().collect();
         all.sort_unstable_by(|(_, one), (_, other)| one.age().cmp(&other.age()));
@@ -95,7 +97,8 @@ impl Shim {
         }
     }
 
-    /// Has the application be submitted, or says why not. What runs already is not kept waiting.
+    /// Submits the application, or returns why it must wait. An application with running pods does
+    /// not wait.
     pub(super) fn submit(
         &mut self,
         id: &Arc<str>,
@@ -119,7 +122,7 @@ impl Shim {
             return Err(Why::new("Unknown", "", "its application has no pod"));
         };
         if !is_running && !self.namespaces.contains_key(first.namespace()) {
-            // What it says of quotas is to be known first.
+            // The namespace may have quotas.
             let message = format!("the namespace {} is not known yet", first.namespace());
             return Err(Why::new("WaitingForNamespace", "", message));
         }
@@ -164,8 +167,8 @@ impl Shim {
         Ok(())
     }
 
-    /// The quota annotations of a namespace changed: sends them with each of its applications, and has those
-    /// that were refused be tried again.
+    /// Sends changed quota annotations of a namespace with each of its applications, and submits
+    /// its rejected applications again.
     pub(super) fn namespace_changed(&mut self, name: &str, now: Duration) {
         if !self.is_active {
             return;
@@ -190,7 +193,7 @@ impl Shim {
         self.try_refused_applications(|known| known.namespace == name, now);
     }
 
-    /// The oldest pod that is there.
+    /// Returns the oldest pod that exists.
     pub(super) fn first_pod(&self, id: &str) -> Option<Arc<Pod>> {
         let mut pods = self.applications.get(id)?.pods.iter();
         pods.find_map(|(_, _, key)| {
@@ -199,7 +202,7 @@ impl Shim {
         })
     }
 
-    /// Takes everything back that was told of an application, of which nothing runs.
+    /// Withdraws an application without running pods from the engine.
     pub(super) fn withdraw(&mut self, id: &Arc<str>, now: Duration) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let gang = application.gang.take();
@@ -211,7 +214,7 @@ impl Shim {
         self.dismiss_holds(id, gang.as_ref());
         for key in pods {
             let Some(record) = self.pods.get_mut(&key) else { continue };
-            // With the application its requests end, without an answer.
+            // The engine ends the application's asks without an answer.
             if record.told == Told::Asked {
                 record.told = Told::Nothing;
                 open(&self.scene).dismiss(&key);
@@ -220,8 +223,8 @@ impl Shim {
         }
     }
 
-    /// Has a pod that was asked for be asked for again a moment later: where it was placed meanwhile, that
-    /// is heard before, and is not taken for an answer to the next request.
+    /// Delays the next ask for a pod: a placement in flight must arrive first, so that it is not
+    /// taken for the answer to that ask.
     pub(super) fn wait_for_words(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         record.not_before = record.not_before.max(now + WORDS);
@@ -229,7 +232,7 @@ impl Shim {
         self.alarm(at, Alarm::Pod(Arc::clone(key)));
     }
 
-    /// A pod has left its application; with the last one it may end.
+    /// Removes a pod from its application, which may end with its last pod.
     pub(super) fn left_application(&mut self, id: &Arc<str>, place: &Place) {
         let Some(application) = self.applications.get_mut(id) else { return };
         application.pods.remove(place);
@@ -241,8 +244,8 @@ impl Shim {
     fn end_application(&mut self, id: &Arc<str>) {
         let Some(application) = self.applications.get(id) else { return };
         if application.told == AppTold::Told {
-            // The engine ends what has run by itself, which takes a while: an application of that name may
-            // go on till then.
+            // The engine completes an application that has run by itself after a while. Until then
+            // an application of the same name may continue it.
             if application.gang.is_none() && !application.is_new {
                 return;
             }
@@ -256,7 +259,7 @@ impl Shim {
         self.held_again(id);
         self.names.leave(&application.namespace, &application.said, id);
         if **id != *application.said {
-            // One of the same that began earlier may be there still.
+            // An earlier application of the same name may still exist.
             let is_same = |other: &&Application| {
                 (&other.namespace, &other.said) == (&application.namespace, &application.said)
             };
@@ -276,7 +279,7 @@ impl Shim {
         }
     }
 
-    /// The engine has ended an application.
+    /// Handles the end of an application in the engine.
     pub(super) fn application_ended(&mut self, id: &Arc<str>, failed: Option<&str>, now: Duration) {
         self.held_again(id);
         let Some(application) = self.applications.get_mut(id) else { return };
@@ -298,7 +301,7 @@ impl Shim {
         }
     }
 
-    /// The engine refuses an application.
+    /// Handles the rejection of an application.
     pub(super) fn application_refused(&mut self, id: &Arc<str>, reason: &str, now: Duration) {
         self.held_again(id);
         let Some(application) = self.applications.get_mut(id) else { return };
@@ -306,7 +309,8 @@ impl Shim {
             return;
         }
         if reason.contains("[R_APP_UNKNOWN]") {
-            // It ended before it was said what its namespace says: that comes with the next one.
+            // The application ended before its changed quotas arrived. The next submission has
+            // them.
             return;
         }
         if reason.contains("[R_APP_EXISTS]") {
@@ -332,13 +336,14 @@ impl Shim {
         }
     }
 
-    /// Whether pods of the application may be asked for. What is asked for of one that is refused counts as
-    /// a mistake there; members of a gang are decided with it, and are said with it.
+    /// Returns whether asks for this application may be sent: the engine has accepted it, or it is
+    /// a gang, whose asks are sent with it. Asks for a rejected application would be counted as
+    /// errors.
     pub(super) fn takes_requests(&self, id: &str) -> bool {
         self.applications.get(id).is_some_and(|known| known.is_accepted || known.gang.is_some())
     }
 
-    /// Tries those of the refused applications again that are meant.
+    /// Submits some of the rejected applications again.
     fn try_refused_applications(&mut self, is_meant: impl Fn(&Application) -> bool, now: Duration) {
         let is_refused = |known: &Application| matches!(known.told, AppTold::Refused(..));
         let refused = self.applications.iter_mut();
@@ -354,7 +359,7 @@ impl Shim {
         }
     }
 
-    /// What was refused may be taken with these queues.
+    /// Retries all rejected applications and pods, since the new queues may accept them.
     pub(super) fn try_refused(&mut self, now: Duration) {
         self.try_refused_applications(|_| true, now);
         let pods = self.pods.iter_mut().filter(|(_, record)| record.refused.is_some());

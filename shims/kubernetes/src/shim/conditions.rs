@@ -1,10 +1,9 @@
-//! Conditions on their way: how many are written in a second, and those of PodGroups that wait for that.
+//! Rate limit of conditions, and the queue of PodGroup conditions.
 //!
 //! # Invariants
-//! * Conditions of pods and of PodGroups are written together at the rate that is set: what is too much
-//!   waits for its turn.
-//! * What could not be written is tried again while it is what is to be said.
-//! * Of each type a PodGroup is told what was to be said of it last, and nothing older after it.
+//! * Conditions of pods and PodGroups share one rate. Conditions beyond it wait.
+//! * A condition that could not be written is retried until it is outdated.
+//! * For each type a PodGroup gets the latest condition, and no older one after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,26 +13,26 @@ use super::gathering::{DISRUPTION_TARGET, INITIALLY_SCHEDULED};
 use super::said::{GroupCondition, HandOrder};
 use super::waiting::APART;
 
-/// A PodGroup as `namespace/name`, and the type of a condition.
+/// A PodGroup as `namespace/name`, and a condition type.
 type Subject = (String, &'static str);
 
-/// What was to be said of PodGroups last.
+/// The latest condition of each subject.
 #[derive(Debug, Default)]
 pub(super) struct GroupWords {
     last: BTreeMap<Subject, GroupWord>,
-    /// Those that have not been ordered, by when they may be.
+    /// Subjects whose condition waits, by the earliest time of the write.
     turns: BTreeSet<(Duration, Subject)>,
 }
 
 #[derive(Debug)]
 struct GroupWord {
     condition: GroupCondition,
-    /// Its turn; none once it was ordered.
+    /// Earliest time of the write. `None` once it was ordered.
     turn: Option<Duration>,
 }
 
 impl GroupWords {
-    /// It could not be written: it is said again from then on, unless something else was to be said since.
+    /// Requeues a condition that could not be written, unless a later one has replaced it.
     fn put_back(&mut self, condition: &GroupCondition, turn: Duration) {
         let subject = subject(condition);
         let Some(word) = self.last.get_mut(&subject) else { return };
@@ -43,7 +42,7 @@ impl GroupWords {
         }
     }
 
-    /// Has this be said from then on, in place of what was to be said before.
+    /// Queues a condition. It replaces an earlier one that waits.
     fn put(&mut self, condition: GroupCondition, turn: Duration) {
         let subject = subject(&condition);
         let word = GroupWord { condition, turn: Some(turn) };
@@ -53,7 +52,7 @@ impl GroupWords {
         self.turns.insert((turn, subject));
     }
 
-    /// What is to be ordered next, if its turn has come.
+    /// Takes the next condition whose time has come.
     fn take(&mut self, now: Duration) -> Option<GroupCondition> {
         if self.first_turn()? > now {
             return None;
@@ -64,12 +63,12 @@ impl GroupWords {
         Some(word.condition.clone())
     }
 
-    /// The first turn of any.
+    /// Returns the earliest time of a write.
     pub(super) fn first_turn(&self) -> Option<Duration> {
         self.turns.first().map(|(turn, _)| *turn)
     }
 
-    /// A PodGroup is gone.
+    /// Forgets a PodGroup that is gone.
     pub(super) fn forget(&mut self, group: &str) {
         for type_ in [INITIALLY_SCHEDULED, DISRUPTION_TARGET] {
             let subject = (group.to_owned(), type_);
@@ -85,36 +84,36 @@ fn subject(condition: &GroupCondition) -> Subject {
 }
 
 impl Shim {
-    /// Whether one more condition may be written, besides those that are being asked about.
+    /// Returns whether one more condition may be written, besides those that await an explanation.
     #[allow(clippy::cast_precision_loss)] // A few.
     pub(super) fn may_say(&self) -> bool {
         self.budget >= 1.0 + self.n_asking as f64
     }
 
-    /// As many conditions more may be written as this time gives.
+    /// Adds the writes allowed since the last call.
     pub(super) fn refill(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.refilled).as_secs_f64();
         self.budget = (self.budget + passed * self.rate).min(self.rate);
         self.refilled = now;
     }
 
-    /// Has the condition of a PodGroup be written, when its turn comes.
+    /// Queues a condition of a PodGroup.
     pub(super) fn say_of_group(&mut self, condition: GroupCondition, now: Duration) {
         self.group_words.put(condition, now);
         self.say_group_words(now);
     }
 
-    /// How a PodGroup stands could not be written: it is tried again after a pause.
+    /// Retries a PodGroup condition that could not be written, after a pause.
     pub(super) fn group_condition_failed(&mut self, condition: &GroupCondition, now: Duration) {
         self.group_words.put_back(condition, now + APART);
     }
 
-    /// Orders conditions of PodGroups whose turn has come, as many as may be.
+    /// Orders the PodGroup conditions whose time has come, within the rate.
     pub(super) fn say_group_words(&mut self, now: Duration) {
         while self.may_say()
             && let Some(condition) = self.group_words.take(now)
         {
-            // A group that has been scheduled once stays so, whoever has said it.
+            // A group that was scheduled once keeps that condition, whichever replica wrote it.
             let group = self.groups.get(&format!("{}/{}", condition.namespace, condition.name));
             let is_scheduled = group.is_some_and(|group| group.is(INITIALLY_SCHEDULED));
             if condition.type_ == INITIALLY_SCHEDULED && is_scheduled {

@@ -1,8 +1,8 @@
-//! Pods that have to go for others, and those that are spared.
+//! Victims, and pods that are protected from preemption.
 //!
-//! A pod of a class of priority that says so, or of a budget that lets none of its pods go, may not be
-//! preempted as long as there is any other choice. That is part of what is said of it, so when a class
-//! or a budget changes, the engine is told anew of each pod that this concerns.
+//! A pod is protected by its priority class, or by a budget that allows no disruption: it is
+//! preempted only if there is no other choice. Its ask carries that, so a change of a class or a
+//! budget sends the asks of its pods again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use super::said::{Evict, HandOrder, Key};
 use crate::objects::{Meta as _, Pod, PodDisruptionBudget, PriorityClass};
 use crate::predicates::labels_match;
 
-/// Says on a class that its pods are not to be preempted.
+/// Annotation of a priority class whose pods are protected.
 const ALLOW_PREEMPTION: [&str; 2] =
     ["monoceros.io/allow-preemption", "yunikorn.apache.org/allow-preemption"];
 
-/// Says of an allocation that it was told to end and stays.
+/// Tag of an allocation whose eviction has failed.
 const STAYS: &str = "monoceros.io/stays";
 
 impl Shim {
-    /// The engine wants an allocation to end.
+    /// Handles the engine's request to end an allocation.
     pub(super) fn end(&mut self, key: &Key, type_: TerminationType, message: &str) {
         let Some(record) = self.pods.get_mut(key) else { return };
         if !matches!(record.told, Told::Placed(_)) {
@@ -36,8 +36,7 @@ impl Shim {
         self.evict(key);
     }
 
-    /// Sends the pod away. One that is being bound is not bound any more, unless it is by now: what came of
-    /// that is known first.
+    /// Evicts the pod. A binding in flight is cancelled first, and its outcome awaited.
     pub(super) fn evict(&mut self, key: &Key) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let Some(Ending { message, .. }) = &record.ending else { return };
@@ -56,14 +55,14 @@ impl Shim {
         self.hands.push(HandOrder::Evict(Evict { key: Arc::clone(key), pod, message, called_off }));
     }
 
-    /// The pod may not go, and runs on: the engine is told so where it wanted its room for others.
+    /// Handles a failed eviction. The pod keeps running, and the engine is told if it is a victim.
     pub(super) fn stays(&mut self, key: &Key, why: String) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let ending = record.let_stay();
         let Told::Placed(node) = record.told.clone() else { return };
         match ending {
             Some(Ending { type_: TerminationType::PreemptedByScheduler, .. }) => {}
-            // Nothing else is called back.
+            // Requests of other types are not withdrawn.
             Some(_) => {
                 record.ending = ending;
                 return self.evict(key);
@@ -76,7 +75,7 @@ impl Shim {
         }
     }
 
-    /// Whether others may run in place of the pod: its class does not say no, and neither does a budget.
+    /// Returns whether the pod may be preempted: neither its class nor a budget protects it.
     pub(super) fn may_be_preempted(&self, pod: &Pod) -> bool {
         let class = pod.spec.priority_class_name.as_deref().unwrap_or_default();
         let budgets = self.budgets.get(pod.namespace());
@@ -148,7 +147,7 @@ impl Shim {
     }
 }
 
-/// Whether the budget lets none of its pods go, and this is one of them.
+/// Returns whether the budget protects the pod.
 fn keeps(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let selector = budget.spec.selector.as_ref();
     budget.status.disruptions_allowed <= 0

@@ -1,8 +1,8 @@
-//! Gangs, until they are complete: who declares them, how many of their pods are there.
+//! Gangs until they are complete: their declaration, and how many of their pods exist.
 //!
 //! # Why counted
-//! A group of ten thousand pods comes one pod at a time. Each is looked at when it comes, and the others
-//! only when that makes a difference to them: the group is complete, or somebody has declared it.
+//! The pods of a group of 10,000 arrive one by one. Each is counted when it arrives. The others are
+//! reconciled only when that matters to them: the group is complete, or has been declared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,43 +19,43 @@ use crate::translate::{
     task_group_of,
 };
 
-/// So long a pod that names a task group waits for one that declares it.
+/// How long a pod of a task group waits for one that declares it.
 const DECLARATION: Duration = Duration::from_secs(30);
 
-/// How often a gang is declared anew because a pod is larger than its group says.
+/// Most new declarations of a gang because a pod is larger than its group.
 const RESIZED_MOST: u32 = 8;
-/// Different warnings of an application, each of which is told once.
+/// Most different warnings about an application. Each is sent once.
 const TOLD_ONCE: usize = 20;
 
-/// The condition that tells whether a group has begun.
+/// Condition type: whether the group has started.
 pub(super) const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
-/// The condition that tells whether a group has to make room as a whole.
+/// Condition type: whether the group is preempted as a whole.
 pub(super) const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// What a pod counts for in its application.
+/// Contribution of a pod to the counts of its application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
-    /// It could be asked for.
+    /// Whether it may be asked for.
     is_ready: bool,
-    /// It declares the gang.
+    /// Whether it declares the gang.
     declares: bool,
-    /// It names a task group.
+    /// Whether it names a task group.
     names_group: bool,
     place: Place,
 }
 
-/// Whether a pod has a node, and is to keep it.
+/// Whether a pod has a node and keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
     None,
     Bound,
-    /// It has a node, and is being deleted.
+    /// It has a node and is being deleted.
     Ending,
 }
 
 impl Share {
-    /// That of a pod which is there.
+    /// Returns the contribution of an existing pod.
     fn of(pod: &Pod) -> Self {
         Self {
             is_ready: !pod.is_going() && pod.spec.scheduling_gates.is_empty(),
@@ -70,30 +70,30 @@ impl Share {
     }
 }
 
-/// What the pods of an application count for together.
+/// Counts of the pods of an application.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gathered {
     ready: usize,
     declaring: std::collections::BTreeSet<(i64, Key)>,
     naming: usize,
-    /// Pods with a node that are not being deleted.
+    /// Number of pods with a node that are not being deleted.
     bound: usize,
-    /// Those that are.
+    /// Number of pods with a node that are being deleted.
     ending: usize,
 }
 
 impl Gathered {
-    /// Whether any pod has a node.
+    /// Returns whether any pod has a node.
     fn has_nodes(&self) -> bool {
         self.bound + self.ending > 0
     }
 
-    /// The oldest pod that declares the gang.
+    /// Returns the oldest pod that declares the gang.
     pub(super) fn declaring(&self) -> Option<&Key> {
         self.declaring.first().map(|(_, key)| key)
     }
 
-    /// All pods that declare it, oldest first.
+    /// Returns all pods that declare the gang, oldest first.
     pub(super) fn all_declaring(&self) -> impl Iterator<Item = &Key> {
         self.declaring.iter().map(|(_, key)| key)
     }
@@ -117,8 +117,8 @@ impl Gathered {
 }
 
 impl Shim {
-    /// Counts a pod for what it is now. Returns whether others of its application may be asked for
-    /// because of it.
+    /// Updates the contribution of a pod. Returns whether other pods of its application may be
+    /// asked for because of it.
     pub(super) fn count_share(&mut self, key: &Key) -> bool {
         let Some(record) = self.pods.get_mut(key) else { return false };
         let Some(id) = record.application.clone() else { return false };
@@ -144,8 +144,8 @@ impl Shim {
         (is_complete(&application.gathered) && !was_complete) || (is_declared && !was_declared)
     }
 
-    /// Tells of a pod that declares task groups for an application whose gang is told, if it is another
-    /// gang that it declares. Each pod of a gang may declare it: nothing here looks at all of them.
+    /// Warns about a pod that declares task groups for a submitted application, if it declares
+    /// another gang. Each pod of a gang may declare it, so this reads no other pods than the first.
     fn declared_late(&mut self, pod: &Pod, id: &Arc<str>) {
         let Some(application) = self.applications.get(id) else { return };
         if application.gang.is_none() {
@@ -160,7 +160,7 @@ impl Shim {
         let first = application.gathered.declaring().and_then(|key| self.pods.get(key));
         let says_the_same =
             first.is_some_and(|first| declared_text(&first.pod) == declared_text(pod));
-        // Several jobs, and pods without one, may declare the same gang before it runs.
+        // Before a gang runs, several jobs, and pods without a controller, may declare it.
         if says_the_same && (pod.controller().is_none() || !application.gathered.has_nodes()) {
             return;
         }
@@ -177,7 +177,7 @@ impl Shim {
         self.hands.push(warning(pod, "GangIgnored", "Submit", why));
     }
 
-    /// A gang with groups whose members are as large as the largest of those that are there.
+    /// Raises the size of each group to that of its largest pod.
     fn with_sizes_of_members(&mut self, id: &Arc<str>, mut gang: DeclaredGang) -> DeclaredGang {
         let Some(application) = self.applications.get(id) else { return gang };
         let mut told = BTreeMap::new();
@@ -197,8 +197,8 @@ impl Shim {
         gang
     }
 
-    /// Has a gang that is not decided be declared anew where a pod of it is larger than what was said of its
-    /// group. Where it is decided, that is told.
+    /// Declares an undecided gang again if this pod is larger than its group. For a decided gang,
+    /// sends a warning instead.
     pub(super) fn redeclare_if_larger(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else { return };
         let (pod, id) = (Arc::clone(&record.pod), record.application.clone().unwrap_or_default());
@@ -222,7 +222,7 @@ impl Shim {
         self.hands.push(warning(&pod, "GangIgnored", "Submit", why));
     }
 
-    /// Tells of something that is wrong with an application, unless that was told before, or much was.
+    /// Sends a warning about an application, unless it was sent before or many were.
     fn warn_once(&mut self, id: &str, pod: &Pod, reason: &'static str, why: String) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let told = &mut application.told_once;
@@ -231,7 +231,7 @@ impl Shim {
         }
     }
 
-    /// Tells of a pod that names a task group which its application does not have.
+    /// Warns about a pod whose task group its application does not have.
     pub(super) fn report_unknown_group(&mut self, pod: &Pod, id: &Arc<str>) {
         let Some(group) = task_group_of(pod).filter(|_| pod_group_of(pod).is_none()) else {
             return;
@@ -248,7 +248,7 @@ impl Shim {
         self.warn_once(id, pod, "GangIgnored", why);
     }
 
-    /// Has a pod count for nothing in its application, which it leaves.
+    /// Removes the contribution of a pod that leaves its application.
     pub(super) fn leave_share(&mut self, key: &Key, id: &Arc<str>) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let share = std::mem::take(&mut record.share);
@@ -258,7 +258,7 @@ impl Shim {
         }
     }
 
-    /// Whether as many members are being deleted as the gang needs.
+    /// Returns whether as many members are being deleted as the gang needs.
     pub(super) fn is_going_whole(&self, application: &Application) -> bool {
         let declaring = application.gathered.declaring().and_then(|key| self.pods.get(key));
         let declared = || declared_gang(&declaring?.pod)?.ok();
@@ -270,7 +270,7 @@ impl Shim {
         application.gathered.ending >= needed.sum()
     }
 
-    /// Why the declaration of an application that runs without a gang cannot be read, if there is one.
+    /// Returns why the declaration cannot be read, for an application that runs without a gang.
     pub(super) fn unreadable(&self, id: &str) -> Option<Why> {
         let application = self.applications.get(id);
         let runs_alone = |known: &&Application| known.told == AppTold::Told && known.gang.is_none();
@@ -280,7 +280,8 @@ impl Shim {
         Some(Why::new("Unreadable", "", why))
     }
 
-    /// Whether the declaration of this pod is what decides for its application, of which nothing is told.
+    /// Returns whether this pod's declaration decides for its application, which was not submitted
+    /// yet.
     pub(super) fn is_read_by(&self, id: &str, key: &Key) -> bool {
         let application = self.applications.get(id).filter(|known| known.told != AppTold::Told);
         application.is_some_and(|known| known.gathered.declaring() == Some(key))
@@ -290,7 +291,7 @@ impl Shim {
         self.groups.get(&format!("{}/{}", pod.namespace(), pod_group_of(pod)?))
     }
 
-    /// The gang that an application is, if it is one; or what is waited for until that is known.
+    /// Returns the gang of an application, if it is one, or what it waits for.
     pub(super) fn gang(
         &mut self,
         id: &Arc<str>,
@@ -322,7 +323,7 @@ impl Shim {
                 return Ok(None);
             };
             return match declared_gang(&pod) {
-                // To start in part what is meant to start as a whole cannot be undone.
+                // A gang that started in part could not be corrected later.
                 Some(Err(why)) => Err(Why::new("Unreadable", "", why)),
                 Some(Ok(gang)) => Ok(Some(self.with_sizes_of_members(id, gang))),
                 None => Ok(None),
@@ -359,8 +360,8 @@ impl Shim {
         self.reconcile_all(&id, now);
     }
 
-    /// Whether the application was told as a gang that its PodGroup is not any more, and none of it is
-    /// decided.
+    /// Returns whether the application was submitted as another gang than its PodGroup now
+    /// describes, and none of it is decided.
     fn is_outdated(&self, id: &str) -> bool {
         let Some(application) = self.applications.get(id) else { return false };
         if application.told != AppTold::Told || self.has_started(id) {
@@ -373,7 +374,7 @@ impl Shim {
         gang.is_none_or(|gang| groups(gang.as_ref()) != groups(application.gang.as_ref()))
     }
 
-    /// Whether any pod of the application has its node, as far as that was told.
+    /// Returns whether a pod of the application has a node, as far as it was reported.
     fn has_started(&self, id: &str) -> bool {
         let pods = self.applications.get(id).into_iter().flat_map(|application| &application.pods);
         let mut records = pods.filter_map(|(_, _, key)| self.pods.get(key));
@@ -383,7 +384,7 @@ impl Shim {
         })
     }
 
-    /// The first pods of the group have their nodes: that is told, once.
+    /// Reports that the group has started, since its first pods have nodes.
     pub(super) fn group_is_placed(&mut self, id: &Arc<str>, now: Duration) {
         let why = Why::new("Scheduled", "", "the pods that the group starts with have their nodes");
         self.tell_group(id, true, &why, now);
@@ -394,9 +395,9 @@ impl Shim {
         }
     }
 
-    /// Tells how the PodGroup of an application stands, if it has one and that is something else than what
-    /// was told before. Once it is scheduled it stays so, whatever becomes of its pods and whoever has told
-    /// it: the condition is about the first time.
+    /// Reports the status of an application's PodGroup if it has changed. Once the group is
+    /// scheduled its condition stays, whatever happens to its pods and whichever replica wrote it:
+    /// it is about the first start.
     pub(super) fn tell_group(&mut self, id: &Arc<str>, status: bool, why: &Why, now: Duration) {
         let Some(first) = self.first_pod(id) else { return };
         let Some(group) = self.group_of(&first) else { return };
@@ -424,7 +425,7 @@ impl Shim {
         self.tell_of_group(id, INITIALLY_SCHEDULED, status, &said, now);
     }
 
-    /// A member of a group is preempted, and all others with it.
+    /// Reports that all pods of a group are preempted, since one of them is.
     pub(super) fn group_is_disrupted(&mut self, key: &Key, message: &str, now: Duration) {
         let Some(record) = self.pods.get(key) else { return };
         let Some(id) = record.application.clone() else { return };
@@ -461,18 +462,18 @@ impl Shim {
     }
 }
 
-/// Who has made a pod that declares a gang: its controller, or the pod itself.
+/// Returns the creator of a pod that declares a gang: its controller, or the pod itself.
 pub(super) fn declarer(pod: &Pod) -> &str {
     pod.controller().map_or(pod.uid(), |controller| &controller.uid)
 }
 
-/// How many pods the group starts with.
+/// Returns the number of pods that the group starts with.
 fn needed(group: &PodGroup) -> usize {
     let gang = group.spec.scheduling_policy.gang.as_ref();
     gang.map_or(0, |gang| usize::try_from(gang.min_count).unwrap_or(0))
 }
 
-/// How a PodGroup was told to stand.
+/// The last reported status of a PodGroup.
 #[derive(Debug)]
 pub(super) struct GroupTold {
     uid: String,
@@ -483,7 +484,7 @@ pub(super) struct GroupTold {
 }
 
 impl GroupTold {
-    /// Whether this stays what is told.
+    /// Returns whether this report stays in place of `now`.
     fn stands_against(&self, now: &Self) -> bool {
         let is_same = (&self.reason, &self.object) == (&now.reason, &now.object);
         self.status || (!now.status && (is_same || self.at + APART > now.at))
@@ -491,18 +492,19 @@ impl GroupTold {
 }
 
 impl Application {
-    /// Whether it is a gang with task groups of which all that has a node is being deleted.
+    /// Returns whether the application is a gang with task groups whose pods with nodes are all
+    /// being deleted.
     pub(super) fn is_ending(&self) -> bool {
         let Gathered { bound, ending, naming, declaring, .. } = &self.gathered;
         *ending > 0 && *bound == 0 && *naming > 0 && !declaring.is_empty()
     }
 
-    /// Whether any pod that is ready has no node, where all that have one are being deleted.
+    /// Returns whether a ready pod has no node, given that all pods with nodes are being deleted.
     pub(super) fn has_others(&self) -> bool {
         self.gathered.ready > 0
     }
 
-    /// What is known of its pods stays, and nothing was told of it.
+    /// Resets the state in the engine, and keeps what is known of the pods.
     pub(super) fn begin_anew(&mut self) {
         let Self { namespace, said, pods, gathered, resized, told_once, .. } = std::mem::take(self);
         *self = Self { namespace, said, pods, gathered, resized, told_once, ..Self::default() };

@@ -1,14 +1,15 @@
-//! Application ids that are used again while the pods of the gang before still end.
+//! Application ids that are used again while pods of the earlier gang still end.
 //!
 //! # Why
-//! A Job that is deleted and applied again names the same application, and its old pods may take half a
-//! minute to go. As members of one application the new pods would be scheduled one by one, since that gang
-//! is decided, and start in part. So they are a gang of their own: an application with a number behind its
-//! id, decided as a whole beside what the old pods still hold. Nobody waits for those to be gone.
+//! A Job that is deleted and applied again names the same application, while its old pods may take
+//! half a minute to end. As members of that application the new pods would be scheduled one by one,
+//! since its gang is decided, and might start in part. So they form a gang of their own: an
+//! application with a number behind its id, decided as a whole, beside what the old pods still
+//! hold. It does not wait for the old pods.
 //!
 //! # Invariants
-//! * Only where every pod of the application that has a node is being deleted, and task groups are
-//!   declared, do other pods of it move on to the next one.
+//! * Pods move on to the next application only if the current one declares task groups and all its
+//!   pods with nodes are being deleted.
 //! * A pod that has a node, or is about to get one, stays in its application.
 
 use std::collections::BTreeSet;
@@ -21,7 +22,7 @@ use super::record::{Application, Hand, Record, Told};
 use super::said::Key;
 use crate::objects::{Meta as _, Pod};
 
-/// Whether the pod may belong to another application than before: nothing of it is decided.
+/// Returns whether the pod may move to another application: nothing is decided for it.
 fn may_move(record: &Record) -> bool {
     !record.is_gone
         && record.pod.node().is_none()
@@ -30,17 +31,17 @@ fn may_move(record: &Record) -> bool {
         && matches!(record.told, Told::Nothing | Told::Asked)
 }
 
-/// What is going of a gang.
+/// The ending part of a gang.
 struct Going {
-    /// The controllers of its pods, by UID.
+    /// UIDs of the controllers of its pods.
     controllers: BTreeSet<String>,
-    /// As many members are going as it needs.
+    /// Whether as many members are ending as the gang needs.
     is_whole: bool,
 }
 
 impl Going {
-    /// Whether another pod belongs to the same gang: a job that replaces one pod of several that have run to
-    /// their end makes no new gang.
+    /// Returns whether another pod belongs to the ending gang: a job that replaces one of several
+    /// ended pods makes no new gang.
     fn includes(&self, pod: &Pod) -> bool {
         let is_of_same = pod.controller().is_some_and(|it| self.controllers.contains(&it.uid));
         is_of_same && !self.is_whole
@@ -48,7 +49,7 @@ impl Going {
 }
 
 impl Shim {
-    /// The application that a pod which comes belongs to by what it says.
+    /// Returns the application of a new pod that names this id.
     pub(super) fn id_of_new(&mut self, pod: &Pod, said: &str) -> Arc<str> {
         let id = self.id_in(pod.namespace(), said);
         let is_new = pod.node().is_none() && !pod.is_going();
@@ -58,8 +59,8 @@ impl Shim {
         id
     }
 
-    /// What is going of an application that is a gang of which all that has a node is being deleted, and
-    /// nothing is about to get one. `None` for any other.
+    /// Returns the ending part of a gang whose pods with nodes are all being deleted. `None` if
+    /// there is another pod that is about to get a node, or for any other application.
     fn going(&self, id: &str) -> Option<Going> {
         let application = self.applications.get(id).filter(|it| it.is_ending())?;
         let mut controllers = BTreeSet::new();
@@ -76,8 +77,8 @@ impl Shim {
         Some(Going { controllers, is_whole: self.is_going_whole(application) })
     }
 
-    /// An application with the next free number behind the id that its pods say. Pods that come belong to
-    /// it from now on.
+    /// Begins an application with the next free number behind the id. New pods belong to it from
+    /// now on.
     fn begin_generation(&mut self, before: &Arc<str>) -> Arc<str> {
         let Some(application) = self.applications.get(before) else { return Arc::clone(before) };
         let (namespace, said) = (application.namespace.clone(), application.said.clone());
@@ -93,7 +94,7 @@ impl Shim {
         id
     }
 
-    /// Moves the undecided pods of an application that is ending into the next one. Returns its id, if there
+    /// Moves the undecided pods of an ending application to the next one. Returns its id if there
     /// are any.
     pub(super) fn move_on(&mut self, id: &Arc<str>, now: Duration) -> Option<Arc<str>> {
         let pods = &self.applications.get(id).filter(|it| it.has_others())?.pods;
@@ -128,7 +129,7 @@ impl Shim {
         Some(next)
     }
 
-    /// Calls [`Self::move_on`] for every application, when the shim begins.
+    /// Calls [`Self::move_on`] for every application, when a session begins.
     pub(super) fn all_move_on(&mut self, now: Duration) {
         let mut ids: Vec<_> = self.applications.keys().cloned().collect();
         ids.sort_unstable();
@@ -137,7 +138,7 @@ impl Shim {
         }
     }
 
-    /// Calls [`Self::move_on`] for an application of which a pod has begun to go, or has gone.
+    /// Calls [`Self::move_on`] for an application of which a pod is being deleted, or is gone.
     pub(super) fn pod_goes(&mut self, id: Option<&Arc<str>>, now: Duration) {
         if !self.is_active {
             return;

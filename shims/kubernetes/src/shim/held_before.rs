@@ -1,18 +1,19 @@
-//! Places that were held for gangs before this session, when another scheduler decided them, and are held again.
+//! Holds places again for gangs that an earlier scheduler or session had decided.
 //!
 //! # Why
-//! A held place is no pod: nothing of it is at the API server, and a scheduler that begins knows nothing of it. Who
-//! gives it up lets others have the room that a gang waits for which runs in part already. What can be known is how
-//! many members there are, and since when.
+//! A held place is no pod and not stored at the API server, so a new scheduler does not know it.
+//! Without it other pods could take the room that a gang, of which a part runs, still needs. The
+//! shim can derive the number of missing members, and since when they are missing.
 //!
 //! # How
-//! Once all that runs is told, bindings that are under way have ended and nodes are open, the engine is told how many
-//! places each such gang lacks: the members that its groups start with, less those that run or have succeeded. It holds
-//! what fits, and says so. Until then nothing is asked for.
+//! Once all running pods are reported, bindings in flight have ended and nodes are open, the engine
+//! is told how many places each such gang lacks: the members that its groups start with, less those
+//! that run or have succeeded. The engine holds what fits and confirms it. Until then no pod is
+//! asked for.
 //!
 //! # Invariants
-//! * Pods wait for that no longer than [`HELD_WITHIN`] in each session, whatever the engine says.
-//! * The time of the places counts from the member that got its node last.
+//! * In each session pods wait at most [`HELD_WITHIN`] for that, whatever the engine answers.
+//! * The timeout of the places counts from the time the latest member got its node.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -30,31 +31,31 @@ use super::{Shim, by_age};
 use crate::objects::{Meta as _, Pod};
 use crate::translate::{Mapping, application, application_id, declared_text, task_group_of};
 
-/// The longest time that pods wait for places to be held again.
+/// Longest wait for places to be held again.
 const HELD_WITHIN: Duration = Duration::from_secs(5);
 
 /// A member of a gang that has succeeded.
 #[derive(Debug)]
 struct Member {
     group: String,
-    /// The UID of its controller.
+    /// UID of its controller.
     controller: Option<String>,
-    /// The gang that it declares, as a number.
+    /// Hash of the gang that it declares.
     declares: Option<u64>,
     created: i64,
     bound: i64,
 }
 
-/// Members that have succeeded, as long as their pods are there.
+/// Succeeded members whose pods still exist.
 #[derive(Debug, Default)]
 pub(super) struct Succeeded {
-    /// By the namespace of the pod and the id that it says.
+    /// By the namespace of the pod and the application that it names.
     members: FxHashMap<(String, String), FxHashMap<Key, Member>>,
     of_pod: FxHashMap<Key, (String, String)>,
 }
 
 impl Succeeded {
-    /// Notes how a pod stands. One that is gone is none of them.
+    /// Updates the entry of a pod. A pod that is gone has none.
     pub(super) fn note(&mut self, key: &Key, pod: Option<&Pod>, mapping: &Mapping) {
         if let Some(application) = self.of_pod.remove(key)
             && let Some(all) = self.members.get_mut(&application)
@@ -80,8 +81,9 @@ impl Succeeded {
         self.members.entry(application).or_default().insert(Arc::clone(key), member);
     }
 
-    /// Those of an application that belong to the gang which this pod declares: pods of the same job, those without a
-    /// job that declare the same, and what came later. A job that is applied again has nothing of the one before.
+    /// Returns the members of an application that belong to the gang declared by this pod: pods of
+    /// the same job, pods without a job that declare the same, and later pods. A job applied again
+    /// does not inherit the members of the earlier one.
     fn of<'s>(
         &'s self,
         application: &Application,
@@ -101,31 +103,31 @@ impl Succeeded {
     }
 }
 
-/// The gang that a pod declares, as a number.
+/// Returns a hash of the gang that a pod declares.
 fn declared(pod: &Pod) -> Option<u64> {
     declared_text(pod).map(|text| FxBuildHasher.hash_one(text))
 }
 
-/// What pods wait for at the beginning of a session.
+/// Progress of holding places at the start of a session.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
-    /// Until when they wait at the latest; none where they do not.
+    /// Time limit of the wait. `None` when there is none.
     until: Option<Duration>,
-    /// The engine is not told yet which places it should hold.
+    /// Whether the engine has yet to be told which places to hold.
     is_untold: bool,
-    /// The gangs for which the engine has not said that what fits is held.
+    /// Gangs whose places the engine has not confirmed.
     awaited: FxHashSet<Arc<str>>,
 }
 
 impl Holding {
-    /// Whether places are still to be held before anything is asked for.
+    /// Returns whether asks wait until places are held again.
     pub(super) fn is_awaited(&self) -> bool {
         self.until.is_some()
     }
 }
 
 impl Shim {
-    /// Begins to wait until places are held again for gangs that run in part.
+    /// Starts to wait until places are held again.
     pub(super) fn hold_again(&mut self, now: Duration) {
         let until = now + HELD_WITHIN;
         self.holding = Holding { until: Some(until), is_untold: true, ..Holding::default() };
@@ -133,10 +135,10 @@ impl Shim {
         self.go_on_holding(now);
     }
 
-    /// Asks for what waits as soon as places are held again, or they were waited for long enough.
+    /// Sends the waiting asks as soon as places are held again or the time limit has passed.
     pub(super) fn go_on_holding(&mut self, now: Duration) {
         let Some(until) = self.holding.until else { return };
-        // What is being bound has its node in a moment, and is a member of its gang.
+        // A pod that is being bound counts as a member of its gang soon.
         if self.holding.is_untold && (self.under_way.is_empty() || !self.has_gangs()) {
             self.tell_what_gangs_lack();
         }
@@ -170,7 +172,8 @@ impl Shim {
         self.orders.cut();
     }
 
-    /// What is said of the places that a gang lacks; nothing where it is none, or none of it runs.
+    /// Builds the request for the places that a gang lacks. `None` if it is no gang, or none of it
+    /// runs.
     fn lacks(&self, id: &str, known: &Application) -> Option<AddApplicationRequest> {
         let gang = known.gang.as_ref().filter(|_| known.told == AppTold::Told)?;
         let mut declaring = known.gathered.all_declaring().filter_map(|key| self.pods.get(key));
@@ -206,14 +209,14 @@ impl Shim {
         lacks_any.then_some(request)
     }
 
-    /// What fits is held again for a gang, or never will be: whoever waits for that goes on at the next tick.
+    /// Handles the confirmation for a gang, or its end. Waiting asks continue at the next tick.
     pub(super) fn held_again(&mut self, id: &str) {
         if self.holding.awaited.remove(id) && self.holding.awaited.is_empty() {
             self.alarm(Duration::ZERO, Alarm::HeldAgain);
         }
     }
 
-    /// Asks for each pod that waits, oldest first.
+    /// Asks for all pending pods, oldest first.
     fn ask_for_waiting(&mut self, now: Duration) {
         let waiting = self.pods.iter().filter(|(_, record)| record.pod.node().is_none());
         for key in by_age(waiting) {

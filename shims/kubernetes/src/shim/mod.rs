@@ -1,20 +1,21 @@
-//! What to do next, for each pod: ask for it, bind it, give it back, tell why it waits.
+//! Decides the next step for each pod: ask for it, bind it, withdraw it, report why it waits.
 //!
 //! # How
-//! For each pod there is what its object says, what the engine was told (`record::Told`) of it, and what the
-//! hands (`record::Hand`) do for it at the API server. Whenever one of the three changes, one function
-//! (in `pods`) compares what is wanted with what is there, and takes the next step. So it does not matter
-//! what came first, what came twice, and what was missed: a restart is the same as a change of everything.
+//! Each pod has its object, its state in the engine (`record::Told`), and its state of work at the
+//! API server (`record::Hand`). Whenever one of the three changes, one function (in `pods`)
+//! compares the desired state with the actual one and takes the next step. So the order of events
+//! does not matter, nor whether one is repeated or missed. A restart is a change of everything.
 //!
 //! # Invariants
-//! * No clock and no connection: the time comes with each call, and what is to be done comes out as orders.
-//! * A pod is bound only where the engine has placed it, and is asked for only while nobody binds it.
-//! * A node is open for new pods only when the engine knows all that runs there: also what came of bindings
-//!   to a node of that name that were under way when it was told, or that were placed before the engine
-//!   heard that it is another one.
-//! * A pod is evicted only while the engine wants that, and by one task at a time.
-//! * What takes room on a node that exists is told to the engine, whoever it belongs to and whatever the
-//!   engine thinks of its application.
+//! * No clock and no connection: each call brings the time, and work is returned as orders.
+//! * A pod is bound only where the engine has placed it, and asked for only while no binding is in
+//!   flight.
+//! * A node is open for new pods only when the engine knows everything that runs there. That
+//!   includes the outcome of bindings to a node of that name that were in flight when it was
+//!   reported, or that were placed before the engine learned that it is another node.
+//! * A pod is evicted only while the engine requests it, and by one task at a time.
+//! * The engine knows everything that takes room on an existing node, whichever scheduler it
+//!   belongs to and whether or not its application is accepted.
 
 mod applications;
 mod conditions;
@@ -51,10 +52,10 @@ use crate::objects::{ConfigMap, Meta as _, Namespace, PodDisruptionBudget, PodGr
 use crate::predicates::Scene;
 use crate::translate::{CONFIG_MAPS, Mapping, QUEUES, Queues, queues, quota_tags};
 
-/// The scene, as it is shared with whoever answers predicates.
+/// The scene, shared with the callbacks that answer predicates.
 pub type SharedScene = Arc<Mutex<Scene>>;
 
-/// Pods, oldest first.
+/// Sorts pods, oldest first.
 fn by_age<'p>(pods: impl Iterator<Item = (&'p Key, &'p Record)>) -> Vec<Key> {
     let mut all: Vec<_> = pods.collect();
     all.sort_unstable_by_key(|(key, record)| {
@@ -63,40 +64,41 @@ fn by_age<'p>(pods: impl Iterator<Item = (&'p Key, &'p Record)>) -> Vec<Key> {
     all.into_iter().map(|(key, _)| Arc::clone(key)).collect()
 }
 
-/// Opens a scene. A panic in a predicate leaves it as it was: nothing is half counted.
+/// Locks the scene. A panic in a predicate leaves nothing half counted, so a poisoned lock is safe
+/// to use.
 pub fn open(scene: &Mutex<Scene>) -> MutexGuard<'_, Scene> {
     scene.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is decided for a cluster.
+/// Scheduling state of a cluster.
 #[derive(Debug)]
 pub struct Shim {
     mapping: Mapping,
     scene: SharedScene,
     meters: Arc<Meters>,
-    /// Condition writes that may still be made now.
+    /// Number of conditions that may be written now.
     budget: f64,
-    /// How many of them are given in a second.
+    /// Number of conditions that may be written per second.
     rate: f64,
     refilled: Duration,
-    /// The engine is told; else only the cluster is followed.
+    /// Whether a session with the engine is open. Otherwise only the cluster is followed.
     is_active: bool,
     pods: FxHashMap<Key, Record>,
-    /// The number of pods that have come so far.
+    /// Number of pods seen so far.
     n_pods: u64,
     applications: FxHashMap<Arc<str>, Application>,
     names: Names,
     nodes: BTreeMap<String, NodeRecord>,
     /// Pods by the node that their object names.
     on_node: FxHashMap<String, FxHashSet<Key>>,
-    /// Pods by the node that they are being bound to.
+    /// Pods with a binding in flight, by node.
     under_way: FxHashMap<Arc<str>, FxHashSet<Key>>,
-    /// How often the engine was told of a node that came, and has not said whether it takes it.
+    /// Number of reports of a new node that the engine has not answered.
     unanswered: FxHashMap<String, u32>,
-    /// Pods that are ours, by namespace.
+    /// Pods of our schedulers, by namespace.
     of_namespace: FxHashMap<String, FxHashSet<Key>>,
     namespaces: FxHashMap<String, Arc<Namespace>>,
-    /// Classes whose pods are not to be preempted.
+    /// Priority classes whose pods are protected from preemption.
     spared_classes: FxHashSet<String>,
     /// By namespace, then by name.
     budgets: FxHashMap<String, BTreeMap<String, Arc<PodDisruptionBudget>>>,
@@ -104,29 +106,29 @@ pub struct Shim {
     group_words: GroupWords,
     maps: [Option<Arc<ConfigMap>>; CONFIG_MAPS.len()],
     configured: Queues,
-    /// The last ones that could be read.
+    /// The last queues that could be read.
     readable: Queues,
     orders: Orders,
     hands: Vec<HandOrder>,
-    /// When it is looked at again why pods wait.
+    /// Times at which pending pods are examined.
     due: BTreeSet<(Duration, Key)>,
-    /// When something else is tried.
+    /// Times of other retries.
     alarms: BTreeSet<(Duration, Alarm)>,
-    /// Pods that are being asked about, by their application, or alone.
+    /// Pods that await an explanation, by application and, if asked about alone, by key.
     asking: FxHashMap<(Arc<str>, Option<Key>), Vec<Key>>,
     n_asking: usize,
-    /// Since when there is no node, while that is so and the engine is told.
+    /// Since when there has been no node. `None` while there is one or no session is open.
     no_node_since: Option<Duration>,
     succeeded: Succeeded,
     holding: Holding,
-    /// Whether somebody looks up what nodes say by themselves.
+    /// Whether explanations read from the scene which nodes pods may use.
     counts_nodes: bool,
-    /// When it is counted on what nodes say by themselves; none while all of that is known.
+    /// When nodes are next counted for explanations. `None` while all are counted.
     counts_at: Option<Duration>,
 }
 
 impl Shim {
-    /// A shim of a cluster of which nothing is known yet, which writes so many conditions in a second.
+    /// Makes a shim of an unknown cluster, which writes up to `rate` conditions per second.
     pub fn new(mapping: Mapping, scene: SharedScene, meters: Arc<Meters>, rate: u32) -> Self {
         Self {
             mapping,
@@ -167,13 +169,14 @@ impl Shim {
         }
     }
 
-    /// Has what nodes say by themselves be counted, for an engine whose explanations look it up.
+    /// Sets whether nodes are counted for explanations.
     pub fn count_nodes(&mut self, whether: bool) {
         self.counts_nodes = whether;
     }
 
-    /// The queues that a registration is to bring: as ConfigMaps have them now; or, where these cannot be
-    /// read, as they were before, or as a map has them that goes behind. The second is why.
+    /// Returns the queues for a registration: those of the ConfigMaps, or, if these cannot be read,
+    /// the last readable ones, or those of a ConfigMap with lower precedence. Also returns why they
+    /// cannot be read.
     pub fn queues(&self) -> (Queues, Option<String>) {
         let now = self.configured_now();
         let Err(why) = now.check() else { return (now, None) };
@@ -199,7 +202,8 @@ impl Shim {
         queues(CONFIG_MAPS.into_iter().zip(self.maps.iter().map(Option::as_deref)))
     }
 
-    /// The engine has been registered with, with [`Self::queues`], and knows nothing: it is told everything.
+    /// Begins an empty session, for which the engine was registered with [`Self::queues`].
+    /// Everything is reported again.
     pub fn begin(&mut self, now: Duration) {
         self.is_active = true;
         self.no_node_since = self.nodes.is_empty().then_some(now);
@@ -229,7 +233,8 @@ impl Shim {
         self.name_anew();
         for record in self.pods.values_mut() {
             record.told = Told::Nothing;
-            // A binding that is under way ends at the API server, and is told; who goes, this engine says.
+            // A binding in flight ends at the API server and is reported. The new session decides
+            // evictions itself.
             record.let_stay();
         }
         self.all_move_on(now);
@@ -249,7 +254,7 @@ impl Shim {
         self.hold_again(now);
     }
 
-    /// The engine is not to be told of anything any more.
+    /// Stops sending orders to the engine.
     pub fn pause(&mut self) {
         self.is_active = false;
         self.holding = Holding::default();
@@ -257,7 +262,7 @@ impl Shim {
         self.hands.clear();
     }
 
-    /// Something of the cluster has changed.
+    /// Handles a change of the cluster.
     pub fn change(&mut self, change: Change, now: Duration) {
         match change {
             Change::Pod(key, pod) => self.pod_changed(&key, pod, now),
@@ -312,7 +317,7 @@ impl Shim {
         }
     }
 
-    /// What the engine is to be told now, in this order.
+    /// Returns the orders for the engine, in sequence.
     pub fn engine_orders(&mut self, now: Duration) -> VecDeque<EngineOrder> {
         if !self.is_active {
             return VecDeque::new();
@@ -323,12 +328,12 @@ impl Shim {
         self.orders.take(now)
     }
 
-    /// What is to be done at the API server now.
+    /// Returns the work for the API server.
     pub fn hand_orders(&mut self) -> Vec<HandOrder> {
         std::mem::take(&mut self.hands)
     }
 
-    /// How many pods there are of each kind: on nodes that are not there, and asked for.
+    /// Updates the gauges.
     pub fn count(&self) {
         let is_stray =
             |record: &&Record| record.pod.node().is_some_and(|node| !self.nodes.contains_key(node));
@@ -340,12 +345,13 @@ impl Shim {
         self.meters.pods_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// What is remembered of a pod, for people who look for a fault.
+    /// Describes the state of a pod, for debugging.
     pub fn described(&self, key: &str) -> String {
         self.pods.get(key).map(|record| format!("{record:?}")).unwrap_or_default()
     }
 
-    /// Where the engine should have which pods, when nothing is under way: by UID. For tests and dumps.
+    /// Returns the node of each allocation that the engine should have, by UID. For tests and
+    /// dumps.
     pub fn placed(&self) -> BTreeMap<String, String> {
         let placed = self.pods.iter().filter_map(|(key, record)| match &record.told {
             Told::Placed(node) => Some((key.to_string(), node.to_string())),

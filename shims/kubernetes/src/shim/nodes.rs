@@ -1,4 +1,4 @@
-//! Nodes that come, change and go.
+//! Nodes: report, opening, removal, and bindings in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,9 +38,10 @@ impl Shim {
         }
     }
 
-    /// The node is told closed, then what runs there; it is opened when the engine has taken it. What it
-    /// has placed before that, on one of the same name, has been heard then: by an engine in this process
-    /// always, over a wire nearly always, since there answers about nodes have a stream of their own.
+    /// Reports a new node as closed, then its running pods. It is opened when the engine has
+    /// accepted it. By then placements on an earlier node of that name have arrived: always from an
+    /// engine in this process, nearly always over the network, where answers about nodes have a
+    /// stream of their own.
     fn node_came(&mut self, name: &str, now: Duration) {
         if !self.is_active || !self.tell_node(name) {
             return;
@@ -48,7 +49,7 @@ impl Shim {
         let there = self.on_node.get(name).into_iter().flatten().cloned().collect::<Vec<_>>();
         for key in there {
             if let Some(record) = self.pods.get_mut(&key) {
-                // What was refused of it was refused without this node.
+                // It was refused because the node was missing.
                 record.refused = None;
                 record.say_again = record.say_again.map(|_| now);
             }
@@ -56,7 +57,7 @@ impl Shim {
         }
     }
 
-    /// Tells a node as it comes. Returns whether it could be said.
+    /// Reports a node as new. Returns whether its amounts could be read.
     pub(super) fn tell_node(&mut self, name: &str) -> bool {
         let Some(record) = self.nodes.get_mut(name) else { return false };
         record.is_open = false;
@@ -76,8 +77,8 @@ impl Shim {
         }
     }
 
-    /// Opens a node, unless it has to be seen first what comes of bindings to it: what they were decided by
-    /// is not on the engine's books any more.
+    /// Opens a node, unless bindings to it are in flight: the engine does not have the placements
+    /// they were decided by.
     pub(super) fn open_node(&mut self, name: &str) {
         if self.under_way.contains_key(name) {
             return;
@@ -89,8 +90,8 @@ impl Shim {
         }
     }
 
-    /// The engine has taken a node, or refused it, as it came. Whether it may be opened: what was said of those
-    /// that came before with its name is known, too.
+    /// Counts an answer to a report of a new node. Returns whether it was the last one, so that
+    /// nothing else in flight is about an earlier node of that name.
     fn node_answered(&mut self, name: &str) -> bool {
         let Some(times) = self.unanswered.get_mut(name) else { return false };
         *times -= 1;
@@ -101,7 +102,7 @@ impl Shim {
         is_last
     }
 
-    /// The engine has taken nodes.
+    /// Handles accepted nodes.
     pub(super) fn nodes_accepted<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) {
         self.orders.cut();
         for name in names {
@@ -112,14 +113,14 @@ impl Shim {
         self.orders.cut();
     }
 
-    /// A pod is being bound to the node.
+    /// Notes that a binding to the node begins.
     pub(super) fn binding_begins(&mut self, key: &Key, node: &Arc<str>) {
         let Some(record) = self.pods.get_mut(key) else { return };
         record.target = Some(Arc::clone(node));
         self.under_way.entry(Arc::clone(node)).or_default().insert(Arc::clone(key));
     }
 
-    /// What came of the binding of a pod is known, and told.
+    /// Notes that the outcome of the pod's binding is known and reported.
     pub(super) fn binding_ended(&mut self, key: &Key) {
         let target = self.pods.get_mut(key).and_then(|record| record.target.take());
         if let Some(node) = target {
@@ -154,7 +155,7 @@ impl Shim {
         }
         self.orders.node(NodeInfo::change(name, ActionFromRm::Decomission));
         self.orders.cut();
-        // With it goes everything that was there, so there is nothing to release.
+        // The engine drops everything on the node, so there is nothing to release.
         let mut there = Vec::new();
         for (key, record) in &mut self.pods {
             let is_there = match &record.told {
@@ -165,7 +166,7 @@ impl Shim {
                 record.told = Told::Nothing;
                 record.let_stay();
                 if record.pod.node().is_none() {
-                    // It was only to be there.
+                    // The pod was not bound yet.
                     scene.clear(key);
                 }
                 there.push(Arc::clone(key));
@@ -177,13 +178,13 @@ impl Shim {
         }
     }
 
-    /// The engine does not take the node, or a change of it.
+    /// Handles the rejection of a node, or of a change to it.
     pub(super) fn node_refused(&mut self, name: &str, reason: &str) {
         if reason.contains("[R_NODE_EXISTS]") {
             return self.nodes_accepted([name]);
         }
         let is_awaited = self.unanswered.contains_key(name);
-        // That answers nobody who comes.
+        // Such a rejection does not answer a report of a new node.
         let is_about_a_change = reason.contains("[R_NODE_UNKNOWN]");
         if is_awaited && (is_about_a_change || !self.node_answered(name)) {
             return;

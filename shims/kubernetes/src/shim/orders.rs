@@ -1,9 +1,9 @@
-//! What is to be told to the engine, gathered in messages.
+//! Collects the orders for the engine and groups them into messages.
 //!
 //! # Invariants
-//! * Within a batch nodes go before applications, those before what runs and is asked for, and all that
-//!   before what ends: whatever refers to something comes behind it.
-//! * What has to follow an end is in a later batch.
+//! * A batch has nodes first, then applications, then allocations and asks, then everything that
+//!   ends. So an item follows everything it refers to.
+//! * An order that must follow an end is in a later batch.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use monoceros_proto::si::v1 as si;
 
 use super::said::{EngineOrder, Key};
 
-/// Items of one message: as many as are dealt with before others have their turn.
+/// Most items of one message: as many as the engine handles before other messages.
 const MESSAGE_ITEMS: usize = 1_000;
-/// Between two times that everything is tried again: each time it is all that predicates have refused.
+/// Shortest pause between two retries of everything. Each retries all asks that predicates refused.
 const TRIES_APART: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
@@ -27,14 +27,14 @@ struct Batch {
     removed: BTreeSet<String>,
 }
 
-/// Gathers orders.
+/// Collected orders.
 #[derive(Debug, Default)]
 pub(super) struct Orders {
     batch: Batch,
     done: VecDeque<EngineOrder>,
-    /// Everything is to be tried again, as soon as that may be told.
+    /// Whether everything is to be tried again as soon as `next_try` allows.
     tries_again: bool,
-    /// Before this it may not.
+    /// Earliest time of the next retry of everything.
     next_try: Duration,
     explain: BTreeSet<(Arc<str>, Option<Key>)>,
 }
@@ -76,7 +76,7 @@ impl Orders {
         self.done.push_back(EngineOrder::Configure { queues, extra });
     }
 
-    /// What comes from now on comes behind all that is there.
+    /// Closes the batch: later orders follow all earlier ones.
     pub(super) fn cut(&mut self) {
         let Batch { nodes, submitted, allocations, released, removed } =
             std::mem::take(&mut self.batch);
@@ -88,12 +88,12 @@ impl Orders {
         in_messages(removed, &mut self.done, EngineOrder::Remove);
     }
 
-    /// When [`Self::take`] has more than it has before; none where nothing waits for that.
+    /// Returns when [`Self::take`] has more orders. `None` if none are delayed.
     pub(super) fn due(&self) -> Option<Duration> {
         self.tries_again.then_some(self.next_try)
     }
 
-    /// What may be told now.
+    /// Takes the orders that may be sent now.
     pub(super) fn take(&mut self, now: Duration) -> VecDeque<EngineOrder> {
         self.cut();
         if self.tries_again && self.next_try <= now {

@@ -1,4 +1,4 @@
-//! What a pod needs next.
+//! Reconciles pods: compares the desired state in the engine with the actual one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::objects::{Meta as _, Pod};
 use crate::predicates::unsupported;
 use crate::translate::{Wish, application_id, declared_text, foreign, pod_group_of, task_group_of};
 
-/// What the engine should have of a pod.
+/// The state that a pod should have in the engine.
 enum Want {
-    /// Nothing, and why the pod waits if it does.
+    /// Absent. Holds the reason if the pod waits.
     Nothing(Option<Why>),
-    /// A request.
+    /// A pending ask.
     Ask,
-    /// What it has: something is under way.
+    /// As it is, since work at the API server is in flight.
     Keep,
-    /// An allocation.
+    /// An allocation on this node.
     On(Arc<str>),
-    /// Something that takes room.
+    /// A foreign allocation on this node.
     Foreign(Arc<str>),
 }
 
@@ -33,7 +33,7 @@ impl Shim {
         if let (Some(record), Some(pod)) = (self.pods.get_mut(key), &pod) {
             record.end = if pod.is_lost() { End::Lost } else { End::ByItself };
             if pod.is_over() && !pod.is_going() {
-                // Whatever it was to go for, it has ended by itself.
+                // The pod ended by itself, so an eviction is no longer needed.
                 record.wanted = None;
             }
         }
@@ -55,7 +55,7 @@ impl Shim {
         });
         self.n_pods += u64::from(is_new);
         let before = std::mem::replace(&mut known.pod, Arc::clone(&pod));
-        // What was thought to be over is there again.
+        // A pod that was thought to be gone is back.
         let is_back = std::mem::take(&mut known.is_gone);
         let application = known.application.clone();
         let is_asked = known.told == Told::Asked;
@@ -136,7 +136,7 @@ impl Shim {
         }
     }
 
-    /// Nothing is known of the pod any more.
+    /// Forgets the pod.
     pub(super) fn drop_record(&mut self, key: &Key) {
         let Some(record) = self.pods.remove(key) else { return };
         if let Some(due) = record.due {
@@ -157,7 +157,7 @@ impl Shim {
         }
     }
 
-    /// Compares what is wanted for a pod with what is there, and takes the next steps.
+    /// Takes steps until a pod has its desired state.
     pub(super) fn reconcile(&mut self, key: &Key, now: Duration) {
         if !self.is_active {
             return;
@@ -169,7 +169,7 @@ impl Shim {
         }
     }
 
-    /// One step; whether there may be another.
+    /// Takes one step. Returns whether there may be another.
     fn step(&mut self, key: &Key, now: Duration) -> bool {
         let Some(record) = self.pods.get(key) else { return false };
         let told = record.told.clone();
@@ -245,7 +245,7 @@ impl Shim {
             }
             let node = Arc::from(name);
             let Some(application) = record.application.clone() else { return Want::Foreign(node) };
-            // It takes its room, whatever is thought of it.
+            // A running pod takes room even if its application is rejected.
             let is_refused = record.refused.is_some();
             let is_taken = !is_refused && self.submit(&application, now, true).is_ok();
             return if is_taken { Want::On(node) } else { Want::Foreign(node) };
@@ -257,7 +257,7 @@ impl Shim {
             return Want::Nothing(None);
         }
         if self.holding.is_awaited() && record.told == Told::Nothing {
-            // Gangs that run in part have their places first.
+            // Gangs of which a part runs get their places first.
             return Want::Nothing(None);
         }
         if record.not_before > now {
@@ -273,7 +273,7 @@ impl Shim {
             return Want::Nothing(Some(Why::new("Unreadable", "", why)));
         }
         let Some(application) = record.application.clone() else { return Want::Nothing(None) };
-        // What has been asked for stays, even if others of its group go.
+        // A pending ask stays even if other pods of its group are deleted.
         let is_asked = record.told == Told::Asked;
         if !is_asked && let Some(why) = self.unreadable(&application) {
             return Want::Nothing(Some(why));
@@ -281,7 +281,7 @@ impl Shim {
         let taken = self.submit(&application, now, is_asked);
         match taken {
             Ok(()) if is_asked || self.takes_requests(&application) => Want::Ask,
-            // Until it is told whether it is taken.
+            // Waits until the engine accepts or rejects the application.
             Ok(()) => Want::Nothing(None),
             Err(why) => Want::Nothing(Some(why)),
         }
@@ -303,8 +303,8 @@ impl Shim {
         self.look_at(key, now);
     }
 
-    /// Says what the pod wants, or has. Again only where that is something else than what was said, or where
-    /// it was refused and its pause is over.
+    /// Reports the pod's ask or allocation. A repeat is sent only if it differs, or if it was
+    /// refused and the pause is over.
     fn say(&mut self, key: &Key, node: Option<&str>, is_again: bool, now: Duration) {
         let again = is_again.then_some(now);
         let Some((allocation, said)) = self.allocation_of(key, node, again) else { return };
@@ -324,8 +324,8 @@ impl Shim {
         }
     }
 
-    /// What is to be said of the pod, and the same in short; nothing where it would be said again, at this
-    /// time, and is the same.
+    /// Builds the message for a pod, and its fingerprint. `None` if the engine already has a
+    /// message with this fingerprint and a repeat is not due.
     pub(super) fn allocation_of(
         &self,
         key: &Key,
@@ -339,7 +339,7 @@ impl Shim {
         let group = pod_group_of(&pod).or_else(|| task_group_of(&pod));
         let group = group.filter(|group| gang.is_some_and(|gang| gang.has(group)));
         let wish = Wish::of(&pod, self.may_be_preempted(&pod));
-        // Unreadable amounts of what runs already: it takes a place among the pods of its node.
+        // A running pod with unreadable amounts counts as one pod of its node.
         let mut wish = wish.unwrap_or_else(|_| Wish::of_nothing(&pod));
         if let Some(group) = pod_group_of(&pod) {
             let group = self.groups.get(&format!("{}/{group}", pod.namespace()));
@@ -353,8 +353,8 @@ impl Shim {
         is_new.then(|| (wish.message(&pod, &id, group, node), said))
     }
 
-    /// Says what a pod takes that is somebody else's. Again only where that is something else than what was
-    /// said, or where it was refused and its pause is over.
+    /// Reports a pod of another scheduler. A repeat is sent only if it differs, or if it was
+    /// refused and the pause is over.
     fn say_foreign(&mut self, key: &Key, node: &str, is_again: bool, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let said = Wish::of(&record.pod, true).map_or(0, |wish| wish.fingerprint());
@@ -369,7 +369,7 @@ impl Shim {
         self.orders.allocation(foreign(&record.pod, node));
     }
 
-    /// Ends what the engine has of a pod. Whether that is done at once.
+    /// Withdraws the pod from the engine. Returns whether that takes effect at once.
     pub(super) fn give_back(&mut self, key: &Key) -> bool {
         let Some(record) = self.pods.get_mut(key) else { return false };
         let id = record.application.clone().unwrap_or_default();
@@ -382,12 +382,12 @@ impl Shim {
             release.termination_type = ending.type_.into();
         }
         release.failed = !is_confirmation && record.end == End::Lost;
-        // The end of an allocation is answered. That of a request is not; where it was placed meanwhile,
-        // that is told and ends by the same release.
+        // The engine answers the release of an allocation. It does not answer that of an ask; if
+        // the ask was placed meanwhile, the same release ends the placement.
         let is_answered = matches!(record.told, Told::Placed(_)) && !is_confirmation;
         record.told = if is_answered { Told::Leaving } else { Told::Nothing };
         let is_gone = record.is_gone;
-        // It was over before anybody said that it may go.
+        // The pod ended before the eviction was accepted.
         let untold = told_ending.filter(|_| is_gone && is_sent_away);
         if record.pod.node().is_none() || record.is_gone {
             let mut scene = open(&self.scene);
@@ -399,26 +399,26 @@ impl Shim {
             self.tell_ending(key, ending);
         }
         if !is_answered && !is_gone {
-            // What comes next of the same pod is another request.
+            // A later ask of the same pod is a new one.
             self.orders.cut();
         }
         !is_answered
     }
 
-    /// The engine has placed a request.
+    /// Handles a placement.
     pub(super) fn placed_on(&mut self, placed: &Placed, now: Duration) {
         let Placed { key, application, node } = placed;
         let Some(record) = self.pods.get_mut(key) else {
-            // It was withdrawn meanwhile, and that ends it.
+            // The pod was withdrawn meanwhile, and that release ends the placement.
             open(&self.scene).clear(key);
             return;
         };
         let is_of_another = record.application.as_ref().is_some_and(|own| own != application);
         match record.told {
-            // It was asked for by another application before, which has given it back: that is on its way.
+            // An earlier application of the pod had asked, and its release is in flight.
             Told::Asked if is_of_another => return open(&self.scene).clear(key),
             Told::Asked => {}
-            // What runs is repeated.
+            // A confirmation of a running allocation.
             Told::Placed(_) => {
                 record.is_held = true;
                 return;
@@ -458,7 +458,7 @@ impl Shim {
         }
     }
 
-    /// A namespace is known from now on.
+    /// Handles a namespace that has become known.
     pub(super) fn namespace_came(&mut self, name: &str, now: Duration) {
         let waiting: Vec<_> = self.of_namespace.get(name).into_iter().flatten().cloned().collect();
         for key in waiting {
@@ -466,7 +466,7 @@ impl Shim {
         }
     }
 
-    /// All pods of an application.
+    /// Reconciles all pods of an application.
     pub(super) fn reconcile_all(&mut self, id: &Arc<str>, now: Duration) {
         let Some(application) = self.applications.get(id) else { return };
         let pods: Vec<_> = application.pods.iter().map(|(_, _, key)| Arc::clone(key)).collect();
@@ -475,7 +475,7 @@ impl Shim {
         }
     }
 
-    /// The engine refuses what was said of a pod.
+    /// Handles the rejection of an ask or allocation.
     pub(super) fn pod_refused(&mut self, key: &Key, reason: &str, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         match record.told {
@@ -488,13 +488,14 @@ impl Shim {
         if record.is_held && matches!(record.told, Told::Placed(_)) && !application_is_over {
             return self.change_refused(key, reason, now);
         }
-        // What runs all the same takes its room as somebody else's.
+        // A running pod with a rejected allocation takes room as a foreign one.
         let was_placed = matches!(record.told, Told::Placed(_));
         record.told = Told::Nothing;
         open(&self.scene).dismiss(key);
         let id = record.application.clone();
         if application_is_over {
-            // It ended a moment ago: it comes again with the pod, which is a new one to the engine.
+            // The application has just ended. It is submitted again with the pod, which is new to
+            // the engine.
             if let Some(application) = id.and_then(|id| self.applications.get_mut(&id))
                 && application.told == AppTold::Told
             {
@@ -516,8 +517,8 @@ impl Shim {
         self.reconcile(key, now);
     }
 
-    /// The engine refuses what a pod takes that runs. What was said of it before holds on, if anything was, so
-    /// it stays told; and is said again after a pause, or as soon as that is something else.
+    /// Handles the rejection of a running pod's changed amounts. An earlier report stays in force.
+    /// The change is sent again after a pause, or as soon as it differs.
     fn change_refused(&mut self, key: &Key, reason: &str, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         if record.refusals == 0 {
@@ -535,7 +536,7 @@ impl Shim {
     }
 }
 
-/// How long a pod waits that was refused so often before: twice as long each time.
+/// Returns the pause after this many refusals in a row.
 fn refused_pause(refusals: u32) -> Duration {
     const FIRST: Duration = Duration::from_secs(30);
     const LAST: Duration = Duration::from_secs(300);

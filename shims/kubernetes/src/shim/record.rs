@@ -1,4 +1,4 @@
-//! What is remembered of a pod, of an application, and of a node.
+//! State kept of pods, applications and nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,96 +13,95 @@ use super::waiting::{Why, WhyTold};
 use crate::objects::{Meta as _, Node, Pod};
 use crate::translate::{Amounts, DeclaredGang, node_amounts};
 
-/// Where a pod stands among those of its application: by the second in which it was created, then in the order
-/// in which pods came.
+/// Position of a pod in its application: second of creation, order of arrival, key.
 pub(super) type Place = (i64, u64, Key);
 
-/// A pod that somebody schedules, and that has not run to its end.
+/// A pod that has not ended and is ours or has a node.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) pod: Arc<Pod>,
-    /// The number of pods that came before it.
+    /// Number of pods that arrived before it.
     pub(super) number: u64,
-    /// Its application; none for what others schedule.
+    /// Its application. `None` for pods of other schedulers.
     pub(super) application: Option<Arc<str>>,
     pub(super) told: Told,
-    /// What was told of it, in short.
+    /// Fingerprint of the last message about it.
     pub(super) said: u64,
     pub(super) hand: Hand,
-    /// Dropped, it calls off what the hand does.
+    /// Cancels the work at the API server when dropped.
     pub(super) wanted: Option<DropGuard>,
-    /// Where it is being bound to, until what came of that is known and told.
+    /// Node of a binding whose outcome is not known or not reported yet.
     pub(super) target: Option<Arc<str>>,
-    /// What it counts for in its application.
+    /// Contribution to the counts of its application.
     pub(super) share: Share,
-    /// The engine wants it to go.
+    /// The engine's request to end it.
     pub(super) ending: Option<Ending>,
-    /// The pod is over: what the engine has of it ends.
+    /// Whether the pod has ended. It is removed from the engine.
     pub(super) is_gone: bool,
     /// How the pod ends, by its status.
     pub(super) end: End,
-    /// It is not asked for before.
+    /// Earliest time of the next ask.
     pub(super) not_before: Duration,
-    /// When it was there first.
+    /// When the pod was first seen.
     pub(super) seen: Duration,
-    /// The engine refuses it.
+    /// Reason of the engine's last refusal.
     pub(super) refused: Option<String>,
-    /// How often in a row it did.
+    /// Number of refusals in a row.
     pub(super) refusals: u32,
-    /// The engine has an allocation of it, and not only been told of one.
+    /// Whether the engine has confirmed an allocation of it.
     pub(super) is_held: bool,
-    /// What it takes on its node was refused, and is said again then.
+    /// When refused amounts of a running pod are sent again.
     pub(super) say_again: Option<Duration>,
-    /// Why it is not asked for.
+    /// Why no ask is sent.
     pub(super) waits_for: Option<Why>,
-    /// When it was asked for.
+    /// Time of the last ask.
     pub(super) asked: Duration,
-    /// More machines would help.
+    /// Whether the engine has signalled that more nodes would help.
     pub(super) wants_nodes: bool,
-    /// Why it waits, as it was told last.
+    /// The last condition about its waiting.
     pub(super) why: Option<WhyTold>,
-    /// When its waiting is looked at next.
+    /// When its waiting is next examined.
     pub(super) due: Option<Duration>,
 }
 
-/// Why the engine wants a pod to go.
+/// The engine's request to end a pod.
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
     pub(super) type_: TerminationType,
     pub(super) message: String,
-    /// An event has told of it.
+    /// Whether an event about it was written.
     pub(super) is_told: bool,
 }
 
 /// How a pod ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The pod succeeds, somebody deletes it, or nothing is known.
+    /// It succeeds, is deleted, or the outcome is unknown.
     ByItself,
-    /// The pod fails or is disrupted: a gang that needs it has lost it.
+    /// It fails or is disrupted, and is lost to a gang that needs it.
     Lost,
 }
 
-/// What the engine has of a pod, as far as it was told.
+/// State of a pod in the engine, as far as it was reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Nothing,
-    /// A request.
+    /// A pending ask.
     Asked,
-    /// An allocation.
+    /// An allocation on this node.
     Placed(Arc<str>),
-    /// Something that takes room.
+    /// A foreign allocation on this node.
     Foreign(Arc<str>),
-    /// It was told to drop it, and has not said that it has.
+    /// A released allocation, until the engine confirms the release.
     Leaving,
 }
 
-/// What is done for a pod at the API server.
+/// Work in flight for a pod at the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hand {
     Idle,
     Binding,
-    /// The binding has succeeded; the watch has not told yet.
+    /// The binding has succeeded, and the watch has not reported it yet.
     Bound,
     Evicting,
 }
@@ -141,12 +140,12 @@ impl Record {
         }
     }
 
-    /// Where it stands among the pods of its application.
+    /// Returns its position in its application.
     pub(super) fn place(&self, key: &Key) -> Place {
         (self.pod.created(), self.number, Arc::clone(key))
     }
 
-    /// Whether it is not asked for because of what it, or its application, says.
+    /// Returns whether no ask is sent because of the specification of the pod or its application.
     pub(super) fn is_refused(&self) -> bool {
         const REASONS: [&str; 5] =
             ["Refused", "ApplicationRefused", "NotSupported", "GroupNotSupported", "Unreadable"];
@@ -154,8 +153,7 @@ impl Record {
         why.is_some_and(|why| REASONS.contains(&&*why.reason))
     }
 
-    /// Whatever the engine wanted to end of it does not end any more, and nobody sees to that. Returns how it
-    /// was to end.
+    /// Withdraws the engine's request to end the pod, and cancels an eviction. Returns the request.
     pub(super) fn let_stay(&mut self) -> Option<Ending> {
         if self.hand == Hand::Evicting {
             self.hand = Hand::Idle;
@@ -168,39 +166,39 @@ impl Record {
 /// An application.
 #[derive(Debug, Default)]
 pub(super) struct Application {
-    /// That of its pods.
+    /// Namespace of its pods.
     pub(super) namespace: String,
-    /// Its id, as its pods say it.
+    /// The id that its pods name.
     pub(super) said: String,
     /// Its pods, oldest first.
     pub(super) pods: BTreeSet<Place>,
-    /// What they count for together.
+    /// Counts of its pods.
     pub(super) gathered: Gathered,
     pub(super) told: AppTold,
-    /// The gang, as it was told.
+    /// Its gang, as it was submitted.
     pub(super) gang: Option<DeclaredGang>,
-    /// The engine has taken it.
+    /// Whether the engine has accepted it.
     pub(super) is_accepted: bool,
-    /// Nobody has asked for anything of it yet.
+    /// Whether no ask or allocation of it was sent yet.
     pub(super) is_new: bool,
-    /// Since when pods name a task group that no pod declares.
+    /// Since when its pods name a task group that no pod declares.
     pub(super) undeclared: Option<Duration>,
-    /// How often in a row it was refused.
+    /// Number of rejections in a row.
     pub(super) refusals: u32,
-    /// Who declared the gang.
+    /// Origin of the gang's declaration.
     pub(super) declared_by: DeclaredBy,
-    /// How often it was declared anew, for pods that are larger than their groups say.
+    /// Number of new declarations because of pods larger than their groups.
     pub(super) resized: u32,
-    /// Warnings that were told, and are not told again.
+    /// Warnings that were sent and are not repeated.
     pub(super) told_once: BTreeSet<String>,
-    /// How its PodGroup was told to stand.
+    /// The last reported status of its PodGroup.
     pub(super) group_told: Option<GroupTold>,
-    /// Its PodGroup was told that it is preempted.
+    /// Whether its PodGroup was reported as preempted.
     pub(super) is_disrupted: bool,
 }
 
 impl Application {
-    /// What pods of the namespace mean by this id.
+    /// Makes an application for pods of the namespace that name this id.
     pub(super) fn new(namespace: &str, said: &str) -> Self {
         Self { namespace: namespace.to_owned(), said: said.to_owned(), ..Self::default() }
     }
@@ -211,24 +209,24 @@ impl Application {
     }
 }
 
-/// Who declared the gang of an application.
+/// Origin of the declaration of a gang.
 #[derive(Debug, Default)]
 pub(super) struct DeclaredBy {
-    /// The UID of a controller, or of a pod.
+    /// UID of a controller, or of a pod.
     pub(super) uid: String,
-    /// It was told that somebody else declares a gang for the application, too.
+    /// Whether a warning about another declaration was sent.
     pub(super) is_other_told: bool,
 }
 
-/// What the engine has of an application.
+/// State of an application in the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum AppTold {
     #[default]
     Nothing,
     Told,
-    /// It was refused, and is tried again then.
+    /// Rejected for this reason, until this time.
     Refused(String, Duration),
-    /// It has failed, and is not tried again while its pods are there.
+    /// Failed for this reason. It is not submitted again while its pods exist.
     Failed(String),
 }
 
@@ -236,9 +234,9 @@ pub(super) enum AppTold {
 #[derive(Debug)]
 pub(super) struct NodeRecord {
     pub(super) node: Arc<Node>,
-    /// The engine has it.
+    /// Whether the engine has it.
     pub(super) is_told: bool,
-    /// The engine may place something there.
+    /// Whether the engine may place pods there.
     pub(super) is_open: bool,
     pub(super) attributes: BTreeMap<String, String>,
     pub(super) amounts: Amounts,

@@ -1,4 +1,4 @@
-//! What comes into the shim, and what comes out of it.
+//! Inputs and outputs of the shim.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::objects::{
 };
 use crate::predicates::VolumeChoice;
 
-/// The UID of a pod, which is the key of its request.
+/// UID of a pod, which is its allocation key in the engine.
 pub type Key = Arc<str>;
 
-/// Something of the cluster is now like this, or gone. Objects of a namespace are named
-/// `namespace/name`, pods by their UID.
+/// A new state of an object, or its deletion (`None`). Namespaced objects are keyed by
+/// `namespace/name`, pods by UID.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Change {
@@ -34,64 +34,66 @@ pub enum Change {
     CsiNode(String, Option<Arc<CsiNode>>),
 }
 
-/// What the engine says.
+/// A notification of the engine.
 #[derive(Clone, Debug)]
 pub enum Word {
-    /// Pods that have a place.
+    /// New placements.
     Placed(Vec<Placed>),
-    /// Allocations, releases, refusals.
+    /// Placements, releases and rejections of allocations.
     Allocations(si::AllocationResponse),
-    /// Applications accepted and refused, and their states.
+    /// Applications that were accepted, rejected, or changed their state.
     Applications(si::ApplicationResponse),
-    /// Nodes refused.
+    /// Nodes that were accepted or rejected.
     Nodes(si::NodeResponse),
-    /// Requests for which more machines would help.
+    /// Pending asks for which more nodes would help.
     MoreNodes(Vec<si::UpdateContainerSchedulingStateRequest>),
-    /// Why the requests of an application wait; nothing where that cannot be told.
+    /// Why asks of an application are pending. Empty if that is unknown.
     Explained {
-        /// The application.
+        /// Its id.
         application: Arc<str>,
-        /// The one request that was asked about; none: all of them.
+        /// The ask in question. `None` for all of them.
         about: Option<Key>,
-        /// One for each kind of requests.
+        /// One entry for each group of equal asks.
         entries: Vec<Explanation>,
     },
-    /// An explanation asked for a template that is not counted: it is in the next ticks.
+    /// A callback asked about pods whose nodes are not counted yet. They are counted during the
+    /// next ticks.
     CountNodes,
-    /// It has lost what it knew, and why: everything is to be told again.
+    /// The engine has lost its state, for this reason. Everything must be sent again.
     Lost(String),
-    /// It does not serve this cluster any more, and why.
+    /// The engine no longer serves this cluster, for this reason.
     Ended(String),
-    /// The queues of [`EngineOrder::Configure`] are in force, or why they are not.
+    /// The outcome of [`EngineOrder::Configure`].
     Configured(Result<(), String>),
 }
 
-/// A pod that has a place.
+/// A placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Its UID.
+    /// UID of the pod.
     pub key: Key,
-    /// The application in which it was asked for.
+    /// The application that asked.
     pub application: Arc<str>,
     /// The node.
     pub node: Arc<str>,
 }
 
-/// Why some requests of an application wait.
+/// Why some asks of an application are pending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
-    /// The requests; none for a gang as a whole.
+    /// Keys of the asks. Empty for a gang as a whole.
     pub keys: Vec<String>,
-    /// In one word.
+    /// The cause, in one word.
     pub cause: String,
     /// The queue, user or node that decides.
     pub object: String,
-    /// In a sentence.
+    /// The cause, in a sentence.
     pub message: String,
 }
 
 impl Explanation {
-    /// An entry of the engine's explanation, with its sentence on the gang added to the message.
+    /// Makes an entry from the engine's explanation. Appends the sentence about the gang to the
+    /// message.
     pub fn new(
         keys: Vec<String>,
         cause: String,
@@ -107,142 +109,143 @@ impl Explanation {
     }
 }
 
-/// How a work of the hands has ended.
+/// Outcome of work at the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The pod is bound, where it was to be.
+    /// The pod is bound as ordered.
     Bound(Key),
-    /// It is not bound there, and why. Where it is, if anywhere, the watch tells.
+    /// The pod is not bound as ordered, for this reason. The watch reports its actual node, if it
+    /// has one.
     NotBound(Key, String),
-    /// The API server lets the pod go, or it is gone.
+    /// The API server has accepted the eviction, or the pod is gone.
     Going(Key),
-    /// The pod may not go yet, and why; it is tried on.
+    /// The eviction is forbidden for now, for this reason, and is retried.
     Held(Key, String),
-    /// The pod may not go, and why; it is not tried any more.
+    /// The eviction is given up, for this reason.
     Stays(Key, String),
-    /// Why the pod waits could not be written.
+    /// The condition of a pod could not be written.
     ConditionFailed(Key),
-    /// How a group stands could not be written.
+    /// The condition of a PodGroup could not be written.
     GroupConditionFailed(GroupCondition),
 }
 
-/// What the engine is to be told; one after the other.
+/// An order for the engine. Orders are carried out in sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineOrder {
-    /// Nodes that come, change, go.
+    /// New, changed and removed nodes.
     Nodes(Vec<si::NodeInfo>),
-    /// Applications that come.
+    /// New applications.
     Submit(Vec<si::AddApplicationRequest>),
-    /// Applications that go.
+    /// Applications that are removed.
     Remove(Vec<si::RemoveApplicationRequest>),
-    /// Requests, and what runs.
+    /// Asks, and running allocations.
     Allocations(Vec<si::Allocation>),
-    /// What is over.
+    /// Asks and allocations that end.
     Release(Vec<si::AllocationRelease>),
-    /// What predicates refused may be tried again.
+    /// Have everything that predicates refused be tried again.
     TryAgain,
-    /// Other queues (YAML), and everything else of the configuration.
+    /// New configuration.
     Configure {
-        /// The queues; empty for those that the engine has by itself.
+        /// Queues (YAML). Empty for the engine's own queues.
         queues: String,
-        /// Everything else.
+        /// All other settings.
         extra: BTreeMap<String, String>,
     },
-    /// Why the requests of this application wait, or one of them.
+    /// Have the engine explain why the asks of this application are pending, or one of them.
     Explain(Arc<str>, Option<Key>),
 }
 
-/// What is to be done at the API server; in any order.
+/// Work for the API server, in any order.
 #[derive(Clone, Debug)]
 pub enum HandOrder {
     /// Bind a pod.
     Bind(Bind),
-    /// Have a pod go.
+    /// Evict a pod.
     Evict(Evict),
-    /// Write why a pod waits.
+    /// Write a condition of a pod.
     Condition(Condition),
-    /// Write how a group of pods stands.
+    /// Write a condition of a PodGroup.
     GroupCondition(GroupCondition),
-    /// Write what happened.
+    /// Write an event.
     Event(Event),
 }
 
-/// Bind a pod.
+/// A binding.
 #[derive(Clone, Debug)]
 pub struct Bind {
-    /// Its UID.
+    /// UID of the pod.
     pub key: Key,
     /// The pod.
     pub pod: Arc<Pod>,
     /// Its node.
     pub node: Arc<str>,
-    /// Volumes that it has to have first.
+    /// Volumes chosen for its claims.
     pub volumes: Vec<VolumeChoice>,
-    /// When the pod was there first.
+    /// When the pod was first seen.
     pub seen: Duration,
-    /// It is not to be bound after all once this is cancelled. What came of it is told all the same.
+    /// Cancelled when the pod is not to be bound after all. The outcome is reported all the same.
     pub called_off: CancellationToken,
 }
 
-/// Have a pod go.
+/// An eviction.
 #[derive(Clone, Debug)]
 pub struct Evict {
-    /// Its UID.
+    /// UID of the pod.
     pub key: Key,
     /// The pod.
     pub pod: Arc<Pod>,
-    /// Why, for people.
+    /// Reason for people.
     pub message: String,
-    /// It is to stay after all, or somebody else sees to it, once this is cancelled.
+    /// Cancelled when the pod is to stay, or is evicted by another task.
     pub called_off: CancellationToken,
 }
 
-/// Why a pod waits.
+/// A condition: why a pod waits.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// Its UID.
+    /// UID of the pod.
     pub key: Key,
     /// The pod.
     pub pod: Arc<Pod>,
-    /// In one word.
+    /// The reason, in one word.
     pub reason: String,
-    /// In a sentence.
+    /// The reason, in a sentence.
     pub message: String,
 }
 
-/// How a group of pods stands.
+/// A condition of a PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupCondition {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What it is about.
+    /// Type of the condition.
     pub type_: &'static str,
-    /// Whether it is so.
+    /// Whether it is true.
     pub status: bool,
-    /// In one word.
+    /// The reason, in one word.
     pub reason: String,
-    /// In a sentence.
+    /// The reason, in a sentence.
     pub message: String,
 }
 
-/// Something happened to an object.
+/// An event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The object.
     pub about: About,
-    /// It went wrong.
+    /// Whether it is a warning.
     pub is_warning: bool,
-    /// In one word.
+    /// The reason, in one word.
     pub reason: &'static str,
-    /// What was done.
+    /// The action that was taken.
     pub action: &'static str,
-    /// In a sentence.
+    /// The event, in a sentence.
     pub message: String,
 }
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// Its kind.
@@ -251,17 +254,17 @@ pub struct About {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its identity.
+    /// Its UID.
     pub uid: String,
 }
 
 impl About {
-    /// A pod.
+    /// Names a pod.
     pub fn pod(pod: &Pod) -> Self {
         Self::object("Pod", pod)
     }
 
-    /// Any object.
+    /// Names any object.
     pub fn object(kind: &'static str, object: &impl crate::objects::Meta) -> Self {
         Self {
             kind,

@@ -1,10 +1,10 @@
-//! Why pods wait, and when that is told.
+//! Why pods wait, and when that is reported.
 //!
 //! # Invariants
-//! * A condition is written when its reason or its object changes, not its numbers; at most once in
-//!   [`APART`] for a pod, and all together at the rate that is set.
-//! * `Unschedulable`, for which autoscalers buy machines, is written only where the engine has said that
-//!   more machines would help, or where there has been no node for [`NO_NODE`].
+//! * A condition is written when its reason or object changes; numbers in its message do not count.
+//!   There is at most one in [`APART`] for each pod, and all together keep to the configured rate.
+//! * `Unschedulable`, which makes autoscalers add nodes, is written only if the engine has
+//!   signalled that more nodes would help, or if there has been no node for [`NO_NODE`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,35 +17,35 @@ use super::said::{Condition, Explanation, HandOrder, Key};
 use super::{Shim, open};
 use crate::translate::hold_key;
 
-/// Between two conditions of a pod.
+/// Shortest pause between two conditions of a pod.
 pub(super) const APART: Duration = Duration::from_secs(30);
-/// What is placed before is not asked about.
+/// How long a pod may be pending before the shim asks why.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The engine says this long after a request, at the latest, whether more machines would help.
+/// Longest time after an ask until the engine has signalled whether more nodes would help.
 const SIGNAL: Duration = Duration::from_secs(4);
-/// How long there has to be no node before a pod is told that machines are missing.
+/// How long a cluster must be without nodes before pods are reported as `Unschedulable`.
 const NO_NODE: Duration = Duration::from_secs(10);
-/// The longest that a pod is not told why it waits because nodes are still counted.
+/// Longest delay of a pod's first condition because nodes are still counted.
 const PATIENCE_TO_COUNT: Duration = Duration::from_secs(20);
-/// The pause between two looks at whether nodes are counted.
+/// Pause before a pod whose nodes are still counted is examined again.
 const COUNTING: Duration = Duration::from_secs(1);
-/// Counting rounds in a tick, about half a millisecond each.
+/// Counting rounds per tick, about 0.5 ms each.
 const COUNTED_AT_ONCE: usize = 5;
-/// Groups of a gang for which nodes are counted before its pods are told why they wait.
+/// Most groups of a gang whose nodes are counted before its pods get a condition.
 const GROUPS_COUNTED: usize = 20;
-/// Keys of each class that an explanation names at the most.
+/// Most keys of each class that an explanation lists.
 const KEYS_NAMED: usize = 1_000;
-/// Classes that an explanation has at the most.
+/// Most classes that an explanation lists.
 const CLASSES_NAMED: usize = 20;
 
-/// What something else is to be tried for at some time.
+/// Something to be retried at a certain time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alarm {
     /// A pod.
     Pod(Key),
     /// All pods of an application.
     Application(Arc<str>),
-    /// Pods that wait until places are held again.
+    /// Asks that wait until places are held again.
     HeldAgain,
 }
 
@@ -57,17 +57,17 @@ pub(super) struct Why {
     pub(super) message: String,
 }
 
-/// Why a pod waits, as it was told.
+/// The last condition of a pod about its waiting.
 #[derive(Debug)]
 pub(super) struct WhyTold {
     reason: String,
     object: String,
     at: Duration,
-    /// It could not be written.
+    /// Whether it could not be written.
     has_failed: bool,
 }
 
-/// Whether the cause is that no node will do.
+/// Returns whether the cause is that no node fits.
 fn is_about_nodes(entry: &Explanation) -> bool {
     matches!(
         entry.cause.as_str(),
@@ -80,7 +80,7 @@ impl Why {
         Self { reason: reason.to_owned(), object: object.to_owned(), message: message.into() }
     }
 
-    /// The reason of a condition for a cause of the engine.
+    /// Converts the engine's explanation into a reason for a condition.
     fn explained(entry: &Explanation, wants_nodes: bool) -> Self {
         let is_about_nodes = is_about_nodes(entry);
         let reason = match entry.cause.as_str() {
@@ -92,19 +92,19 @@ impl Why {
                 first.into_iter().chain(letters).collect()
             }
         };
-        // The node that comes nearest is a number like any other; what keeps it off nodes is none.
+        // The nearest node changes like a number, so it does not count. The cause does.
         let object = if is_about_nodes { &entry.cause } else { &entry.object };
         Self::new(&reason, object, entry.message.clone())
     }
 }
 
 impl Shim {
-    /// Has something be tried at that time.
+    /// Schedules a retry.
     pub(super) fn alarm(&mut self, at: Duration, alarm: Alarm) {
         self.alarms.insert((at, alarm));
     }
 
-    /// Has a pod be looked at then, and not before.
+    /// Schedules the next examination of a pod, in place of an earlier one.
     fn set_due(&mut self, key: &Key, at: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         if let Some(due) = record.due.replace(at) {
@@ -113,7 +113,7 @@ impl Shim {
         self.due.insert((at, Arc::clone(key)));
     }
 
-    /// Has a pod be looked at then, unless it is before.
+    /// Schedules an examination of a pod, unless an earlier one is scheduled.
     pub(super) fn schedule(&mut self, key: &Key, at: Duration) {
         let due = self.pods.get(key).and_then(|record| record.due);
         if due.is_none_or(|due| due > at) {
@@ -121,12 +121,12 @@ impl Shim {
         }
     }
 
-    /// Has a pod that waits be looked at soon.
+    /// Schedules an examination of a pending pod soon.
     pub(super) fn look_at(&mut self, key: &Key, now: Duration) {
         self.schedule(key, now + PATIENCE);
     }
 
-    /// When [`Self::tick`] is to be called at the latest, and then [`Self::engine_orders`].
+    /// Returns when [`Self::tick`], and then [`Self::engine_orders`], must be called.
     pub fn next_tick(&self) -> Option<Duration> {
         let alarm = self.alarms.first().map(|(at, _)| *at);
         let due = self.due.first().map(|(at, _)| *at);
@@ -138,7 +138,7 @@ impl Shim {
         alarm.into_iter().chain(due).chain(self.counts_at).chain(self.orders.due()).min()
     }
 
-    /// Time passes.
+    /// Does what is due at this time.
     pub fn tick(&mut self, now: Duration) {
         self.refill(now);
         self.count_on(now);
@@ -153,7 +153,7 @@ impl Shim {
             }
         }
         self.say_group_words(now);
-        // Who cannot be told yet stays in the row, which is one of time.
+        // A pod that may not get a condition yet keeps its turn.
         while self.may_say()
             && let Some((at, _)) = self.due.first()
             && *at <= now
@@ -168,13 +168,13 @@ impl Shim {
         }
     }
 
-    /// Counts on what nodes say by themselves, a few milliseconds long.
+    /// Counts nodes for explanations, for a few milliseconds.
     fn count_on(&mut self, now: Duration) {
         if self.counts_at.is_none_or(|at| at > now) {
             return;
         }
         for _ in 0..COUNTED_AT_ONCE {
-            // Whoever is asked for predicates has the scene in between.
+            // The lock is released in between for predicates.
             if open(&self.scene).count_fits() == 0 {
                 break;
             }
@@ -183,8 +183,8 @@ impl Shim {
         self.counts_at = is_left.then_some(now);
     }
 
-    /// Whether it is known of all nodes what they say by themselves to a pod, and to those for whom its gang
-    /// wants places; from now on it is counted.
+    /// Returns whether the nodes are counted for a pod, and for the groups of its gang. If not,
+    /// they are from now on.
     fn is_counted(&mut self, key: &Key, id: &Arc<str>, now: Duration) -> bool {
         if !self.counts_nodes {
             return true;
@@ -202,7 +202,7 @@ impl Shim {
         is_counted
     }
 
-    /// Finds out why a pod waits.
+    /// Examines why a pod waits.
     fn look(&mut self, key: &Key, now: Duration) {
         self.reconcile(key, now);
         let Some(record) = self.pods.get(key) else { return };
@@ -219,7 +219,7 @@ impl Shim {
             }
             (Told::Asked, _, Some(application)) => {
                 let (application, asked) = (Arc::clone(application), record.asked);
-                // What is told first stands for long, so it waits until it can be told in full.
+                // The first condition stays for long, so it is delayed until it is complete.
                 if self.is_counted(key, &application, now) || asked + PATIENCE_TO_COUNT <= now {
                     self.ask_why(application, None, Arc::clone(key));
                 } else {
@@ -230,7 +230,7 @@ impl Shim {
         }
     }
 
-    /// Asks the engine why a pod waits: about its application, or about it alone.
+    /// Asks the engine why a pod is pending: about its application, or about the pod alone.
     fn ask_why(&mut self, application: Arc<str>, about: Option<Key>, key: Key) {
         let asking = self.asking.entry((Arc::clone(&application), about.clone())).or_default();
         if asking.is_empty() {
@@ -255,7 +255,7 @@ impl Shim {
             .iter()
             .flat_map(|entry| entry.keys.iter().map(move |key| (&**key, entry)))
             .collect();
-        // Of a class that is too large to be named in full, where there is one and all are there.
+        // The only class that is too large to be listed in full, if all classes are listed.
         let mut large = entries.iter().filter(|entry| entry.keys.len() >= KEYS_NAMED);
         let large = large.next().filter(|_| large.next().is_none());
         let large = large.filter(|_| entries.len() < CLASSES_NAMED);
@@ -269,18 +269,18 @@ impl Shim {
                 if about.is_none() && !entries.is_empty() {
                     self.ask_why(Arc::clone(id), Some(Arc::clone(&key)), key);
                 } else {
-                    // It could not be asked, or has just been placed.
+                    // The engine did not answer, or has just placed the pod.
                     self.schedule(&key, now + 2 * PATIENCE);
                 }
                 continue;
             };
-            // What a member waits for is the gang, and that says who lacks what.
+            // A member waits for its gang, whose entry says what is missing.
             let entry = if entry.cause == "gang" { whole.unwrap_or(entry) } else { entry };
             if entry.cause == "next" {
                 self.schedule(&key, now + 2 * PATIENCE);
                 continue;
             }
-            // Where there is no node nothing is tried, and a machine is what is missing all the same.
+            // Without nodes the engine tries nothing, and another node would help.
             let is_without = self.no_node_since.is_some_and(|since| since + NO_NODE <= now);
             let wants_nodes = record.wants_nodes || is_without;
             let signal = if self.no_node_since.is_some() { NO_NODE } else { SIGNAL };
@@ -298,8 +298,7 @@ impl Shim {
         }
     }
 
-    /// Why a pod waits could not be written. After a pause it is looked at again, and what it waits for then is
-    /// written.
+    /// Handles a condition that could not be written. The pod is examined again after a pause.
     pub(super) fn condition_failed(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         if let Some(told) = &mut record.why {
@@ -309,7 +308,7 @@ impl Shim {
         }
     }
 
-    /// Writes why a pod waits, if that is something else than what stands there; not soon again.
+    /// Writes why a pod waits, if that has changed, with a pause between two conditions.
     fn tell(&mut self, key: &Key, why: &Why, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let told = record.why.as_ref();
@@ -340,7 +339,7 @@ impl Shim {
                     reason: why.reason.clone(),
                     message: why.message.clone(),
                 }));
-                // Conditions are not what `kubectl describe` prints.
+                // `kubectl describe` prints events instead of conditions.
                 if !is_same {
                     let message = format!("{}: {}", why.reason, why.message);
                     let event = warning(&record.pod, "FailedScheduling", "Scheduling", message);

@@ -1,4 +1,4 @@
-//! What the engine says, and how the work of the hands ends.
+//! Handles notifications of the engine, and outcomes of work at the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{Shim, open};
 use crate::objects::Meta as _;
 
 impl Shim {
-    /// The engine has said something.
+    /// Handles a notification of the engine.
     pub fn hear(&mut self, word: Word, now: Duration) {
         match word {
             Word::Placed(placed) => {
@@ -82,15 +82,15 @@ impl Shim {
                 self.explained(&application, about.as_ref(), &entries, now);
             }
             Word::CountNodes => self.counts_at = Some(now),
-            // Whoever registers anew begins anew; and the end is for whoever runs the shim.
+            // Both are handled by the loop that runs the shim.
             Word::Lost(_) | Word::Ended(_) => {}
             Word::Configured(Ok(())) => self.try_refused(now),
             Word::Configured(Err(why)) => self.queues_refused(&why),
         }
     }
 
-    /// Whether a pod belonged to this application, and belongs to another by now: what is said of it there
-    /// is an answer to what was given back.
+    /// Returns whether a pod has moved from this application to another. A message about it there
+    /// answers its release.
     fn was_of_another(&self, key: &Key, application: &str) -> bool {
         let own = self.pods.get(key).and_then(|record| record.application.as_deref());
         own.is_some_and(|own| !application.is_empty() && own != application)
@@ -111,7 +111,7 @@ impl Shim {
                 }
                 return self.end(key, type_, message);
             }
-            // It will end by what it was told, and says that then.
+            // An earlier release will end it, and is confirmed later.
             Told::Leaving if is_wish => return,
             Told::Asked | Told::Placed(_) | Told::Leaving => record.told = Told::Nothing,
             Told::Nothing | Told::Foreign(_) => return,
@@ -127,7 +127,7 @@ impl Shim {
         self.pod_goes(id.as_ref(), now);
     }
 
-    /// A work of the hands has ended.
+    /// Handles the outcome of work at the API server.
     pub fn done(&mut self, outcome: Outcome, now: Duration) {
         match outcome {
             Outcome::Bound(key) => {
@@ -159,7 +159,7 @@ impl Shim {
                     record.hand = Hand::Idle;
                 }
                 if record.ending.is_some() && record.pod.node().is_none() && !record.is_gone {
-                    // It was to go anyway, and is asked for again.
+                    // The pod was a victim anyway, and is asked for again.
                     self.has_gone(&key);
                     self.reconcile(&key, now);
                     return self.binding_ended(&key);
@@ -186,8 +186,8 @@ impl Shim {
         }
     }
 
-    /// Gives back the placement of a pod that could not be bound. The engine lets its request wait, and
-    /// others go first.
+    /// Gives back the placement of a pod that could not be bound. The engine keeps its ask pending
+    /// and tries others first.
     fn not_started(&mut self, key: &Key, why: String, now: Duration) {
         let Some(record) = self.pods.get_mut(key).filter(|_| self.is_active) else { return };
         if !matches!(record.told, Told::Placed(_)) || record.pod.is_going() {
@@ -208,12 +208,12 @@ impl Shim {
             scene.expect(key, Arc::clone(&record.pod));
         }
         self.orders.release(release);
-        // Later orders about the pod are about its request.
+        // Later orders are about the pod's ask.
         self.orders.cut();
         self.look_at(key, now);
     }
 
-    /// A victim goes, or was taken back before it was anywhere: its events say for whom.
+    /// Counts a victim that is evicted, or whose binding was cancelled, and reports it by an event.
     fn has_gone(&mut self, key: &Key) {
         self.meters.evicted.inc();
         let Some(record) = self.pods.get(key) else { return };
@@ -221,7 +221,7 @@ impl Shim {
         self.tell_ending(key, ending);
     }
 
-    /// Has an event say for whom, or why, a pod goes; once.
+    /// Writes an event that says why a pod is evicted, once.
     pub(super) fn tell_ending(&mut self, key: &Key, ending: Ending) {
         let Some(record) = self.pods.get_mut(key) else { return };
         if ending.is_told {
@@ -237,7 +237,7 @@ impl Shim {
         self.hands.push(warning(&record.pod, reason, "Evicting", ending.message));
     }
 
-    /// What was configured is not taken; what was in force stays, or what a start falls back on.
+    /// Reports rejected queues. The earlier ones stay in force, or those that a restart would use.
     pub(super) fn queues_refused(&mut self, why: &str) {
         let name = self.configured.from.clone();
         let (usable, _) = self.queues();

@@ -1,17 +1,18 @@
-//! How much a pod needs, and a node has.
+//! Amounts that pods need and nodes have.
 
 use std::collections::BTreeMap;
 
 use crate::objects::{Container, ContainerStatus, Node, Pod, Quantities, Requirements, rounded_up};
 
-/// Amounts in the units of the interface: `vcore` in thousandths of a core, others as Kubernetes counts
-/// them.
+/// Amounts in the units of the scheduler interface: `vcore` in thousandths of a core, others as
+/// Kubernetes counts them.
 pub type Amounts = BTreeMap<String, i64>;
 
-/// One of each pod, so that the number of pods of a node is a resource like any other.
+/// Resource of which each pod needs one, so that the number of pods of a node is limited like any
+/// amount.
 const PODS: &str = "pods";
 
-/// Adds quantities of the API. The error names what cannot be read.
+/// Converts quantities of the API. The error names the one that cannot be read.
 fn read(quantities: &Quantities) -> Result<Amounts, String> {
     let mut amounts = Amounts::new();
     for (name, quantity) in quantities {
@@ -37,15 +38,16 @@ fn raise(most: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// What a node has for pods.
+/// Returns the amounts that a node has for pods.
 pub fn node_amounts(node: &Node) -> Result<Amounts, String> {
     read(&node.status.allocatable)
 }
 
-/// What a pod needs: the sum of its containers, at least what any of its init containers needs beside
-/// the sidecars started before it; what is said for the pod as a whole instead, by type; and what the
-/// machinery around it takes. While it is resized in place, the larger of what is wanted and what is set
-/// aside for it, unless the node can never give what is wanted.
+/// Returns the amounts that a pod needs. This is the sum of its containers and sidecars, or the
+/// need of an init container with the sidecars started before it, if that is larger. Amounts of the
+/// pod as a whole replace that sum, and the overhead is added. While the pod is resized in place,
+/// the larger of the desired and the allocated amounts counts, unless the node can never provide
+/// the desired ones.
 pub fn pod_amounts(pod: &Pod) -> Result<Amounts, String> {
     let is_infeasible = pod
         .condition("PodResizePending")
@@ -145,13 +147,13 @@ mod tests {
                 json!([container("a", "1", "5"), container("b", "0.0001", "7")]),
                 "memory=12 pods=1 vcore=1001",
             ),
-            // What comes first is over when the rest begins,
+            // An init container has ended when the containers start.
             (
                 json!([container("i", "3", "1"), container("j", "2", "9")]),
                 json!([container("a", "1", "5")]),
                 "memory=9 pods=1 vcore=3000",
             ),
-            // but not what runs beside.
+            // A sidecar runs beside them.
             (
                 json!([sidecar("1"), container("i", "3", "1")]),
                 json!([container("a", "2", "5")]),

@@ -1,4 +1,4 @@
-//! Pods as requests and as what runs.
+//! Translates pods into allocation asks and running allocations.
 
 use std::hash::{Hash as _, Hasher as _};
 
@@ -15,18 +15,17 @@ const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const CREATION_TIME: &str = "creationTime";
 const FOREIGN: &str = "foreign";
 
-/// What a pod wants of the scheduler that can change while it waits or runs.
+/// The settings of an ask that can change while a pod waits or runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Wish {
     amounts: Amounts,
     priority: i32,
-    /// Others may run in its place.
     may_be_preempted: bool,
     may_preempt: bool,
 }
 
 impl Wish {
-    /// Reads a pod. `may_be_preempted` is what others say of it: its class, its budgets.
+    /// Reads a pod. `may_be_preempted` depends on its priority class and its budgets.
     pub fn of(pod: &Pod, may_be_preempted: bool) -> Result<Self, String> {
         Ok(Self {
             amounts: pod_amounts(pod)?,
@@ -36,7 +35,8 @@ impl Wish {
         })
     }
 
-    /// A place among the pods of its node, for what runs and cannot be read.
+    /// The settings of a running pod whose amounts cannot be read: it only counts as one pod of its
+    /// node.
     pub fn of_nothing(pod: &Pod) -> Self {
         Self {
             amounts: [("pods".to_owned(), 1)].into(),
@@ -46,7 +46,7 @@ impl Wish {
         }
     }
 
-    /// What its group says counts for all of its members.
+    /// Applies the settings of the pod's group, which go before its own.
     pub fn in_group(&mut self, priority: Option<i32>, preemption_policy: Option<&str>) {
         self.priority = priority.unwrap_or(self.priority);
         if let Some(policy) = preemption_policy {
@@ -54,14 +54,14 @@ impl Wish {
         }
     }
 
-    /// Equal for equal wishes: what was said is not kept.
+    /// Returns a hash that is equal for equal settings.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = FxHasher::default();
         self.hash(&mut hasher);
         hasher.finish()
     }
 
-    /// The message: what runs where a node is given, else a request.
+    /// Builds the message: a running allocation if `node` is given, otherwise an ask.
     pub fn message(
         self,
         pod: &Pod,
@@ -91,8 +91,8 @@ impl Wish {
     }
 }
 
-/// What runs on a node without belonging to this scheduler. A pod whose amounts cannot be read takes a
-/// place among the pods of its node, and nothing else.
+/// Builds the allocation of a running pod that another scheduler is responsible for. If its amounts
+/// cannot be read, it only counts as one pod of its node.
 pub fn foreign(pod: &Pod, node: &str) -> Allocation {
     let amounts = pod_amounts(pod).unwrap_or_else(|_| [("pods".to_owned(), 1)].into());
     let mut allocation = Allocation::ask("", pod.uid(), resource(amounts))
@@ -104,7 +104,8 @@ pub fn foreign(pod: &Pod, node: &str) -> Allocation {
     allocation
 }
 
-/// The only node that a pod of a DaemonSet may use, which its controller has written into the affinity.
+/// Returns the only node that a pod of a DaemonSet may use, which its controller has written into
+/// the affinity.
 fn required_node(pod: &Pod) -> Option<&str> {
     let is_of_daemon_set = pod.controller().is_some_and(|owner| owner.kind == "DaemonSet");
     let affinity = pod.spec.affinity.as_ref()?.node_affinity.as_ref()?;
@@ -114,7 +115,7 @@ fn required_node(pod: &Pod) -> Option<&str> {
     (is_of_daemon_set && nodes.all(|other| other == Some(first))).then_some(first)
 }
 
-/// The one node that a term names.
+/// Returns the only node that a term names.
 fn only_name(term: &NodeSelectorTerm) -> Option<&str> {
     let field = term.match_fields.as_deref()?.iter().find(|one| one.key == "metadata.name")?;
     let values = field.values.as_deref().filter(|_| field.operator == "In")?;

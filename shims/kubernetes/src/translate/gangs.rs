@@ -1,4 +1,4 @@
-//! Pods that start together: task groups in annotations, and PodGroups.
+//! Gangs: task groups declared by annotations, and PodGroups.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,22 +13,22 @@ use super::nodes::resource;
 use super::{Amounts, pod_amounts, said};
 use crate::objects::{Meta as _, Pod, PodGroup, Quantities, rounded_up};
 
-/// A gang of an application: its groups, and a pod as the members of each will be.
+/// The task groups of an application, and a template pod for each.
 #[derive(Clone, Debug, Default)]
 pub struct DeclaredGang {
-    /// The groups.
+    /// Its task groups.
     pub groups: Vec<TaskGroup>,
-    /// By the name of the group: what predicates are asked about while no member is there.
+    /// Template pods by group. Predicates are asked about them while no member exists.
     pub templates: BTreeMap<String, Arc<Pod>>,
-    /// By the name of the group: what a member takes as it is written.
+    /// Amounts of a member as declared, by group. `groups` may have larger ones.
     written: BTreeMap<String, Amounts>,
-    /// `Hard` or `Soft`; empty unless said.
+    /// `Hard` or `Soft`; empty if not declared.
     pub style: String,
-    /// How long places are held, in milliseconds; 0 unless said.
+    /// How long places are held, in milliseconds; 0 if not declared.
     pub timeout_ms: i64,
 }
 
-/// A group as an annotation has it.
+/// A task group in the annotation.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
@@ -50,7 +50,7 @@ struct Written {
     topology: Option<WrittenTopology>,
 }
 
-/// Where members are relative to each other, by labels of nodes.
+/// Topology of a task group in the annotation, by node labels.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WrittenTopology {
@@ -61,7 +61,7 @@ struct WrittenTopology {
 }
 
 impl Written {
-    /// What the group does not say of its members, this one says of the others.
+    /// Fills in what the group does not declare from this member.
     fn complete(&mut self, member: &Pod) {
         let spec = &member.spec;
         if self.node_selector.is_empty() {
@@ -82,22 +82,22 @@ impl Written {
     }
 }
 
-/// The task group that a pod says it is a member of.
+/// Returns the task group that a pod is a member of.
 pub fn task_group_of(pod: &Pod) -> Option<&str> {
     said(pod, "task-group-name")
 }
 
-/// Whether the pod declares the gang of its application.
+/// Returns whether the pod declares the gang of its application.
 pub fn has_declared_gang(pod: &Pod) -> bool {
     declared_text(pod).is_some()
 }
 
-/// The task groups that a pod declares, as they are written.
+/// Returns the task groups that a pod declares, as text.
 pub fn declared_text(pod: &Pod) -> Option<&str> {
     said(pod, "task-groups")
 }
 
-/// The gang that a pod declares, if it does.
+/// Returns the gang that a pod declares. `None` if it declares none.
 pub fn declared_gang(pod: &Pod) -> Option<Result<DeclaredGang, String>> {
     let text = declared_text(pod)?;
     Some(read(pod, text).map_err(|why| format!("the annotation task-groups cannot be used: {why}")))
@@ -160,15 +160,15 @@ fn read(pod: &Pod, text: &str) -> Result<DeclaredGang, String> {
                     seconds.parse().map_err(|_| format!("`{word}` is no number of seconds"))?;
                 gang.timeout_ms = seconds.saturating_mul(1_000);
             }
-            // There may be more than a scheduler reads.
+            // Other schedulers may have more parameters.
             _ => {}
         }
     }
     Ok(gang)
 }
 
-/// The gang of a PodGroup, whose pods are their own sizes; none where each pod goes by itself. The error
-/// says why the group cannot be scheduled.
+/// Returns the gang of a PodGroup, whose members have their own sizes. `None` if its pods are
+/// scheduled one by one. The error says why the group cannot be scheduled.
 pub fn pod_group_gang(group: &PodGroup) -> Result<Option<DeclaredGang>, String> {
     if let Some(parent) = &group.spec.parent_composite_pod_group_name {
         return Err(format!(
@@ -203,14 +203,14 @@ pub fn pod_group_gang(group: &PodGroup) -> Result<Option<DeclaredGang>, String> 
 }
 
 impl DeclaredGang {
-    /// Says it with the application.
+    /// Adds the gang to the request for its application.
     pub fn declare(&self, application: &mut AddApplicationRequest) {
         application.task_groups.clone_from(&self.groups);
         application.gang_scheduling_style.clone_from(&self.style);
         application.execution_timeout_milli_seconds = self.timeout_ms;
     }
 
-    /// What a pod takes more than is said of its group, if it does.
+    /// Returns how a pod exceeds the declared size of its group. `None` if it does not.
     pub fn larger(&self, pod: &Pod) -> Option<Larger> {
         let name = task_group_of(pod)?;
         let group = self.groups.iter().find(|group| group.name == name)?;
@@ -227,7 +227,7 @@ impl DeclaredGang {
         (!own.is_empty()).then(|| Larger { group: name.to_owned(), declared, own })
     }
 
-    /// Has each member of a group take as much as this one.
+    /// Raises the declared size of a group to that of this pod.
     pub fn enlarge(&mut self, larger: &Larger) {
         let group = self.groups.iter_mut().find(|group| group.name == larger.group);
         let Some(member) = group.and_then(|group| group.member.as_mut()) else { return };
@@ -236,23 +236,23 @@ impl DeclaredGang {
         }
     }
 
-    /// The groups with the numbers of their members, for people.
+    /// Lists the groups with their sizes, for people.
     pub fn in_short(&self) -> String {
         let groups =
             self.groups.iter().map(|group| format!("{}: {}", group.name, group.min_members));
         groups.collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether there is such a group.
+    /// Returns whether the gang has this group.
     pub fn has(&self, group: &str) -> bool {
         self.groups.iter().any(|known| known.name == group)
     }
 }
 
-/// A member that takes more than its group says, of the types of which that is so.
+/// A pod that exceeds the declared size of its group, with the amounts that it exceeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Larger {
-    /// The name of the group.
+    /// Name of the group.
     pub group: String,
     declared: Amounts,
     own: Amounts,
@@ -270,8 +270,7 @@ impl fmt::Display for Larger {
     }
 }
 
-/// The name under which predicates know the members of a group that are not there yet. No UID looks like
-/// it.
+/// Returns the key of held places of a group in the scene. No UID looks like it.
 pub fn hold_key(application: &str, group: &str) -> String {
     format!("held {application} {group}")
 }

@@ -1,4 +1,4 @@
-//! Whose a pod is: its application, its queue, its user, its namespace.
+//! Application, queue and user of a pod, and quotas of a namespace.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,22 @@ use serde_json::json;
 use super::said;
 use crate::objects::{Meta as _, Namespace, Pod, rounded_up};
 
-/// How objects are read where users may choose.
+/// Rules of reading that users can set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// Pods of these schedulers are ours.
+    /// Names of the schedulers whose pods are ours.
     pub scheduler_names: Vec<String>,
-    /// A pod without an application belongs to that of the object that controls it, and not to that of
-    /// its namespace.
+    /// Whether a pod without an application id belongs to the application of its controller.
+    /// Otherwise it belongs to that of its namespace.
     pub application_by_controller: bool,
-    /// What a pod says of its user counts. An API server does not record who made a pod: something has
-    /// to keep users from writing each other's names.
+    /// Whether the user that a pod names counts. An API server does not record who created a pod,
+    /// so something else must keep users from naming others.
     pub trust_user: bool,
 }
 
 impl Mapping {
-    /// Whether the pod is scheduled here. What it says of being ignored counts only until it has a node.
+    /// Returns whether the pod is scheduled here. The label that has it ignored counts only until
+    /// it is bound.
     pub fn is_ours(&self, pod: &Pod) -> bool {
         let name = pod.spec.scheduler_name.as_deref().unwrap_or_default();
         let is_named = self.scheduler_names.iter().any(|ours| ours == name);
@@ -32,18 +33,18 @@ impl Mapping {
     }
 }
 
-/// The pod says that it belongs to no application, and is not to be scheduled.
+/// Returns whether a label has the pod ignored.
 pub fn is_ignored(pod: &Pod) -> bool {
     said(pod, "ignore-application").is_some_and(|text| text.eq_ignore_ascii_case("true"))
 }
 
-/// The PodGroup that the pod is scheduled with.
+/// Returns the PodGroup of a pod.
 pub fn pod_group_of(pod: &Pod) -> Option<&str> {
     let group = pod.spec.scheduling_group.as_ref()?;
     group.pod_group_name.as_deref().filter(|name| !name.is_empty())
 }
 
-/// The application of a pod.
+/// Returns the application id of a pod.
 pub fn application_id(pod: &Pod, mapping: &Mapping) -> String {
     let namespace = pod.namespace();
     if let Some(group) = pod_group_of(pod) {
@@ -64,7 +65,7 @@ pub fn application_id(pod: &Pod, mapping: &Mapping) -> String {
     }
 }
 
-/// Who submits, as a pod may say it.
+/// User and groups in the annotation of a pod.
 #[derive(Deserialize)]
 struct UserInfo {
     user: String,
@@ -72,8 +73,8 @@ struct UserInfo {
     groups: Vec<String>,
 }
 
-/// The application of a pod, as its first pod makes it: user, queue, and what is said of its namespace.
-/// The second are things that were said and cannot be read.
+/// Builds the request for the application of a pod: user, queue, and quotas of the namespace. Also
+/// returns warnings about settings that cannot be read.
 pub fn application(
     pod: &Pod,
     namespace: Option<&Namespace>,
@@ -111,8 +112,8 @@ pub fn application(
     (application, wrong)
 }
 
-/// What a namespace says of its queue, as tags of its applications. The second are annotations that
-/// cannot be read.
+/// Returns the quota settings of a namespace as tags of its applications, with warnings about those
+/// that cannot be read.
 pub fn quota_tags(namespace: &Namespace) -> (BTreeMap<String, String>, Vec<String>) {
     let mut tags = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -304,7 +305,7 @@ mod tests {
         let ignored = json!({"labels": {"yunikorn.apache.org/ignore-application": "true"}});
         assert!(mapping.is_ours(&pod(json!({}), spec.clone())));
         assert!(!mapping.is_ours(&pod(ignored.clone(), spec)));
-        // Nobody leaves the books by a label while it runs.
+        // A label does not take a running pod off the books.
         let bound = json!({"schedulerName": "monoceros", "nodeName": "n"});
         assert!(mapping.is_ours(&pod(ignored, bound)));
         assert!(!mapping.is_ours(&pod(json!({}), json!({"schedulerName": "default-scheduler"}))));

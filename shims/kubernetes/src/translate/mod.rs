@@ -1,13 +1,13 @@
-//! Objects of a cluster as messages of the interface.
+//! Translates objects of the cluster into messages of the scheduler interface.
 //!
 //! # Why pure
-//! What a label means is for tables of cases, not for watchers: nothing here has a clock, a connection or
-//! a memory.
+//! The meaning of labels and annotations is tested by tables of cases. So nothing here has a clock,
+//! a connection or state.
 //!
 //! # Invariants
-//! * What users of YuniKorn have written on their pods and namespaces is read as they mean it; our own
-//!   key goes first where both are there.
-//! * Amounts of pods are rounded up: what is too little is never asked for.
+//! * Labels and annotations of YuniKorn keep their meaning. If the same setting has a key of ours
+//!   too, ours wins.
+//! * Amounts of pods are rounded up, so a pod never gets less than it needs.
 
 mod amounts;
 mod asks;
@@ -30,12 +30,13 @@ pub use self::queues::{CONFIG_MAPS, QUEUES, Queues, queues};
 
 use crate::objects::Meta;
 
-/// The prefix of keys of our own.
+/// Prefix of our own keys.
 const OURS: &str = "monoceros.io/";
-/// The prefix of keys of the scheduler that most come from.
+/// Prefix of YuniKorn's keys.
 const YUNIKORN: &str = "yunikorn.apache.org/";
 
-/// What is said under a key of ours, or of YuniKorn: as an annotation, or else as a label.
+/// Returns the value of a setting, under our key or YuniKorn's: from the annotation, else from the
+/// label.
 fn said<'o>(object: &'o impl Meta, name: &str) -> Option<&'o str> {
     let said = |prefix: &str| {
         let key = format!("{prefix}{name}");

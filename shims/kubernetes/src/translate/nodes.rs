@@ -1,4 +1,4 @@
-//! Nodes.
+//! Translates nodes.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use monoceros_proto::si::v1::{NodeInfo, Quantity, Resource};
 use super::amounts::{Amounts, node_amounts};
 use crate::objects::{Meta as _, Node};
 
-/// What the scheduler calls some well-known labels, with the older names of each.
+/// Attributes of the interface, each with the labels that set it, the current one first.
 const WELL_KNOWN: [(&str, [&str; 2]); 3] = [
     ("si/zone", ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"]),
     ("si/region", ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"]),
     ("si/instance-type", ["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"]),
 ];
-/// Names attributes that go: those that an update does not name stay.
+/// Attribute that lists removed attributes. Others that an update does not name are kept.
 const REMOVED: &str = "monoceros.io/removed-attributes";
 
-/// Attributes of the scheduler that labels of a node must not set.
+/// Returns whether labels must not set this attribute.
 fn is_reserved(key: &str) -> bool {
     key == "ready" || key == REMOVED || key.starts_with("si/")
 }
 
-/// What the scheduler is told of a node: each label under its own name, and under the name that the
-/// interface has for it. Cordons and taints are for predicates, since some pods tolerate them.
+/// Returns the attributes of a node: each label, and the well-known labels under the names of the
+/// interface. Cordons and taints are left to predicates, since some pods tolerate them.
 pub fn attributes(node: &Node) -> BTreeMap<String, String> {
     let labels = node.labels().iter().filter(|(key, _)| !is_reserved(key));
     let mut all: BTreeMap<_, _> = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -37,7 +37,7 @@ pub fn attributes(node: &Node) -> BTreeMap<String, String> {
     all
 }
 
-/// Amounts as a message.
+/// Converts amounts into a message.
 pub(super) fn resource(amounts: Amounts) -> Resource {
     let resources = amounts.into_iter().map(|(name, value)| (name, Quantity { value }));
     Resource { resources: resources.collect() }
@@ -51,12 +51,12 @@ fn said(node: &Node, action: ActionFromRm) -> Result<NodeInfo, String> {
     })
 }
 
-/// A node as it comes: closed until what runs there is told.
+/// Builds the message for a new node. The node is closed until its running pods have been reported.
 pub fn created(node: &Node) -> Result<NodeInfo, String> {
     said(node, ActionFromRm::CreateDrain)
 }
 
-/// A node as it is now, with the names of the attributes that it no longer has.
+/// Builds the message for a changed node, with the names of the attributes it has lost.
 pub fn updated(node: &Node, before: &BTreeMap<String, String>) -> Result<NodeInfo, String> {
     let mut info = said(node, ActionFromRm::Update)?;
     let gone: Vec<_> =

@@ -1,4 +1,4 @@
-//! The configuration of queues, out of ConfigMaps.
+//! Queue configuration, merged from ConfigMaps.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use monoceros_actors::config::{self, DEFAULT_PARTITION};
 
 use crate::objects::ConfigMap;
 
-/// The ConfigMaps that are read, each above those before it.
+/// The ConfigMaps that are read. A later one overrides the earlier ones.
 pub const CONFIG_MAPS: [&str; 3] = ["yunikorn-defaults", "yunikorn-configs", "monoceros-configs"];
-/// The key of the queues.
+/// Key of the queues.
 pub const QUEUES: &str = "queues.yaml";
 
-/// What ConfigMaps say together.
+/// Merged configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queues {
-    /// The queues (YAML); empty where none says any.
+    /// Queues (YAML); empty if no ConfigMap has any.
     pub yaml: String,
-    /// The ConfigMap that they are from.
+    /// Name of the ConfigMap that has the queues.
     pub from: String,
-    /// Everything else.
+    /// All other settings.
     pub extra: BTreeMap<String, String>,
 }
 
 impl Queues {
-    /// Whether the queues can be read at all and are those of a cluster; else why not, with the line.
-    /// A cluster is one partition: without it, every node and pod would be of none.
+    /// Checks that the queues can be parsed and have the partition of the cluster. Without it no
+    /// node or pod would belong to any. The error names the line.
     pub fn check(&self) -> Result<(), String> {
         if self.yaml.is_empty() {
             return Ok(());
@@ -41,7 +41,7 @@ impl Queues {
     }
 }
 
-/// What is in force by these ConfigMaps, in the order of [`CONFIG_MAPS`].
+/// Merges the ConfigMaps, given in the order of [`CONFIG_MAPS`].
 pub fn queues<'c>(maps: impl IntoIterator<Item = (&'static str, Option<&'c ConfigMap>)>) -> Queues {
     let mut queues = Queues::default();
     for (name, map) in maps {

@@ -1,4 +1,4 @@
-//! What is asked of the service beside the session: why requests wait, and other queues.
+//! Calls of the service outside of the session: explanations and new queues.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use tonic::{Code, Request, Status};
 use super::{Service, shown};
 use crate::shim::Explanation;
 
-/// An answer is waited for so long.
+/// Timeout of a call.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The largest answer.
+/// Largest response, in bytes.
 const MESSAGE_BYTES: usize = 64 << 20;
-/// A connection that is silent for this long, and for as long after a question, is dead.
+/// Pause before a silent connection is probed, and timeout of the probe.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// The way to the admin service, which is there when the service is.
+/// Client of the admin service. It connects when it is first used.
 #[derive(Clone, Debug)]
 pub(super) struct Admin {
     client: AdminServiceClient<Channel>,
@@ -47,7 +47,8 @@ impl Admin {
         request
     }
 
-    /// Why the requests of an application wait, or one of them; nothing where that cannot be told.
+    /// Returns why the asks of an application are pending, or one of them. Empty if that is
+    /// unknown.
     pub(super) async fn explain(&self, application: &str, key: Option<&str>) -> Vec<Explanation> {
         let request = v1::ExplainApplicationRequest {
             partition_name: format!("[{}]{DEFAULT_PARTITION}", self.rm_id),
@@ -64,7 +65,8 @@ impl Admin {
         explained.unwrap_or_default().into_iter().map(entry).collect()
     }
 
-    /// Puts a configuration in force, as soon as the service can be reached; or why it is not.
+    /// Puts a configuration in force, retrying until the service is reached. The error says why it
+    /// was rejected.
     pub(super) async fn configure(
         &self,
         config: String,
@@ -94,7 +96,7 @@ impl Admin {
     }
 }
 
-/// Whether it may be otherwise next time.
+/// Returns whether a retry may succeed.
 fn may_pass(why: &Status) -> bool {
     matches!(
         why.code(),

@@ -1,4 +1,4 @@
-//! What the callback stream asks and tells, each handed to the view.
+//! Answers the callback stream from the view of the session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use super::outage::Outage;
 use super::view::View;
 use crate::shim::{SharedScene, Word};
 
-/// Answers the scheduler from the view of one session.
+/// Callbacks of one session.
 #[derive(Clone, Debug)]
 pub(super) struct Answers {
     view: Arc<Mutex<View>>,
@@ -26,18 +26,18 @@ impl Answers {
         Self { view: Arc::new(Mutex::new(View::new(scene))), words, outage }
     }
 
-    /// Allocations are about to be told.
+    /// Notes new allocations that are about to be passed on.
     pub(super) fn told(&self, new: &[si::Allocation]) {
         self.view().told(new);
     }
 
-    /// Another session begins.
+    /// Ends the view, since another session begins.
     pub(super) fn end(&self) {
         self.view().end();
     }
 
-    /// The view, as it is before the next call or after the last: a panic in a predicate leaves nothing
-    /// half counted.
+    /// Locks the view. A panic in a predicate leaves nothing half counted, so a poisoned lock is
+    /// safe to use.
     fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,7 +85,7 @@ impl Callbacks for Answers {
 
     fn assume(&self, sync: &cb::CacheSync) -> Vec<cb::CacheSyncFailure> {
         if sync.snapshot_end {
-            // Each stream begins with one.
+            // Each stream begins with a snapshot.
             self.outage.is_over();
         }
         self.view().sync(sync);

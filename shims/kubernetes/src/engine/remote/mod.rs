@@ -1,14 +1,14 @@
-//! A scheduler elsewhere, by way of the client library.
+//! Scheduler in another process, through the client library.
 //!
 //! # How
-//! Each registration is a client of its own, which has one session and no state: whoever is told that it is
-//! lost registers anew and tells everything again. So what was told to one session is never said in
-//! another. Predicates come by the callback stream and are answered from the scene.
+//! Each registration is a client of its own with one session. When the session is lost, the shim
+//! registers again and sends everything again. So no message of one session reaches another.
+//! Predicates come through the callback stream and are answered from the scene.
 //!
 //! # Invariants
-//! * Of a session that another has followed nothing is heard any more, and nothing changes the scene.
-//! * A connection that breaks costs nothing but time: the client comes back, and goes on where it was.
-//! * What is told while the session is lost is dropped: it is told again.
+//! * A replaced session delivers no more notifications and no longer changes the scene.
+//! * A broken connection costs only time: the client reconnects and continues where it stopped.
+//! * Orders sent while the session is lost are dropped, since everything is sent again.
 
 mod admin;
 mod callbacks;
@@ -37,28 +37,28 @@ use crate::mirror::with_causes;
 use crate::shim::{EngineOrder, SharedScene, Word};
 use crate::translate::Queues;
 
-/// What comes of a configuration is waited for so long before what was told after it is said; it is tried on.
+/// How long orders wait for the outcome of a configuration. The configuration is tried on after
+/// that.
 const CONFIGURES_WITHIN: Duration = Duration::from_secs(5);
-/// Between two attempts to connect, at least and at most.
+/// Shortest and longest pause between two connection attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
-/// Says how predicates are asked where that is not said otherwise: nothing is placed that was not asked
-/// about.
+/// Default of how predicates are asked: no pod is placed without an answer.
 const PREDICATES: (&str, &str) = ("callback.predicates", "required");
 
-/// A scheduler elsewhere.
+/// A scheduler in another process.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// Where it is.
     pub endpoint: Endpoint,
-    /// What it is shown as `authorization`, if it wants that.
+    /// Value of the `authorization` header, if the service needs one.
     pub authorization: Option<MetadataValue<Ascii>>,
-    /// Under which name the cluster is known there.
+    /// Name of the cluster at the service.
     pub rm_id: String,
-    /// Which of several replicas this is.
+    /// Name of this replica.
     pub instance: String,
 }
 
-/// An engine elsewhere.
+/// An engine in another process.
 #[derive(Debug)]
 pub struct Remote {
     service: Service,
@@ -69,13 +69,13 @@ pub struct Remote {
     session: Mutex<Option<Session>>,
 }
 
-/// A session, and who hears it.
+/// A session and its tasks.
 #[derive(Debug)]
 struct Session {
     client: Client,
     answers: Answers,
     hears: JoinHandle<()>,
-    /// Puts other queues in force.
+    /// The task that puts new queues in force.
     configures: Option<AbortHandle>,
 }
 
@@ -90,22 +90,22 @@ impl Drop for Session {
 }
 
 impl Remote {
-    /// Speaks to the service from now on. Must be called within a tokio runtime.
+    /// Makes an engine for the service. Must be called within a tokio runtime.
     pub fn new(service: Service, scene: SharedScene, words: UnboundedSender<Word>) -> Self {
         let admin = Admin::new(&service);
         let (outage, session) = (Arc::default(), Mutex::new(None));
         Self { service, scene, words, admin, outage, session }
     }
 
-    /// Opens a session with these queues, as soon as the service can be reached.
+    /// Opens a session with these queues, as soon as the service is reached.
     async fn open(&self, queues: &Queues) -> Result<(), Status> {
-        // Before anything of the next one can happen.
+        // Ends the old session before the next one can act.
         drop(self.session().take());
         let Service { endpoint, authorization, rm_id, instance } = &self.service;
         let outage = &self.outage;
         let answers = Answers::new(Arc::clone(&self.scene), self.words.clone(), Arc::clone(outage));
         let mut registration = si::RegisterResourceManagerRequest {
-            // Nobody else's queues are changed with its own.
+            // The queues of other policy groups are not changed.
             policy_group: rm_id.clone(),
             config: queues.yaml.clone(),
             extra_config: extra(queues.extra.clone()),
@@ -179,11 +179,11 @@ impl Remote {
                 Ok(())
             }
         };
-        // Why it has ended, and what follows from that, is said as a word.
+        // The end of the session is reported as a notification.
         said.or(Ok(()))
     }
 
-    /// Has other queues put in force, and not those that were under way before.
+    /// Puts new queues in force, and aborts an earlier attempt.
     async fn configure(&self, queues: String, all: BTreeMap<String, String>) {
         let (admin, words) = (self.admin.clone(), self.words.clone());
         let configures = tokio::spawn(async move {
@@ -200,14 +200,14 @@ impl Remote {
     }
 }
 
-/// What is said of a configuration beside its queues.
+/// Adds the default of [`PREDICATES`] to the other settings of a configuration.
 fn extra(mut extra: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let (key, value) = PREDICATES;
     extra.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     extra
 }
 
-/// Hands on what a session says until it ends.
+/// Passes on the events of a session until it ends.
 async fn hear(
     mut events: Events,
     answers: Answers,
@@ -220,7 +220,7 @@ async fn hear(
                 outage.note(&why);
                 continue;
             }
-            // The client has one session.
+            // A client has one session.
             Event::Registered { .. } => continue,
             Event::Nodes(response) => Word::Nodes(response),
             Event::Applications(response) => Word::Applications(response),
@@ -235,11 +235,11 @@ async fn hear(
     }
 }
 
-/// A status in words.
+/// Formats a status with its causes and its reason.
 fn shown(status: &Status) -> String {
     let message = status.message();
     let text = match std::error::Error::source(status).map(with_causes) {
-        // It is what the message was made of.
+        // The message was made of the causes.
         Some(causes) if causes.contains(message) => causes,
         Some(causes) => format!("{message}: {causes}"),
         None => message.to_owned(),

@@ -1,4 +1,4 @@
-//! What the log says while the service cannot be reached: not each attempt.
+//! Limits the log lines about a service that cannot be reached.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tracing::{info, warn};
 
 use super::shown;
 
-/// It is said again after this.
+/// Pause between two log lines.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Since when the service has been away, and what was said of it.
+/// Time of the last log line about the current outage; `None` while the service is reached.
 #[derive(Debug, Default)]
 pub(super) struct Outage(Mutex<Option<Instant>>);
 
 impl Outage {
-    /// The connection is lost, or there is none.
+    /// Logs that the service cannot be reached, if a line is due.
     pub(super) fn note(&self, why: &Status) {
         let mut said = self.said();
         if said.is_none_or(|said| said.elapsed() >= AGAIN) {
@@ -26,7 +26,7 @@ impl Outage {
         }
     }
 
-    /// It is there.
+    /// Logs that the service is reached again.
     pub(super) fn is_over(&self) {
         if self.said().take().is_some() {
             info!("the scheduler can be reached again");

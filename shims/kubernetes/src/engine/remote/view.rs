@@ -1,18 +1,18 @@
-//! What the scheduler is told when it asks, and what of its decisions counts before they are told.
+//! The scheduler's decisions of one session, as far as they count in the scene.
 //!
 //! # Who counts what
-//! An answer with `assume` counts its pod in the scene at once, and a sync counts or forgets one. Once an
-//! allocation has been told it is the shim's to count, until the pod is gone: what the scheduler has
-//! forgotten of it then makes no difference.
+//! An answer with `assume` counts its pod in the scene at once; a sync counts or forgets a pod.
+//! Once an allocation has been received, the shim counts it until the pod is gone. If the scheduler
+//! forgets it after that, nothing changes here.
 //!
 //! # Gangs
-//! The scheduler asks about each member of a gang for itself, and tells beforehand where the others are
-//! to be. These places count in the scene while the questions name their gang, under names of their
-//! own: pods that are known by their UID to the shim are not touched.
+//! The scheduler asks about each member of a gang separately, and says beforehand where the other
+//! members are to be. These places count in the scene while the queries name their gang. They have
+//! names of their own, so pods that the shim knows by UID are not touched.
 //!
 //! # Invariants
-//! * What is in `assumed` counts in the scene, unless the shim has dismissed the pod since.
-//! * A pod does not stand in its own way, wherever it counts already.
+//! * Each entry of `assumed` counts in the scene, unless the shim has dismissed the pod since.
+//! * A pod is not an obstacle to itself, wherever it counts already.
 
 use std::collections::BTreeMap;
 
@@ -24,30 +24,30 @@ use crate::predicates::{Scene, Ties};
 use crate::shim::{SharedScene, open};
 use crate::translate::hold_key;
 
-/// Every pod.
+/// Topic of all pods.
 const PODS: u64 = 1;
-/// Pods that keep others away.
+/// Topic of pods that keep others away by anti-affinity.
 const KEEPERS: u64 = 2;
-/// Pods with claims.
+/// Topic of pods with claims.
 const CLAIMS: u64 = 3;
 
-/// The decisions of one session, as far as the scene has them from here.
+/// Decisions of one session that count in the scene.
 #[derive(Debug)]
 pub(super) struct View {
     scene: SharedScene,
-    /// Where pods count that are placed and not told yet, by their key.
+    /// Node of each pod that is placed but not received as an allocation, by the pod's key.
     assumed: FxHashMap<String, String>,
-    /// Gangs that are asked about, by the number that the scheduler gave them.
+    /// Gangs in flight, by the number that the scheduler gave them.
     bundles: FxHashMap<u64, Bundle>,
-    /// The one whose places count in the scene.
+    /// The gang whose places count in the scene.
     shown: Option<u64>,
-    /// What the list has that is being told of everything.
+    /// Pods in the snapshot that is being received.
     listed: Option<FxHashSet<String>>,
-    /// Another session has begun: this one changes nothing any more.
+    /// Set when another session has begun; this one changes nothing more.
     is_over: bool,
 }
 
-/// Where the members of a gang are to be.
+/// Planned places of the members of a gang.
 #[derive(Debug, Default)]
 struct Bundle {
     places: BTreeMap<u32, Place>,
@@ -55,13 +55,13 @@ struct Bundle {
     members: FxHashMap<String, u32>,
 }
 
-/// Where one of them is to be.
+/// Planned place of a member.
 #[derive(Debug)]
 struct Place {
-    /// Under which pods of its kind are expected.
+    /// Key under which the scene expects pods of this kind.
     key: String,
     node: String,
-    /// It counts in the scene.
+    /// Whether it counts in the scene.
     is_shown: bool,
 }
 
@@ -77,20 +77,20 @@ impl View {
         }
     }
 
-    /// A stream begins, on which everything is told anew.
+    /// Starts a stream, which begins with a snapshot.
     pub(super) fn begin_stream(&mut self) {
         self.hide();
         self.bundles.clear();
         self.listed = None;
     }
 
-    /// Another session begins.
+    /// Ends the view, since another session begins.
     pub(super) fn end(&mut self) {
         self.hide();
         self.is_over = true;
     }
 
-    /// Whether the pod of the query may run on the node, or a place may be held there.
+    /// Checks whether the pod of the query may run on the node, or a place may be held there.
     pub(super) fn fits(&mut self, query: &cb::PredicateQuery, node: &str) -> Result<(), String> {
         if self.is_over {
             return Err("the session is over".to_owned());
@@ -100,7 +100,7 @@ impl View {
         let mut scene = open(&self.scene);
         let is_hold = query.allocation_key.is_empty();
         if is_hold && !scene.expects(&key) {
-            // A group of which nothing but its size is known may be anywhere.
+            // A group whose members are unknown may be placed on any node.
             return Ok(());
         }
         let mut own = Vec::new();
@@ -120,19 +120,19 @@ impl View {
         answer
     }
 
-    /// What the answer to a query has to do with other nodes.
+    /// Returns how the answer to a query relates to other nodes.
     pub(super) fn elsewhere(&self, query: &cb::PredicateQuery) -> cb::Elsewhere {
         topics(open(&self.scene).ties(&key_of(query)))
     }
 
-    /// The scheduler takes the answer for a placement.
+    /// Counts a pod that the scheduler has placed by the answer.
     pub(super) fn assumed(&mut self, query: &cb::PredicateQuery, node: &str) {
         if !self.is_over {
             self.assume(&query.allocation_key, node);
         }
     }
 
-    /// Something was placed, or has gone, or all is told anew.
+    /// Applies placements, removals and snapshots of the scheduler.
     pub(super) fn sync(&mut self, sync: &cb::CacheSync) {
         if self.is_over {
             return;
@@ -143,7 +143,7 @@ impl View {
             if sync.snapshot {
                 self.listed.get_or_insert_default().insert(key.clone());
             }
-            // What was told before is counted by the shim.
+            // Received allocations are counted by the shim.
             if self.assumed.contains_key(key) || !open(&self.scene).counts(key, node) {
                 self.assume(key, node);
             }
@@ -161,7 +161,7 @@ impl View {
         }
     }
 
-    /// Allocations are about to be told.
+    /// Notes new allocations that are about to be passed on.
     pub(super) fn told(&mut self, new: &[si::Allocation]) {
         if self.is_over {
             return;
@@ -171,14 +171,14 @@ impl View {
             if let Some(other) = self.assumed.remove(key).filter(|there| there != node) {
                 scene.forget(key, &other);
             }
-            // Its sync may come later by the other stream.
+            // The sync may come later, through the other stream.
             if !scene.counts(key, node) {
                 scene.assume(key, node);
             }
         }
     }
 
-    /// Where members of a gang are to be.
+    /// Sets the planned places of members of a gang.
     pub(super) fn places(&mut self, told: &cb::BundlePlaces, nodes: &[Option<&str>]) {
         if self.is_over {
             return;
@@ -202,13 +202,13 @@ impl View {
                     let place_of = Place { key, node: (*node).to_owned(), is_shown: false };
                     bundle.places.insert(place.member, place_of);
                 }
-                // It has just gone.
+                // The node has just been removed.
                 None => drop(bundle.places.remove(&place.member)),
             }
         }
     }
 
-    /// How many of those that would be preempted have to leave.
+    /// Finds how many of the given victims must leave.
     pub(super) fn victims(
         &mut self,
         args: &si::PreemptionPredicatesArgs,
@@ -217,7 +217,7 @@ impl View {
         victims(&mut open(&self.scene), args)
     }
 
-    /// The places of this gang count, and of no other; 0 is none.
+    /// Counts the places of this gang and of no other. 0 stands for no gang.
     fn show(&mut self, id: u64) {
         let wanted = Some(id).filter(|id| self.bundles.contains_key(id));
         if self.shown == wanted {
@@ -228,7 +228,7 @@ impl View {
         let Some(bundle) = self.bundles.get_mut(&id) else { return };
         let mut scene = open(&self.scene);
         for (member, place) in &mut bundle.places {
-            // It counts where it was assumed.
+            // A member that was assumed there counts already.
             if self.assumed.get(&place.key) != Some(&place.node) {
                 place.show(id, *member, &mut scene);
             }
@@ -265,7 +265,7 @@ impl View {
     }
 }
 
-/// The place of a pod in the gang that is shown.
+/// Finds the place of a pod in the gang whose places count.
 fn shown<'b>(
     id: Option<u64>,
     bundles: &'b mut FxHashMap<u64, Bundle>,
@@ -277,7 +277,7 @@ fn shown<'b>(
 }
 
 impl Bundle {
-    /// The place of a pod, or one of those that would be held there.
+    /// Finds the place of a pod, or one of the places to be held on the node.
     fn place_of(&self, key: &str, node: &str, is_hold: bool) -> Option<(u32, &Place)> {
         let is_it = |place: &Place| place.is_shown && place.key == key;
         if is_hold {
@@ -306,12 +306,12 @@ impl Place {
     }
 }
 
-/// Under which name the place of a member counts.
+/// Returns the name under which the place of a member counts.
 fn name(bundle: u64, member: u32) -> String {
     format!("member {member} of gang {bundle}")
 }
 
-/// Under which key the pod of a query is expected.
+/// Returns the key under which the pod of a query is expected.
 fn key_of(query: &cb::PredicateQuery) -> String {
     if query.allocation_key.is_empty() {
         hold_key(&query.application_id, &query.task_group_name)
@@ -320,8 +320,8 @@ fn key_of(query: &cb::PredicateQuery) -> String {
     }
 }
 
-/// What a pod has to do with other nodes, as the scheduler compares it. All pods depend on those that keep
-/// others away; whom they see when they look around is any pod.
+/// Returns the topics by which the scheduler matches queries with changes. All pods depend on pods
+/// that keep others away. A pod whose rules count other pods depends on all pods.
 fn topics(ties: Ties) -> cb::Elsewhere {
     let Ties { looks_around, keeps_away, has_claims } = ties;
     let some = |topics: &[(u64, bool)]| {

@@ -1,10 +1,10 @@
-//! Pods that are to be near each other, or away.
+//! Affinity and anti-affinity between pods.
 
 use super::*;
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// Required terms, as they are written.
+/// Required terms.
 fn terms(kind: &str, terms: &Value) -> Value {
     json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}})
 }
@@ -30,9 +30,9 @@ fn pods_are_together_and_apart_by_the_labels_of_nodes() {
     assert_eq!(play().passing(&none, &near("podAffinity", host, &none)), ["a1"]);
     assert_eq!(play().passing(&none, &near("podAffinity", "rack", &none)), [""; 0]);
     assert_eq!(play().passing(&none, &near("podAntiAffinity", "zone", &none)), ["b1"]);
-    // A node without the label is no domain, so nobody is there.
+    // A node without the label belongs to no domain, so nothing keeps the pod away.
     assert_eq!(play().passing(&none, &near("podAntiAffinity", "rack", &none)).len(), 3);
-    // Another namespace, one by its labels, and all.
+    // Namespaces by name, by label, and all.
     let mut elsewhere = play();
     elsewhere.0.set_namespace(
         "ns",
@@ -49,7 +49,8 @@ fn pods_are_together_and_apart_by_the_labels_of_nodes() {
         let spec = near("podAntiAffinity", "zone", &extra);
         assert_eq!(elsewhere.passing(&none, &spec), nodes, "{extra}");
     }
-    // The first of a kind that wants to be with its own kind may be anywhere; of another kind, nowhere.
+    // The first pod of a kind that wants to be near its own kind may be anywhere. Another kind may
+    // be nowhere.
     assert_eq!(Play::new().passing(&db, &near("podAffinity", "zone", &none)).len(), 3);
     assert_eq!(Play::new().passing(&none, &near("podAffinity", "zone", &none)), [""; 0]);
 }
@@ -83,7 +84,7 @@ fn of_several_terms_one_pod_has_to_match_all_and_by_each_key() {
     let two = |first: &str, second: &str| {
         terms("podAffinity", &json!([about("app", "db", first), about("tier", "back", second)]))
     };
-    // Two pods that match one each are not one that matches both.
+    // Two pods that match one term each do not count as one that matches both.
     let apart = Play::new().running("r", "a1", &json!({"app": "db"}), &none);
     let mut apart = apart.running("s", "a1", &json!({"tier": "back"}), &none);
     assert_eq!(apart.passing(&none, &two("zone", "zone")), [""; 0]);
@@ -94,11 +95,11 @@ fn of_several_terms_one_pod_has_to_match_all_and_by_each_key() {
     assert_eq!(play.passing(&none, &two("zone", "disk")), [""; 0]);
     let reason = play.reason(&two("zone", "rack"), "a1");
     assert_eq!(reason, "the node lacks the label rack, by which pods are to be together");
-    // By each key another pod will do.
+    // A different pod may match for each key.
     let play = Play::new().running("r", "a1", &both, &none);
     let mut play = play.running("s", "b1", &both, &none);
     assert_eq!(play.passing(&none, &two("zone", HOST)), ["a1", "b1"]);
-    // Of those that keep away each one does.
+    // Each of the terms to keep away applies by itself.
     let away = terms(
         "podAntiAffinity",
         &json!([about("app", "db", HOST), about("tier", "front", "zone")]),
@@ -116,16 +117,16 @@ fn the_first_of_a_kind_has_to_match_all_of_its_own_terms() {
     let both = json!({"app": "db", "tier": "back"});
     assert_eq!(Play::new().passing(&both, &two).len(), 3);
     assert_eq!(Play::new().passing(&json!({"app": "db"}), &two), [""; 0]);
-    // It needs the labels all the same.
+    // The node needs the labels all the same.
     let lacking =
         terms("podAffinity", &json!([about("app", "db", "zone"), about("app", "db", "disk")]));
     assert_eq!(Play::new().passing(&both, &lacking), ["b1"]);
-    // One that matches and is on no domain is not there.
+    // A pod that matches on a node without the label does not count.
     let by_disk = terms("podAffinity", &json!([about("app", "db", "disk")]));
     let mut play = Play::new().running("r", "a1", &json!({"app": "db"}), &none);
     assert_eq!(play.passing(&json!({"app": "db"}), &by_disk), ["b1"]);
     assert_eq!(play.passing(&none, &by_disk), [""; 0]);
-    // In another namespace it is not of its kind.
+    // A pod of another namespace is no pod of its kind.
     let other = near("podAffinity", "zone", &json!({"namespaces": ["other"]}));
     assert_eq!(Play::new().passing(&json!({"app": "db"}), &other), [""; 0]);
     let by_labels =
@@ -162,7 +163,7 @@ fn a_selector_that_says_nothing_matches_all_and_none_matches_nobody() {
     assert_eq!(play.passing(&none, &all).len(), 3, "of its namespace");
     let nobody = near("podAffinity", "zone", &json!({"labelSelector": null}));
     assert_eq!(play.passing(&none, &nobody), [""; 0]);
-    // Whoever is there keeps away in the same way.
+    // Running pods keep others away in the same way.
     let mut play = Play::new().running("r", "a1", &none, &all);
     assert_eq!(play.passing(&json!({"some": "label"}), &none), ["b1"]);
     let nobody = near("podAntiAffinity", "zone", &json!({"labelSelector": null}));
@@ -207,7 +208,7 @@ fn keys_that_the_pod_lacks_narrow_nothing() {
         "it is the first of its own"
     );
     assert_eq!(play.passing(&json!({"version": "2"}), &keyed("podAffinity")), [""; 0]);
-    // Without the label it is about all of them.
+    // Without the label the term matches all of them.
     assert_eq!(play.passing(&json!({"app": "db"}), &keyed("podAffinity")), ["a1", "a2"]);
     assert_eq!(play.passing(&json!({"app": "db"}), &keyed("podAntiAffinity")), ["b1"]);
     let mismatched =
@@ -257,7 +258,7 @@ fn labels_of_a_namespace_that_change_change_whom_terms_are_about() {
         let labels = if key == "plain" { &db } else { &none };
         play.0.expect(key, pod(key, labels, spec));
     }
-    // Some that came after their questions, and somebody in a namespace that is as it was.
+    // Two more pods after the questions; one is in another namespace, which stays as it is.
     play.0.settle("s", "a2", &pod("s", &db, &none));
     play.0.settle("t", "b1", &elsewhere("other", "t", &db, &none));
     let passing = |scene: &Scene, key: &str| -> Vec<&str> {

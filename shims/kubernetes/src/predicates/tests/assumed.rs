@@ -1,4 +1,4 @@
-//! What is assumed, held, taken back, and tried without.
+//! Assumed pods, held places, and checks without victims.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn two_pods_of_one_turn_see_each_other() {
         assert_eq!(passing(&scene, "second"), after, "{spec}");
         scene.forget("first", "a1");
         assert_eq!(passing(&scene, "second"), before, "{spec}");
-        // It is there, and nobody asks about it any more.
+        // It runs, and is no longer expected.
         scene.assume("first", "a1");
         scene.dismiss("first");
         scene.settle("first", "a1", &pod("first", &db, &spec));
@@ -100,7 +100,7 @@ fn a_restart_leaves_nothing_that_was_assumed_wherever_it_was() {
     assert!(!scene.take_help());
     scene.expect("asked", pod("asked", &db, &spec));
     assert_eq!(passing(&scene, "asked"), NODES);
-    // What is not assumed is as it was.
+    // Everything that is not assumed is as before.
     let of_x = json!({"namespaceSelector": {"matchLabels": {"team": "x"}}});
     scene.settle("r", "a1", &pod("r", &db, &none));
     scene.expect("asked", pod("asked", &none, &near("podAffinity", HOST, &of_x)));
@@ -134,7 +134,7 @@ fn whoever_leaves_takes_terms_and_counts_along() {
             "labelSelector": {"matchLabels": {"app": "web"}}}]}}});
     let leaving = ["r", "s", "t"].map(str::to_owned);
     for (asked, labels, first, second, enough) in [
-        // Away from both; kept away by the second; the spread is even without two of three.
+        // Anti-affinity to both; kept away by the second; even without two of three.
         (&away, &none, &none, &none, Some(3)),
         (&none, &web, &none, &against_web, Some(2)),
         (&none, &web, &against_web, &against_web, Some(2)),
@@ -153,7 +153,7 @@ fn whoever_leaves_takes_terms_and_counts_along() {
         assert_eq!(passing(&scene, "asked"), before, "all are back: {asked}");
         assert!(!scene.take_help(), "nobody is helped by what is only tried");
     }
-    // Those of other nodes, and those that nobody knows, do not matter.
+    // Pods of other nodes and unknown pods do not matter.
     let play = Play::new().running("r", "a2", &db, &none);
     let mut scene = play.0;
     scene.expect("asked", pod("asked", &none, &away));

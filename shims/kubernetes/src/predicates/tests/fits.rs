@@ -1,19 +1,19 @@
-//! What is told of nodes beforehand is what the predicate says of them.
+//! Results counted in advance equal the predicate's answers.
 
 use monoceros_actors::Fits;
 use proptest::prelude::*;
 
 use super::*;
 
-/// What happens between two questions.
+/// A step of a history.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A node is like this: its zone, whether it is tainted, whether it is cordoned.
+    /// Sets a node: number, zone, whether it is tainted, whether it is cordoned.
     Node(u8, u8, bool, bool),
     Gone(u8),
-    /// A pod wants a zone, or tolerates the taint.
+    /// Expects a pod: its zone, whether it tolerates the taint.
     Asked(u8, bool),
-    /// So many rounds are counted.
+    /// Counts this many rounds.
     Count(u8),
 }
 
@@ -40,7 +40,7 @@ fn wanting(zone: u8, tolerates: bool) -> Arc<Pod> {
     pod("asked", &json!({}), &spec)
 }
 
-/// Nothing is told, or what the predicate says of each node that is there.
+/// Checks a complete result against the predicate for each node. Returns whether it is complete.
 fn check_told(scene: &mut Scene, key: &str) -> bool {
     let Fits::Known(fits) = scene.fits(key) else { return false };
     let fits = Fits::Known(fits);
@@ -105,14 +105,14 @@ fn a_change_of_one_node_is_one_look_and_no_round_has_more_than_a_thousand() {
         scene.set_node(zone(number, 2));
     }
     assert!(!scene.fits("k").is_known());
-    // Those that were in that zone have not changed.
+    // Nodes that were in that zone have not changed.
     assert_eq!(scene.count_fits(), 66);
     assert!(scene.fits("k").refusal("n1").is_some());
-    // Another pod that wants the same is counted already.
+    // Another pod with the same requirements is counted already.
     scene.expect("other", wanting(1, false));
     assert!(scene.fits("other").is_known());
     assert!(matches!(scene.fits("nobody"), Fits::Unknown));
-    // One that is for a node by name is none of a template.
+    // A pod for a named node has no template.
     let field = json!([{"key": "metadata.name", "operator": "In", "values": ["n1"]}]);
     let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
         {"nodeSelectorTerms": [{"matchFields": field}]}}});

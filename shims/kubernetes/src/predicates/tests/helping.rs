@@ -1,10 +1,10 @@
-//! Who is helped by what happens: all that predicates have refused is tried again for that.
+//! Changes that let refused pods pass.
 
 use super::*;
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// Two nodes in zone a, one in zone b; `db` runs on `a1`.
+/// Makes a scene of two nodes in zone a and one in zone b. `db` runs on `a1`.
 fn play(asked: &[(&Value, &Value)]) -> Scene {
     let mut scene = Play::new().running("db", "a1", &json!({"app": "db"}), &json!({})).0;
     for (number, (labels, spec)) in asked.iter().enumerate() {
@@ -15,10 +15,10 @@ fn play(asked: &[(&Value, &Value)]) -> Scene {
     scene
 }
 
-/// Something that happens, and whether it helps somebody.
+/// A change, and whether it unblocks a pod.
 type Step<'s> = (&'s dyn Fn(&mut Scene), bool);
 
-/// Whether each of these steps helps somebody.
+/// Checks for each step whether it unblocks a pod.
 fn helps(scene: &mut Scene, steps: &[Step<'_>]) {
     for (number, (step, helps)) in steps.iter().enumerate() {
         step(scene);
@@ -105,20 +105,20 @@ fn who_is_spread_is_helped_where_it_has_become_less_uneven() {
     helps(
         &mut scene,
         &[
-            // One in a. The emptiest has none, and then one.
+            // One pod in zone a. The emptiest zone has none, and then one.
             (&runs("second", "a2", "db"), false),
             (&runs("third", "b1", "db"), true),
             (&runs("web", "b1", "web"), false),
-            // Two in a, one in b: less in a, then less in b.
+            // Two pods in a and one in b: fewer in a, then fewer in b.
             (&ends("second"), true),
             (&ends("third"), false),
-            // A zone where there is nobody helps nobody; when it goes the least rises.
+            // An added zone without pods unblocks nobody. Its removal raises the least number.
             (&runs("third", "b1", "db"), true),
             (&|scene| scene.set_node(node("c1", &json!({"zone": "c"}))), false),
             (&|scene| scene.set_node(node("c2", &json!({"zone": "c"}))), false),
             (&|scene| scene.remove_node("c1"), false),
             (&|scene| scene.remove_node("c2"), true),
-            // One that is going is not counted.
+            // A pod that is being deleted is not counted.
             (
                 &|scene| {
                     scene.settle(
@@ -137,7 +137,7 @@ fn who_is_spread_is_helped_where_it_has_become_less_uneven() {
     helps(
         &mut scene,
         &[
-            // With too few zones the least is none, whatever they have.
+            // With too few zones the least number is 0.
             (&runs("second", "b1", "db"), false),
             (&ends("second"), true),
             (&runs("second", "b1", "db"), false),
@@ -215,7 +215,7 @@ fn what_was_tried_and_taken_back_helps_nobody() {
             ),
             (&|scene| scene.assume("asked-0", "b1"), true),
             (&|scene| assert!(scene.forget("asked-0", "b1")), true),
-            // In between somebody was told that it stays, or something else has happened.
+            // A change in between makes the assumption count.
             (
                 &|scene| {
                     scene.assume("asked-0", "b1");
@@ -271,7 +271,7 @@ fn a_node_that_opens_helps_and_one_that_closes_does_not() {
             (&change(json!({})), true),
             (&change(json!({"status": {"declaredFeatures": ["X"]}})), true),
             (&change(json!({"metadata": {"labels": {"zone": "c"}}})), true),
-            // One that is new is looked at anyway.
+            // The engine tries new nodes by itself.
             (&|scene| scene.set_node(node("d1", &json!({"zone": "d"}))), false),
             (&|scene| scene.remove_node("d1"), false),
         ],
@@ -300,7 +300,7 @@ fn labels_of_a_namespace_help_those_whom_they_are_about() {
             (&named("ns", json!({"team": "x", "more": ""})), false),
         ],
     );
-    // Whoever is there keeps pods of such namespaces away.
+    // A running pod keeps pods of such namespaces away.
     let spec = near("podAntiAffinity", "zone", &of_x);
     let mut scene = play(&[(&db, &none)]);
     scene.settle("r", "a1", &pod("r", &none, &spec));
@@ -339,7 +339,7 @@ fn what_claims_want_helps_whoever_mounts_them() {
             (&|scene| scene.set_claim("ns/other", None), true),
             (&|scene| scene.set_class("class", None), true),
             (&|scene| scene.set_csi_node("a1", None), true),
-            // Somebody who mounts it, too, and goes.
+            // A pod that mounts it too, and goes.
             (&|scene| scene.settle("r", "a1", &pod("r", &json!({}), &mounts)), false),
             (&ends("r"), true),
         ],

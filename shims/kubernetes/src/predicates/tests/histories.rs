@@ -1,4 +1,4 @@
-//! Anything in any order, against a count of everything.
+//! Random histories against a model that counts everything anew.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::objects::Meta as _;
 const NODES: u8 = 4;
 const ZONES: u8 = 3;
 
-/// What a pod or a question wants, of those that tell something.
+/// Specifications that differ in what they require.
 fn specs() -> Vec<Value> {
     let none = json!({});
     let of_x = json!({"namespaceSelector": {"matchLabels": {"team": "x"}}});
@@ -39,7 +39,7 @@ fn specs() -> Vec<Value> {
     ]
 }
 
-/// What may change of a pod.
+/// Properties of a pod that may change.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     app: u8,
@@ -47,7 +47,7 @@ struct Look {
 }
 
 impl Look {
-    /// The pod of this number, which says what it wants, and in which namespace it is.
+    /// Makes the pod with this number, which decides its specification and namespace.
     fn pod(self, number: u8) -> Arc<Pod> {
         let specs = specs();
         let (name, number) = (format!("p{number}"), usize::from(number));
@@ -76,7 +76,7 @@ enum Step {
     Forget(usize),
     Namespace(u8, Option<bool>),
     Restart,
-    /// Somebody asks whether anybody is helped.
+    /// Takes the unblocked flag and compares.
     Look,
 }
 
@@ -107,13 +107,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         .prop_map(move |steps| start.iter().cloned().chain(steps).collect())
 }
 
-/// What there is, without any count.
+/// State without any counts.
 #[derive(Default)]
 struct Model {
     nodes: BTreeMap<String, Arc<Node>>,
-    /// Pods by key and node, and how often.
+    /// Pods by key and node, and how often each is counted.
     there: BTreeMap<(String, String), (Arc<Pod>, u32)>,
-    /// Where pods are known to run.
+    /// Nodes of settled pods.
     settled: BTreeMap<String, String>,
     asked: BTreeMap<String, Arc<Pod>>,
     namespaces: BTreeMap<String, Labels>,
@@ -128,7 +128,7 @@ impl Model {
         self.there.iter().filter(move |((_, on), _)| on == node).map(|(_, counted)| counted)
     }
 
-    /// Pods on the nodes that a rule counts, in one domain of it or in all.
+    /// Counts the pods of a rule in one domain, or in all.
     fn count(&self, wanted: &Wanted, domain: Option<&str>) -> u32 {
         let is_there = |node: &&Arc<Node>| {
             let own = wanted.domain(node);
@@ -187,7 +187,7 @@ impl Model {
             && is_free
     }
 
-    /// Who may run where.
+    /// Returns the pairs of pod and node that pass.
     fn passing(&self) -> Vec<(String, String)> {
         let pairs = self
             .asked
@@ -288,7 +288,7 @@ impl Model {
         }
     }
 
-    /// How many of these have to leave the node for the pod, in this order.
+    /// Finds how many of these pods must leave the node, in this order.
     fn without(&mut self, pod: &Arc<Pod>, node: &Node, leaving: &[String]) -> Option<usize> {
         let there = self.there.clone();
         let mut enough = None;
@@ -309,14 +309,15 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// What is counted as pods come and go is what a count of everything says; and whoever was refused and
-    /// may run now was helped.
+    /// Counts kept over time equal a full count, and each refused pod that may run now was
+    /// unblocked.
     #[test]
     fn whatever_happens_is_what_a_full_count_says(steps in steps()) {
         let mut scene = Scene::default();
         let mut model = Model::default();
         let mut before = Vec::new();
-        // Pairs that could not have been refused: the pod was not asked about, the node was not there.
+        // Pairs that cannot have been refused before: the pod was not expected, or the node did not
+        // exist.
         let mut new: Vec<(String, String)> = Vec::new();
         for step in &steps {
             let (asked, nodes) = (model.asked.clone(), model.nodes.clone());

@@ -1,4 +1,4 @@
-//! What depends on the node alone, and ports.
+//! Rules about the node alone, and host ports.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn node_selectors_and_affinity_admit_nodes_by_labels_and_name() {
                 {"key": "metadata.namespace", "operator": "In", "values": ["a2"]}]}])),
             vec![],
         ),
-        // Both of a term, one of two terms.
+        // Both requirements of a term, and one of two terms.
         (
             required(&json!([{"matchExpressions": [
                 {"key": "zone", "operator": "In", "values": ["a"]},
@@ -52,7 +52,7 @@ fn node_selectors_and_affinity_admit_nodes_by_labels_and_name() {
                 {"matchExpressions": [{"key": "cores", "operator": "In", "values": ["16"]}]}])),
             vec!["a2", "b1"],
         ),
-        // The selector and the affinity.
+        // Selector and affinity together.
         (
             with(
                 &expressions("zone", "In", &json!(["a"])),
@@ -99,7 +99,7 @@ fn taints_keep_away_whoever_does_not_tolerate_them() {
         ("NoSchedule", json!([{"key": "cpu", "operator": "Exists"}]), false),
         ("NoExecute", json!([{"key": "gpu", "operator": "Exists"}]), true),
         ("NoExecute", json!([{"key": "gpu", "value": "yes", "effect": "NoExecute"}]), true),
-        // For how long it may stay does not matter to where it may start.
+        // The duration of a toleration does not matter for the start.
         (
             "NoExecute",
             json!([{"key": "gpu", "operator": "Exists", "effect": "NoExecute",
@@ -107,7 +107,7 @@ fn taints_keep_away_whoever_does_not_tolerate_them() {
             true,
         ),
         ("NoExecute", json!([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]), false),
-        // Without a value only what has none is equal.
+        // Without a value, it equals only a taint without one.
         ("NoSchedule", json!([{"key": "gpu", "operator": "Equal"}]), false),
         ("NoSchedule", json!([{"value": "yes"}]), false),
         ("NoSchedule", json!([{"key": "gpu", "operator": "Near", "value": "yes"}]), false),
@@ -137,7 +137,7 @@ fn each_of_several_taints_has_to_be_tolerated() {
         (json!([spot, gpu]), true),
         (json!([{"operator": "Exists"}]), true),
         (json!([{"operator": "Exists", "effect": "NoSchedule"}]), false),
-        // Nothing is the value of both.
+        // Both have no value.
         (json!([{"key": "gpu"}, {"key": "spot", "operator": "Equal"}]), true),
     ] {
         let spec = json!({"tolerations": tolerations});
@@ -157,7 +157,7 @@ fn a_number_of_a_taint_is_compared_with_the_one_that_is_tolerated() {
         ("900", "Lt", "900", false),
         ("-3", "Lt", "0", true),
         ("9223372036854775807", "Gt", "0", true),
-        // What is no number, or is written in another way, is not compared.
+        // Text that is no number, or not in canonical form, is not compared.
         ("9223372036854775808", "Gt", "0", false),
         ("0950", "Gt", "900", false),
         ("950", "Gt", "0900", false),
@@ -256,7 +256,7 @@ fn whatever_runs_beside_the_containers_listens_too() {
         (json!({"containers": [{}, {"ports": port}]}), true),
         (json!({"containers": [{"ports": [{"hostPort": 8080}, {"hostPort": 80}]}]}), true),
         (json!({"initContainers": [{"ports": port, "restartPolicy": "Always"}]}), true),
-        // It is over when the pod listens.
+        // An init container has ended when the pod listens.
         (json!({"initContainers": [{"ports": port}]}), false),
         (json!({"containers": [{"ports": [{"hostPort": 0, "containerPort": 80}]}]}), false),
     ] {

@@ -1,4 +1,4 @@
-//! Pods that are to be spread.
+//! Spread constraints.
 
 use super::*;
 
@@ -15,18 +15,19 @@ fn pods_are_spread_over_domains() {
         3
     );
     assert_eq!(play().passing(&db, &spread(&json!({"topologyKey": "disk"}))), ["b1"]);
-    // With too few domains the least is none.
+    // With too few domains the least number is 0.
     let second =
         play().running("s", "b1", &db, &none).passing(&db, &spread(&json!({"minDomains": 3})));
     assert_eq!(second, [""; 0]);
-    // A domain that the pod does not admit does not count, unless the rule says so.
+    // A domain that the pod's selector excludes does not count, unless the constraint ignores the
+    // selector.
     let mut only_a = spread(&none);
     only_a["nodeSelector"] = json!({"zone": "a"});
     assert_eq!(play().passing(&db, &only_a), ["a1", "a2"]);
     let mut ignored = spread(&json!({"nodeAffinityPolicy": "Ignore"}));
     ignored["nodeSelector"] = json!({"zone": "a"});
     assert_eq!(play().passing(&db, &ignored), [""; 0]);
-    // The same with taints.
+    // The same for taints.
     for (policy, nodes) in [("Ignore", vec![]), ("Honor", vec!["a1", "a2"])] {
         let mut tainted = play();
         tainted.0.set_node(from(json!({"metadata": {"name": "b1", "labels": {"zone": "b"}},
@@ -34,7 +35,7 @@ fn pods_are_spread_over_domains() {
         let rule = spread(&json!({"nodeTaintsPolicy": policy}));
         assert_eq!(tainted.passing(&db, &rule), nodes, "{policy}");
     }
-    // Who is going is not counted.
+    // A pod that is being deleted is not counted.
     let mut going = Play::new();
     going.0.settle(
         "r",
@@ -45,7 +46,7 @@ fn pods_are_spread_over_domains() {
     assert_eq!(going.passing(&db, &spread(&none)).len(), 3);
 }
 
-/// Several rules, as they are merged with the usual one.
+/// Several constraints, each merged with the usual one.
 fn rules<const N: usize>(all: [&Value; N]) -> Value {
     let rule = |extra: &Value| spread(extra)["topologySpreadConstraints"][0].clone();
     json!({"topologySpreadConstraints": Vec::from(all.map(rule))})
@@ -64,7 +65,7 @@ fn each_hard_rule_counts_on_nodes_with_the_labels_of_all() {
     assert_eq!(play().passing(&db, &rules([&none])).len(), 3);
     assert_eq!(play().passing(&db, &rules([&none, &host])), ["a2"]);
     assert_eq!(play().passing(&db, &rules([&none, &soft(&host)])).len(), 3);
-    // Only `b1` has all labels, so only it counts, for either rule.
+    // Only `b1` has all labels, so it alone counts for both constraints.
     assert_eq!(play().passing(&db, &rules([&disk])), ["b1"]);
     let mut uneven = play().running("t", "b1", &db, &none);
     assert_eq!(uneven.passing(&db, &rules([&none])), ["a1", "a2"]);
@@ -83,7 +84,7 @@ fn pods_of_its_namespace_are_counted_that_its_selector_matches() {
         (none.clone(), vec!["b1"]),
         (json!({"matchLabelKeys": ["version"]}), vec!["b1"]),
         (json!({"matchLabelKeys": ["lacking"]}), vec!["b1"]),
-        // All of its namespace, and nobody at all.
+        // All pods of the namespace, and none.
         (json!({"labelSelector": {"matchLabels": null}}), vec!["b1"]),
         (json!({"labelSelector": null}), vec!["a1", "a2", "b1"]),
         (json!({"labelSelector": null, "matchLabelKeys": ["version"]}), vec!["a1", "a2", "b1"]),
@@ -109,7 +110,7 @@ fn with_enough_domains_the_least_is_what_the_emptiest_has() {
         let nodes = play().passing(&db, &spread(&json!({"minDomains": least})));
         assert_eq!(nodes.len() == 3, passes, "{least}");
     }
-    // A third zone, where there is nobody; and when it is gone again.
+    // A third zone without pods, and its removal.
     let three = spread(&json!({"minDomains": 3}));
     let mut play = play();
     play.0.expect("asked", pod("asked", &db, &three));

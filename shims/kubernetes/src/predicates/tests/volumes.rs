@@ -1,4 +1,5 @@
-//! Claims and volumes: tables of the documented semantics, and random ones against a full search.
+//! Claims and volumes: tables of the documented semantics, and random volumes against a full
+//! search.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ fn merge(into: &mut Value, more: &Value) {
     }
 }
 
-/// A class that waits for a consumer, unless `more` says otherwise.
+/// A class that waits for a consumer, unless `more` differs.
 fn class(scene: &mut Scene, name: &str, provisioner: &str, more: &Value) {
     let mut class = json!({"metadata": {"name": name}, "provisioner": provisioner,
         "volumeBindingMode": "WaitForFirstConsumer"});
@@ -34,7 +35,7 @@ fn in_zone(zone: &str) -> Value {
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}}}})
 }
 
-/// A volume of 10 Gi of class `local`, reached from everywhere, unless `more` says otherwise.
+/// A volume of 10 Gi of class `local` that all nodes reach, unless `more` differs.
 fn volume(scene: &mut Scene, name: &str, more: &Value) {
     let mut volume = json!({"metadata": {"name": name}, "status": {"phase": "Available"},
         "spec": {"capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
@@ -43,7 +44,7 @@ fn volume(scene: &mut Scene, name: &str, more: &Value) {
     scene.set_volume(name, Some(from(volume)));
 }
 
-/// A claim of 1 Gi of class `local` without a volume, unless `more` says otherwise.
+/// A claim of 1 Gi of class `local` without a volume, unless `more` differs.
 fn claim(scene: &mut Scene, name: &str, more: &Value) {
     let mut claim = json!({"metadata": {"name": name, "namespace": "ns", "uid": name},
         "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "local",
@@ -73,7 +74,7 @@ fn made(claim: &str) -> VolumeChoice {
     VolumeChoice::Made { claim: claim.to_owned() }
 }
 
-/// With class `local`, of which none are made, and class `made`.
+/// A scene with class `local`, which provisions nothing, and class `made`.
 fn play() -> Play {
     let mut play = Play::new();
     class(&mut play.0, "local", "kubernetes.io/no-provisioner", &json!({}));
@@ -86,7 +87,7 @@ impl Play {
         self.passing(&json!({}), &mounting(claims))
     }
 
-    /// Places a pod that mounts these, as one that passes.
+    /// Places a pod that mounts these claims.
     fn place(&mut self, key: &str, node: &str, claims: &[&str]) -> Vec<VolumeChoice> {
         self.0.expect(key, pod(key, &json!({}), &mounting(claims)));
         assert_eq!(self.0.check(key, node), Ok(()));
@@ -187,13 +188,13 @@ fn claims_of_one_pod_have_a_volume_each() {
     let chosen = [existing("small", "pv-2"), existing("large", "pv-10")];
     assert_eq!(play.place("p", "a1", &["large", "small"]), chosen);
     play.0.clear("p");
-    // The smallest first: else the one of 10 Gi would go to the small one.
+    // Smallest first; otherwise the small claim would get the one of 10 Gi.
     play.0.set_volume("pv-2", None);
     play.0.set_volume("pv-4", None);
     volume(&mut play.0, "pv-10b", &size("10Gi"));
     let chosen = [existing("small", "pv-10"), existing("large", "pv-10b")];
     assert_eq!(play.place("p", "a1", &["large", "small"]), chosen);
-    // Who is placed though not all can be had has none, and waits.
+    // A pod placed although not all claims can have a volume gets none.
     play.0.expect("q", pod("q", &json!({}), &mounting(&["large", "none"])));
     play.0.assume("q", "a1");
     assert_eq!(play.0.volume_choices("q"), []);
@@ -214,7 +215,7 @@ fn pods_that_share_a_claim_go_where_its_volume_will_be() {
     play.0.clear("p2");
     assert_eq!(play.mounting(&["made"]), ["a1", "a2", "b1"]);
 
-    // One that is there is reached from more than one node.
+    // An existing volume is reached from more than one node.
     volume(&mut play.0, "pv-a", &in_zone("a"));
     volume(&mut play.0, "pv-b", &in_zone("b"));
     claim(&mut play.0, "local", &json!({}));
@@ -239,7 +240,7 @@ fn a_volume_that_is_kept_for_a_claim_is_the_one_it_has() {
         (None, vec!["b1"]),
         (Some("one"), vec!["b1"]),
         (Some(""), vec!["b1"]),
-        // Of a claim that had the same name.
+        // Reserved for an earlier claim of the same name.
         (Some("old"), vec!["a1", "a2", "b1"]),
     ] {
         let mut play = play();
@@ -265,7 +266,7 @@ fn a_volume_that_is_kept_for_a_claim_is_the_one_it_has() {
         let why = format!("the volume `kept` that is kept for the claim `one` {why}");
         assert_eq!(play.reason(&mounting(&["one"]), "b1"), why);
     }
-    // And one that another claim has is none for this one.
+    // A volume reserved for another claim is not used.
     volume(&mut play.0, "kept", &kept("two", None));
     play.0.set_volume("free", None);
     assert_eq!(play.mounting(&["one"]), [""; 0]);
@@ -476,7 +477,7 @@ fn a_node_takes_so_many_volumes_and_some_claims_one_pod() {
     assert_eq!(play.0.check_books(), [""; 0]);
     assert_eq!(play.mounting(&["v2"]).len(), 3);
 
-    // A plugin of old counts where its driver has taken over.
+    // A volume of an in-tree plugin counts if its driver has replaced the plugin.
     class(&mut play.0, "old", "kubernetes.io/aws-ebs", &json!({}));
     let source = json!({"spec": {"awsElasticBlockStore": {"volumeID": "x"}}});
     for name in ["e1", "e2"] {
@@ -512,7 +513,7 @@ fn a_question_about_victims_changes_nothing_of_volumes() {
     assert_eq!(play.place("mate", "a1", &["made"]), [made("made")]);
     play.0.expect("asked", pod("asked", &json!({}), &mounting(&["other"])));
     let leaving = ["mate".to_owned(), "victim".to_owned()];
-    // Its volume would be free without it.
+    // Without the victim its volume would be free.
     assert_eq!(play.0.check_without("asked", "a1", &leaving, 0), Some(2));
     assert_eq!(play.0.volume_choices("victim"), before);
     assert_eq!(play.0.volume_choices("mate"), [made("made")]);
@@ -525,7 +526,7 @@ fn a_question_about_victims_changes_nothing_of_volumes() {
     assert_eq!(play.mounting(&["made"]), ["a1", "a2", "b1"]);
 }
 
-/// A random volume: size, where it is reached, class, phase, claim.
+/// A random volume: size, nodes that reach it, another class, free, reserved.
 type Shape = (u8, u8, bool, bool, bool);
 
 fn shaped(number: usize, (size, place, is_other, is_free, is_kept): Shape) -> Value {

@@ -1,4 +1,4 @@
-//! Questions, syncs and allocations in the orders in which two streams may bring them.
+//! Tests of queries, syncs and allocations in each order in which two streams may deliver them.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ fn from<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
     Arc::new(serde_json::from_value(value).expect("an object"))
 }
 
-/// Pods with this keep a host each.
+/// Anti-affinity: one pod per host.
 fn apart() -> Value {
     json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "db"}}}]}}})
 }
 
-/// Pods with this are spread evenly over hosts.
+/// Spread: evenly over hosts.
 fn even() -> Value {
     json!({"topologySpreadConstraints": [{"topologyKey": "host", "maxSkew": 1,
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "db"}}}]})
@@ -25,7 +25,7 @@ fn even() -> Value {
 struct Play(View);
 
 impl Play {
-    /// Three hosts, and these pods to be asked about.
+    /// Makes a view of three hosts which expects these pods.
     fn new(pods: &[(&str, Value)]) -> Self {
         let scene = SharedScene::default();
         {
@@ -40,7 +40,7 @@ impl Play {
         Self(View::new(scene))
     }
 
-    /// Asks whether the pod may run there; if so the answer counts. With a number of its gang.
+    /// Asks whether the pod may run on the node, as a member of the gang. A positive answer counts.
     fn asks(&mut self, key: &str, bundle_id: u64, node: &str) -> bool {
         let query = query(key, bundle_id);
         let fits = self.0.fits(&query, node).is_ok();
@@ -50,7 +50,7 @@ impl Play {
         fits
     }
 
-    /// Where pods may run; nothing counts.
+    /// Returns where the pod may run. Nothing counts.
     fn passing(&mut self, key: &str, bundle_id: u64) -> Vec<&'static str> {
         let query = query(key, bundle_id);
         ["h0", "h1", "h2"].into_iter().filter(|node| self.0.fits(&query, node).is_ok()).collect()
@@ -86,7 +86,7 @@ impl Play {
         self.0.places(&told, &nodes);
     }
 
-    /// How often the pod counts there.
+    /// Returns how often the pod counts on the node.
     fn times(&self, key: &str, node: &str) -> usize {
         let mut scene = open(&self.0.scene);
         let times = (0..9).take_while(|_| scene.forget(key, node)).count();
@@ -146,7 +146,7 @@ fn an_answer_counts_for_the_next_question_until_it_is_forgotten() {
 
 #[test]
 fn what_was_told_counts_once_and_is_the_shims_to_end() {
-    // The sync before the allocation, after it, and none because of the answer.
+    // The sync comes before the allocation, after it, or not at all because the answer assumed it.
     for (before, after, assumed) in
         [(true, false, false), (false, true, false), (false, false, true), (true, true, false)]
     {
@@ -209,10 +209,10 @@ fn members_of_a_gang_see_the_places_of_the_others_and_nobody_else_does() {
     assert_eq!(play.passing("x", 7), ["h0", "h2"]);
     assert_eq!(play.passing("y", 7), ["h1", "h2"]);
     assert_eq!(play.passing("z", 0), ["h0", "h1", "h2"]);
-    // One moves.
+    // One member moves.
     play.places(7, 0, &[(1, "y", "h2")]);
     assert_eq!(play.passing("x", 7), ["h0", "h1"]);
-    // Another gang is asked about now.
+    // Another gang is in flight now.
     play.places(8, 7, &[(0, "z", "h0")]);
     assert_eq!(play.passing("x", 7), ["h0", "h1", "h2"], "its places are over");
     play.0.begin_stream();
@@ -226,12 +226,12 @@ fn a_member_that_has_passed_counts_once_beside_the_places_of_the_others() {
     let mut play = Play::new(&pods);
     play.places(7, 0, &[(0, "x", "h0"), (1, "y", "h1"), (2, "z", "h2"), (3, "w", "h0")]);
     assert!(play.asks("x", 7, "h0"));
-    // Counted twice, the first would make the spread too uneven.
+    // If the first counted twice, the spread would be too uneven.
     assert!(play.asks("w", 7, "h0"));
     assert!(play.asks("y", 7, "h1"));
     assert!(play.asks("z", 7, "h2"));
     play.syncs(&[], &["x"]);
-    // Not counted at all, the first would leave too few there.
+    // If the first did not count, too few would be there.
     assert!(!play.asks("y", 7, "h2"));
     assert!(play.asks("x", 7, "h0"), "it has its place, and is asked about again");
     for (key, node) in [("x", "h0"), ("y", "h1"), ("z", "h2"), ("w", "h0")] {
@@ -252,7 +252,7 @@ fn places_that_are_held_count_for_the_gang_and_not_against_themselves() {
     play.places(7, 0, &[(0, "x", "h0"), (1, "group workers", "h1"), (2, "group workers", "h2")]);
     assert_eq!(play.passing("x", 7), ["h0"]);
     assert_eq!(play.passing("group workers", 7), ["h1", "h2"]);
-    // Two on one host.
+    // Two places on one host.
     play.places(7, 0, &[(2, "group workers", "h1")]);
     assert_eq!(play.passing("group workers", 7), ["h2"]);
     assert_eq!(play.passing("group others", 7), ["h0", "h1", "h2"], "nothing is known of it");
