@@ -9,13 +9,13 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use monoceros_actors::SchedulerHandle;
-use monoceros_kubernetes::act::{HandSettings, Victims};
+use monoceros_kubernetes::act::{ApiSettings, Victims};
 use monoceros_kubernetes::connect as cluster;
 use monoceros_kubernetes::engine::{Embedded, Engine, Remote, Service};
 use monoceros_kubernetes::leader::boot_time;
 use monoceros_kubernetes::meters::Meters;
-use monoceros_kubernetes::run::{self, Options, Standing};
-use monoceros_kubernetes::shim::{SharedScene, Word};
+use monoceros_kubernetes::run::{self, Options, ReplicaState};
+use monoceros_kubernetes::shim::{Notification, SharedScene};
 use monoceros_kubernetes::translate::Mapping;
 use nix::unistd::gethostname;
 use prometheus::Registry;
@@ -154,7 +154,7 @@ fn options(args: &KubernetesArgs, settings: KubernetesSettings, home: String) ->
             application_by_controller: settings.application_by_controller,
             trust_user: settings.trust_user,
         },
-        hands: HandSettings {
+        api: ApiSettings {
             bindings: settings.bindings.get(),
             eviction_timeout: settings.eviction_timeout,
             victims: match settings.victims {
@@ -191,19 +191,19 @@ impl Cluster {
         self,
         numbers: &Registry,
         shutdown: CancellationToken,
-        engine: impl FnOnce(SharedScene, UnboundedSender<Word>) -> E,
+        engine: impl FnOnce(SharedScene, UnboundedSender<Notification>) -> E,
     ) -> anyhow::Result<()> {
         let Self { client, options, ready } = self;
         let meters = Arc::new(Meters::new(numbers).context("metrics")?);
-        let (stand, mut standing) = watch::channel(Standing::default());
+        let (state, mut states) = watch::channel(ReplicaState::default());
         let report_readiness = async move {
-            while standing.changed().await.is_ok() {
-                ready.send_replace(readiness_of(&standing.borrow_and_update()));
+            while states.changed().await.is_ok() {
+                ready.send_replace(readiness_of(&states.borrow_and_update()));
             }
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            ended = run::run(client, options, meters, stand, shutdown, engine) => Ok(ended?),
+            ended = run::run(client, options, meters, state, shutdown, engine) => Ok(ended?),
             () = report_readiness => unreachable!("it never ends"),
         }
     }
@@ -221,7 +221,7 @@ async fn local_manager(
         Box::pin(async move {
             let numbers = handle.metrics();
             let engine =
-                |scene, words| Embedded::new(handle, RM_ID, scene, words, prefers_among_all);
+                |scene, notify| Embedded::new(handle, RM_ID, scene, notify, prefers_among_all);
             cluster.schedule(&numbers, shutdown, engine).await
         })
     });
@@ -245,18 +245,18 @@ async fn standalone_manager(
     let remote = Service { instance: cluster.options.identity.clone(), ..remote };
     let run = Box::new(move |numbers: Registry, shutdown| -> serve::Work {
         Box::pin(async move {
-            let engine = |scene, words| Remote::new(remote, scene, words);
+            let engine = |scene, notify| Remote::new(remote, scene, notify);
             cluster.schedule(&numbers, shutdown, engine).await
         })
     });
     Ok(StandaloneManager { scheduler, readiness, run })
 }
 
-fn readiness_of(standing: &Standing) -> Readiness {
-    match standing {
-        Standing::Reading => Readiness::NotYet("the cluster is being read"),
-        Standing::StandsBy(leader) => Readiness::StandsBy(leader.clone()),
-        Standing::Leads => Readiness::Ready,
+fn readiness_of(state: &ReplicaState) -> Readiness {
+    match state {
+        ReplicaState::Reading => Readiness::NotYet("the cluster is being read"),
+        ReplicaState::Standby(leader) => Readiness::StandsBy(leader.clone()),
+        ReplicaState::Leads => Readiness::Ready,
     }
 }
 

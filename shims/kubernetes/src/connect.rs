@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
-use crate::mirror::{in_words, with_causes};
-use crate::run::Standing;
+use crate::mirror::{describe, with_causes};
+use crate::run::ReplicaState;
 
 /// The label by which a Service selects the leader.
 pub const LEADER: &str = "monoceros.io/leader";
@@ -85,14 +85,14 @@ pub async fn mark_leader(
     client: Client,
     namespace: String,
     pod: String,
-    mut standing: watch::Receiver<Standing>,
+    mut state: watch::Receiver<ReplicaState>,
 ) {
-    let mut said = None;
+    let mut labelled_as = None;
     let mut complaints = OnceAMinute::default();
     // The sender is dropped when the run ends.
-    while standing.has_changed().is_ok() {
-        let leads = *standing.borrow_and_update() == Standing::Leads;
-        if said != Some(leads) {
+    while state.has_changed().is_ok() {
+        let leads = *state.borrow_and_update() == ReplicaState::Leads;
+        if labelled_as != Some(leads) {
             let labelled = timeout(REQUEST, label(&client, &namespace, &pod, leads)).await;
             let labelled = labelled.unwrap_or_else(|_| Err("no answer in time".to_owned()));
             if let Err(why) = labelled {
@@ -102,9 +102,9 @@ pub async fn mark_leader(
                 sleep(AGAIN).await;
                 continue;
             }
-            said = Some(leads);
+            labelled_as = Some(leads);
         }
-        if standing.changed().await.is_err() {
+        if state.changed().await.is_err() {
             return;
         }
     }
@@ -117,5 +117,5 @@ async fn label(client: &Client, namespace: &str, pod: &str, leads: bool) -> Resu
         .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
         .body(body.to_string().into_bytes());
     let request = request.map_err(|why| why.to_string())?;
-    client.request::<IgnoredAny>(request).await.map(drop).map_err(|why| in_words(&why))
+    client.request::<IgnoredAny>(request).await.map(drop).map_err(|why| describe(&why))
 }

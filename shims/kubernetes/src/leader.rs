@@ -33,10 +33,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::connect::OnceAMinute;
-use crate::mirror::in_words;
+use crate::mirror::describe;
 
 /// Pause between two reads of a standby replica.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(1);
 /// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(4);
 
@@ -150,13 +150,13 @@ impl Leadership {
         loop {
             let leads = *self.lead.borrow() == Lead::Own;
             let next = tokio::select! {
-                next = self.look(&mut complaints) => next,
+                next = self.try_once(&mut complaints) => next,
                 // A slow renewal does not delay the release.
-                () = stop.cancelled(), if leads => return self.give_back().await,
+                () = stop.cancelled(), if leads => return self.release().await,
             };
             let Some(next) = next else { return };
             tokio::select! {
-                () = stop.cancelled() => return self.give_back().await,
+                () = stop.cancelled() => return self.release().await,
                 () = sleep(next) => {}
             }
         }
@@ -164,7 +164,7 @@ impl Leadership {
 
     /// Tries once to take or renew the lease. Returns the pause until the next attempt; `None` if
     /// the lease is lost.
-    async fn look(&self, complaints: &mut OnceAMinute) -> Option<Duration> {
+    async fn try_once(&self, complaints: &mut OnceAMinute) -> Option<Duration> {
         let leads = *self.lead.borrow() == Lead::Own;
         let begun = (self.clock)();
         let outcome = timeout(REQUEST.min(self.duration / 4), self.attempt(leads)).await;
@@ -191,7 +191,7 @@ impl Leadership {
                     *lead = now;
                     differs
                 });
-                Some(LOOK.min(expires + Duration::from_millis(20)))
+                Some(POLL.min(expires + Duration::from_millis(20)))
             }
             Err(why) => {
                 if leads && !self.may_act() {
@@ -201,7 +201,7 @@ impl Leadership {
                 if complaints.is_due() {
                     warn!(lease = self.name, why, "the lease cannot be read or written");
                 }
-                Some(LOOK)
+                Some(POLL)
             }
         }
     }
@@ -214,7 +214,7 @@ impl Leadership {
 
     /// Takes or renews the lease. If another replica holds it, returns its name and the time left.
     async fn attempt(&self, leads: bool) -> Result<Result<(), (String, Duration)>, String> {
-        let found = self.api.get_opt(&self.name).await.map_err(|why| in_words(&why))?;
+        let found = self.api.get_opt(&self.name).await.map_err(|why| describe(&why))?;
         // Read after the response: the lease had not changed again by then.
         let now = (self.clock)();
         let Observed { holder, expires, .. } = self.observe(found.as_ref(), now);
@@ -241,7 +241,7 @@ impl Leadership {
             Err(kube::Error::Api(status)) if status.code == 409 && !leads => {
                 Ok(Err((holder, Duration::ZERO)))
             }
-            Err(why) => Err(in_words(&why)),
+            Err(why) => Err(describe(&why)),
         }
     }
 
@@ -282,10 +282,10 @@ impl Leadership {
 
     /// Releases the lease if this replica holds it, even without knowing so, for another to take at
     /// once.
-    async fn give_back(&self) {
+    async fn release(&self) {
         // From here on nothing may begin, whatever the outcome.
         self.until.store(i64::MIN, Ordering::SeqCst);
-        let give = async {
+        let release = async {
             loop {
                 let Some(mut lease) = self.api.get_opt(&self.name).await? else { return Ok(false) };
                 let spec = lease.spec.get_or_insert_default();
@@ -301,11 +301,11 @@ impl Leadership {
                 }
             }
         };
-        match timeout(REQUEST, give).await {
+        match timeout(REQUEST, release).await {
             Ok(Ok(true)) => info!(lease = self.name, "the lease is given back"),
             Ok(Ok(false)) => {}
             Ok(Err(error)) => {
-                let why = in_words(&error);
+                let why = describe(&error);
                 warn!(lease = self.name, why, "the lease cannot be given back");
             }
             Err(_) => warn!(lease = self.name, "the lease cannot be given back in time"),

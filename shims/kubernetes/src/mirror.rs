@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_secs(60);
 
 /// An item of the watches.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub enum WatchEvent {
     /// An object was added, changed or deleted.
     Change(Change),
     /// A kind has been read in full for the first time.
@@ -52,14 +52,14 @@ pub enum Seen {
 }
 
 /// Starts to follow the cluster, and the ConfigMaps of `namespace`. Returns how many kinds will
-/// report [`Seen::Synced`].
+/// report [`WatchEvent::Synced`].
 pub fn follow(
     client: &Client,
     namespace: &str,
-    seen: &Sender<Seen>,
+    events: &Sender<WatchEvent>,
     stop: &CancellationToken,
 ) -> usize {
-    let mut mirror = Mirror { client, seen, stop, kinds: 0 };
+    let mut mirror = Mirror { client, events, stop, kinds: 0 };
     mirror.all(|name, node: Option<Arc<Node>>| Change::Node(name, node));
     mirror.all(|name, it: Option<Arc<Namespace>>| Change::Namespace(name, it));
     mirror.all(|name, it: Option<Arc<PriorityClass>>| Change::PriorityClass(name, it));
@@ -80,23 +80,23 @@ pub fn follow(
 
 /// Waits until the server serves PodGroups in the version that is read. If it does not yet, reports
 /// the kind as synced. Returns whether it was reported.
-async fn until_served(client: &Client, seen: &Sender<Seen>) -> bool {
+async fn until_served(client: &Client, events: &Sender<WatchEvent>) -> bool {
     let (mut pause, mut complaints) = (Pause::default(), OnceAMinute::default());
-    let (mut is_said, mut are_alphas_told) = (false, false);
+    let (mut is_reported, mut are_alphas_logged) = (false, false);
     loop {
         let served = timeout(REQUEST, served_groups(client)).await;
         let served = served.unwrap_or_else(|_| Err("no answer in time".to_owned()));
         match served {
-            Ok(Served::AsRead) => return is_said,
+            Ok(Served::AsRead) => return is_reported,
             Ok(Served::Otherwise(alphas)) => {
-                if !alphas.is_empty() && !std::mem::replace(&mut are_alphas_told, true) {
+                if !alphas.is_empty() && !std::mem::replace(&mut are_alphas_logged, true) {
                     info!(
                         versions = alphas.join(", "),
                         "PodGroups are read from scheduling.k8s.io/v1beta1 on; the server has only older versions"
                     );
                 }
-                if !std::mem::replace(&mut is_said, true) {
-                    seen.send(Seen::Synced(PodGroup::KIND)).await.ok();
+                if !std::mem::replace(&mut is_reported, true) {
+                    events.send(WatchEvent::Synced(PodGroup::KIND)).await.ok();
                 }
                 pause.reset();
                 sleep(LOOK).await;
@@ -127,9 +127,9 @@ async fn served_groups(client: &Client) -> Result<Served, String> {
         }
         Ok(_) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(why) => return Err(in_words(&why)),
+        Err(why) => return Err(describe(&why)),
     }
-    let groups = client.list_api_groups().await.map_err(|why| in_words(&why))?;
+    let groups = client.list_api_groups().await.map_err(|why| describe(&why))?;
     let groups = groups.groups.into_iter().filter(|group| group.name == PodGroup::GROUP);
     let versions = groups.flat_map(|group| group.versions).map(|version| version.version);
     Ok(Served::Otherwise(versions.filter(|version| version.contains("alpha")).collect()))
@@ -137,7 +137,7 @@ async fn served_groups(client: &Client) -> Result<Served, String> {
 
 struct Mirror<'m> {
     client: &'m Client,
-    seen: &'m Sender<Seen>,
+    events: &'m Sender<WatchEvent>,
     stop: &'m CancellationToken,
     kinds: usize,
 }
@@ -146,13 +146,13 @@ impl Mirror<'_> {
     /// Watches all objects of a kind, keyed by `namespace/name`.
     fn all<K>(&mut self, change: impl Fn(String, Option<Arc<K>>) -> Change + Send + 'static)
     where
-        K: Kind,
+        K: Watched,
     {
         let api = Api::all_with(self.client.clone(), &());
         self.watch(api, watcher::Config::default(), change);
     }
 
-    fn watch<K: Kind>(
+    fn watch<K: Watched>(
         &mut self,
         api: Api<K>,
         config: watcher::Config,
@@ -190,37 +190,37 @@ impl Mirror<'_> {
     /// Watches PodGroups, which not every server serves.
     fn pod_groups(&mut self) {
         self.kinds += 1;
-        let (client, seen) = (self.client.clone(), self.seen.clone());
+        let (client, events) = (self.client.clone(), self.events.clone());
         let follow = async move {
-            let is_synced = until_served(&client, &seen).await;
+            let is_synced = until_served(&client, &events).await;
             let api = Api::<PodGroup>::all_with(client, &());
             let change = |name: &str, group: Option<&Arc<PodGroup>>| {
                 [Some(Change::Group(name.to_owned(), group.cloned())), None]
             };
-            follow_kind(api, watcher::Config::default(), change, seen, is_synced).await;
+            follow_kind(api, watcher::Config::default(), change, events, is_synced).await;
         };
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(follow));
     }
 
-    fn follow<K: Kind>(
+    fn follow<K: Watched>(
         &mut self,
         api: Api<K>,
         config: watcher::Config,
         changes: impl FnMut(&str, Option<&Arc<K>>) -> [Option<Change>; 2] + Send + 'static,
     ) {
         self.kinds += 1;
-        let follow = follow_kind(api, config, changes, self.seen.clone(), false);
+        let follow = follow_kind(api, config, changes, self.events.clone(), false);
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(follow));
     }
 }
 
 /// Sends the changes of one kind, and reports it as synced after the first full read, unless
 /// `is_synced`.
-async fn follow_kind<K: Kind>(
+async fn follow_kind<K: Watched>(
     api: Api<K>,
     config: watcher::Config,
     mut changes: impl FnMut(&str, Option<&Arc<K>>) -> [Option<Change>; 2] + Send,
-    seen: Sender<Seen>,
+    events: Sender<WatchEvent>,
     mut is_synced: bool,
 ) {
     let mut stream = watcher(api, config).backoff(Pause::default()).boxed();
@@ -229,18 +229,18 @@ async fn follow_kind<K: Kind>(
     let mut reading = 0;
     let mut complaints = OnceAMinute::default();
     while let Some(event) = stream.next().await {
-        let (mut told, mut is_read) = (Vec::new(), false);
+        let (mut updates, mut is_read) = (Vec::new(), false);
         match event {
             Ok(Event::Init) => reading += 1,
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let name = full_name(&object);
-                told.extend(changes(&name, Some(&Arc::new(object))).into_iter().flatten());
+                updates.extend(changes(&name, Some(&Arc::new(object))).into_iter().flatten());
                 known.insert(name, reading);
             }
             Ok(Event::Delete(object)) => {
                 let name = full_name(&object);
                 known.remove(&name);
-                told.extend(changes(&name, None).into_iter().flatten());
+                updates.extend(changes(&name, None).into_iter().flatten());
             }
             Ok(Event::InitDone) => {
                 is_read = true;
@@ -248,24 +248,24 @@ async fn follow_kind<K: Kind>(
                 let vanished: Vec<_> = vanished.map(|(name, _)| name.clone()).collect();
                 for name in vanished {
                     known.remove(&name);
-                    told.extend(changes(&name, None).into_iter().flatten());
+                    updates.extend(changes(&name, None).into_iter().flatten());
                 }
             }
             Err(why) => {
                 if complaints.is_due() {
-                    let why = in_short(&why);
+                    let why = describe_watch(&why);
                     warn!(kind = K::KIND, why, "a watch is interrupted, and tried again");
                 }
                 continue;
             }
         }
-        for change in told {
-            if seen.send(Seen::Change(change)).await.is_err() {
+        for change in updates {
+            if events.send(WatchEvent::Change(change)).await.is_err() {
                 return;
             }
         }
         if is_read && !std::mem::replace(&mut is_synced, true) {
-            seen.send(Seen::Synced(K::KIND)).await.ok();
+            events.send(WatchEvent::Synced(K::KIND)).await.ok();
         }
     }
 }
@@ -293,27 +293,27 @@ impl Backoff for Pause {
 }
 
 /// Returns the server's message, or the error of the transport with its causes.
-pub(crate) fn in_words(error: &kube::Error) -> String {
+pub(crate) fn describe(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         _ => with_causes(error),
     }
 }
 
-/// Same as [`in_words`], for the error of a watch.
-fn in_short(error: &watcher::Error) -> String {
+/// Same as [`describe`], for the error of a watch.
+fn describe_watch(error: &watcher::Error) -> String {
     use watcher::Error::{
         InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
     };
     match error {
-        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => in_words(error),
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => describe(error),
         WatchError(status) => status.message.clone(),
         NoResourceVersion => with_causes(error),
     }
 }
 
 /// A kind that can be watched.
-trait Kind:
+trait Watched:
     kube::Resource<DynamicType = (), Scope = DynamicResourceScope>
     + Meta
     + Read
@@ -326,7 +326,7 @@ trait Kind:
 {
 }
 
-impl<K> Kind for K where
+impl<K> Watched for K where
     K: kube::Resource<DynamicType = (), Scope = DynamicResourceScope>
         + Meta
         + Read

@@ -18,13 +18,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::act::{HandSettings, Hands};
+use crate::act::{ApiSettings, ApiWorkers};
 use crate::connect::mark_leader;
 use crate::engine::{Engine, EngineError};
 use crate::leader::{Lead, Leadership};
 use crate::meters::Meters;
-use crate::mirror::{self, CHANGES_AHEAD, Seen};
-use crate::shim::{SharedScene, Shim, Word};
+use crate::mirror::{self, CHANGES_AHEAD, WatchEvent};
+use crate::shim::{Notification, SharedScene, Shim};
 use crate::translate::{Mapping, Queues};
 
 /// Most items taken from one channel before the others have their turn.
@@ -51,26 +51,26 @@ pub struct Options {
     /// Rules by which labels and annotations are read.
     pub mapping: Mapping,
     /// Settings of the work at the API server.
-    pub hands: HandSettings,
+    pub api: ApiSettings,
     /// Most conditions written in a second.
     pub conditions_per_second: u32,
 }
 
 /// Role of this replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum ReplicaState {
     /// The cluster has not been read in full.
     #[default]
     Reading,
     /// Another replica schedules. Holds its name if it is known.
-    StandsBy(Option<String>),
+    Standby(Option<String>),
     /// This replica schedules.
     Leads,
 }
 
 /// Why the shim ended.
 #[derive(Debug, thiserror::Error)]
-pub enum Failed {
+pub enum RunError {
     /// This replica no longer holds the lease.
     #[error(
         "the lease is not held any more: another replica has it, or it could not be renewed in time"
@@ -90,13 +90,13 @@ pub async fn run<E: Engine>(
     client: Client,
     options: Options,
     meters: Arc<Meters>,
-    standing: watch::Sender<Standing>,
+    state: watch::Sender<ReplicaState>,
     stop: CancellationToken,
-    engine: impl FnOnce(SharedScene, UnboundedSender<Word>) -> E,
-) -> Result<(), Failed> {
+    engine: impl FnOnce(SharedScene, UnboundedSender<Notification>) -> E,
+) -> Result<(), RunError> {
     let scene = SharedScene::default();
-    let (say, words) = mpsc::unbounded_channel();
-    let engine = engine(Arc::clone(&scene), say);
+    let (notify, notifications) = mpsc::unbounded_channel();
+    let engine = engine(Arc::clone(&scene), notify);
     let lease = options.lease.as_deref().map(|name| {
         let Options { namespace, identity, lease_duration, .. } = &options;
         Leadership::new(client.clone(), namespace, name, identity, *lease_duration)
@@ -110,38 +110,38 @@ pub async fn run<E: Engine>(
     // Ends all tasks started here, also when this function returns by itself.
     let own_stop = stop.child_token();
     let _guard = own_stop.clone().drop_guard();
-    let (tell, outcomes) = mpsc::unbounded_channel();
-    let hands = Hands::start(
+    let (report, outcomes) = mpsc::unbounded_channel();
+    let workers = ApiWorkers::start(
         client.clone(),
-        options.hands,
+        options.api,
         Arc::clone(&scene),
         Arc::clone(&meters),
         right,
-        tell,
+        report,
         begun,
         &own_stop,
     );
     if let Some(pod) = options.pod {
         let (client, namespace) = (client.clone(), options.namespace.clone());
-        tokio::spawn(mark_leader(client, namespace, pod, standing.subscribe()));
+        tokio::spawn(mark_leader(client, namespace, pod, state.subscribe()));
     }
-    let (see, seen) = mpsc::channel(CHANGES_AHEAD);
-    let kinds = mirror::follow(&client, &options.namespace, &see, &own_stop);
+    let (watch, watch_events) = mpsc::channel(CHANGES_AHEAD);
+    let kinds = mirror::follow(&client, &options.namespace, &watch, &own_stop);
     let mut shim =
         Shim::new(options.mapping, scene, Arc::clone(&meters), options.conditions_per_second);
     let own_meters = Arc::clone(&meters);
     let (counted, ticked, leads) = (begun, begun, false);
     let (lead, holding) = (lease.as_ref().map(|lease| lease.lead()), None);
     let lost = lost(lead.clone());
-    let broken = hands.broken();
-    shim.count_nodes(engine.looks_at_nodes());
-    let mut work = Work {
+    let broken = workers.broken();
+    shim.count_nodes(engine.reads_node_results());
+    let mut run = Run {
         shim,
         engine,
-        hands,
+        workers,
         meters: own_meters,
         begun,
-        words,
+        notifications,
         counted,
         ticked,
         leads,
@@ -151,25 +151,25 @@ pub async fn run<E: Engine>(
     let ended = tokio::select! {
         // Ends even while the scheduler cannot be reached.
         () = stop.cancelled() => Ok(()),
-        () = lost => Err(Failed::LeaseLost),
-        () = broken.cancelled() => Err(Failed::Broken),
-        ended = work.until_end(seen, outcomes, kinds, lead, &standing, &stop) => ended,
+        () = lost => Err(RunError::LeaseLost),
+        () = broken.cancelled() => Err(RunError::Broken),
+        ended = run.until_end(watch_events, outcomes, kinds, lead, &state, &stop) => ended,
     };
     meters.leads.set(0);
-    match work.holding.take() {
+    match run.holding.take() {
         // Waits until the lease is released.
-        Some(holding) if ended.is_ok() => holding.await.map_err(|_| Failed::Broken),
+        Some(holding) if ended.is_ok() => holding.await.map_err(|_| RunError::Broken),
         _ => ended,
     }
 }
 
-struct Work<E> {
+struct Run<E> {
     shim: Shim,
     engine: E,
-    hands: Hands,
+    workers: ApiWorkers,
     meters: Arc<Meters>,
     begun: Instant,
-    words: UnboundedReceiver<Word>,
+    notifications: UnboundedReceiver<Notification>,
     counted: Instant,
     ticked: Instant,
     leads: bool,
@@ -178,32 +178,32 @@ struct Work<E> {
     holding: Option<JoinHandle<()>>,
 }
 
-impl<E: Engine> Work<E> {
+impl<E: Engine> Run<E> {
     #[allow(clippy::too_many_arguments)] // Channels, each read here and nowhere else.
     async fn until_end(
         &mut self,
-        mut seen: mpsc::Receiver<Seen>,
+        mut watch_events: mpsc::Receiver<WatchEvent>,
         mut outcomes: UnboundedReceiver<crate::shim::Outcome>,
         kinds: usize,
         mut lead: Option<watch::Receiver<Lead>>,
-        standing: &watch::Sender<Standing>,
+        state: &watch::Sender<ReplicaState>,
         stop: &CancellationToken,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), RunError> {
         let mut missing = kinds;
-        let (mut changes, mut words, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut changes, mut notifications, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let next = self.next_tick();
             tokio::select! {
-                n = seen.recv_many(&mut changes, AT_ONCE) => if n == 0 { return ended(stop) },
+                n = watch_events.recv_many(&mut changes, AT_ONCE) => if n == 0 { return ended(stop) },
                 n = outcomes.recv_many(&mut ends, AT_ONCE) => if n == 0 { return ended(stop) },
-                n = self.words.recv_many(&mut words, AT_ONCE) => if n == 0 { return ended(stop) },
+                n = self.notifications.recv_many(&mut notifications, AT_ONCE) => if n == 0 { return ended(stop) },
                 now = next_lead(lead.as_mut()) => {
                     match now {
-                        Lead::Own => self.lead(standing).await?,
+                        Lead::Own => self.lead(state).await?,
                         // `lost`, awaited beside this loop, ends the run.
                         Lead::Lost => {}
                         Lead::Other(leader) => {
-                            standing.send_replace(Standing::StandsBy(leader));
+                            state.send_replace(ReplicaState::Standby(leader));
                         }
                     }
                 }
@@ -214,37 +214,37 @@ impl<E: Engine> Work<E> {
                 }
             }
             let now = self.now();
-            for seen in changes.drain(..) {
-                match seen {
-                    Seen::Change(change) => self.shim.change(change, now),
-                    Seen::Synced(_) => missing = missing.saturating_sub(1),
+            for event in changes.drain(..) {
+                match event {
+                    WatchEvent::Change(change) => self.shim.change(change, now),
+                    WatchEvent::Synced(_) => missing = missing.saturating_sub(1),
                 }
             }
-            if missing == 0 && *standing.borrow() == Standing::Reading {
+            if missing == 0 && *state.borrow() == ReplicaState::Reading {
                 info!("the cluster has been read");
                 if let Some(lease) = &self.lease {
-                    standing.send_replace(Standing::StandsBy(None));
+                    state.send_replace(ReplicaState::Standby(None));
                     self.holding = Some(tokio::spawn(Arc::clone(lease).hold(stop.clone())));
                 } else {
-                    self.lead(standing).await?;
+                    self.lead(state).await?;
                 }
             }
-            if let Some(cause) = words.iter().find_map(lost_by) {
+            if let Some(cause) = notifications.iter().find_map(loss) {
                 warn!(cause, "the scheduler has lost what it knew, and is told everything again");
                 // Anything else from the lost session is void.
-                words.clear();
+                notifications.clear();
                 self.begin().await?;
             }
-            for word in words.drain(..) {
-                if let Word::Ended(why) = word {
-                    return Err(Failed::Engine(EngineError(why)));
+            for notification in notifications.drain(..) {
+                if let Notification::Ended(why) = notification {
+                    return Err(RunError::Engine(EngineError(why)));
                 }
-                self.shim.hear(word, now);
+                self.shim.receive(notification, now);
             }
             for outcome in ends.drain(..) {
                 self.shim.done(outcome, now);
             }
-            self.hand_on().await?;
+            self.pass_on().await?;
         }
     }
 
@@ -258,32 +258,32 @@ impl<E: Engine> Work<E> {
     }
 
     /// Starts to schedule.
-    async fn lead(&mut self, standing: &watch::Sender<Standing>) -> Result<(), Failed> {
+    async fn lead(&mut self, state: &watch::Sender<ReplicaState>) -> Result<(), RunError> {
         self.begin().await?;
         self.meters.leads.set(1);
-        standing.send_replace(Standing::Leads);
+        state.send_replace(ReplicaState::Leads);
         Ok(())
     }
 
     /// Sends the whole cluster to a new session of the engine.
-    async fn begin(&mut self) -> Result<(), Failed> {
+    async fn begin(&mut self) -> Result<(), RunError> {
         self.leads = true;
         let (queues, unreadable) = self.shim.queues();
         let refused = loop {
             let refused = self.register(&queues).await?;
             // Notifications of an earlier session are void. Another loss may have happened in this
             // one, so it is looked for.
-            let said = std::iter::from_fn(|| self.words.try_recv().ok());
-            if !said.fold(false, |is_lost, word| is_lost | lost_by(&word).is_some()) {
+            let later = std::iter::from_fn(|| self.notifications.try_recv().ok());
+            if !later.fold(false, |is_lost, notification| is_lost | loss(&notification).is_some()) {
                 break refused;
             }
         };
         let now = self.now();
         self.shim.begin(now);
         if let Some(why) = unreadable.or(refused) {
-            self.shim.hear(Word::Configured(Err(why)), now);
+            self.shim.receive(Notification::Configured(Err(why)), now);
         }
-        self.hand_on().await
+        self.pass_on().await
     }
 
     /// Opens a session while this replica may act. It replaces the session of any other replica.
@@ -304,12 +304,12 @@ impl<E: Engine> Work<E> {
         }
     }
 
-    async fn hand_on(&mut self) -> Result<(), Failed> {
+    async fn pass_on(&mut self) -> Result<(), RunError> {
         for order in self.shim.engine_orders(self.now()) {
-            self.engine.tell(order).await?;
+            self.engine.send(order).await?;
         }
-        for order in self.shim.hand_orders() {
-            self.hands.take(order);
+        for order in self.shim.api_orders() {
+            self.workers.queue(order);
         }
         if self.counted.elapsed() >= COUNT {
             self.counted = Instant::now();
@@ -320,14 +320,14 @@ impl<E: Engine> Work<E> {
 }
 
 /// Returns the result when a channel has closed: an error unless `stop` was requested.
-fn ended(stop: &CancellationToken) -> Result<(), Failed> {
-    if stop.is_cancelled() { Ok(()) } else { Err(Failed::Broken) }
+fn ended(stop: &CancellationToken) -> Result<(), RunError> {
+    if stop.is_cancelled() { Ok(()) } else { Err(RunError::Broken) }
 }
 
 /// Returns why the engine has lost its state, if the notification says so.
-fn lost_by(word: &Word) -> Option<String> {
-    match word {
-        Word::Lost(cause) => Some(cause.clone()),
+fn loss(notification: &Notification) -> Option<String> {
+    match notification {
+        Notification::Lost(cause) => Some(cause.clone()),
         _ => None,
     }
 }

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use mimalloc::MiMalloc;
 use monoceros_actors::Scheduler;
-use monoceros_kubernetes::act::{HandSettings, Victims};
+use monoceros_kubernetes::act::{ApiSettings, Victims};
 use monoceros_kubernetes::engine::Embedded;
 use monoceros_kubernetes::meters::Meters;
-use monoceros_kubernetes::run::{self, Options, Standing};
+use monoceros_kubernetes::run::{self, Options, ReplicaState};
 use monoceros_kubernetes::translate::Mapping;
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ fn start(stub: &Arc<Stub>) -> CancellationToken {
         pod: None,
         lease_duration: Duration::from_secs(20),
         mapping: Mapping { scheduler_names: vec!["monoceros".to_owned()], ..Mapping::default() },
-        hands: HandSettings {
+        api: ApiSettings {
             bindings: 64,
             victims: Victims::EvictThenDelete,
             eviction_timeout: Duration::from_secs(60),
@@ -132,9 +132,9 @@ fn start(stub: &Arc<Stub>) -> CancellationToken {
     };
     let stop = CancellationToken::new();
     let client = stub.client();
-    let (stand, _) = watch::channel(Standing::default());
-    let engine = move |scene, words| Embedded::new(scheduler, "kubernetes", scene, words, false);
-    let work = run::run(client, options, meters, stand, stop.clone(), engine);
+    let (state, _) = watch::channel(ReplicaState::default());
+    let engine = move |scene, notify| Embedded::new(scheduler, "kubernetes", scene, notify, false);
+    let work = run::run(client, options, meters, state, stop.clone(), engine);
     tokio::spawn(async move { work.await.unwrap() });
     stop
 }

@@ -212,9 +212,9 @@ impl Stub {
         let pod = &mut table.pods[number];
         assert!(pod["spec"]["nodeName"].is_null(), "{name} is bound twice");
         pod["spec"]["nodeName"] = binding["target"]["name"].clone();
-        let told = event("MODIFIED", pod);
+        let change = event("MODIFIED", pod);
         if let Some(watch) = &table.watch {
-            watch.send(told).ok();
+            watch.send(change).ok();
         }
         drop(table);
         self.bound.fetch_add(1, Ordering::Release);

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{CALLED_OFF, Call, Failure, Hand, NO_RIGHT, Patience, pod_path};
+use super::{ApiWorker, CALLED_OFF, Call, Failure, NO_RIGHT, Pauses, pod_path};
 use crate::objects::{Meta as _, Pod};
 use crate::shim::{Bind, Outcome, open};
 
@@ -15,7 +15,7 @@ const ATTEMPTS: u32 = 5;
 /// How long a forbidden read is repeated: a server that has just started knows no roles yet.
 const WITHOUT_RIGHT: Duration = Duration::from_secs(10);
 
-impl Hand {
+impl ApiWorker {
     pub(super) async fn bind(&self, bind: &Bind) {
         let outcome = match self.try_bind(bind).await {
             Ok(()) => Outcome::Bound(bind.key.clone()),
@@ -26,7 +26,7 @@ impl Hand {
 
     async fn try_bind(&self, bind: &Bind) -> Result<(), String> {
         let (pod, node) = (&bind.pod, &*bind.node);
-        let mut patience = Patience::new();
+        let mut pauses = Pauses::new();
         let mut attempt = 1;
         let why = loop {
             self.may_bind(bind)?;
@@ -38,12 +38,12 @@ impl Hand {
                 Ok(()) => return Ok(()),
                 Err(Failure::Refused(429, _)) if attempt < ATTEMPTS => {
                     attempt += 1;
-                    patience.wait().await;
+                    pauses.wait().await;
                 }
                 Err(failure) => break failure,
             }
         };
-        self.complain(Call::Bind, &pod_path(pod), &why);
+        self.log_failure(Call::Bind, &pod_path(pod), &why);
         if why.is_certain() {
             return Err(why.to_string());
         }
@@ -95,7 +95,7 @@ impl Hand {
     /// Reads the pod, repeatedly until the server answers. Gives up after [`WITHOUT_RIGHT`] if
     /// reading is forbidden.
     pub(super) async fn read_pod(&self, pod: &Pod) -> Result<Pod, String> {
-        let mut patience = Patience::new();
+        let mut pauses = Pauses::new();
         let path = pod_path(pod);
         let until = Instant::now() + WITHOUT_RIGHT;
         loop {
@@ -103,13 +103,13 @@ impl Hand {
                 Ok(found) if found.uid() == pod.uid() => return Ok(found),
                 Ok(_) | Err(Failure::Refused(404, _)) => return Err("the pod is gone".to_owned()),
                 Err(failure) => {
-                    self.complain(Call::ReadPod, &path, &failure);
+                    self.log_failure(Call::ReadPod, &path, &failure);
                     let has_no_right = matches!(failure, Failure::Refused(401 | 403, _));
                     let may_have_soon = has_no_right && Instant::now() < until;
                     if !failure.may_pass() && !may_have_soon {
                         return Err(failure.to_string());
                     }
-                    patience.wait().await;
+                    pauses.wait().await;
                 }
             }
         }

@@ -42,7 +42,7 @@ pub(super) struct QueuedEvent {
 /// The queue of events.
 pub(super) struct Events {
     state: Mutex<State>,
-    came: Notify,
+    added: Notify,
     rate: f64,
     dropped: IntCounter,
 }
@@ -72,7 +72,7 @@ impl Events {
         let rate = f64::from(rate);
         let (waiting, later) = (Default::default(), VecDeque::new());
         let state = State { waiting, later, allowed: rate, at: Instant::now() };
-        Self { state: Mutex::new(state), came: Notify::new(), rate, dropped }
+        Self { state: Mutex::new(state), added: Notify::new(), rate, dropped }
     }
 
     fn open(&self) -> MutexGuard<'_, State> {
@@ -96,7 +96,7 @@ impl Events {
             self.dropped.inc();
         }
         drop(state);
-        self.came.notify_one();
+        self.added.notify_one();
     }
 
     /// Requeues an event that could not be written, if it is one of those that are retried. Drops
@@ -108,7 +108,7 @@ impl Events {
             return;
         }
         self.open().later.push_back((Instant::now() + PAUSE, queued));
-        self.came.notify_one();
+        self.added.notify_one();
     }
 
     /// Waits for the next event that may be written.
@@ -117,7 +117,7 @@ impl Events {
             match self.try_next() {
                 Ok(queued) => return queued,
                 Err(Some(pause)) => sleep(pause).await,
-                Err(None) => self.came.notified().await,
+                Err(None) => self.added.notified().await,
             }
         }
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_matters_most_is_written_first_and_at_the_rate_that_is_set() {
+    async fn writes_important_events_first_at_the_set_rate() {
         let events = events(10);
         let begun = Instant::now();
         for number in 0..100 {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn that_a_pod_waits_is_not_written_once_it_has_its_node() {
+    async fn drops_waiting_events_once_the_pod_is_scheduled() {
         let events = events(10);
         for (reason, name) in [(WAITS, 1), (WAITS, 2), ("GangIgnored", 1)] {
             events.put(event(reason, true, name));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_too_many_the_oldest_that_matter_least_are_dropped_and_counted() {
+    async fn drops_and_counts_the_oldest_least_important_events() {
         let events = events(1_000_000);
         for number in 0..AHEAD {
             events.put(event("Scheduled", false, number));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn that_a_pod_was_preempted_is_tried_for_some_minutes() {
+    async fn retries_preemption_events_for_some_minutes() {
         let events = events(10);
         events.put(event("Preempted", true, 0));
         let begun = Instant::now();

@@ -4,11 +4,11 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Call, Failure, Hand, Patience, Victims, pod_path};
+use super::{ApiWorker, Call, Failure, Pauses, Victims, pod_path};
 use crate::objects::{Meta as _, Pod};
 use crate::shim::{Evict, Outcome};
 
-impl Hand {
+impl ApiWorker {
     /// Evicts a pod with its grace period. Retries for a while if a disruption budget forbids it.
     /// The watch reports when the pod is gone.
     pub(super) async fn evict(&self, evict: Evict) {
@@ -16,38 +16,38 @@ impl Hand {
         let victims = self.settings.victims;
         let until = Instant::now() + self.settings.eviction_timeout;
         let mut by_delete = victims == Victims::Delete;
-        let mut is_told = false;
-        let mut patience = Patience::new();
+        let mut is_reported = false;
+        let mut pauses = Pauses::new();
         tracing::info!(pod = pod.name(), namespace = pod.namespace(), message, "a pod is evicted");
         while self.may_act() {
-            let failure = match self.have_go(&pod, by_delete).await {
-                Ok(()) => return self.done(Outcome::Going(key)),
+            let failure = match self.try_evict(&pod, by_delete).await {
+                Ok(()) => return self.done(Outcome::Evicting(key)),
                 Err(failure) => failure,
             };
             let is_over = Instant::now() >= until;
             if is_over && victims == Victims::EvictThenGiveBack && failure.is_certain() {
                 let why = format!("the pod was to make room, and stays: {failure}");
-                return self.done(Outcome::Stays(key, why));
+                return self.done(Outcome::EvictionFailed(key, why));
             }
-            if !std::mem::replace(&mut is_told, true) {
+            if !std::mem::replace(&mut is_reported, true) {
                 let why = format!("the pod is to make room, and may not go yet: {failure}");
-                self.done(Outcome::Held(key.clone(), why));
+                self.done(Outcome::EvictionDelayed(key.clone(), why));
             }
             if is_over && victims == Victims::EvictThenDelete && !by_delete {
                 by_delete = true;
             } else {
-                patience.wait_until(until).await;
+                pauses.wait_until(until).await;
             }
         }
     }
 
     /// Sends one eviction or deletion. If the outcome is unknown, reads the pod to find out.
-    async fn have_go(&self, pod: &Pod, by_delete: bool) -> Result<(), Failure> {
+    async fn try_evict(&self, pod: &Pod, by_delete: bool) -> Result<(), Failure> {
         let _permit = self.lanes.evictions.acquire().await;
         let (call, sent) = if by_delete {
             (Call::DeletePod, self.delete(pod).await)
         } else {
-            (Call::Evict, self.ask_to_go(pod).await)
+            (Call::Evict, self.create_eviction(pod).await)
         };
         let failure = match sent {
             Ok(()) | Err(Failure::Refused(404, _)) => return Ok(()),
@@ -55,7 +55,7 @@ impl Hand {
         };
         // 429 means that a budget forbids it, which is no fault.
         if !matches!(failure, Failure::Refused(429, _)) {
-            self.complain(call, &pod_path(pod), &failure);
+            self.log_failure(call, &pod_path(pod), &failure);
         }
         if failure.is_certain() {
             return Err(failure);
@@ -69,7 +69,7 @@ impl Hand {
         }
     }
 
-    async fn ask_to_go(&self, pod: &Pod) -> Result<(), Failure> {
+    async fn create_eviction(&self, pod: &Pod) -> Result<(), Failure> {
         let body = json!({
             "apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"name": pod.name(), "namespace": pod.namespace()},

@@ -15,10 +15,10 @@
 //!   work.
 
 mod bind;
-mod complaints;
+mod conditions;
 mod events;
 mod evict;
-mod tell;
+mod failure_log;
 mod volumes;
 
 use std::fmt;
@@ -38,10 +38,10 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::complaints::{Call, Complaints};
 use self::events::Events;
+use self::failure_log::{Call, FailureLog};
 use crate::meters::Meters;
-use crate::shim::{HandOrder, Outcome, SharedScene};
+use crate::shim::{ApiOrder, Outcome, SharedScene};
 
 /// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ const NO_RIGHT: &str = "this replica does not lead any more";
 
 /// Settings of the work at the API server.
 #[derive(Clone, Debug)]
-pub struct HandSettings {
+pub struct ApiSettings {
     /// Most bindings in flight.
     pub bindings: usize,
     /// How victims are removed.
@@ -91,16 +91,16 @@ pub type Right = Arc<dyn Fn() -> Option<Duration> + Send + Sync>;
 
 /// What every worker shares.
 #[derive(Clone)]
-struct Hand {
+struct ApiWorker {
     client: Client,
-    settings: Arc<HandSettings>,
+    settings: Arc<ApiSettings>,
     scene: SharedScene,
     meters: Arc<Meters>,
     right: Right,
     outcomes: UnboundedSender<Outcome>,
     begun: Instant,
     lanes: Arc<Lanes>,
-    complaints: Arc<Complaints>,
+    failure_log: Arc<FailureLog>,
 }
 
 /// Limits of requests by work that pauses between them.
@@ -110,29 +110,29 @@ struct Lanes {
 }
 
 /// Accepts orders and carries them out.
-pub struct Hands {
-    bindings: UnboundedSender<HandOrder>,
+pub struct ApiWorkers {
+    bindings: UnboundedSender<ApiOrder>,
     /// Bindings of pods with claims, which need volumes first.
-    volumes: UnboundedSender<HandOrder>,
-    evictions: UnboundedSender<HandOrder>,
-    conditions: UnboundedSender<HandOrder>,
+    volumes: UnboundedSender<ApiOrder>,
+    evictions: UnboundedSender<ApiOrder>,
+    conditions: UnboundedSender<ApiOrder>,
     events: Arc<Events>,
     broken: CancellationToken,
 }
 
-impl fmt::Debug for Hands {
+impl fmt::Debug for ApiWorkers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hands").finish_non_exhaustive()
+        f.debug_struct("ApiWorkers").finish_non_exhaustive()
     }
 }
 
-impl Hands {
+impl ApiWorkers {
     /// Starts workers that run until `stop` and report through `outcomes`. Times of orders are
     /// relative to `begun`.
     #[allow(clippy::too_many_arguments)] // Each is a thing of its own, and they meet nowhere else.
     pub fn start(
         client: Client,
-        settings: HandSettings,
+        settings: ApiSettings,
         scene: SharedScene,
         meters: Arc<Meters>,
         right: Right,
@@ -142,7 +142,7 @@ impl Hands {
     ) -> Self {
         let (bindings, rate) = (settings.bindings, settings.events_per_second);
         let events = Arc::new(Events::new(rate, meters.dropped_events.clone()));
-        let hand = Hand {
+        let worker = ApiWorker {
             client,
             settings: Arc::new(settings),
             scene,
@@ -154,30 +154,30 @@ impl Hands {
                 evictions: Semaphore::new(EVICTIONS),
                 volumes: Semaphore::new(VOLUMES),
             }),
-            complaints: Arc::default(),
+            failure_log: Arc::default(),
         };
         let broken = CancellationToken::new();
-        let work = |at_once: Option<usize>, to_bind: Option<UnboundedSender<HandOrder>>| {
+        let work = |at_once: Option<usize>, to_bind: Option<UnboundedSender<ApiOrder>>| {
             let (give, mut take) = mpsc::unbounded_channel();
-            let hand = hand.clone();
+            let worker = worker.clone();
             let orders = futures::stream::poll_fn(move |context| take.poll_recv(context));
             let all = orders.for_each_concurrent(at_once, move |order| {
-                hand.clone().obey(order, to_bind.clone())
+                worker.clone().carry_out(order, to_bind.clone())
             });
-            keep_working(all, stop, &broken);
+            spawn_worker(all, stop, &broken);
             give
         };
         for _ in 0..WRITES {
-            let (hand, events) = (hand.clone(), Arc::clone(&events));
+            let (worker, events) = (worker.clone(), Arc::clone(&events));
             let all = async move {
                 loop {
                     let waiting = events.next().await;
-                    if !hand.say(&waiting.event, waiting.at).await {
+                    if !worker.write_event(&waiting.event, waiting.at).await {
                         events.put_back(waiting);
                     }
                 }
             };
-            keep_working(all, stop, &broken);
+            spawn_worker(all, stop, &broken);
         }
         let bindings = work(Some(bindings), None);
         Self {
@@ -197,21 +197,21 @@ impl Hands {
     }
 
     /// Queues an order.
-    pub fn take(&self, order: HandOrder) {
-        let hands = match &order {
-            HandOrder::Bind(bind) if bind.pod.claims().next().is_some() => &self.volumes,
-            HandOrder::Bind(_) => &self.bindings,
-            HandOrder::Evict(_) => &self.evictions,
-            HandOrder::Condition(_) | HandOrder::GroupCondition(_) => &self.conditions,
-            HandOrder::Event(event) => return self.events.put(event.clone()),
+    pub fn queue(&self, order: ApiOrder) {
+        let workers = match &order {
+            ApiOrder::Bind(bind) if bind.pod.claims().next().is_some() => &self.volumes,
+            ApiOrder::Bind(_) => &self.bindings,
+            ApiOrder::Evict(_) => &self.evictions,
+            ApiOrder::Condition(_) | ApiOrder::GroupCondition(_) => &self.conditions,
+            ApiOrder::Event(event) => return self.events.put(event.clone()),
         };
         // The receiver ends only with the process.
-        drop(hands.send(order));
+        drop(workers.send(order));
     }
 }
 
 /// Runs a worker until `stop`. If it panics, logs that and cancels `broken`.
-fn keep_working(
+fn spawn_worker(
     work: impl Future<Output = ()> + Send + 'static,
     stop: &CancellationToken,
     broken: &CancellationToken,
@@ -228,30 +228,30 @@ fn keep_working(
     });
 }
 
-impl Hand {
+impl ApiWorker {
     /// Carries out an order. A binding whose volumes are ready goes through `to_bind`, to count
     /// among the bindings in flight.
-    async fn obey(self, order: HandOrder, to_bind: Option<UnboundedSender<HandOrder>>) {
+    async fn carry_out(self, order: ApiOrder, to_bind: Option<UnboundedSender<ApiOrder>>) {
         match order {
-            HandOrder::Bind(bind) => match to_bind {
+            ApiOrder::Bind(bind) => match to_bind {
                 None => self.bind(&bind).await,
                 Some(to_bind) => {
                     let provided = bind.called_off.run_until_cancelled(self.provide(&bind)).await;
                     match provided.unwrap_or_else(|| Err(CALLED_OFF.to_owned())) {
                         // The receiver ends only with the process.
-                        Ok(()) => drop(to_bind.send(HandOrder::Bind(bind))),
+                        Ok(()) => drop(to_bind.send(ApiOrder::Bind(bind))),
                         Err(why) => self.done(Outcome::NotBound(bind.key, why)),
                     }
                 }
             },
-            HandOrder::Evict(evict) => {
+            ApiOrder::Evict(evict) => {
                 let called_off = evict.called_off.clone();
                 called_off.run_until_cancelled(self.evict(evict)).await;
             }
-            HandOrder::Condition(condition) => self.tell(&condition).await,
-            HandOrder::GroupCondition(condition) => self.tell_group(&condition).await,
+            ApiOrder::Condition(condition) => self.write_condition(&condition).await,
+            ApiOrder::GroupCondition(condition) => self.write_group_condition(&condition).await,
             // Events have their own queue.
-            HandOrder::Event(_) => {}
+            ApiOrder::Event(_) => {}
         }
     }
 
@@ -261,10 +261,10 @@ impl Hand {
     }
 
     /// Logs a failed request, unless the failure is usual or was logged within the last minute.
-    fn complain(&self, call: Call, path: &str, failure: &Failure) {
+    fn log_failure(&self, call: Call, path: &str, failure: &Failure) {
         let is_usual =
             matches!(failure, Failure::Refused(404 | 409, _) | Failure::NamespaceGoing(_));
-        if !is_usual && let Some(left_out) = self.complaints.take(call, Instant::now()) {
+        if !is_usual && let Some(left_out) = self.failure_log.take(call, Instant::now()) {
             // The limit of the log keeps lines apart by this field, so others of this second are
             // written too.
             let kind = call;
@@ -278,7 +278,7 @@ impl Hand {
 
     /// Runs some work while this process may act. Checks that before each poll, since the machine
     /// may have slept in between. `None` if the right ended first.
-    async fn while_it_may<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    async fn while_permitted<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         loop {
             let left = (self.right)()?;
@@ -314,7 +314,7 @@ impl Hand {
         let answered = if method == "GET" {
             sent.await
         } else {
-            let answered = self.while_it_may(sent).await;
+            let answered = self.while_permitted(sent).await;
             answered.ok_or_else(|| Failure::Unknown(NO_RIGHT.to_owned()))?
         };
         match answered {
@@ -384,9 +384,9 @@ impl fmt::Display for Failure {
 }
 
 /// Endless growing pauses of up to 5 seconds.
-struct Patience(Box<dyn Iterator<Item = Duration> + Send>);
+struct Pauses(Box<dyn Iterator<Item = Duration> + Send>);
 
-impl Patience {
+impl Pauses {
     fn new() -> Self {
         let all = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(100))

@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{Call, Failure, Hand, NO_RIGHT, Patience};
+use super::{ApiWorker, Call, Failure, NO_RIGHT, Pauses};
 use crate::objects::{Meta as _, PersistentVolume, PersistentVolumeClaim};
 use crate::predicates::{SELECTED_NODE, VolumeChoice};
 use crate::shim::{Bind, open};
@@ -28,7 +28,7 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// Most attempts of a write. Pods that share a claim write to the same object.
 const ATTEMPTS: u32 = 5;
 /// Pause between two looks at the progress.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(500);
 
 /// A claim, and the volume chosen for it.
 type Objects = (Arc<PersistentVolumeClaim>, Option<Arc<PersistentVolume>>);
@@ -43,7 +43,7 @@ struct Write {
     change: Value,
 }
 
-impl Hand {
+impl ApiWorker {
     /// Provides the volumes of the pod, and waits until its claims are bound.
     pub(super) async fn provide(&self, bind: &Bind) -> Result<(), String> {
         let missing = open(&self.scene).missing_volumes(&bind.key, &bind.node)?;
@@ -64,13 +64,13 @@ impl Hand {
             }
             for (choice, version) in &written {
                 let (claim, volume) = self.objects(bind, choice)?;
-                goes_on(choice, &bind.node, version.as_deref(), &claim, volume.as_deref())?;
+                check_progress(choice, &bind.node, version.as_deref(), &claim, volume.as_deref())?;
             }
             if Instant::now() >= until {
                 let waited = self.settings.volume_timeout;
                 return Err(format!("the claim `{first}` was not bound within {waited:?}"));
             }
-            sleep(LOOK).await;
+            sleep(POLL).await;
         }
     }
 
@@ -81,11 +81,11 @@ impl Hand {
         bind: &Bind,
         choice: &VolumeChoice,
     ) -> Result<Option<String>, String> {
-        let mut patience = Patience::new();
+        let mut pauses = Pauses::new();
         let mut attempt = 1;
         loop {
             let (claim, volume) = self.objects(bind, choice)?;
-            let write = write_of(choice, &bind.node, &claim, volume.as_deref())?;
+            let write = needed_write(choice, &bind.node, &claim, volume.as_deref())?;
             let Some(Write { call, path, version, change }) = write else { return Ok(None) };
             let sent = {
                 let _permit = self.lanes.volumes.acquire().await;
@@ -99,10 +99,10 @@ impl Hand {
                 // The watch soon reports the change that came first.
                 Err(Failure::Refused(409 | 429, _)) if attempt < ATTEMPTS => {
                     attempt += 1;
-                    patience.wait().await;
+                    pauses.wait().await;
                 }
                 Err(failure) => {
-                    self.complain(call, &path, &failure);
+                    self.log_failure(call, &path, &failure);
                     return Err(format!("{path} cannot be changed: {failure}"));
                 }
             }
@@ -120,7 +120,7 @@ impl Hand {
 }
 
 /// Returns the write that a choice needs. `None` if it is written already.
-fn write_of(
+fn needed_write(
     choice: &VolumeChoice,
     node: &str,
     claim: &PersistentVolumeClaim,
@@ -150,11 +150,11 @@ fn write_of(
         };
     };
     let Some(volume) = volume else { return Err(format!("the volume `{chosen}` is gone")) };
-    let kept = volume.spec.claim_ref.as_ref();
-    if kept.is_some_and(|kept| kept.may_be(claim) && kept.uid().is_some()) {
+    let reserved = volume.spec.claim_ref.as_ref();
+    if reserved.is_some_and(|reserved| reserved.may_be(claim) && reserved.uid().is_some()) {
         return Ok(None);
     }
-    if kept.is_some_and(|kept| !kept.may_be(claim)) {
+    if reserved.is_some_and(|reserved| !reserved.may_be(claim)) {
         return Err(format!("the volume `{chosen}` is kept for another claim meanwhile"));
     }
     let version = version(volume.metadata());
@@ -162,7 +162,7 @@ fn write_of(
         "kind": "PersistentVolumeClaim", "apiVersion": "v1",
         "namespace": claim.namespace(), "name": name, "uid": claim.uid()}}});
     // A volume reserved by its owner stays reserved when the claim goes.
-    if kept.is_none() {
+    if reserved.is_none() {
         change["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
     }
     Ok(Some(Write {
@@ -175,7 +175,7 @@ fn write_of(
 
 /// Checks that a claim may still be bound as it was written. `before` is the version that the write
 /// was based on: while the watch still has it, it has not reported the write yet.
-fn goes_on(
+fn check_progress(
     choice: &VolumeChoice,
     node: &str,
     before: Option<&str>,
@@ -189,8 +189,10 @@ fn goes_on(
         return Ok(());
     }
     match choice {
-        VolumeChoice::Made { .. } if is_before(claim.metadata.resource_version.as_ref()) => Ok(()),
-        VolumeChoice::Made { .. } => match claim.annotation(SELECTED_NODE) {
+        VolumeChoice::Provisioned { .. } if is_before(claim.metadata.resource_version.as_ref()) => {
+            Ok(())
+        }
+        VolumeChoice::Provisioned { .. } => match claim.annotation(SELECTED_NODE) {
             Some(selected) if selected == node => Ok(()),
             Some(_) => Err(elsewhere(name)),
             // The provisioner removes the annotation if it cannot make the volume.
@@ -198,9 +200,10 @@ fn goes_on(
         },
         VolumeChoice::Existing { volume: chosen, .. } => {
             let Some(volume) = volume else { return Err(format!("the volume `{chosen}` is gone")) };
-            let kept = volume.spec.claim_ref.as_ref();
+            let reserved = volume.spec.claim_ref.as_ref();
             if is_before(volume.metadata.resource_version.as_ref())
-                || kept.is_some_and(|kept| kept.may_be(claim) && kept.uid().is_some())
+                || reserved
+                    .is_some_and(|reserved| reserved.may_be(claim) && reserved.uid().is_some())
             {
                 return Ok(());
             }

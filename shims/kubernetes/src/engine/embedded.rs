@@ -16,7 +16,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Engine, EngineError, victims};
-use crate::shim::{EngineOrder, Explanation, Key, Placed, SharedScene, Word, open};
+use crate::shim::{EngineOrder, Explanation, Key, Notification, Placed, SharedScene, open};
 use crate::translate::{Queues, hold_key};
 
 /// An engine in the same process.
@@ -24,14 +24,14 @@ use crate::translate::{Queues, hold_key};
 pub struct Embedded {
     scheduler: SchedulerHandle,
     rm_id: String,
-    ear: Arc<Ear>,
+    callback: Arc<EngineCallback>,
 }
 
 /// Receives the callbacks of the scheduler.
 #[derive(Debug)]
-struct Ear {
+struct EngineCallback {
     scene: SharedScene,
-    words: UnboundedSender<Word>,
+    notifications: UnboundedSender<Notification>,
     prefers_among_all: bool,
 }
 
@@ -43,11 +43,11 @@ impl Embedded {
         scheduler: SchedulerHandle,
         rm_id: impl Into<String>,
         scene: SharedScene,
-        words: UnboundedSender<Word>,
+        notifications: UnboundedSender<Notification>,
         prefers_among_all: bool,
     ) -> Self {
-        let ear = Arc::new(Ear { scene, words, prefers_among_all });
-        Self { scheduler, rm_id: rm_id.into(), ear }
+        let callback = Arc::new(EngineCallback { scene, notifications, prefers_among_all });
+        Self { scheduler, rm_id: rm_id.into(), callback }
     }
 
     async fn open(&self, queues: &Queues) -> Result<(), String> {
@@ -55,8 +55,8 @@ impl Embedded {
         env!("CARGO_PKG_VERSION").clone_into(&mut request.version);
         request.config.clone_from(&queues.yaml);
         request.extra_config.clone_from(&queues.extra);
-        let ear = Arc::clone(&self.ear) as Arc<dyn ResourceManagerCallback>;
-        let registered = self.scheduler.register_resource_manager(request, ear).await;
+        let callback = Arc::clone(&self.callback) as Arc<dyn ResourceManagerCallback>;
+        let registered = self.scheduler.register_resource_manager(request, callback).await;
         registered.map(drop).map_err(|why| why.to_string())
     }
 
@@ -91,9 +91,9 @@ impl Embedded {
                     ..Default::default()
                 };
                 let updated = scheduler.update_configuration(request).await;
-                let said = updated.map(drop).map_err(|why| why.to_string());
+                let outcome = updated.map(drop).map_err(|why| why.to_string());
                 // A gone receiver needs no answer.
-                self.ear.words.send(Word::Configured(said)).ok();
+                self.callback.notifications.send(Notification::Configured(outcome)).ok();
                 Ok(())
             }
             EngineOrder::Explain(application, about) => {
@@ -106,14 +106,15 @@ impl Embedded {
 
     /// Asks for an explanation in a task of its own, since the answer may take long.
     fn explain(&self, application: Arc<str>, about: Option<Key>) {
-        let (scheduler, words) = (self.scheduler.clone(), self.ear.words.clone());
+        let (scheduler, notifications) =
+            (self.scheduler.clone(), self.callback.notifications.clone());
         tokio::spawn(async move {
             let explained = match &about {
                 Some(key) => scheduler.explain_ask(DEFAULT_PARTITION, &application, key).await,
                 None => scheduler.explain_with_keys(DEFAULT_PARTITION, &application).await,
             };
             let entries = explained.unwrap_or_default().into_iter().map(explanation).collect();
-            words.send(Word::Explained { application, about, entries }).ok();
+            notifications.send(Notification::Explained { application, about, entries }).ok();
         });
     }
 }
@@ -136,11 +137,11 @@ impl Engine for Embedded {
         })
     }
 
-    fn looks_at_nodes(&self) -> bool {
+    fn reads_node_results(&self) -> bool {
         true
     }
 
-    fn tell(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>> {
+    fn send(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>> {
         Box::pin(self.order(order))
     }
 }
@@ -154,33 +155,33 @@ fn known_as(what: &Assumed<'_>) -> String {
     }
 }
 
-impl ResourceManagerCallback for Ear {
+impl ResourceManagerCallback for EngineCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
-        self.words.send(Word::Allocations(response)).ok();
+        self.notifications.send(Notification::Allocations(response)).ok();
     }
 
-    fn allocations(&self, told: AllocationsTold<'_>) {
+    fn allocations(&self, changes: AllocationsTold<'_>) {
         let placed = |new: NewAllocation<'_>| Placed {
             key: Arc::clone(new.allocation_key()),
             application: Arc::clone(new.application_id()),
             node: Arc::clone(new.node_id()),
         };
-        let placed: Vec<_> = told.new_allocations().map(placed).collect();
+        let placed: Vec<_> = changes.new_allocations().map(placed).collect();
         if !placed.is_empty() {
-            self.words.send(Word::Placed(placed)).ok();
+            self.notifications.send(Notification::Placed(placed)).ok();
         }
-        let others = told.into_others();
+        let others = changes.into_others();
         if others != si::AllocationResponse::default() {
             self.update_allocation(others);
         }
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
-        self.words.send(Word::Applications(response)).ok();
+        self.notifications.send(Notification::Applications(response)).ok();
     }
 
     fn update_node(&self, response: si::NodeResponse) {
-        self.words.send(Word::Nodes(response)).ok();
+        self.notifications.send(Notification::Nodes(response)).ok();
     }
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
@@ -210,7 +211,7 @@ impl ResourceManagerCallback for Ear {
             key => scene.fits(key),
         };
         if scene.has_to_count() && !had_work {
-            self.words.send(Word::CountNodes).ok();
+            self.notifications.send(Notification::CountNodes).ok();
         }
         fits
     }
@@ -238,10 +239,10 @@ impl ResourceManagerCallback for Ear {
         &self,
         states: Vec<si::UpdateContainerSchedulingStateRequest>,
     ) {
-        self.words.send(Word::MoreNodes(states)).ok();
+        self.notifications.send(Notification::ScaleUp(states)).ok();
     }
 
     fn resync_required(&self, cause: &str) {
-        self.words.send(Word::Lost(cause.to_owned())).ok();
+        self.notifications.send(Notification::Lost(cause.to_owned())).ok();
     }
 }

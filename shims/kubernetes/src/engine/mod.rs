@@ -12,7 +12,7 @@ use crate::predicates::Scene;
 use crate::shim::EngineOrder;
 use crate::translate::Queues;
 
-/// A scheduler, as the shim uses it. Its notifications arrive as [`Word`](crate::shim::Word)s
+/// A scheduler, as the shim uses it. Its notifications arrive as [`Notification`](crate::shim::Notification)s
 /// through the channel it was made with.
 pub trait Engine: Send + Sync + 'static {
     /// Opens an empty session with these queues. Returns why the queues were rejected, if so; the
@@ -23,12 +23,12 @@ pub trait Engine: Send + Sync + 'static {
     ) -> BoxFuture<'e, Result<Option<String>, EngineError>>;
 
     /// Whether its explanations read from the scene which nodes pods may use.
-    fn looks_at_nodes(&self) -> bool {
+    fn reads_node_results(&self) -> bool {
         false
     }
 
     /// Sends an order. Orders take effect in the order of the calls.
-    fn tell(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>>;
+    fn send(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>>;
 }
 
 /// Finds how many of the given victims must leave the node, in their order, before the pod may run

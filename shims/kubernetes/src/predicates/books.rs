@@ -6,18 +6,18 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
-use super::kind::{Alike, Kind};
-use super::scene::{Asking, Counted, Scene, Seat};
+use super::pod_kind::{PodKind, PodKindKey};
+use super::scene::{CountedPod, ExpectedUse, NodeEntry, Scene};
 use super::tally::Users;
 use crate::objects::{Meta as _, Node, Pod};
 
 impl Scene {
     /// Returns each placement as key and node. For tests and dumps.
     pub fn placed(&self) -> BTreeSet<(String, String)> {
-        let of_seat = |(node, seat): (&Arc<str>, &Seat)| -> Vec<_> {
-            seat.pods.keys().map(|key| (key.to_string(), node.to_string())).collect()
+        let of_seat = |(node, entry): (&Arc<str>, &NodeEntry)| -> Vec<_> {
+            entry.pods.keys().map(|key| (key.to_string(), node.to_string())).collect()
         };
-        self.seats.iter().flat_map(of_seat).collect()
+        self.entries.iter().flat_map(of_seat).collect()
     }
 
     /// Recounts everything and returns the differences.
@@ -31,16 +31,16 @@ impl Scene {
         wrong
     }
 
-    fn counted(&self) -> impl Iterator<Item = (&Arc<str>, Option<&Node>, &Arc<str>, &Counted)> {
-        self.seats.iter().flat_map(|(name, seat)| {
-            let node = seat.node.as_deref();
-            seat.pods.iter().map(move |(key, counted)| (name, node, key, counted))
+    fn counted(&self) -> impl Iterator<Item = (&Arc<str>, Option<&Node>, &Arc<str>, &CountedPod)> {
+        self.entries.iter().flat_map(|(name, entry)| {
+            let node = entry.node.as_deref();
+            entry.pods.iter().map(move |(key, counted)| (name, node, key, counted))
         })
     }
 
     /// Checks that `places` lists each counted pod once, and nothing else.
     fn check_places(&self) -> Vec<String> {
-        let seats: BTreeSet<_> =
+        let entries: BTreeSet<_> =
             self.counted().map(|(name, _, key, _)| (&**key, &**name)).collect();
         let said =
             self.places.iter().flat_map(|(key, nodes)| nodes.iter().map(|it| (&**key, &**it)));
@@ -50,8 +50,8 @@ impl Scene {
         if count != said.len() {
             wrong.push("a place is known twice".to_owned());
         }
-        for (key, node) in seats.symmetric_difference(&said) {
-            let is_there = seats.contains(&(*key, *node));
+        for (key, node) in entries.symmetric_difference(&said) {
+            let is_there = entries.contains(&(*key, *node));
             wrong.push(format!("{key} is on {node}: {is_there}, and is said to be: {}", !is_there));
         }
         wrong
@@ -85,11 +85,15 @@ impl Scene {
             }
             let counts = self.counts.tallies.iter();
             let counts =
-                counts.filter(|(_, it)| it.wanted.counts(&kind.pod, &self.counts.namespaces));
+                counts.filter(|(_, it)| it.spec.counts(&kind.pod, &self.counts.namespaces));
             let counts: BTreeSet<_> = counts.map(|(id, _)| id).collect();
-            let keep = self.counts.guards.iter().filter(|(_, kept)| {
-                let Kind { pod, .. } = kind;
-                kept.guard.term.matches(pod.namespace(), pod.labels(), &self.counts.namespaces)
+            let keep = self.counts.guards.iter().filter(|(_, guard_counts)| {
+                let PodKind { pod, .. } = kind;
+                guard_counts.guard.term.matches(
+                    pod.namespace(),
+                    pod.labels(),
+                    &self.counts.namespaces,
+                )
             });
             let keep: BTreeSet<_> = keep.map(|(id, _)| id).collect();
             let are = |known: &[usize], all: &BTreeSet<usize>| {
@@ -111,15 +115,15 @@ impl Scene {
         for (id, tally) in tallies.iter() {
             let mut domains: BTreeMap<&str, u32> = BTreeMap::new();
             for (_, node, _, counted) in self.counted() {
-                let Some(domain) = node.and_then(|node| tally.wanted.domain(node)) else {
+                let Some(domain) = node.and_then(|node| tally.spec.domain(node)) else {
                     continue;
                 };
-                if tally.wanted.counts(&counted.pod, namespaces) {
+                if tally.spec.counts(&counted.pod, namespaces) {
                     *domains.entry(domain).or_default() += counted.times;
                 }
             }
             let mut by_pods: BTreeMap<u32, u32> = BTreeMap::new();
-            for pods in domains.values().filter(|_| tally.wanted.spread.is_some()) {
+            for pods in domains.values().filter(|_| tally.spec.spread.is_some()) {
                 *by_pods.entry(*pods).or_default() += 1;
             }
             let total = domains.values().sum();
@@ -127,7 +131,7 @@ impl Scene {
                 wrong.push(format!("tally {id} is counted wrong: {tally:?}"));
             }
             let is_its = |ground: usize| grounds[ground].tallies.contains(&id);
-            if tally.ground.is_some() != tally.wanted.spread.is_some()
+            if tally.ground.is_some() != tally.spec.spread.is_some()
                 || !tally.ground.is_none_or(is_its)
             {
                 wrong.push(format!("tally {id} has another ground: {tally:?}"));
@@ -135,8 +139,8 @@ impl Scene {
         }
         for (id, ground) in grounds.iter() {
             let mut nodes: FxHashMap<String, u32> = FxHashMap::default();
-            for node in self.seats.values().filter_map(|seat| seat.node.as_ref()) {
-                if let Some(domain) = ground.wanted.domain(node) {
+            for node in self.entries.values().filter_map(|entry| entry.node.as_ref()) {
+                if let Some(domain) = ground.spec.domain(node) {
                     *nodes.entry(domain.to_owned()).or_default() += 1;
                 }
             }
@@ -150,7 +154,7 @@ impl Scene {
 
     fn check_guard_books(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (id, kept) in self.counts.guards.iter() {
+        for (id, guard_counts) in self.counts.guards.iter() {
             let mut domains: FxHashMap<String, u32> = FxHashMap::default();
             let mut holders = 0;
             for (_, node, _, counted) in self.counted() {
@@ -158,7 +162,7 @@ impl Scene {
                     continue;
                 }
                 holders += 1;
-                if let Some(domain) = node.and_then(|node| node.label(&kept.guard.key)) {
+                if let Some(domain) = node.and_then(|node| node.label(&guard_counts.guard.key)) {
                     *domains.entry(domain.to_owned()).or_default() += counted.times;
                 }
             }
@@ -166,11 +170,11 @@ impl Scene {
             holders += asked.clone().filter(|asked| asked.guards.contains(&id)).count();
             let kept_away =
                 asked.filter(|asked| self.counts.kinds[asked.kind].guards.contains(&id)).count();
-            if domains != kept.domains
-                || u32::try_from(holders) != Ok(kept.holders)
-                || u32::try_from(kept_away) != Ok(kept.asked)
+            if domains != guard_counts.domains
+                || u32::try_from(holders) != Ok(guard_counts.holders)
+                || u32::try_from(kept_away) != Ok(guard_counts.asked)
             {
-                wrong.push(format!("guard {id} is counted wrong: {kept:?}"));
+                wrong.push(format!("guard {id} is counted wrong: {guard_counts:?}"));
             }
         }
         wrong
@@ -179,25 +183,25 @@ impl Scene {
     fn check_questions(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut users: FxHashMap<usize, Users> = FxHashMap::default();
-        let mut asking = Asking::default();
+        let mut expected_use = ExpectedUse::default();
         for asked in self.questions.values() {
             for (tally, of) in asked.question.uses() {
                 users.entry(tally).or_default()[of as usize] += 1;
             }
-            asking.change(&asked.question, true);
+            expected_use.change(&asked.question, true);
         }
         for (id, tally) in self.counts.tallies.iter() {
             if users.remove(&id).unwrap_or_default() != tally.users {
                 wrong.push(format!("tally {id} is looked at by others: {tally:?}"));
             }
         }
-        if asking != self.asking {
-            wrong.push(format!("{asking:?} is asked for instead of {:?}", self.asking));
+        if expected_use != self.expected_use {
+            wrong.push(format!("{expected_use:?} is asked for instead of {:?}", self.expected_use));
         }
         wrong
     }
 }
 
 fn is_alike(one: &Arc<Pod>, other: &Arc<Pod>) -> bool {
-    Alike(Arc::clone(one)) == Alike(Arc::clone(other))
+    PodKindKey(Arc::clone(one)) == PodKindKey(Arc::clone(other))
 }

@@ -2,25 +2,26 @@
 
 use super::node;
 use super::question::Question;
-use super::scene::{Asked, Counted, Scene, Seat};
+use super::scene::{CountedPod, ExpectedPod, NodeEntry, Scene};
 use crate::objects::{Meta as _, Node};
 
 impl Scene {
     /// Checks whether the pod expected under this key may run on the node. The error says why not,
     /// without naming the node. Unknown pods and nodes are refused.
     pub fn check(&self, key: &str, node: &str) -> Result<(), String> {
-        let Some(Asked { pod, kind, question, .. }) = self.questions.get(key) else {
+        let Some(ExpectedPod { pod, kind, question, .. }) = self.questions.get(key) else {
             return Err("the pod is not known any more".to_owned());
         };
-        let seat = self.seats.get(node);
-        let Some((seat, node)) = seat.and_then(|seat| Some((seat, seat.node.as_ref()?))) else {
+        let entry = self.entries.get(node);
+        let Some((entry, node)) = entry.and_then(|entry| Some((entry, entry.node.as_ref()?)))
+        else {
             return Err("the node is not known any more".to_owned());
         };
         if let Some(reason) = &question.unsupported {
             return Err(reason.clone());
         }
         node::check(&question.node, node)?;
-        check_ports(question, seat)?;
+        check_ports(question, entry)?;
         self.check_near(question, *kind, node)?;
         self.check_guards(*kind, node)?;
         self.check_spread(question, node)?;
@@ -34,7 +35,7 @@ impl Scene {
 
     /// Returns the weight of the node for the pod; 0 if either is unknown.
     pub fn preference(&self, key: &str, node: &str) -> i64 {
-        let node = self.seats.get(node).and_then(|seat| seat.node.as_ref());
+        let node = self.entries.get(node).and_then(|entry| entry.node.as_ref());
         let asked = self.questions.get(key).zip(node);
         asked
             .map_or(0, |(asked, node)| asked.question.preferences.weigh(node, &self.counts.tallies))
@@ -44,8 +45,8 @@ impl Scene {
         let tallies = || question.near.iter().map(|id| &self.counts.tallies[*id]);
         let mut all_near = true;
         for tally in tallies() {
-            let Some(domain) = tally.wanted.domain(node) else {
-                let key = &tally.wanted.key;
+            let Some(domain) = tally.spec.domain(node) else {
+                let key = &tally.spec.key;
                 return Err(format!(
                     "the node lacks the label {key}, by which pods are to be together"
                 ));
@@ -62,8 +63,8 @@ impl Scene {
             }
         }
         for tally in question.away.iter().map(|id| &self.counts.tallies[*id]) {
-            if tally.wanted.domain(node).is_some_and(|domain| tally.pods(domain) > 0) {
-                let key = &tally.wanted.key;
+            if tally.spec.domain(node).is_some_and(|domain| tally.pods(domain) > 0) {
+                let key = &tally.spec.key;
                 return Err(format!("a pod is there that the pod keeps away from (by {key})"));
             }
         }
@@ -71,9 +72,10 @@ impl Scene {
     }
 
     fn check_guards(&self, kind: usize, node: &Node) -> Result<(), String> {
-        for kept in self.counts.kinds[kind].guards.iter().map(|id| &self.counts.guards[*id]) {
-            let key = &kept.guard.key;
-            if node.label(key).is_some_and(|domain| kept.domains.contains_key(domain)) {
+        for guard_counts in self.counts.kinds[kind].guards.iter().map(|id| &self.counts.guards[*id])
+        {
+            let key = &guard_counts.guard.key;
+            if node.label(key).is_some_and(|domain| guard_counts.domains.contains_key(domain)) {
                 return Err(format!("a pod is there that keeps this one away (by {key})"));
             }
         }
@@ -83,7 +85,7 @@ impl Scene {
     fn check_spread(&self, question: &Question, node: &Node) -> Result<(), String> {
         for rule in &question.spread {
             let tally = &self.counts.tallies[rule.tally];
-            let key = &tally.wanted.key;
+            let key = &tally.spec.key;
             let Some(domain) = node.label(key) else {
                 return Err(format!("the node lacks the label {key}, by which pods are spread"));
             };
@@ -97,10 +99,10 @@ impl Scene {
     }
 }
 
-fn check_ports(question: &Question, seat: &Seat) -> Result<(), String> {
+fn check_ports(question: &Question, entry: &NodeEntry) -> Result<(), String> {
     for port in &question.ports {
-        let is_taken = |counted: &Counted| counted.ports.iter().any(|one| one.collides(port));
-        if seat.pods.values().any(is_taken) {
+        let is_taken = |counted: &CountedPod| counted.ports.iter().any(|one| one.collides(port));
+        if entry.pods.values().any(is_taken) {
             return Err(format!("port {} of the node is taken", port.shown()));
         }
     }

@@ -1,7 +1,7 @@
 //! Index of pods by the rules that count them, and of rules that keep pods away.
 //!
 //! # How
-//! Pods with the same labels in the same namespace are one [`Kind`], since a rule treats them
+//! Pods with the same labels in the same namespace are one [`PodKind`], since a rule treats them
 //! alike. A kind knows the tallies that count it, the guards that keep it away, and how many of its
 //! pods are on each node. So a pod that is added or removed is compared with no rule, a check reads
 //! only the guards about its pod, and a new rule is compared with kinds instead of pods. An
@@ -9,7 +9,7 @@
 //!
 //! # Unblocked pods
 //! For each tally and guard in use, the counts of changed domains are remembered as they were when
-//! [`Counts::helps`] was last called. A pod that was added and removed in between unblocks nobody.
+//! [`Counts::take_unblocked`] was last called. A pod that was added and removed in between unblocks nobody.
 //!
 //! # Invariants
 //! * A kind exists while one of its pods is counted or expected, and a guard while a pod has it. A
@@ -21,14 +21,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::guards::GuardCounts;
 use super::index;
-use super::kept::Kept;
-use super::kind::{Alike, Kind};
+use super::pod_kind::{PodKind, PodKindKey};
 use super::question::Guard;
-use super::scene::{Counted, Seats};
+use super::scene::{CountedPod, NodeEntries};
 use super::selectors::Labels;
 use super::slots::Slots;
-use super::tally::{Ground, SameGround, Tally, Use, Wanted};
+use super::tally::{Ground, SameGround, Tally, TallySpec, Use};
 use crate::objects::{Meta as _, Node, Pod};
 
 /// Most tallies kept without a user.
@@ -38,23 +38,23 @@ const IDLE_TALLIES: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) namespaces: BTreeMap<String, Labels>,
-    pub(super) kinds: Slots<Kind>,
-    known_kinds: FxHashMap<Alike, usize>,
+    pub(super) kinds: Slots<PodKind>,
+    known_kinds: FxHashMap<PodKindKey, usize>,
     kind_index: index::Pods,
     pub(super) tallies: Slots<Tally>,
-    known_tallies: FxHashMap<Arc<Wanted>, usize>,
+    known_tallies: FxHashMap<Arc<TallySpec>, usize>,
     /// Tallies by their first term.
     tally_index: index::Rules,
     idle_tallies: usize,
     pub(super) grounds: Slots<Ground>,
     known_grounds: FxHashMap<SameGround, usize>,
-    pub(super) guards: Slots<Kept>,
+    pub(super) guards: Slots<GuardCounts>,
     known_guards: FxHashMap<Arc<Guard>, usize>,
     guard_index: index::Rules,
     /// Tallies and guards with remembered counts.
     changed_tallies: Vec<usize>,
     changed_guards: Vec<usize>,
-    helps: bool,
+    unblocked: bool,
 }
 
 fn remove(from: &mut Vec<usize>, id: usize) {
@@ -70,19 +70,19 @@ impl Counts {
 
     /// Returns the kind of a pod, with one more holder.
     pub(super) fn kind(&mut self, pod: &Arc<Pod>) -> usize {
-        if let Some(id) = self.known_kinds.get(&Alike(Arc::clone(pod))) {
+        if let Some(id) = self.known_kinds.get(&PodKindKey(Arc::clone(pod))) {
             self.kinds[*id].holders += 1;
             return *id;
         }
         let (namespace, labels) = (pod.namespace(), pod.labels());
         let mut tallies = self.tally_index.about(namespace, labels);
-        tallies.retain(|id| self.tallies[*id].wanted.counts(pod, &self.namespaces));
+        tallies.retain(|id| self.tallies[*id].spec.counts(pod, &self.namespaces));
         let mut guards = self.guard_index.about(namespace, labels);
         guards.retain(|id| self.keeps_away(*id, pod));
         let (pod, there) = (Arc::clone(pod), FxHashMap::default());
-        let id = self.kinds.insert(Kind { pod, holders: 1, asked: 0, there, tallies, guards });
+        let id = self.kinds.insert(PodKind { pod, holders: 1, asked: 0, there, tallies, guards });
         let pod = &self.kinds[id].pod;
-        self.known_kinds.insert(Alike(Arc::clone(pod)), id);
+        self.known_kinds.insert(PodKindKey(Arc::clone(pod)), id);
         self.kind_index.insert(id, pod.namespace(), pod.labels());
         id
     }
@@ -107,10 +107,10 @@ impl Counts {
         let kind = &mut self.kinds[id];
         kind.holders -= 1;
         if kind.holders == 0
-            && let Some(Kind { pod, .. }) = self.kinds.remove(id)
+            && let Some(PodKind { pod, .. }) = self.kinds.remove(id)
         {
             self.kind_index.remove(id, pod.namespace(), pod.labels());
-            self.known_kinds.remove(&Alike(pod));
+            self.known_kinds.remove(&PodKindKey(pod));
         }
     }
 
@@ -126,7 +126,7 @@ impl Counts {
             return *id;
         }
         let guard = Arc::new(guard);
-        let id = self.guards.insert(Kept::new(Arc::clone(&guard)));
+        let id = self.guards.insert(GuardCounts::new(Arc::clone(&guard)));
         for kind in self.kind_index.matching(&guard.term) {
             if self.keeps_away(id, &self.kinds[kind].pod) {
                 let kind = &mut self.kinds[kind];
@@ -140,16 +140,16 @@ impl Counts {
     }
 
     fn leave_guard(&mut self, id: usize) {
-        let kept = &mut self.guards[id];
-        kept.holders -= 1;
-        // A guard with remembered counts is dropped by the next call of `helps`.
-        if kept.holders == 0 && !kept.has_changed() {
+        let guard_counts = &mut self.guards[id];
+        guard_counts.holders -= 1;
+        // A guard with remembered counts is dropped by the next call of `take_unblocked`.
+        if guard_counts.holders == 0 && !guard_counts.has_changed() {
             self.drop_guard(id);
         }
     }
 
     fn drop_guard(&mut self, id: usize) {
-        let Some(Kept { guard, .. }) = self.guards.remove(id) else { return };
+        let Some(GuardCounts { guard, .. }) = self.guards.remove(id) else { return };
         for kind in self.kind_index.matching(&guard.term) {
             remove(&mut self.kinds[kind].guards, id);
         }
@@ -158,45 +158,45 @@ impl Counts {
     }
 
     /// Returns the tally, which is made and counted if it is new.
-    pub(super) fn tally(&mut self, wanted: Wanted, seats: &Seats) -> usize {
-        if let Some(id) = self.known_tallies.get(&wanted) {
+    pub(super) fn tally(&mut self, spec: TallySpec, entries: &NodeEntries) -> usize {
+        if let Some(id) = self.known_tallies.get(&spec) {
             return *id;
         }
-        let wanted = Arc::new(wanted);
-        let ground = wanted.spread.is_some().then(|| self.ground(&wanted, seats));
-        let id = self.tallies.insert(Tally::new(Arc::clone(&wanted), ground));
+        let spec = Arc::new(spec);
+        let ground = spec.spread.is_some().then(|| self.ground(&spec, entries));
+        let id = self.tallies.insert(Tally::new(Arc::clone(&spec), ground));
         self.idle_tallies += 1;
         if let Some(ground) = ground {
             self.grounds[ground].tallies.push(id);
         }
-        let term = wanted.terms.first();
+        let term = spec.terms.first();
         for kind in term.map(|term| self.kind_index.matching(term)).unwrap_or_default() {
             let kind = &mut self.kinds[kind];
-            if wanted.counts(&kind.pod, &self.namespaces) {
+            if spec.counts(&kind.pod, &self.namespaces) {
                 kind.tallies.push(id);
-                count_kind(kind, &mut self.tallies[id], true, seats);
+                count_kind(kind, &mut self.tallies[id], true, entries);
             }
         }
         if let Some(term) = term {
             self.tally_index.insert(id, term);
         }
-        self.known_tallies.insert(wanted, id);
+        self.known_tallies.insert(spec, id);
         id
     }
 
-    fn ground(&mut self, wanted: &Arc<Wanted>, seats: &Seats) -> usize {
-        if let Some(id) = self.known_grounds.get(&SameGround(Arc::clone(wanted))) {
+    fn ground(&mut self, spec: &Arc<TallySpec>, entries: &NodeEntries) -> usize {
+        if let Some(id) = self.known_grounds.get(&SameGround(Arc::clone(spec))) {
             return *id;
         }
         let mut nodes: FxHashMap<String, u32> = FxHashMap::default();
-        for node in seats.values().filter_map(|seat| seat.node.as_ref()) {
-            if let Some(domain) = wanted.domain(node) {
+        for node in entries.values().filter_map(|entry| entry.node.as_ref()) {
+            if let Some(domain) = spec.domain(node) {
                 *nodes.entry(domain.to_owned()).or_default() += 1;
             }
         }
-        let ground = Ground { wanted: Arc::clone(wanted), nodes, tallies: Vec::new() };
+        let ground = Ground { spec: Arc::clone(spec), nodes, tallies: Vec::new() };
         let id = self.grounds.insert(ground);
-        self.known_grounds.insert(SameGround(Arc::clone(wanted)), id);
+        self.known_grounds.insert(SameGround(Arc::clone(spec)), id);
         id
     }
 
@@ -206,7 +206,7 @@ impl Counts {
     }
 
     /// Adds a question to the users of the tally.
-    pub(super) fn look_at(&mut self, tally: usize, of: Use) {
+    pub(super) fn add_user(&mut self, tally: usize, of: Use) {
         let tally = &mut self.tallies[tally];
         if !tally.is_used() {
             self.idle_tallies -= 1;
@@ -214,7 +214,7 @@ impl Counts {
         tally.users[of as usize] += 1;
     }
 
-    pub(super) fn look_away(&mut self, tally: usize, of: Use) {
+    pub(super) fn remove_user(&mut self, tally: usize, of: Use) {
         let tally = &mut self.tallies[tally];
         tally.users[of as usize] -= 1;
         if tally.is_used() {
@@ -231,9 +231,9 @@ impl Counts {
     }
 
     fn drop_tally(&mut self, id: usize) {
-        let Some(Tally { wanted, ground, .. }) = self.tallies.remove(id) else { return };
+        let Some(Tally { spec, ground, .. }) = self.tallies.remove(id) else { return };
         remove(&mut self.changed_tallies, id);
-        if let Some(term) = wanted.terms.first() {
+        if let Some(term) = spec.terms.first() {
             for kind in self.kind_index.matching(term) {
                 remove(&mut self.kinds[kind].tallies, id);
             }
@@ -243,11 +243,11 @@ impl Counts {
             let ground = &mut self.grounds[number];
             remove(&mut ground.tallies, id);
             if ground.tallies.is_empty() {
-                self.known_grounds.remove(&SameGround(Arc::clone(&wanted)));
+                self.known_grounds.remove(&SameGround(Arc::clone(&spec)));
                 self.grounds.remove(number);
             }
         }
-        self.known_tallies.remove(&wanted);
+        self.known_tallies.remove(&spec);
     }
 
     /// Counts a question about a pod of the kind, or its end.
@@ -263,7 +263,7 @@ impl Counts {
     /// Counts a pod on a node, or its removal. `times` is more than 1 for held places.
     pub(super) fn count_pod(
         &mut self,
-        pod: &Counted,
+        pod: &CountedPod,
         times: u32,
         name: &Arc<str>,
         node: Option<&Node>,
@@ -287,7 +287,7 @@ impl Counts {
     pub(super) fn count_node<'p>(
         &mut self,
         node: &Node,
-        pods: impl Iterator<Item = &'p Counted>,
+        pods: impl Iterator<Item = &'p CountedPod>,
         comes: bool,
     ) {
         // A domain with pods has a node, so nodes are added before and removed after them.
@@ -304,7 +304,7 @@ impl Counts {
 
     fn count_ground(&mut self, node: &Node, comes: bool) {
         for (_, ground) in self.grounds.iter_mut() {
-            let Some(domain) = ground.wanted.domain(node) else { continue };
+            let Some(domain) = ground.spec.domain(node) else { continue };
             let before = ground.nodes.get(domain).copied().unwrap_or(0);
             let after = if comes { before + 1 } else { before.saturating_sub(1) };
             if before == 0 || after == 0 {
@@ -324,10 +324,10 @@ impl Counts {
         }
     }
 
-    fn count(&mut self, pod: &Counted, times: u32, node: &Node, comes: bool) {
+    fn count(&mut self, pod: &CountedPod, times: u32, node: &Node, comes: bool) {
         for id in &self.kinds[pod.kind].tallies {
             let tally = &mut self.tallies[*id];
-            let Some(domain) = tally.wanted.domain(node) else { continue };
+            let Some(domain) = tally.spec.domain(node) else { continue };
             let grounds = tally.ground.map_or(0, |id| self.grounds[id].nodes.len());
             if tally.note(Some(domain), grounds) {
                 self.changed_tallies.push(*id);
@@ -335,17 +335,22 @@ impl Counts {
             tally.count(domain, times, comes);
         }
         for id in &pod.guards {
-            let kept = &mut self.guards[*id];
-            let Some(domain) = node.label(&kept.guard.key) else { continue };
-            if kept.note(domain) {
+            let guard_counts = &mut self.guards[*id];
+            let Some(domain) = node.label(&guard_counts.guard.key) else { continue };
+            if guard_counts.note(domain) {
                 self.changed_guards.push(*id);
             }
-            kept.count(domain, times, comes);
+            guard_counts.count(domain, times, comes);
         }
     }
 
     /// Sets the labels of a namespace; `None` removes it.
-    pub(super) fn set_namespace(&mut self, name: &str, labels: Option<Labels>, seats: &Seats) {
+    pub(super) fn set_namespace(
+        &mut self,
+        name: &str,
+        labels: Option<Labels>,
+        entries: &NodeEntries,
+    ) {
         if self.namespaces.get(name) == labels.as_ref() {
             return;
         }
@@ -356,16 +361,16 @@ impl Counts {
         // Terms with a namespace selector may now match other pods.
         let kinds = self.kind_index.of_namespace(name);
         for id in self.tally_index.by_namespace_labels() {
-            let wanted = Arc::clone(&self.tallies[id].wanted);
+            let spec = Arc::clone(&self.tallies[id].spec);
             for kind in &kinds {
                 let kind = &mut self.kinds[*kind];
-                let counts = wanted.counts(&kind.pod, &self.namespaces);
+                let counts = spec.counts(&kind.pod, &self.namespaces);
                 if counts == kind.tallies.contains(&id) {
                     continue;
                 }
                 let tally = &mut self.tallies[id];
-                self.helps |= tally.is_used();
-                count_kind(kind, tally, counts, seats);
+                self.unblocked |= tally.is_used();
+                count_kind(kind, tally, counts, entries);
                 if counts {
                     kind.tallies.push(id);
                 } else {
@@ -377,46 +382,46 @@ impl Counts {
             for number in &kinds {
                 let keeps_away = self.keeps_away(id, &self.kinds[*number].pod);
                 let kind = &mut self.kinds[*number];
-                let kept = &mut self.guards[id];
+                let guard_counts = &mut self.guards[id];
                 if keeps_away == kind.guards.contains(&id) {
                     continue;
                 }
                 if keeps_away {
                     kind.guards.push(id);
-                    kept.asked += kind.asked;
+                    guard_counts.asked += kind.asked;
                 } else {
                     remove(&mut kind.guards, id);
-                    kept.asked -= kind.asked;
-                    self.helps |= kind.asked > 0;
+                    guard_counts.asked -= kind.asked;
+                    self.unblocked |= kind.asked > 0;
                 }
             }
         }
     }
 
     /// Returns whether a change since the last call may let a refused pod pass.
-    pub(super) fn helps(&mut self) -> bool {
-        let mut helps = std::mem::take(&mut self.helps);
+    pub(super) fn take_unblocked(&mut self) -> bool {
+        let mut unblocked = std::mem::take(&mut self.unblocked);
         for id in std::mem::take(&mut self.changed_tallies) {
             let tally = &self.tallies[id];
             let domains = self.domains(tally);
-            helps |= self.tallies[id].helps(domains);
+            unblocked |= self.tallies[id].take_unblocked(domains);
         }
         for id in std::mem::take(&mut self.changed_guards) {
-            helps |= self.guards[id].helps();
+            unblocked |= self.guards[id].take_unblocked();
             if self.guards[id].holders == 0 {
                 self.drop_guard(id);
             }
         }
-        helps
+        unblocked
     }
 }
 
 /// Adds all pods of a kind to a tally, or removes them.
-fn count_kind(kind: &Kind, tally: &mut Tally, comes: bool, seats: &Seats) {
-    let wanted = Arc::clone(&tally.wanted);
+fn count_kind(kind: &PodKind, tally: &mut Tally, comes: bool, entries: &NodeEntries) {
+    let spec = Arc::clone(&tally.spec);
     for (name, pods) in &kind.there {
-        let node = seats.get(name).and_then(|seat| seat.node.as_ref());
-        if let Some(domain) = node.and_then(|node| wanted.domain(node)) {
+        let node = entries.get(name).and_then(|entry| entry.node.as_ref());
+        if let Some(domain) = node.and_then(|node| spec.domain(node)) {
             tally.count(domain, *pods, comes);
         }
     }

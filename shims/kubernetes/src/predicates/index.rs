@@ -16,13 +16,13 @@ use super::selectors::{Labels, PodTerm};
 
 /// Numbers by label.
 #[derive(Debug, Default)]
-struct Drawer {
+struct LabelIndex {
     by_label: FxHashMap<String, FxHashMap<String, BTreeSet<usize>>>,
     /// Numbers stored under no label.
     others: BTreeSet<usize>,
 }
 
-impl Drawer {
+impl LabelIndex {
     fn under(&self, key: &str, value: &str) -> Option<&BTreeSet<usize>> {
         self.by_label.get(key)?.get(value)
     }
@@ -62,11 +62,11 @@ impl Drawer {
 /// Rules by namespace and label.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    of_namespace: FxHashMap<String, Drawer>,
+    of_namespace: FxHashMap<String, LabelIndex>,
     /// Rules with a namespace selector.
-    anywhere: Drawer,
+    anywhere: LabelIndex,
     /// The label under which each rule is stored, with its values.
-    kept: FxHashMap<usize, (String, Vec<String>)>,
+    stored: FxHashMap<usize, (String, Vec<String>)>,
 }
 
 impl Rules {
@@ -76,14 +76,14 @@ impl Rules {
             return;
         }
         let first = term.namespaces.first().filter(|_| term.namespace_selector.is_none());
-        let drawer = match first {
+        let index = match first {
             Some(first) => self.of_namespace.get(first),
             None => Some(&self.anywhere),
         };
-        let crowd = |key: &str, values: &[String]| drawer.map_or(0, |it| it.count(key, values));
-        let label = term.named().min_by_key(|(key, values)| crowd(key, values));
+        let n_entries = |key: &str, values: &[String]| index.map_or(0, |it| it.count(key, values));
+        let label = term.named().min_by_key(|(key, values)| n_entries(key, values));
         if let Some((key, values)) = label {
-            self.kept.insert(id, (key.to_owned(), values.to_vec()));
+            self.stored.insert(id, (key.to_owned(), values.to_vec()));
         }
         self.set(id, term, true);
     }
@@ -91,32 +91,32 @@ impl Rules {
     /// Removes a rule.
     pub(super) fn remove(&mut self, id: usize, term: &PodTerm) {
         self.set(id, term, false);
-        self.kept.remove(&id);
+        self.stored.remove(&id);
     }
 
     fn set(&mut self, id: usize, term: &PodTerm, comes: bool) {
-        let Self { of_namespace, anywhere, kept } = self;
-        let kept = kept.get(&id);
-        let keep = |drawer: &mut Drawer| match kept {
+        let Self { of_namespace, anywhere, stored } = self;
+        let stored = stored.get(&id);
+        let store = |index: &mut LabelIndex| match stored {
             Some((key, values)) => {
                 for value in values {
                     if comes {
-                        drawer.insert((key, value), id);
+                        index.insert((key, value), id);
                     } else {
-                        drawer.remove((key, value), id);
+                        index.remove((key, value), id);
                     }
                 }
             }
-            None if comes => drop(drawer.others.insert(id)),
-            None => drop(drawer.others.remove(&id)),
+            None if comes => drop(index.others.insert(id)),
+            None => drop(index.others.remove(&id)),
         };
         if term.namespace_selector.is_some() {
-            return keep(anywhere);
+            return store(anywhere);
         }
         for namespace in &term.namespaces {
-            let drawer = of_namespace.entry(namespace.clone()).or_default();
-            keep(drawer);
-            if drawer.is_empty() {
+            let index = of_namespace.entry(namespace.clone()).or_default();
+            store(index);
+            if index.is_empty() {
                 of_namespace.remove(namespace);
             }
         }
@@ -124,10 +124,10 @@ impl Rules {
 
     /// Returns the rules that may match such a pod, sorted and without duplicates.
     pub(super) fn about(&self, namespace: &str, labels: &Labels) -> Vec<usize> {
-        let drawers = self.of_namespace.get(namespace).into_iter().chain([&self.anywhere]);
-        let found = drawers.flat_map(|drawer| {
-            let under = labels.iter().filter_map(|(key, value)| drawer.under(key, value)).flatten();
-            under.chain(&drawer.others).copied()
+        let indexes = self.of_namespace.get(namespace).into_iter().chain([&self.anywhere]);
+        let found = indexes.flat_map(|index| {
+            let under = labels.iter().filter_map(|(key, value)| index.under(key, value)).flatten();
+            under.chain(&index.others).copied()
         });
         let mut found: Vec<_> = found.collect();
         found.sort_unstable();
@@ -137,7 +137,7 @@ impl Rules {
 
     /// Returns the rules with a namespace selector.
     pub(super) fn by_namespace_labels(&self) -> Vec<usize> {
-        let Drawer { by_label, others } = &self.anywhere;
+        let LabelIndex { by_label, others } = &self.anywhere;
         let under = by_label.values().flat_map(FxHashMap::values).flatten();
         let mut found: Vec<_> = under.chain(others).copied().collect();
         found.sort_unstable();
@@ -149,33 +149,33 @@ impl Rules {
 /// Pods, or kinds of pods, by namespace and label.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
-    of_namespace: FxHashMap<String, Drawer>,
+    of_namespace: FxHashMap<String, LabelIndex>,
 }
 
 impl Pods {
     pub(super) fn insert(&mut self, id: usize, namespace: &str, labels: &Labels) {
-        let drawer = self.of_namespace.entry(namespace.to_owned()).or_default();
+        let index = self.of_namespace.entry(namespace.to_owned()).or_default();
         for (key, value) in labels {
-            drawer.insert((key, value), id);
+            index.insert((key, value), id);
         }
-        drawer.others.insert(id);
+        index.others.insert(id);
     }
 
     pub(super) fn remove(&mut self, id: usize, namespace: &str, labels: &Labels) {
-        let Some(drawer) = self.of_namespace.get_mut(namespace) else { return };
+        let Some(index) = self.of_namespace.get_mut(namespace) else { return };
         for (key, value) in labels {
-            drawer.remove((key, value), id);
+            index.remove((key, value), id);
         }
-        drawer.others.remove(&id);
-        if drawer.others.is_empty() {
+        index.others.remove(&id);
+        if index.others.is_empty() {
             self.of_namespace.remove(namespace);
         }
     }
 
     /// Returns all pods of a namespace.
     pub(super) fn of_namespace(&self, namespace: &str) -> Vec<usize> {
-        let drawer = self.of_namespace.get(namespace);
-        drawer.into_iter().flat_map(|drawer| drawer.others.iter().copied()).collect()
+        let index = self.of_namespace.get(namespace);
+        index.into_iter().flat_map(|index| index.others.iter().copied()).collect()
     }
 
     /// Returns the pods that may match the term, without duplicates.
@@ -185,17 +185,17 @@ impl Pods {
             return found;
         }
         let is_anywhere = term.namespace_selector.is_some();
-        let drawers = self.of_namespace.iter();
-        let everywhere = drawers.filter(|_| is_anywhere).map(|(_, drawer)| drawer);
+        let indexes = self.of_namespace.iter();
+        let everywhere = indexes.filter(|_| is_anywhere).map(|(_, index)| index);
         let named = term.namespaces.iter().filter(|_| !is_anywhere);
-        for drawer in everywhere.chain(named.filter_map(|name| self.of_namespace.get(name))) {
-            match term.named().min_by_key(|(key, values)| drawer.count(key, values)) {
+        for index in everywhere.chain(named.filter_map(|name| self.of_namespace.get(name))) {
+            match term.named().min_by_key(|(key, values)| index.count(key, values)) {
                 Some((key, values)) => {
                     found.extend(
-                        values.iter().filter_map(|value| drawer.under(key, value)).flatten(),
+                        values.iter().filter_map(|value| index.under(key, value)).flatten(),
                     );
                 }
-                None => found.extend(&drawer.others),
+                None => found.extend(&index.others),
             }
         }
         found.sort_unstable();

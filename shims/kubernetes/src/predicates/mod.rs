@@ -18,7 +18,7 @@
 //! comes or goes is compared with no rule about others.
 //!
 //! # When refused pods are tried again
-//! A refused pod may pass after a change elsewhere that only the scene knows. [`Scene::take_help`]
+//! A refused pod may pass after a change elsewhere that only the scene knows. [`Scene::take_unblocked`]
 //! reports it: the last pod to keep away from is gone, the first pod to be near has come, a spread
 //! has become more even, or a node, namespace or volume in question has changed.
 //!
@@ -31,10 +31,10 @@ mod books;
 mod check;
 mod counts;
 mod fits;
+mod guards;
 mod index;
-mod kept;
-mod kind;
 mod node;
+mod pod_kind;
 mod ports;
 mod preferences;
 mod question;

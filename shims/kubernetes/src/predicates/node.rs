@@ -104,16 +104,16 @@ pub(super) fn untolerated<'n>(tolerations: &[Toleration], node: &'n Node) -> Opt
 
 /// Requirements of a pod on the node alone.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct NodeWish {
+pub(super) struct NodeRequirements {
     pub(super) filter: NodeFilter,
     pub(super) tolerations: Vec<Toleration>,
     /// Optional node features that it needs.
     pub(super) features: Vec<&'static str>,
 }
 
-impl Eq for NodeWish {}
+impl Eq for NodeRequirements {}
 
-impl Hash for NodeWish {
+impl Hash for NodeRequirements {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.filter, &self.features).hash(state);
         for toleration in &self.tolerations {
@@ -123,7 +123,7 @@ impl Hash for NodeWish {
     }
 }
 
-impl NodeWish {
+impl NodeRequirements {
     pub(super) fn of(pod: &Pod) -> Self {
         Self {
             filter: NodeFilter::of(pod),
@@ -134,8 +134,8 @@ impl NodeWish {
 }
 
 /// Checks the cordon, taints, labels and features of a node.
-pub(super) fn check(wish: &NodeWish, node: &Node) -> Result<(), String> {
-    let NodeWish { filter, tolerations, features } = wish;
+pub(super) fn check(requirements: &NodeRequirements, node: &Node) -> Result<(), String> {
+    let NodeRequirements { filter, tolerations, features } = requirements;
     if node.spec.unschedulable {
         let cordon = Taint {
             key: UNSCHEDULABLE.to_owned(),

@@ -19,13 +19,13 @@ impl HostPort {
         let sidecars = pod.spec.init_containers.iter();
         let sidecars = sidecars.filter(|one| one.restart_policy.as_deref() == Some("Always"));
         let ports = pod.spec.containers.iter().chain(sidecars).flat_map(|one| &one.ports);
-        let wanted = ports.filter_map(|port| {
+        let host_ports = ports.filter_map(|port| {
             let ip = port.host_ip.as_deref().filter(|ip| !ip.is_empty()).unwrap_or(ANY);
             let protocol = port.protocol.as_deref().unwrap_or("TCP").to_owned();
             let number = port.host_port.filter(|number| *number > 0)?;
             Some(Self { ip: ip.to_owned(), protocol, port: number })
         });
-        wanted.collect()
+        host_ports.collect()
     }
 
     /// Returns the port number.

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{NodeSelectorTerm, WeightedPodAffinityTerm};
 use super::question::pod_term;
 use super::selectors::terms_admit;
 use super::slots::Slots;
-use super::tally::{Tally, Wanted};
+use super::tally::{Tally, TallySpec};
 use crate::objects::{Node, Pod};
 
 /// Preferred terms of a pod.
@@ -22,7 +22,7 @@ pub(super) struct Preferences {
 
 impl Preferences {
     /// Reads a pod. `tally` returns the number of a tally, and makes it if it is new.
-    pub(super) fn of(pod: &Pod, tally: &mut impl FnMut(Wanted) -> usize) -> Self {
+    pub(super) fn of(pod: &Pod, tally: &mut impl FnMut(TallySpec) -> usize) -> Self {
         let Some(affinity) = &pod.spec.affinity else { return Self::default() };
         let about_nodes = affinity.node_affinity.iter();
         let about_nodes = about_nodes.flat_map(|all| {
@@ -40,7 +40,7 @@ impl Preferences {
         let mut counted = |weighted: &WeightedPodAffinityTerm, sign: i64| {
             let WeightedPodAffinityTerm { weight, pod_affinity_term: term } = weighted;
             let (terms, key) = (vec![pod_term(pod, term)], term.topology_key.clone());
-            (sign * i64::from(*weight), tally(Wanted { terms, key, spread: None }))
+            (sign * i64::from(*weight), tally(TallySpec { terms, key, spread: None }))
         };
         let mut pods: Vec<_> = near.map(|term| counted(term, 1)).collect();
         pods.extend(away.map(|term| counted(term, -1)));
@@ -63,7 +63,7 @@ impl Preferences {
             self.nodes.iter().filter(|(_, term)| admits(term)).map(|(weight, _)| *weight);
         let of_pods = self.pods.iter().map(|(weight, tally)| {
             let tally = &tallies[*tally];
-            let there = tally.wanted.domain(node).map_or(0, |domain| tally.pods(domain));
+            let there = tally.spec.domain(node).map_or(0, |domain| tally.pods(domain));
             weight.saturating_mul(i64::from(there))
         });
         of_nodes.chain(of_pods).fold(0, i64::saturating_add)

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint};
 
-use super::node::{NodeFilter, NodeWish};
+use super::node::{NodeFilter, NodeRequirements};
 use super::ports::HostPort;
 use super::preferences::Preferences;
 use super::selectors::{PodTerm, labels_match, with_own_labels};
-use super::tally::{Eligible, Use, Wanted};
+use super::tally::{Eligible, TallySpec, Use};
 use super::volumes::{Mounted, mounts};
 use crate::objects::{Meta as _, Pod};
 
@@ -16,7 +16,7 @@ use crate::objects::{Meta as _, Pod};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
     /// Rules about the node alone.
-    pub(super) node: Arc<NodeWish>,
+    pub(super) node: Arc<NodeRequirements>,
     pub(super) ports: Vec<HostPort>,
     /// One tally for each topology key. Each counts the pods that match all affinity terms.
     pub(super) near: Vec<usize>,
@@ -81,8 +81,8 @@ pub(super) fn guards(pod: &Pod) -> Vec<Guard> {
 }
 
 /// Compiles a pod. `tally` returns the number of a tally, and makes it if it is new.
-pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Question {
-    let node = NodeWish::of(pod);
+pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(TallySpec) -> usize) -> Question {
+    let node = NodeRequirements::of(pod);
     let affinity = pod.spec.affinity.as_ref();
     let near = affinity.and_then(|all| all.pod_affinity.as_ref());
     let near = near
@@ -91,15 +91,15 @@ pub(super) fn compile(pod: &Pod, mut tally: impl FnMut(Wanted) -> usize) -> Ques
     let terms: Vec<_> = near.iter().map(|term| pod_term(pod, term)).collect();
     let mut by_key = Vec::new();
     for term in near {
-        let wanted = Wanted { terms: terms.clone(), key: term.topology_key.clone(), spread: None };
-        let id = tally(wanted);
+        let spec = TallySpec { terms: terms.clone(), key: term.topology_key.clone(), spread: None };
+        let id = tally(spec);
         if !by_key.contains(&id) {
             by_key.push(id);
         }
     }
     let mut away = Vec::new();
     for Guard { term, key } in guards(pod) {
-        away.push(tally(Wanted { terms: vec![term], key, spread: None }));
+        away.push(tally(TallySpec { terms: vec![term], key, spread: None }));
     }
     let spread = spread(pod, &node.filter, &mut tally);
     let preferences = Preferences::of(pod, &mut tally);
@@ -135,7 +135,11 @@ pub fn unsupported(pod: &Pod) -> Option<String> {
     })
 }
 
-fn spread(pod: &Pod, filter: &NodeFilter, tally: &mut impl FnMut(Wanted) -> usize) -> Vec<Spread> {
+fn spread(
+    pod: &Pod,
+    filter: &NodeFilter,
+    tally: &mut impl FnMut(TallySpec) -> usize,
+) -> Vec<Spread> {
     let all = &pod.spec.topology_spread_constraints;
     let is_hard = |one: &&TopologySpreadConstraint| one.when_unsatisfiable == "DoNotSchedule";
     let keys: Vec<_> = all.iter().filter(is_hard).map(|one| one.topology_key.clone()).collect();
@@ -157,7 +161,7 @@ fn spread(pod: &Pod, filter: &NodeFilter, tally: &mut impl FnMut(Wanted) -> usiz
         };
         let key = one.topology_key.clone();
         Spread {
-            tally: tally(Wanted { terms: vec![term], key, spread: Some(eligible) }),
+            tally: tally(TallySpec { terms: vec![term], key, spread: Some(eligible) }),
             max_skew: positive(one.max_skew),
             counts_itself,
         }

@@ -14,10 +14,10 @@ use monoceros_actors::Fits;
 use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
-use super::fits::NodesCounted;
+use super::fits::NodeResults;
 use super::ports::HostPort;
 use super::question::{Question, compile, guards};
-use super::volumes::{Held, VolumeChoice, Volumes};
+use super::volumes::{PodClaims, VolumeChoice, Volumes};
 use crate::objects::{
     CsiNode, Meta as _, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
 };
@@ -25,34 +25,34 @@ use crate::objects::{
 /// State that predicates read.
 #[derive(Debug, Default)]
 pub struct Scene {
-    pub(super) seats: Seats,
+    pub(super) entries: NodeEntries,
     /// Nodes on which each pod is counted, by its key. More than one only for held places.
     pub(super) places: FxHashMap<Arc<str>, Vec<Arc<str>>>,
-    pub(super) questions: FxHashMap<String, Asked>,
+    pub(super) questions: FxHashMap<String, ExpectedPod>,
     pub(super) counts: Counts,
     pub(super) volumes: Volumes,
-    pub(super) asking: Asking,
+    pub(super) expected_use: ExpectedUse,
     /// Results about nodes alone, for explanations.
-    counted: NodesCounted,
+    node_results: NodeResults,
     /// Moved pods with ports or claims, and whether they were on the node before.
     moved: FxHashMap<(Arc<str>, Arc<str>), bool>,
     /// Whether a refused pod may pass now.
-    helps: bool,
+    unblocked: bool,
 }
 
 /// Nodes by name.
-pub(super) type Seats = FxHashMap<Arc<str>, Seat>;
+pub(super) type NodeEntries = FxHashMap<Arc<str>, NodeEntry>;
 
 /// A node and its pods. Pods may be known before their node is.
 #[derive(Debug, Default)]
-pub(super) struct Seat {
+pub(super) struct NodeEntry {
     pub(super) node: Option<Arc<Node>>,
-    pub(super) pods: FxHashMap<Arc<str>, Counted>,
+    pub(super) pods: FxHashMap<Arc<str>, CountedPod>,
 }
 
 /// A pod on a node.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct CountedPod {
     pub(super) pod: Arc<Pod>,
     pub(super) kind: usize,
     pub(super) ports: Vec<HostPort>,
@@ -77,7 +77,7 @@ pub struct Ties {
 
 /// An expected pod, about which predicates may be asked.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ExpectedPod {
     pub(super) pod: Arc<Pod>,
     pub(super) kind: usize,
     /// Its anti-affinity terms.
@@ -87,14 +87,14 @@ pub(super) struct Asked {
 
 /// Ports and claims of expected pods.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Asking {
+pub(super) struct ExpectedUse {
     /// Number of expected pods for each port number.
     ports: FxHashMap<i32, u32>,
     /// Number of expected pods for each claim, by `namespace/name`.
     claims: FxHashMap<String, u32>,
 }
 
-impl Asking {
+impl ExpectedUse {
     pub(super) fn change(&mut self, question: &Question, comes: bool) {
         for port in &question.ports {
             count(&mut self.ports, port.number(), comes);
@@ -119,100 +119,101 @@ impl Scene {
     /// Returns whether a refused pod may pass now because of a change since the last call. Nodes
     /// that gained capacity are not counted, since the engine retries those by itself. A pod that
     /// was assumed and forgotten in between is no change.
-    pub fn take_help(&mut self) -> bool {
-        self.look_back();
-        std::mem::take(&mut self.helps)
+    pub fn take_unblocked(&mut self) -> bool {
+        self.note_unblocked();
+        std::mem::take(&mut self.unblocked)
     }
 
     /// Evaluates the changes so far.
-    fn look_back(&mut self) {
-        self.helps |= self.counts.helps();
+    fn note_unblocked(&mut self) {
+        self.unblocked |= self.counts.take_unblocked();
         for ((key, node), was_there) in std::mem::take(&mut self.moved) {
-            let is_there = self.seats.get(&node).is_some_and(|seat| seat.pods.contains_key(&key));
-            self.helps |= was_there && !is_there;
+            let is_there =
+                self.entries.get(&node).is_some_and(|entry| entry.pods.contains_key(&key));
+            self.unblocked |= was_there && !is_there;
         }
     }
 
     /// Sets a node.
     pub fn set_node(&mut self, node: Arc<Node>) {
-        let name = seat(&mut self.seats, node.name());
-        let known = self.seats.get_mut(&name).and_then(|seat| seat.node.as_mut());
+        let name = entry(&mut self.entries, node.name());
+        let known = self.entries.get_mut(&name).and_then(|entry| entry.node.as_mut());
         if let Some(known) = known.filter(|known| is_alike(known, &node)) {
             *known = node;
             return;
         }
-        self.look_back();
-        self.counted.node_changed(&name, self.seats.len());
-        let Some(seat) = self.seats.get_mut(&name) else { return };
-        let before = seat.node.take();
-        let node = seat.node.insert(node);
+        self.note_unblocked();
+        self.node_results.node_changed(&name, self.entries.len());
+        let Some(entry) = self.entries.get_mut(&name) else { return };
+        let before = entry.node.take();
+        let node = entry.node.insert(node);
         if let Some(before) = &before {
-            self.counts.count_node(before, seat.pods.values(), false);
-            self.helps |= !self.questions.is_empty() && !is_only_closed(before, node);
+            self.counts.count_node(before, entry.pods.values(), false);
+            self.unblocked |= !self.questions.is_empty() && !is_only_closed(before, node);
         }
-        self.counts.count_node(node, seat.pods.values(), true);
-        self.look_back();
+        self.counts.count_node(node, entry.pods.values(), true);
+        self.note_unblocked();
     }
 
     /// Removes a node. Its pods stay counted until they are removed too.
     pub fn remove_node(&mut self, name: &str) {
-        self.look_back();
-        if let Some((name, _)) = self.seats.get_key_value(name) {
-            self.counted.node_changed(name, self.seats.len());
+        self.note_unblocked();
+        if let Some((name, _)) = self.entries.get_key_value(name) {
+            self.node_results.node_changed(name, self.entries.len());
         }
-        let Some(seat) = self.seats.get_mut(name) else { return };
-        if let Some(node) = seat.node.take() {
-            self.counts.count_node(&node, seat.pods.values(), false);
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        if let Some(node) = entry.node.take() {
+            self.counts.count_node(&node, entry.pods.values(), false);
         }
-        if seat.pods.is_empty() {
-            self.seats.remove(name);
+        if entry.pods.is_empty() {
+            self.entries.remove(name);
         }
-        self.look_back();
+        self.note_unblocked();
     }
 
     /// Returns whether the node exists.
     pub fn has_node(&self, name: &str) -> bool {
-        self.seats.get(name).is_some_and(|seat| seat.node.is_some())
+        self.entries.get(name).is_some_and(|entry| entry.node.is_some())
     }
 
     /// Sets the labels of a namespace; `None` removes it.
     pub fn set_namespace(&mut self, name: &str, namespace: Option<&Namespace>) {
-        self.look_back();
+        self.note_unblocked();
         let labels = namespace.map(|namespace| namespace.labels().clone());
-        self.counts.set_namespace(name, labels, &self.seats);
-        self.look_back();
+        self.counts.set_namespace(name, labels, &self.entries);
+        self.note_unblocked();
     }
 
     /// Sets a claim, by `namespace/name`; `None` removes it.
     pub fn set_claim(&mut self, key: &str, claim: Option<Arc<PersistentVolumeClaim>>) {
-        let claims = &self.asking.claims;
+        let claims = &self.expected_use.claims;
         // A removed claim may free its volume for another.
-        self.helps |= claims.contains_key(key) || claim.is_none() && !claims.is_empty();
+        self.unblocked |= claims.contains_key(key) || claim.is_none() && !claims.is_empty();
         self.volumes.set_claim(key, claim);
     }
 
     /// Sets a volume; `None` removes it.
     pub fn set_volume(&mut self, name: &str, volume: Option<Arc<PersistentVolume>>) {
-        let claims = &self.asking.claims;
+        let claims = &self.expected_use.claims;
         let may_help = |volume: &Arc<PersistentVolume>| match &volume.spec.claim_ref {
             Some(kept) => claims.contains_key(&format!("{}/{}", kept.namespace, kept.name)),
             None => !claims.is_empty(),
         };
         let is_asked_for =
             !claims.is_empty() && volume.iter().chain(self.volumes.volume(name)).any(may_help);
-        self.helps |= is_asked_for;
+        self.unblocked |= is_asked_for;
         self.volumes.set_volume(name, volume);
     }
 
     /// Sets a storage class; `None` removes it.
     pub fn set_class(&mut self, name: &str, class: Option<Arc<StorageClass>>) {
-        self.helps |= !self.asking.claims.is_empty();
+        self.unblocked |= !self.expected_use.claims.is_empty();
         self.volumes.set_class(name, class);
     }
 
     /// Sets the drivers of a node; `None` removes them.
     pub fn set_csi_node(&mut self, name: &str, node: Option<Arc<CsiNode>>) {
-        self.helps |= !self.asking.claims.is_empty();
+        self.unblocked |= !self.expected_use.claims.is_empty();
         self.volumes.set_csi_node(name, node);
     }
 
@@ -220,17 +221,17 @@ impl Scene {
     pub fn expect(&mut self, key: &str, pod: Arc<Pod>) {
         let kind = self.counts.kind(&pod);
         let guards = guards(&pod).into_iter().map(|guard| self.counts.guard(guard)).collect();
-        let question = compile(&pod, |wanted| self.counts.tally(wanted, &self.seats));
+        let question = compile(&pod, |spec| self.counts.tally(spec, &self.entries));
         self.counts.ask(kind, true);
         for (tally, of) in question.uses() {
-            self.counts.look_at(tally, of);
+            self.counts.add_user(tally, of);
         }
-        self.asking.change(&question, true);
-        let asked = Asked { pod, kind, guards, question };
+        self.expected_use.change(&question, true);
+        let asked = ExpectedPod { pod, kind, guards, question };
         if let Some(old) = self.questions.remove(key) {
             // The changed pod itself may pass now.
-            self.helps |= old.kind != asked.kind || old.question != asked.question;
-            self.no_more(old);
+            self.unblocked |= old.kind != asked.kind || old.question != asked.question;
+            self.drop_question(old);
         }
         self.questions.insert(key.to_owned(), asked);
     }
@@ -239,18 +240,18 @@ impl Scene {
     /// is not counted yet, it is from now on.
     pub fn fits(&mut self, key: &str) -> Fits {
         let Some(asked) = self.questions.get(key) else { return Fits::Unknown };
-        self.counted.ask(&asked.question.node, &self.seats)
+        self.node_results.ask(&asked.question.node, &self.entries)
     }
 
     /// Returns whether a result of [`Self::fits`] is incomplete.
     pub fn has_to_count(&self) -> bool {
-        self.counted.has_work()
+        self.node_results.has_work()
     }
 
     /// Counts on for [`Self::fits`], for less than a millisecond. Returns the number of nodes
     /// checked.
     pub fn count_fits(&mut self) -> usize {
-        self.counted.count(&self.seats)
+        self.node_results.count(&self.entries)
     }
 
     /// Returns whether a pod is expected under this key.
@@ -261,15 +262,15 @@ impl Scene {
     /// Expects no more questions about the pod.
     pub fn dismiss(&mut self, key: &str) {
         if let Some(asked) = self.questions.remove(key) {
-            self.no_more(asked);
+            self.drop_question(asked);
         }
     }
 
-    fn no_more(&mut self, Asked { kind, guards, question, .. }: Asked) {
+    fn drop_question(&mut self, ExpectedPod { kind, guards, question, .. }: ExpectedPod) {
         for (tally, of) in question.uses() {
-            self.counts.look_away(tally, of);
+            self.counts.remove_user(tally, of);
         }
-        self.asking.change(&question, false);
+        self.expected_use.change(&question, false);
         self.counts.ask(kind, false);
         self.counts.leave(kind, &guards);
     }
@@ -293,33 +294,33 @@ impl Scene {
 
     /// Returns whether the name counts on the node.
     pub fn counts(&self, name: &str, node: &str) -> bool {
-        self.seats.get(node).is_some_and(|seat| seat.pods.contains_key(name))
+        self.entries.get(node).is_some_and(|entry| entry.pods.contains_key(name))
     }
 
     /// Counts the pod expected under this key on the node, under another name.
     pub fn assume_as(&mut self, called: &str, key: &str, node: &str) {
         let Some(asked) = self.questions.get(key) else { return };
-        let Asked { pod, kind, guards, question } = asked;
-        let name = seat(&mut self.seats, node);
-        let Some(seat) = self.seats.get_mut(&name) else { return };
-        let known = seat.node.as_deref();
-        if let Some(counted) = seat.pods.get_mut(called) {
+        let ExpectedPod { pod, kind, guards, question } = asked;
+        let name = entry(&mut self.entries, node);
+        let Some(entry) = self.entries.get_mut(&name) else { return };
+        let known = entry.node.as_deref();
+        if let Some(counted) = entry.pods.get_mut(called) {
             counted.times += 1;
             return self.counts.count_pod(counted, 1, &name, known, true);
         }
         let (ports, guards) = (question.ports.clone(), guards.clone());
         let (pod, kind, times, is_settled) = (Arc::clone(pod), *kind, 1, false);
-        let counted = Counted { pod, kind, ports, guards, times, is_settled };
+        let counted = CountedPod { pod, kind, ports, guards, times, is_settled };
         self.counts.hold(counted.kind, &counted.guards);
         self.volumes.put(called, &counted.pod, known, node, true);
-        self.lay(Arc::from(called), name, counted);
+        self.put_on(Arc::from(called), name, counted);
     }
 
     /// Counts the pod as running on this node and nowhere else. Replaces what was assumed of it.
     pub fn settle(&mut self, key: &str, node: &str, pod: &Arc<Pod>) {
         let is_only_here =
             self.places.get(key).is_some_and(|all| matches!(&**all, [one] if **one == *node));
-        let here = self.seats.get_mut(node).and_then(|seat| seat.pods.get_mut(key));
+        let here = self.entries.get_mut(node).and_then(|entry| entry.pods.get_mut(key));
         if let Some(counted) = here.filter(|counted| is_only_here && counted.times == 1)
             && counted.pod.labels() == pod.labels()
             && counted.pod.is_going() == pod.is_going()
@@ -328,36 +329,36 @@ impl Scene {
             counted.is_settled = true;
             return;
         }
-        self.look_back();
+        self.note_unblocked();
         // The volumes reserved for its claims stay reserved.
-        let held = self.volumes.take(key, node);
+        let pod_claims = self.volumes.take(key, node);
         self.take_all(key);
-        if let Some(held) = held {
-            self.volumes.put_back(key, node, held);
+        if let Some(pod_claims) = pod_claims {
+            self.volumes.put_back(key, node, pod_claims);
         }
-        let name = seat(&mut self.seats, node);
-        let known = self.seats.get(&name).and_then(|seat| seat.node.as_deref());
+        let name = entry(&mut self.entries, node);
+        let known = self.entries.get(&name).and_then(|entry| entry.node.as_deref());
         self.volumes.put(key, pod, known, node, false);
         let (kind, ports) = (self.counts.kind(pod), HostPort::of(pod));
         let guards = guards(pod).into_iter().map(|guard| self.counts.guard(guard)).collect();
         let (pod, times, is_settled) = (Arc::clone(pod), 1, true);
-        let counted = Counted { pod, kind, ports, guards, times, is_settled };
-        self.lay(Arc::from(key), name, counted);
-        self.look_back();
+        let counted = CountedPod { pod, kind, ports, guards, times, is_settled };
+        self.put_on(Arc::from(key), name, counted);
+        self.note_unblocked();
     }
 
     /// Removes one assumption, if there is one. A running pod is none. Returns whether it did.
     pub fn forget(&mut self, key: &str, node: &str) -> bool {
-        let Some((name, _)) = self.seats.get_key_value(node) else { return false };
+        let Some((name, _)) = self.entries.get_key_value(node) else { return false };
         let name = Arc::clone(name);
-        let Some(seat) = self.seats.get_mut(node) else { return false };
-        let Some(counted) = seat.pods.get_mut(key) else { return false };
+        let Some(entry) = self.entries.get_mut(node) else { return false };
+        let Some(counted) = entry.pods.get_mut(key) else { return false };
         if counted.is_settled && counted.times == 1 {
             return false;
         }
         if counted.times > 1 {
             counted.times -= 1;
-            self.counts.count_pod(counted, 1, &name, seat.node.as_deref(), false);
+            self.counts.count_pod(counted, 1, &name, entry.node.as_deref(), false);
         } else {
             self.take(key, node);
         }
@@ -367,26 +368,26 @@ impl Scene {
     /// Removes the pod from all nodes.
     pub fn clear(&mut self, key: &str) {
         if self.places.contains_key(key) {
-            self.look_back();
+            self.note_unblocked();
             self.take_all(key);
-            self.look_back();
+            self.note_unblocked();
         }
     }
 
     /// Drops all pods and questions. Nodes and volumes stay.
     pub fn restart(&mut self) {
-        for (name, seat) in &mut self.seats {
-            for (key, _) in seat.pods.drain() {
+        for (name, entry) in &mut self.entries {
+            for (key, _) in entry.pods.drain() {
                 self.volumes.take(&key, name);
             }
         }
-        self.seats.retain(|_, seat| seat.node.is_some());
+        self.entries.retain(|_, entry| entry.node.is_some());
         self.places.clear();
         self.questions.clear();
         self.counts.restart();
-        self.asking = Asking::default();
+        self.expected_use = ExpectedUse::default();
         self.moved.clear();
-        self.helps = false;
+        self.unblocked = false;
     }
 
     /// Returns the volumes chosen for the pod when it was assumed.
@@ -398,11 +399,11 @@ impl Scene {
     /// Returns the claims of a placed pod without a volume. The error says that the pod cannot have
     /// one on the node, or is not placed there.
     pub fn missing_volumes(&self, key: &str, node: &str) -> Result<Vec<String>, String> {
-        let seat = self.seats.get(node);
-        let Some(known) = seat.and_then(|seat| seat.node.as_ref()) else {
+        let entry = self.entries.get(node);
+        let Some(known) = entry.and_then(|entry| entry.node.as_ref()) else {
             return Err(format!("the node {node} is gone"));
         };
-        let Some(counted) = seat.and_then(|seat| seat.pods.get(key)) else {
+        let Some(counted) = entry.and_then(|entry| entry.pods.get(key)) else {
             return Err(format!("the pod is not to run on {node} any more"));
         };
         self.volumes.missing(&counted.pod, known)
@@ -427,7 +428,7 @@ impl Scene {
         leaving: &[String],
         first: usize,
     ) -> Option<usize> {
-        let mut lifted = Vec::new();
+        let mut removed = Vec::new();
         let mut enough = None;
         for count in 0..=leaving.len() {
             if count >= first && self.check(key, node).is_ok() {
@@ -435,15 +436,15 @@ impl Scene {
                 break;
             }
             let Some(victim) = leaving.get(count) else { break };
-            if let Some(victim) = self.lift(victim, node) {
-                lifted.push(victim);
+            if let Some(victim) = self.take_off(victim, node) {
+                removed.push(victim);
             }
         }
-        for Lifted { key, name, counted, held } in lifted.into_iter().rev() {
-            if let Some(held) = held {
-                self.volumes.put_back(&key, &name, held);
+        for RemovedPod { key, name, counted, pod_claims } in removed.into_iter().rev() {
+            if let Some(pod_claims) = pod_claims {
+                self.volumes.put_back(&key, &name, pod_claims);
             }
-            self.lay(key, name, counted);
+            self.put_on(key, name, counted);
         }
         enough
     }
@@ -455,19 +456,19 @@ impl Scene {
     }
 
     fn take(&mut self, key: &str, node: &str) {
-        if let Some(Lifted { counted, .. }) = self.lift(key, node) {
+        if let Some(RemovedPod { counted, .. }) = self.take_off(key, node) {
             self.counts.leave(counted.kind, &counted.guards);
         }
     }
 
     /// Takes a pod off a node as if it had never been there.
-    fn lift(&mut self, key: &str, node: &str) -> Option<Lifted> {
-        let name = Arc::clone(self.seats.get_key_value(node)?.0);
-        let seat = self.seats.get_mut(node)?;
-        let (key, counted) = seat.pods.remove_entry(key)?;
-        self.counts.count_pod(&counted, counted.times, &name, seat.node.as_deref(), false);
-        if seat.pods.is_empty() && seat.node.is_none() {
-            self.seats.remove(node);
+    fn take_off(&mut self, key: &str, node: &str) -> Option<RemovedPod> {
+        let name = Arc::clone(self.entries.get_key_value(node)?.0);
+        let entry = self.entries.get_mut(node)?;
+        let (key, counted) = entry.pods.remove_entry(key)?;
+        self.counts.count_pod(&counted, counted.times, &name, entry.node.as_deref(), false);
+        if entry.pods.is_empty() && entry.node.is_none() {
+            self.entries.remove(node);
         }
         if let Some(places) = self.places.get_mut(&key) {
             places.retain(|place| *place != name);
@@ -475,23 +476,29 @@ impl Scene {
                 self.places.remove(&key);
             }
         }
-        self.moves(&key, &name, &counted, true);
-        let held = self.volumes.take(&key, node);
-        Some(Lifted { key, name, counted, held })
+        self.note_move(&key, &name, &counted, true);
+        let pod_claims = self.volumes.take(&key, node);
+        Some(RemovedPod { key, name, counted, pod_claims })
     }
 
     /// Puts a pod on a node. Its volumes are counted separately.
-    fn lay(&mut self, key: Arc<str>, name: Arc<str>, counted: Counted) {
-        self.moves(&key, &name, &counted, false);
-        let seat = self.seats.entry(Arc::clone(&name)).or_default();
-        self.counts.count_pod(&counted, counted.times, &name, seat.node.as_deref(), true);
-        seat.pods.insert(Arc::clone(&key), counted);
+    fn put_on(&mut self, key: Arc<str>, name: Arc<str>, counted: CountedPod) {
+        self.note_move(&key, &name, &counted, false);
+        let entry = self.entries.entry(Arc::clone(&name)).or_default();
+        self.counts.count_pod(&counted, counted.times, &name, entry.node.as_deref(), true);
+        entry.pods.insert(Arc::clone(&key), counted);
         self.places.entry(key).or_default().push(name);
     }
 
     /// Remembers the place of a pod whose ports or claims others may need.
-    fn moves(&mut self, key: &Arc<str>, node: &Arc<str>, counted: &Counted, was_there: bool) {
-        let Asking { ports, claims } = &self.asking;
+    fn note_move(
+        &mut self,
+        key: &Arc<str>,
+        node: &Arc<str>,
+        counted: &CountedPod,
+        was_there: bool,
+    ) {
+        let ExpectedUse { ports, claims } = &self.expected_use;
         let has_port = counted.ports.iter().any(|port| ports.contains_key(&port.number()));
         if has_port || !claims.is_empty() && counted.pod.claims().next().is_some() {
             self.moved.entry((Arc::clone(key), Arc::clone(node))).or_insert(was_there);
@@ -500,20 +507,20 @@ impl Scene {
 }
 
 /// A pod that was taken off its node.
-struct Lifted {
+struct RemovedPod {
     key: Arc<str>,
     name: Arc<str>,
-    counted: Counted,
-    held: Option<Held>,
+    counted: CountedPod,
+    pod_claims: Option<PodClaims>,
 }
 
 /// Returns the shared name of a node, with an entry for it.
-fn seat(seats: &mut Seats, node: &str) -> Arc<str> {
-    if let Some((name, _)) = seats.get_key_value(node) {
+fn entry(entries: &mut NodeEntries, node: &str) -> Arc<str> {
+    if let Some((name, _)) = entries.get_key_value(node) {
         return Arc::clone(name);
     }
     let name = Arc::from(node);
-    seats.insert(Arc::clone(&name), Seat::default());
+    entries.insert(Arc::clone(&name), NodeEntry::default());
     name
 }
 

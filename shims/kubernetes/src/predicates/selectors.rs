@@ -27,10 +27,10 @@ pub fn labels_match(selector: &LabelSelector, labels: &Labels) -> bool {
     let equal = selector.match_labels.iter().flatten();
     let expressions = selector.match_expressions.iter().flatten();
     equal.into_iter().all(|(key, value)| labels.get(key) == Some(value))
-        && expressions.into_iter().all(|wanted| {
-            let values = wanted.values.as_deref().unwrap_or_default();
-            let value = labels.get(&wanted.key);
-            match wanted.operator.as_str() {
+        && expressions.into_iter().all(|requirement| {
+            let values = requirement.values.as_deref().unwrap_or_default();
+            let value = labels.get(&requirement.key);
+            match requirement.operator.as_str() {
                 "In" => value.is_some_and(|value| values.contains(value)),
                 "NotIn" => value.is_none_or(|value| !values.contains(value)),
                 "Exists" => value.is_some(),
@@ -50,17 +50,17 @@ pub(super) fn terms_admit(terms: &[NodeSelectorTerm], node: &Node) -> bool {
         let label = |key: &str| node.label(key);
         let field = |key: &str| (key == "metadata.name").then(|| node.name());
         !is_empty
-            && expressions.iter().all(|wanted| holds(wanted, label(&wanted.key)))
-            && fields.iter().all(|wanted| holds(wanted, field(&wanted.key)))
+            && expressions.iter().all(|requirement| holds(requirement, label(&requirement.key)))
+            && fields.iter().all(|requirement| holds(requirement, field(&requirement.key)))
     })
 }
 
-fn holds(wanted: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = wanted.values.as_deref().unwrap_or_default();
+fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
     let is_listed = |value: &str| values.iter().any(|one| one == value);
     let number = |text: &str| text.parse::<i64>().ok();
     let bound = || values.first().and_then(|text| number(text));
-    match wanted.operator.as_str() {
+    match requirement.operator.as_str() {
         "In" => value.is_some_and(is_listed),
         "NotIn" => value.is_none_or(|value| !is_listed(value)),
         "Exists" => value.is_some(),
@@ -108,11 +108,10 @@ impl PodTerm {
         let equal = equal.map(|(key, value)| (key.as_str(), std::slice::from_ref(value)));
         let listed =
             self.selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
-        let listed = listed.filter(|wanted| wanted.operator == "In");
-        equal.chain(
-            listed
-                .map(|wanted| (wanted.key.as_str(), wanted.values.as_deref().unwrap_or_default())),
-        )
+        let listed = listed.filter(|requirement| requirement.operator == "In");
+        equal.chain(listed.map(|requirement| {
+            (requirement.key.as_str(), requirement.values.as_deref().unwrap_or_default())
+        }))
     }
 }
 

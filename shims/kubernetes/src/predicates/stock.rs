@@ -33,7 +33,7 @@ pub(super) struct Stock {
     /// Free volumes by class.
     free: FxHashMap<String, Class>,
     /// Reserved volumes, by `namespace/name` of their claim.
-    kept: FxHashMap<String, BTreeSet<String>>,
+    reserved: FxHashMap<String, BTreeSet<String>>,
 }
 
 /// Free volumes of a class. Each set holds sizes and names.
@@ -52,21 +52,21 @@ impl Stock {
     /// Sets the volume; `None` removes it.
     pub(super) fn set(&mut self, name: &str, volume: Option<Arc<PersistentVolume>>) {
         if let Some(old) = self.known.remove(name) {
-            self.shelve(&old, false);
+            self.set_shelved(&old, false);
         }
         if let Some(volume) = volume {
-            self.shelve(&volume, true);
+            self.set_shelved(&volume, true);
             self.known.insert(name.to_owned(), volume);
         }
     }
 
-    fn shelve(&mut self, volume: &PersistentVolume, comes: bool) {
+    fn set_shelved(&mut self, volume: &PersistentVolume, comes: bool) {
         if let Some(claim) = &volume.spec.claim_ref {
             let claim = format!("{}/{}", claim.namespace, claim.name);
             let name = volume.name().to_owned();
-            change(self.kept.entry(claim.clone()).or_default(), name, comes);
-            if self.kept[&claim].is_empty() {
-                self.kept.remove(&claim);
+            change(self.reserved.entry(claim.clone()).or_default(), name, comes);
+            if self.reserved[&claim].is_empty() {
+                self.reserved.remove(&claim);
             }
             return;
         }
@@ -93,16 +93,16 @@ impl Stock {
 
     /// Returns the volume reserved for this claim, if any. The error says why the claim cannot have
     /// it on the node.
-    pub(super) fn kept(
+    pub(super) fn reserved_for(
         &self,
         key: &str,
         claim: &PersistentVolumeClaim,
         node: &Node,
     ) -> Result<Option<&Arc<PersistentVolume>>, String> {
         let mut refused = None;
-        for name in self.kept.get(key).into_iter().flatten() {
+        for name in self.reserved.get(key).into_iter().flatten() {
             let Some(volume) = self.known.get(name) else { continue };
-            if !volume.spec.claim_ref.as_ref().is_some_and(|kept| kept.may_be(claim)) {
+            if !volume.spec.claim_ref.as_ref().is_some_and(|claim_ref| claim_ref.may_be(claim)) {
                 continue;
             }
             let why = if volume.is_going() {
@@ -111,7 +111,7 @@ impl Stock {
                 != mode(claim.spec.volume_mode.as_ref())
             {
                 "is of another mode"
-            } else if size(&volume.spec.capacity) < wanted(claim) {
+            } else if size(&volume.spec.capacity) < requested_size(claim) {
                 "is too small"
             } else if !reaches(volume, node) {
                 "cannot be reached from the node"
@@ -134,7 +134,7 @@ impl Stock {
     ) -> Option<&Arc<PersistentVolume>> {
         let class = self.free.get(claim.class())?;
         let first = |set: &BTreeSet<(i64, String)>| {
-            let large_enough = set.range((wanted(claim), String::new())..);
+            let large_enough = set.range((requested_size(claim), String::new())..);
             let mut all = large_enough.map(|slot| (slot.clone(), &self.known[&slot.1]));
             all.find(|(slot, volume)| {
                 !is_taken(&slot.1) && will_do(volume, claim) && reaches(volume, node)
@@ -155,7 +155,7 @@ fn change<T: Ord>(set: &mut BTreeSet<T>, one: T, comes: bool) {
 }
 
 /// Returns the size that a claim requests.
-pub(super) fn wanted(claim: &PersistentVolumeClaim) -> i64 {
+pub(super) fn requested_size(claim: &PersistentVolumeClaim) -> i64 {
     size(&claim.spec.resources.requests)
 }
 
@@ -163,8 +163,8 @@ fn size(amounts: &Quantities) -> i64 {
     amounts.get("storage").and_then(|quantity| rounded_up(quantity, 1)).unwrap_or(0)
 }
 
-fn mode(said: Option<&String>) -> &str {
-    said.map_or("Filesystem", String::as_str)
+fn mode(mode: Option<&String>) -> &str {
+    mode.map_or("Filesystem", String::as_str)
 }
 
 /// Returns whether the claim can have this free volume, apart from class and size.
@@ -186,8 +186,9 @@ fn hosts(volume: &PersistentVolume) -> Option<BTreeSet<&str>> {
     let mut hosts = BTreeSet::new();
     for term in terms(volume)? {
         let expressions = term.match_expressions.as_deref().unwrap_or_default();
-        let is_host = |wanted: &&_| {
-            let k8s_openapi::api::core::v1::NodeSelectorRequirement { key, operator, .. } = wanted;
+        let is_host = |requirement: &&_| {
+            let k8s_openapi::api::core::v1::NodeSelectorRequirement { key, operator, .. } =
+                requirement;
             key == HOST && operator == "In"
         };
         let named = expressions.iter().find(is_host)?;
@@ -218,9 +219,9 @@ pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
 pub(super) fn makes_for(terms: &[TopologySelectorTerm], node: &Node) -> bool {
     let holds = |term: &TopologySelectorTerm| {
         let expressions = term.match_label_expressions.as_deref().unwrap_or_default();
-        expressions.iter().all(|wanted| {
-            let value = node.label(&wanted.key);
-            value.is_some_and(|value| wanted.values.iter().any(|one| one == value))
+        expressions.iter().all(|requirement| {
+            let value = node.label(&requirement.key);
+            value.is_some_and(|value| requirement.values.iter().any(|one| one == value))
         })
     };
     terms.is_empty() || terms.iter().any(holds)

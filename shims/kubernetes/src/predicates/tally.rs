@@ -18,7 +18,7 @@ use crate::objects::{Meta as _, Node, Pod};
 
 /// Definition of a tally. Equal definitions share one tally.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Wanted {
+pub(super) struct TallySpec {
     /// Terms that a counted pod matches, all of them.
     pub(super) terms: Vec<PodTerm>,
     /// Label whose values are the domains.
@@ -49,7 +49,7 @@ impl Hash for Eligible {
     }
 }
 
-impl Wanted {
+impl TallySpec {
     /// Returns whether the tally counts this pod. Spread constraints do not count a pod that is
     /// being deleted.
     pub(super) fn counts(&self, pod: &Pod, namespaces: &BTreeMap<String, Labels>) -> bool {
@@ -76,7 +76,7 @@ impl Eligible {
 #[derive(Debug)]
 pub(super) struct Ground {
     /// Definition of one of the tallies.
-    pub(super) wanted: Arc<Wanted>,
+    pub(super) spec: Arc<TallySpec>,
     /// Number of nodes of each domain; absent if 0.
     pub(super) nodes: FxHashMap<String, u32>,
     /// The tallies that share it.
@@ -85,7 +85,7 @@ pub(super) struct Ground {
 
 /// A ground, compared by the properties that define it.
 #[derive(Debug)]
-pub(super) struct SameGround(pub(super) Arc<Wanted>);
+pub(super) struct SameGround(pub(super) Arc<TallySpec>);
 
 impl PartialEq for SameGround {
     fn eq(&self, other: &Self) -> bool {
@@ -120,7 +120,7 @@ pub(super) type Users = [u32; 4];
 /// Pods by domain.
 #[derive(Debug)]
 pub(super) struct Tally {
-    pub(super) wanted: Arc<Wanted>,
+    pub(super) spec: Arc<TallySpec>,
     /// Number of its ground, for a spread constraint.
     pub(super) ground: Option<usize>,
     pub(super) users: Users,
@@ -132,7 +132,7 @@ pub(super) struct Tally {
     before: Option<Before>,
 }
 
-/// Counts before the changes since the last call of [`Tally::helps`].
+/// Counts before the changes since the last call of [`Tally::take_unblocked`].
 #[derive(Debug)]
 struct Before {
     total: u32,
@@ -141,10 +141,10 @@ struct Before {
 }
 
 impl Tally {
-    pub(super) fn new(wanted: Arc<Wanted>, ground: Option<usize>) -> Self {
+    pub(super) fn new(spec: Arc<TallySpec>, ground: Option<usize>) -> Self {
         let (domains, by_pods) = (FxHashMap::default(), BTreeMap::new());
         let users = Users::default();
-        Self { wanted, ground, users, domains, by_pods, total: 0, before: None }
+        Self { spec, ground, users, domains, by_pods, total: 0, before: None }
     }
 
     fn users(&self, of: Use) -> bool {
@@ -169,7 +169,7 @@ impl Tally {
         } else {
             self.domains.insert(name.to_owned(), after);
         }
-        if self.wanted.spread.is_none() {
+        if self.spec.spread.is_none() {
             return;
         }
         if let Some(many) = self.by_pods.get_mut(&before) {
@@ -196,7 +196,7 @@ impl Tally {
     /// Returns the least number of pods among `grounds` domains with nodes. 0 if there are too few
     /// domains.
     pub(super) fn least(&self, grounds: usize) -> u32 {
-        let min_domains = self.wanted.spread.as_ref().map_or(0, |eligible| eligible.min_domains);
+        let min_domains = self.spec.spread.as_ref().map_or(0, |eligible| eligible.min_domains);
         let has_empty = self.domains.len() < grounds
             || u32::try_from(grounds).is_ok_and(|many| many < min_domains);
         let least = self.by_pods.first_key_value().filter(|_| !has_empty);
@@ -204,7 +204,7 @@ impl Tally {
     }
 
     /// Remembers the counts before a change to this domain, or to the set of domains with nodes.
-    /// Returns whether it is the first change since the last call of [`Self::helps`].
+    /// Returns whether it is the first change since the last call of [`Self::take_unblocked`].
     pub(super) fn note(&mut self, domain: Option<&str>, grounds: usize) -> bool {
         if ![Use::Near, Use::Away, Use::Spread].iter().any(|of| self.users(*of)) {
             return false;
@@ -225,10 +225,10 @@ impl Tally {
     }
 
     /// Returns whether a refused pod that uses the tally may pass since the last call.
-    pub(super) fn helps(&mut self, grounds: usize) -> bool {
+    pub(super) fn take_unblocked(&mut self, grounds: usize) -> bool {
         let Some(before) = self.before.take() else { return false };
-        let any = |helps: &dyn Fn(u32, u32) -> bool| {
-            before.pods.iter().any(|(domain, before)| helps(*before, self.pods(domain)))
+        let any = |unblocked: &dyn Fn(u32, u32) -> bool| {
+            before.pods.iter().any(|(domain, before)| unblocked(*before, self.pods(domain)))
         };
         let near = || {
             // Without a pod of its kind, the first one may be anywhere.

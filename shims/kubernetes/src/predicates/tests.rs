@@ -4,10 +4,10 @@
 mod affinity;
 mod assumed;
 mod fits;
-mod helping;
 mod histories;
 mod nodes;
 mod spread;
+mod unblocking;
 mod volumes;
 
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::stock::{Stock, makes_for, reaches, wanted};
+use super::stock::{Stock, makes_for, reaches, requested_size};
 use crate::objects::{
     CsiNode, Meta as _, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
     driver_of_plugin,
@@ -44,7 +44,7 @@ pub enum VolumeChoice {
         volume: String,
     },
     /// A volume that its class provisions for this node.
-    Made {
+    Provisioned {
         /// The claim.
         claim: String,
     },
@@ -53,7 +53,7 @@ pub enum VolumeChoice {
 impl VolumeChoice {
     /// Returns the claim.
     pub fn claim(&self) -> &str {
-        let (Self::Existing { claim, .. } | Self::Made { claim }) = self;
+        let (Self::Existing { claim, .. } | Self::Provisioned { claim }) = self;
         claim
     }
 
@@ -61,7 +61,7 @@ impl VolumeChoice {
     pub fn volume(&self) -> Option<&str> {
         match self {
             Self::Existing { volume, .. } => Some(volume),
-            Self::Made { .. } => None,
+            Self::Provisioned { .. } => None,
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn mounts(pod: &Pod) -> Vec<Mounted> {
 }
 
 /// A pod's key and a node's name.
-type Place = (String, String);
+type PodOnNode = (String, String);
 
 /// Volumes, claims, and the pods that use them.
 #[derive(Debug, Default)]
@@ -102,34 +102,34 @@ pub(super) struct Volumes {
     classes: FxHashMap<String, Arc<StorageClass>>,
     csi_nodes: FxHashMap<String, Arc<CsiNode>>,
     /// Pods that use each claim, and their nodes.
-    users: FxHashMap<String, FxHashSet<Place>>,
+    users: FxHashMap<String, FxHashSet<PodOnNode>>,
     /// Claims in use on each node, with their number of pods.
     attached: FxHashMap<String, FxHashMap<String, u32>>,
     /// Reservations by claim.
-    promises: FxHashMap<String, Promise>,
+    reservations: FxHashMap<String, Reservation>,
     /// Reserved volumes, with their claims.
-    promised: FxHashMap<String, String>,
-    held: FxHashMap<Place, Held>,
+    reserved: FxHashMap<String, String>,
+    pod_claims: FxHashMap<PodOnNode, PodClaims>,
 }
 
 /// The volume that a claim is to get.
 #[derive(Clone, Debug)]
-enum Promise {
+enum Reservation {
     /// This one.
     Volume(String),
     /// A volume that is provisioned for this node.
-    MadeFor(String),
+    ProvisionedFor(String),
 }
 
 /// Claims of a pod on a node.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct PodClaims {
     /// Its claims, by `namespace/name`.
     claims: Vec<String>,
     chosen: Vec<VolumeChoice>,
     /// Reservations of claims that no other pod uses. Filled only while the pod is taken off its
     /// node.
-    promises: Vec<(String, Promise)>,
+    reservations: Vec<(String, Reservation)>,
 }
 
 fn set<T>(map: &mut FxHashMap<String, T>, key: &str, value: Option<T>) {
@@ -142,12 +142,12 @@ fn set<T>(map: &mut FxHashMap<String, T>, key: &str, value: Option<T>) {
 impl Volumes {
     pub(super) fn set_claim(&mut self, key: &str, claim: Option<Arc<PersistentVolumeClaim>>) {
         let has = claim.as_ref().and_then(|claim| claim.volume());
-        if let (Some(has), Some(Promise::Volume(volume))) = (has, self.promises.get(key))
+        if let (Some(has), Some(Reservation::Volume(volume))) = (has, self.reservations.get(key))
             && has != volume
         {
             // A controller has bound the claim to another volume.
-            self.promised.remove(volume);
-            self.promises.remove(key);
+            self.reserved.remove(volume);
+            self.reservations.remove(key);
         }
         set(&mut self.claims, key, claim);
     }
@@ -174,8 +174,8 @@ impl Volumes {
 
     /// Returns the volumes chosen for the pod when it was placed on the node.
     pub(super) fn choices(&self, key: &str, node: &str) -> Vec<VolumeChoice> {
-        let held = self.held.get(&(key.to_owned(), node.to_owned()));
-        held.map(|held| held.chosen.clone()).unwrap_or_default()
+        let pod_claims = self.pod_claims.get(&(key.to_owned(), node.to_owned()));
+        pod_claims.map(|pod_claims| pod_claims.chosen.clone()).unwrap_or_default()
     }
 
     /// Checks whether the pod has, or can have, all its volumes on the node.
@@ -222,7 +222,7 @@ impl Volumes {
             }
         }
         // Smallest first, so that the larger volumes are left for larger claims.
-        open.sort_by_key(|(key, claim)| (wanted(claim), *key));
+        open.sort_by_key(|(key, claim)| (requested_size(claim), *key));
         let mut choices = Vec::with_capacity(open.len());
         for (key, claim) in open {
             choices.push(self.choice(key, claim, node, &choices)?);
@@ -274,25 +274,25 @@ impl Volumes {
         };
         let elsewhere =
             || Err(format!("the volume of the claim `{name}` is being made for another node"));
-        let is_promised = match self.promises.get(key) {
-            Some(Promise::Volume(volume)) => {
+        let is_reserved = match self.reservations.get(key) {
+            Some(Reservation::Volume(volume)) => {
                 let found = self.stock.get(volume);
                 let is_reached = found.is_some_and(|volume| reaches(volume, node));
                 return is_reached.then(|| existing(volume)).ok_or_else(|| out_of_reach(name));
             }
-            Some(Promise::MadeFor(other)) if other != node.name() => return elsewhere(),
-            Some(Promise::MadeFor(_)) => true,
+            Some(Reservation::ProvisionedFor(other)) if other != node.name() => return elsewhere(),
+            Some(Reservation::ProvisionedFor(_)) => true,
             None => match claim.annotation(SELECTED_NODE) {
                 Some(other) if other != node.name() => return elsewhere(),
                 selected => selected.is_some(),
             },
         };
-        if !is_promised {
-            if let Some(volume) = self.stock.kept(key, claim, node)? {
+        if !is_reserved {
+            if let Some(volume) = self.stock.reserved_for(key, claim, node)? {
                 return Ok(existing(volume.name()));
             }
             let is_taken = |volume: &str| {
-                self.promised.contains_key(volume)
+                self.reserved.contains_key(volume)
                     || others.iter().any(|other| other.volume() == Some(volume))
             };
             if let Some(volume) = self.stock.smallest(claim, node, is_taken) {
@@ -307,7 +307,7 @@ impl Volumes {
         if !makes_for(&known.allowed_topologies, node) {
             return Err(format!("the storage class `{class}` makes no volumes for the node"));
         }
-        Ok(VolumeChoice::Made { claim: name.to_owned() })
+        Ok(VolumeChoice::Provisioned { claim: name.to_owned() })
     }
 
     /// Checks that the node can attach the additional volumes of each driver.
@@ -349,11 +349,11 @@ impl Volumes {
         node: &CsiNode,
     ) -> Option<&'a str> {
         let claim = self.claims.get(key)?;
-        let promised = || match self.promises.get(key) {
-            Some(Promise::Volume(volume)) => Some(volume.as_str()),
-            Some(Promise::MadeFor(_)) | None => None,
+        let of_reservation = || match self.reservations.get(key) {
+            Some(Reservation::Volume(volume)) => Some(volume.as_str()),
+            Some(Reservation::ProvisionedFor(_)) | None => None,
         };
-        let chosen = || choice.map_or_else(promised, VolumeChoice::volume);
+        let chosen = || choice.map_or_else(of_reservation, VolumeChoice::volume);
         let volume = claim.volume().or_else(chosen);
         let of_plugin =
             |plugin: &str| driver_of_plugin(plugin).filter(|_| node.has_migrated(plugin));
@@ -401,37 +401,43 @@ impl Volumes {
             return;
         }
         let place = (key.to_owned(), node.to_owned());
-        if self.held.contains_key(&place) {
+        if self.pod_claims.contains_key(&place) {
             return;
         }
         let known = known.filter(|_| is_choice);
         let chosen = known.and_then(|known| self.choose(pod, &mounts, known).ok());
-        let mut held = Held { chosen: chosen.unwrap_or_default(), ..Held::default() };
+        let mut pod_claims =
+            PodClaims { chosen: chosen.unwrap_or_default(), ..PodClaims::default() };
         for Mounted { name, key, .. } in mounts {
-            let chosen = held.chosen.iter().find(|choice| *choice.claim() == name);
-            let promise = chosen.filter(|_| !self.promises.contains_key(&key)).map(|choice| {
-                let promise = match choice {
-                    VolumeChoice::Existing { volume, .. } => Promise::Volume(volume.clone()),
-                    VolumeChoice::Made { .. } => Promise::MadeFor(node.to_owned()),
-                };
-                (key.clone(), promise)
-            });
-            held.promises.extend(promise);
-            held.claims.push(key);
+            let chosen = pod_claims.chosen.iter().find(|choice| *choice.claim() == name);
+            let reservation =
+                chosen.filter(|_| !self.reservations.contains_key(&key)).map(|choice| {
+                    let reservation = match choice {
+                        VolumeChoice::Existing { volume, .. } => {
+                            Reservation::Volume(volume.clone())
+                        }
+                        VolumeChoice::Provisioned { .. } => {
+                            Reservation::ProvisionedFor(node.to_owned())
+                        }
+                    };
+                    (key.clone(), reservation)
+                });
+            pod_claims.reservations.extend(reservation);
+            pod_claims.claims.push(key);
         }
-        self.put_back(key, node, held);
+        self.put_back(key, node, pod_claims);
     }
 
     /// Removes the pod from the node. Returns its claims, for [`Self::put_back`].
-    pub(super) fn take(&mut self, key: &str, node: &str) -> Option<Held> {
+    pub(super) fn take(&mut self, key: &str, node: &str) -> Option<PodClaims> {
         let place = (key.to_owned(), node.to_owned());
-        let mut held = self.held.remove(&place)?;
-        for claim in &held.claims {
+        let mut pod_claims = self.pod_claims.remove(&place)?;
+        for claim in &pod_claims.claims {
             if let Some(users) = self.users.get_mut(claim) {
                 users.remove(&place);
                 if users.is_empty() {
                     self.users.remove(claim);
-                    held.promises.extend(self.promises.remove_entry(claim));
+                    pod_claims.reservations.extend(self.reservations.remove_entry(claim));
                 }
             }
             if let Some(attached) = self.attached.get_mut(node) {
@@ -446,49 +452,50 @@ impl Volumes {
                 }
             }
         }
-        for (_, promise) in &held.promises {
-            if let Promise::Volume(volume) = promise {
-                self.promised.remove(volume);
+        for (_, reservation) in &pod_claims.reservations {
+            if let Reservation::Volume(volume) = reservation {
+                self.reserved.remove(volume);
             }
         }
-        Some(held)
+        Some(pod_claims)
     }
 
     /// Counts the pod on the node again, with the claims it had.
-    pub(super) fn put_back(&mut self, key: &str, node: &str, mut held: Held) {
+    pub(super) fn put_back(&mut self, key: &str, node: &str, mut pod_claims: PodClaims) {
         let place = (key.to_owned(), node.to_owned());
-        for claim in &held.claims {
+        for claim in &pod_claims.claims {
             self.users.entry(claim.clone()).or_default().insert(place.clone());
             let attached = self.attached.entry(node.to_owned()).or_default();
             *attached.entry(claim.clone()).or_default() += 1;
         }
-        for (claim, promise) in held.promises.drain(..) {
-            if let Promise::Volume(volume) = &promise {
-                self.promised.insert(volume.clone(), claim.clone());
+        for (claim, reservation) in pod_claims.reservations.drain(..) {
+            if let Reservation::Volume(volume) = &reservation {
+                self.reserved.insert(volume.clone(), claim.clone());
             }
-            self.promises.insert(claim, promise);
+            self.reservations.insert(claim, reservation);
         }
-        self.held.insert(place, held);
+        self.pod_claims.insert(place, pod_claims);
     }
 
     /// Recounts everything and returns the differences.
     pub(super) fn check_books(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (claim, promise) in &self.promises {
+        for (claim, reservation) in &self.reservations {
             if !self.users.contains_key(claim) {
-                wrong.push(format!("{claim} has no user, and {promise:?}"));
+                wrong.push(format!("{claim} has no user, and {reservation:?}"));
             }
-            if let Promise::Volume(volume) = promise
-                && self.promised.get(volume) != Some(claim)
+            if let Reservation::Volume(volume) = reservation
+                && self.reserved.get(volume) != Some(claim)
             {
                 wrong.push(format!("{volume} is promised to {claim}, and not known to be"));
             }
         }
         let users: usize = self.users.values().map(FxHashSet::len).sum();
         let attached: u32 = self.attached.values().flat_map(|of_node| of_node.values()).sum();
-        let held: usize = self.held.values().map(|held| held.claims.len()).sum();
-        if users != held || u32::try_from(held) != Ok(attached) {
-            wrong.push(format!("{held} claims are held, {users} used, {attached} attached"));
+        let pod_claims: usize =
+            self.pod_claims.values().map(|pod_claims| pod_claims.claims.len()).sum();
+        if users != pod_claims || u32::try_from(pod_claims) != Ok(attached) {
+            wrong.push(format!("{pod_claims} claims are held, {users} used, {attached} attached"));
         }
         wrong
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use monoceros_actors::tags::NAMESPACE_CHANGED;
 use rustc_hash::FxHashMap;
 
-use super::gathering::declarer;
-use super::record::{AppTold, Application, DeclaredBy, Place, Told};
-use super::said::{About, Event, HandOrder, Key};
-use super::waiting::{Alarm, Why};
+use super::gangs::declarer;
+use super::messages::{About, ApiOrder, Event, Key};
+use super::record::{AppState, Application, DeclaredBy, EngineState, PodPosition};
+use super::waiting::{Alarm, WaitReason};
 use super::{Shim, open};
 use crate::objects::{Meta as _, Pod};
 use crate::translate::{DeclaredGang, application, hold_key};
@@ -20,7 +20,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(10);
 /// Longest pause before a rejected application is submitted again.
 const LAST_RETRY: Duration = Duration::from_secs(300);
 /// How long notifications that the engine sent before an order may be in flight.
-const WORDS: Duration = Duration::from_millis(500);
+const IN_FLIGHT: Duration = Duration::from_millis(500);
 /// Tag of an application whose pods are preempted together or not at all.
 const DISRUPTION: &str = "monoceros.io/disruption";
 
@@ -29,20 +29,20 @@ const DISRUPTION: &str = "monoceros.io/disruption";
 pub(super) struct Names(FxHashMap<String, FxHashMap<String, Arc<str>>>);
 
 impl Names {
-    fn get(&self, namespace: &str, said: &str) -> Option<&Arc<str>> {
-        self.0.get(namespace)?.get(said)
+    fn get(&self, namespace: &str, declared_id: &str) -> Option<&Arc<str>> {
+        self.0.get(namespace)?.get(declared_id)
     }
 
-    pub(super) fn enter(&mut self, namespace: &str, said: &str, id: &Arc<str>) {
+    pub(super) fn insert(&mut self, namespace: &str, declared_id: &str, id: &Arc<str>) {
         let all = self.0.entry(namespace.to_owned()).or_default();
-        all.insert(said.to_owned(), Arc::clone(id));
+        all.insert(declared_id.to_owned(), Arc::clone(id));
     }
 
     /// Removes an application. A later one of the same name keeps its entry.
-    fn leave(&mut self, namespace: &str, said: &str, id: &Arc<str>) {
+    fn remove(&mut self, namespace: &str, declared_id: &str, id: &Arc<str>) {
         let Some(all) = self.0.get_mut(namespace) else { return };
-        if all.get(said) == Some(id) {
-            all.remove(said);
+        if all.get(declared_id) == Some(id) {
+            all.remove(declared_id);
         }
         if all.is_empty() {
             self.0.remove(namespace);
@@ -53,20 +53,20 @@ impl Names {
 impl Shim {
     /// Returns the application that pods of the namespace mean by this name. An existing
     /// application keeps its id. A new one whose name is taken has its namespace in the id.
-    pub(super) fn id_in(&self, namespace: &str, said: &str) -> Arc<str> {
-        if let Some(known) = self.names.get(namespace, said) {
+    pub(super) fn id_in(&self, namespace: &str, declared_id: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(namespace, declared_id) {
             return Arc::clone(known);
         }
-        self.free_id(namespace, said, false)
+        self.free_id(namespace, declared_id, false)
     }
 
     /// Returns an unused id: the name that the pods give; with the namespace before it, if another
     /// namespace has that name; and with a number behind it for a later application of the same
     /// name.
-    pub(super) fn free_id(&self, namespace: &str, said: &str, is_later: bool) -> Arc<str> {
-        let mut id = said.to_owned();
+    pub(super) fn free_id(&self, namespace: &str, declared_id: &str, is_later: bool) -> Arc<str> {
+        let mut id = declared_id.to_owned();
         if is_later {
-            let mut numbered = (2_u64..).map(|number| format!("{said}.{number}"));
+            let mut numbered = (2_u64..).map(|number| format!("{declared_id}.{number}"));
             id = numbered.find(|id| !self.applications.contains_key(&**id)).unwrap_or(id);
         }
         while self.applications.contains_key(&*id) {
@@ -77,15 +77,15 @@ impl Shim {
 
     /// Assigns new ids in the order in which the oldest pods were created, so that each replica
     /// assigns the same. Only for applications that the engine does not know.
-    pub(super) fn name_anew(&mut self) {
+    pub(super) fn assign_ids(&mut self) {
         let mut all: Vec<_> = std::mem::take(&mut self.applications).into_iter().collect();
         all.sort_unstable_by(|(_, one), (_, other)| one.age().cmp(&other.age()));
         self.names = Names::default();
         for (before, application) in all {
-            let Application { namespace, said, .. } = &application;
-            let is_later = self.names.get(namespace, said).is_some();
-            let id = self.free_id(namespace, said, is_later);
-            self.names.enter(namespace, said, &id);
+            let Application { namespace, declared_id, .. } = &application;
+            let is_later = self.names.get(namespace, declared_id).is_some();
+            let id = self.free_id(namespace, declared_id, is_later);
+            self.names.insert(namespace, declared_id, &id);
             if id != before {
                 for (_, _, key) in &application.pods {
                     if let Some(record) = self.pods.get_mut(key) {
@@ -104,27 +104,27 @@ impl Shim {
         id: &Arc<str>,
         now: Duration,
         is_running: bool,
-    ) -> Result<(), Why> {
+    ) -> Result<(), WaitReason> {
         let Some(known) = self.applications.get(id) else {
-            return Err(Why::new("Unknown", "", "its application is not known"));
+            return Err(WaitReason::new("Unknown", "", "its application is not known"));
         };
-        match &known.told {
-            AppTold::Told => return Ok(()),
-            AppTold::Refused(reason, until) if *until > now => {
-                return Err(Why::new("ApplicationRefused", "", reason.clone()));
+        match &known.state {
+            AppState::Submitted => return Ok(()),
+            AppState::Rejected(reason, until) if *until > now => {
+                return Err(WaitReason::new("ApplicationRefused", "", reason.clone()));
             }
-            AppTold::Failed(reason) => {
-                return Err(Why::new("ApplicationFailed", "", reason.clone()));
+            AppState::Failed(reason) => {
+                return Err(WaitReason::new("ApplicationFailed", "", reason.clone()));
             }
-            AppTold::Nothing | AppTold::Refused(..) => {}
+            AppState::Unsubmitted | AppState::Rejected(..) => {}
         }
         let Some(first) = self.first_pod(id) else {
-            return Err(Why::new("Unknown", "", "its application has no pod"));
+            return Err(WaitReason::new("Unknown", "", "its application has no pod"));
         };
         if !is_running && !self.namespaces.contains_key(first.namespace()) {
             // The namespace may have quotas.
             let message = format!("the namespace {} is not known yet", first.namespace());
-            return Err(Why::new("WaitingForNamespace", "", message));
+            return Err(WaitReason::new("WaitingForNamespace", "", message));
         }
         let gang = self.gang(id, now);
         let gang = match gang {
@@ -148,17 +148,17 @@ impl Shim {
             request = request.with_tag(DISRUPTION, "all");
         }
         for why in wrong {
-            self.hands.push(warning(&first, "Ignored", "Submit", why));
+            self.api_orders.push(warning(&first, "Ignored", "Submit", why));
         }
         self.orders.submit(request);
-        let declaring = self.applications.get(id).and_then(|known| known.gathered.declaring());
+        let declaring = self.applications.get(id).and_then(|known| known.counts.declaring());
         let declaring = declaring.and_then(|key| self.pods.get(key));
         let declared_by = declaring.filter(|_| gang.is_some()).map(|record| DeclaredBy {
             uid: declarer(&record.pod).to_owned(),
-            is_other_told: false,
+            is_other_reported: false,
         });
         if let Some(known) = self.applications.get_mut(id) {
-            known.told = AppTold::Told;
+            known.state = AppState::Submitted;
             known.declared_by = declared_by.unwrap_or_default();
             known.gang = gang;
             known.is_new = true;
@@ -173,11 +173,12 @@ impl Shim {
         if !self.is_active {
             return;
         }
-        let is_told = |known: &Application| known.namespace == name && known.told == AppTold::Told;
-        let told = self.applications.iter().filter(|(_, known)| is_told(known));
-        let mut ids: Vec<_> = told.map(|(id, _)| Arc::clone(id)).collect();
+        let is_submitted =
+            |known: &Application| known.namespace == name && known.state == AppState::Submitted;
+        let submitted = self.applications.iter().filter(|(_, known)| is_submitted(known));
+        let mut ids: Vec<_> = submitted.map(|(id, _)| Arc::clone(id)).collect();
         ids.sort_unstable();
-        let mut untold = true;
+        let mut is_first = true;
         for id in ids {
             let Some(first) = self.first_pod(&id) else { continue };
             let namespace = self.namespaces.get(name);
@@ -185,12 +186,12 @@ impl Shim {
                 application(&first, namespace.map(|it| &**it), &self.mapping);
             (*id).clone_into(&mut request.application_id);
             self.orders.submit(request.with_tag(NAMESPACE_CHANGED, "true"));
-            for why in wrong.into_iter().filter(|_| untold) {
-                self.hands.push(warning(&first, "Ignored", "Submit", why));
+            for why in wrong.into_iter().filter(|_| is_first) {
+                self.api_orders.push(warning(&first, "Ignored", "Submit", why));
             }
-            untold = false;
+            is_first = false;
         }
-        self.try_refused_applications(|known| known.namespace == name, now);
+        self.retry_rejected_applications(|known| known.namespace == name, now);
     }
 
     /// Returns the oldest pod that exists.
@@ -206,36 +207,36 @@ impl Shim {
     pub(super) fn withdraw(&mut self, id: &Arc<str>, now: Duration) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let gang = application.gang.take();
-        self.held_again(id);
+        self.holds_confirmed(id);
         let Some(application) = self.applications.get_mut(id) else { return };
         let pods: Vec<_> = application.pods.iter().map(|(_, _, key)| Arc::clone(key)).collect();
-        application.begin_anew();
+        application.reset();
         self.orders.remove(id);
         self.dismiss_holds(id, gang.as_ref());
         for key in pods {
             let Some(record) = self.pods.get_mut(&key) else { continue };
             // The engine ends the application's asks without an answer.
-            if record.told == Told::Asked {
-                record.told = Told::Nothing;
+            if record.engine == EngineState::Asked {
+                record.engine = EngineState::Absent;
                 open(&self.scene).dismiss(&key);
-                self.wait_for_words(&key, now);
+                self.delay_next_ask(&key, now);
             }
         }
     }
 
     /// Delays the next ask for a pod: a placement in flight must arrive first, so that it is not
     /// taken for the answer to that ask.
-    pub(super) fn wait_for_words(&mut self, key: &Key, now: Duration) {
+    pub(super) fn delay_next_ask(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        record.not_before = record.not_before.max(now + WORDS);
+        record.not_before = record.not_before.max(now + IN_FLIGHT);
         let at = record.not_before;
         self.alarm(at, Alarm::Pod(Arc::clone(key)));
     }
 
     /// Removes a pod from its application, which may end with its last pod.
-    pub(super) fn left_application(&mut self, id: &Arc<str>, place: &Place) {
+    pub(super) fn left_application(&mut self, id: &Arc<str>, position: &PodPosition) {
         let Some(application) = self.applications.get_mut(id) else { return };
-        application.pods.remove(place);
+        application.pods.remove(position);
         if application.pods.is_empty() {
             self.end_application(id);
         }
@@ -243,7 +244,7 @@ impl Shim {
 
     fn end_application(&mut self, id: &Arc<str>) {
         let Some(application) = self.applications.get(id) else { return };
-        if application.told == AppTold::Told {
+        if application.state == AppState::Submitted {
             // The engine completes an application that has run by itself after a while. Until then
             // an application of the same name may continue it.
             if application.gang.is_none() && !application.is_new {
@@ -256,17 +257,18 @@ impl Shim {
 
     fn forget_application(&mut self, id: &Arc<str>) {
         let Some(application) = self.applications.remove(id) else { return };
-        self.held_again(id);
-        self.names.leave(&application.namespace, &application.said, id);
-        if **id != *application.said {
+        self.holds_confirmed(id);
+        self.names.remove(&application.namespace, &application.declared_id, id);
+        if **id != *application.declared_id {
             // An earlier application of the same name may still exist.
             let is_same = |other: &&Application| {
-                (&other.namespace, &other.said) == (&application.namespace, &application.said)
+                (&other.namespace, &other.declared_id)
+                    == (&application.namespace, &application.declared_id)
             };
             let others = self.applications.iter().filter(|(_, other)| is_same(other));
             if let Some(last) = others.max_by_key(|(id, _)| (id.len(), Arc::clone(id))) {
                 let last = Arc::clone(last.0);
-                self.names.enter(&application.namespace, &application.said, &last);
+                self.names.insert(&application.namespace, &application.declared_id, &last);
             }
         }
         self.dismiss_holds(id, application.gang.as_ref());
@@ -281,15 +283,15 @@ impl Shim {
 
     /// Handles the end of an application in the engine.
     pub(super) fn application_ended(&mut self, id: &Arc<str>, failed: Option<&str>, now: Duration) {
-        self.held_again(id);
+        self.holds_confirmed(id);
         let Some(application) = self.applications.get_mut(id) else { return };
-        if application.told != AppTold::Told {
+        if application.state != AppState::Submitted {
             return;
         }
         application.is_accepted = false;
-        application.told = match failed {
-            Some(why) => AppTold::Failed(why.to_owned()),
-            None => AppTold::Nothing,
+        application.state = match failed {
+            Some(why) => AppState::Failed(why.to_owned()),
+            None => AppState::Unsubmitted,
         };
         let gang = application.gang.take();
         self.dismiss_holds(id, gang.as_ref());
@@ -303,9 +305,9 @@ impl Shim {
 
     /// Handles the rejection of an application.
     pub(super) fn application_refused(&mut self, id: &Arc<str>, reason: &str, now: Duration) {
-        self.held_again(id);
+        self.holds_confirmed(id);
         let Some(application) = self.applications.get_mut(id) else { return };
-        if application.told != AppTold::Told {
+        if application.state != AppState::Submitted {
             return;
         }
         if reason.contains("[R_APP_UNKNOWN]") {
@@ -321,7 +323,7 @@ impl Shim {
         let delay = FIRST_RETRY * 2_u32.saturating_pow(application.refusals.min(10));
         let until = now + delay.min(LAST_RETRY);
         application.refusals += 1;
-        application.told = AppTold::Refused(reason.to_owned(), until);
+        application.state = AppState::Rejected(reason.to_owned(), until);
         self.alarm(until, Alarm::Application(Arc::clone(id)));
         self.reconcile_all(id, now);
     }
@@ -329,7 +331,7 @@ impl Shim {
     pub(super) fn application_accepted(&mut self, id: &Arc<str>, now: Duration) {
         let Some(application) = self.applications.get_mut(id) else { return };
         application.refusals = 0;
-        if application.told == AppTold::Told
+        if application.state == AppState::Submitted
             && !std::mem::replace(&mut application.is_accepted, true)
         {
             self.reconcile_all(id, now);
@@ -339,18 +341,22 @@ impl Shim {
     /// Returns whether asks for this application may be sent: the engine has accepted it, or it is
     /// a gang, whose asks are sent with it. Asks for a rejected application would be counted as
     /// errors.
-    pub(super) fn takes_requests(&self, id: &str) -> bool {
+    pub(super) fn accepts_asks(&self, id: &str) -> bool {
         self.applications.get(id).is_some_and(|known| known.is_accepted || known.gang.is_some())
     }
 
     /// Submits some of the rejected applications again.
-    fn try_refused_applications(&mut self, is_meant: impl Fn(&Application) -> bool, now: Duration) {
-        let is_refused = |known: &Application| matches!(known.told, AppTold::Refused(..));
+    fn retry_rejected_applications(
+        &mut self,
+        is_meant: impl Fn(&Application) -> bool,
+        now: Duration,
+    ) {
+        let is_refused = |known: &Application| matches!(known.state, AppState::Rejected(..));
         let refused = self.applications.iter_mut();
         let refused = refused.filter(|(_, known)| is_refused(known) && is_meant(known));
         let refused: Vec<_> = refused
             .map(|(id, known)| {
-                known.told = AppTold::Nothing;
+                known.state = AppState::Unsubmitted;
                 Arc::clone(id)
             })
             .collect();
@@ -360,8 +366,8 @@ impl Shim {
     }
 
     /// Retries all rejected applications and pods, since the new queues may accept them.
-    pub(super) fn try_refused(&mut self, now: Duration) {
-        self.try_refused_applications(|_| true, now);
+    pub(super) fn retry_rejected(&mut self, now: Duration) {
+        self.retry_rejected_applications(|_| true, now);
         let pods = self.pods.iter_mut().filter(|(_, record)| record.refused.is_some());
         let pods: Vec<_> = pods
             .map(|(key, record)| {
@@ -381,6 +387,6 @@ pub(super) fn warning(
     reason: &'static str,
     action: &'static str,
     message: String,
-) -> HandOrder {
-    HandOrder::Event(Event { about: About::pod(pod), is_warning: true, reason, action, message })
+) -> ApiOrder {
+    ApiOrder::Event(Event { about: About::pod(pod), is_warning: true, reason, action, message })
 }

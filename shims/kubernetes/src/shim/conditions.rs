@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Shim;
-use super::gathering::{DISRUPTION_TARGET, INITIALLY_SCHEDULED};
-use super::said::{GroupCondition, HandOrder};
+use super::gangs::{DISRUPTION_TARGET, INITIALLY_SCHEDULED};
+use super::messages::{ApiOrder, GroupCondition};
 use super::waiting::APART;
 
 /// A PodGroup as `namespace/name`, and a condition type.
@@ -18,26 +18,26 @@ type Subject = (String, &'static str);
 
 /// The latest condition of each subject.
 #[derive(Debug, Default)]
-pub(super) struct GroupWords {
-    last: BTreeMap<Subject, GroupWord>,
+pub(super) struct GroupConditions {
+    last: BTreeMap<Subject, QueuedCondition>,
     /// Subjects whose condition waits, by the earliest time of the write.
     turns: BTreeSet<(Duration, Subject)>,
 }
 
 #[derive(Debug)]
-struct GroupWord {
+struct QueuedCondition {
     condition: GroupCondition,
     /// Earliest time of the write. `None` once it was ordered.
     turn: Option<Duration>,
 }
 
-impl GroupWords {
+impl GroupConditions {
     /// Requeues a condition that could not be written, unless a later one has replaced it.
     fn put_back(&mut self, condition: &GroupCondition, turn: Duration) {
         let subject = subject(condition);
-        let Some(word) = self.last.get_mut(&subject) else { return };
-        if word.condition == *condition && word.turn.is_none() {
-            word.turn = Some(turn);
+        let Some(queued) = self.last.get_mut(&subject) else { return };
+        if queued.condition == *condition && queued.turn.is_none() {
+            queued.turn = Some(turn);
             self.turns.insert((turn, subject));
         }
     }
@@ -45,8 +45,10 @@ impl GroupWords {
     /// Queues a condition. It replaces an earlier one that waits.
     fn put(&mut self, condition: GroupCondition, turn: Duration) {
         let subject = subject(&condition);
-        let word = GroupWord { condition, turn: Some(turn) };
-        if let Some(GroupWord { turn: Some(turn), .. }) = self.last.insert(subject.clone(), word) {
+        let queued = QueuedCondition { condition, turn: Some(turn) };
+        if let Some(QueuedCondition { turn: Some(turn), .. }) =
+            self.last.insert(subject.clone(), queued)
+        {
             self.turns.remove(&(turn, subject.clone()));
         }
         self.turns.insert((turn, subject));
@@ -58,9 +60,9 @@ impl GroupWords {
             return None;
         }
         let (_, subject) = self.turns.pop_first()?;
-        let word = self.last.get_mut(&subject)?;
-        word.turn = None;
-        Some(word.condition.clone())
+        let queued = self.last.get_mut(&subject)?;
+        queued.turn = None;
+        Some(queued.condition.clone())
     }
 
     /// Returns the earliest time of a write.
@@ -72,7 +74,7 @@ impl GroupWords {
     pub(super) fn forget(&mut self, group: &str) {
         for type_ in [INITIALLY_SCHEDULED, DISRUPTION_TARGET] {
             let subject = (group.to_owned(), type_);
-            if let Some(GroupWord { turn: Some(turn), .. }) = self.last.remove(&subject) {
+            if let Some(QueuedCondition { turn: Some(turn), .. }) = self.last.remove(&subject) {
                 self.turns.remove(&(turn, subject));
             }
         }
@@ -86,8 +88,8 @@ fn subject(condition: &GroupCondition) -> Subject {
 impl Shim {
     /// Returns whether one more condition may be written, besides those that await an explanation.
     #[allow(clippy::cast_precision_loss)] // A few.
-    pub(super) fn may_say(&self) -> bool {
-        self.budget >= 1.0 + self.n_asking as f64
+    pub(super) fn has_budget(&self) -> bool {
+        self.budget >= 1.0 + self.n_explaining as f64
     }
 
     /// Adds the writes allowed since the last call.
@@ -98,20 +100,20 @@ impl Shim {
     }
 
     /// Queues a condition of a PodGroup.
-    pub(super) fn say_of_group(&mut self, condition: GroupCondition, now: Duration) {
-        self.group_words.put(condition, now);
-        self.say_group_words(now);
+    pub(super) fn queue_group_condition(&mut self, condition: GroupCondition, now: Duration) {
+        self.group_conditions.put(condition, now);
+        self.order_group_conditions(now);
     }
 
     /// Retries a PodGroup condition that could not be written, after a pause.
     pub(super) fn group_condition_failed(&mut self, condition: &GroupCondition, now: Duration) {
-        self.group_words.put_back(condition, now + APART);
+        self.group_conditions.put_back(condition, now + APART);
     }
 
     /// Orders the PodGroup conditions whose time has come, within the rate.
-    pub(super) fn say_group_words(&mut self, now: Duration) {
-        while self.may_say()
-            && let Some(condition) = self.group_words.take(now)
+    pub(super) fn order_group_conditions(&mut self, now: Duration) {
+        while self.has_budget()
+            && let Some(condition) = self.group_conditions.take(now)
         {
             // A group that was scheduled once keeps that condition, whichever replica wrote it.
             let group = self.groups.get(&format!("{}/{}", condition.namespace, condition.name));
@@ -120,7 +122,7 @@ impl Shim {
                 continue;
             }
             self.budget -= 1.0;
-            self.hands.push(HandOrder::GroupCondition(condition));
+            self.api_orders.push(ApiOrder::GroupCondition(condition));
         }
     }
 }

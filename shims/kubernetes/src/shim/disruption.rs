@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shim;
 use super::applications::warning;
-use super::record::{Ending, Hand, Record, Told};
-use super::said::{Evict, HandOrder, Key};
+use super::messages::{ApiOrder, Evict, Key};
+use super::record::{ApiWork, Ending, EngineState, Record};
 use crate::objects::{Meta as _, Pod, PodDisruptionBudget, PriorityClass};
 use crate::predicates::labels_match;
 
@@ -27,12 +27,12 @@ const STAYS: &str = "monoceros.io/stays";
 
 impl Shim {
     /// Handles the engine's request to end an allocation.
-    pub(super) fn end(&mut self, key: &Key, type_: TerminationType, message: &str) {
+    pub(super) fn end_allocation(&mut self, key: &Key, type_: TerminationType, message: &str) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        if !matches!(record.told, Told::Placed(_)) {
+        if !matches!(record.engine, EngineState::Placed(_)) {
             return;
         }
-        record.ending = Some(Ending { type_, message: message.to_owned(), is_told: false });
+        record.ending = Some(Ending { type_, message: message.to_owned(), is_reported: false });
         self.evict(key);
     }
 
@@ -40,26 +40,31 @@ impl Shim {
     pub(super) fn evict(&mut self, key: &Key) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let Some(Ending { message, .. }) = &record.ending else { return };
-        match record.hand {
-            Hand::Idle | Hand::Bound => {}
-            Hand::Binding => return record.wanted = None,
-            Hand::Evicting => return,
+        match record.api_work {
+            ApiWork::Idle | ApiWork::Bound => {}
+            ApiWork::Binding => return record.cancel_guard = None,
+            ApiWork::Evicting => return,
         }
         let (pod, message) = (Arc::clone(&record.pod), message.clone());
-        record.hand = Hand::Evicting;
+        record.api_work = ApiWork::Evicting;
         if pod.is_going() {
             return;
         }
         let called_off = CancellationToken::new();
-        record.wanted = Some(called_off.clone().drop_guard());
-        self.hands.push(HandOrder::Evict(Evict { key: Arc::clone(key), pod, message, called_off }));
+        record.cancel_guard = Some(called_off.clone().drop_guard());
+        self.api_orders.push(ApiOrder::Evict(Evict {
+            key: Arc::clone(key),
+            pod,
+            message,
+            called_off,
+        }));
     }
 
     /// Handles a failed eviction. The pod keeps running, and the engine is told if it is a victim.
-    pub(super) fn stays(&mut self, key: &Key, why: String) {
+    pub(super) fn eviction_failed(&mut self, key: &Key, why: String) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        let ending = record.let_stay();
-        let Told::Placed(node) = record.told.clone() else { return };
+        let ending = record.cancel_ending();
+        let EngineState::Placed(node) = record.engine.clone() else { return };
         match ending {
             Some(Ending { type_: TerminationType::PreemptedByScheduler, .. }) => {}
             // Requests of other types are not withdrawn.
@@ -69,7 +74,7 @@ impl Shim {
             }
             None => return,
         }
-        self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
+        self.api_orders.push(warning(&record.pod, "NotEvicted", "Evicting", why));
         if let Some((allocation, _)) = self.allocation_of(key, Some(&node), None) {
             self.orders.allocation(allocation.with_tag(STAYS, "true"));
         }
@@ -80,7 +85,7 @@ impl Shim {
         let class = pod.spec.priority_class_name.as_deref().unwrap_or_default();
         let budgets = self.budgets.get(pod.namespace());
         let mut budgets = budgets.into_iter().flat_map(|all| all.values());
-        !self.spared_classes.contains(class) && !budgets.any(|budget| keeps(budget, pod))
+        !self.protected_classes.contains(class) && !budgets.any(|budget| protects(budget, pod))
     }
 
     pub(super) fn class_changed(
@@ -90,13 +95,13 @@ impl Shim {
         now: Duration,
     ) {
         let says_no = |class: &PriorityClass| {
-            let said = ALLOW_PREEMPTION.iter().find_map(|key| class.annotation(key));
-            said.is_some_and(|text| text.trim().eq_ignore_ascii_case("false"))
+            let value = ALLOW_PREEMPTION.iter().find_map(|key| class.annotation(key));
+            value.is_some_and(|text| text.trim().eq_ignore_ascii_case("false"))
         };
         let changed = if class.is_some_and(says_no) {
-            self.spared_classes.insert(name.to_owned())
+            self.protected_classes.insert(name.to_owned())
         } else {
-            self.spared_classes.remove(name)
+            self.protected_classes.remove(name)
         };
         if changed {
             let is_its =
@@ -148,7 +153,7 @@ impl Shim {
 }
 
 /// Returns whether the budget protects the pod.
-fn keeps(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+fn protects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let selector = budget.spec.selector.as_ref();
     budget.status.disruptions_allowed <= 0
         && selector.is_some_and(|selector| labels_match(selector, pod.labels()))

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shim;
-use super::gathering::Share;
-use super::record::{Application, Hand, Record, Told};
-use super::said::Key;
+use super::gangs::Contribution;
+use super::messages::Key;
+use super::record::{ApiWork, Application, EngineState, Record};
 use crate::objects::{Meta as _, Pod};
 
 /// Returns whether the pod may move to another application: nothing is decided for it.
@@ -27,19 +27,19 @@ fn may_move(record: &Record) -> bool {
     !record.is_gone
         && record.pod.node().is_none()
         && !record.pod.is_going()
-        && record.hand == Hand::Idle
-        && matches!(record.told, Told::Nothing | Told::Asked)
+        && record.api_work == ApiWork::Idle
+        && matches!(record.engine, EngineState::Absent | EngineState::Asked)
 }
 
 /// The ending part of a gang.
-struct Going {
+struct EndingGang {
     /// UIDs of the controllers of its pods.
     controllers: BTreeSet<String>,
     /// Whether as many members are ending as the gang needs.
     is_whole: bool,
 }
 
-impl Going {
+impl EndingGang {
     /// Returns whether another pod belongs to the ending gang: a job that replaces one of several
     /// ended pods makes no new gang.
     fn includes(&self, pod: &Pod) -> bool {
@@ -50,10 +50,13 @@ impl Going {
 
 impl Shim {
     /// Returns the application of a new pod that names this id.
-    pub(super) fn id_of_new(&mut self, pod: &Pod, said: &str) -> Arc<str> {
-        let id = self.id_in(pod.namespace(), said);
+    pub(super) fn id_of_new(&mut self, pod: &Pod, declared_id: &str) -> Arc<str> {
+        let id = self.id_in(pod.namespace(), declared_id);
         let is_new = pod.node().is_none() && !pod.is_going();
-        if is_new && self.is_active && self.going(&id).is_some_and(|going| !going.includes(pod)) {
+        if is_new
+            && self.is_active
+            && self.ending_gang(&id).is_some_and(|going| !going.includes(pod))
+        {
             return self.begin_generation(&id);
         }
         id
@@ -61,7 +64,7 @@ impl Shim {
 
     /// Returns the ending part of a gang whose pods with nodes are all being deleted. `None` if
     /// there is another pod that is about to get a node, or for any other application.
-    fn going(&self, id: &str) -> Option<Going> {
+    fn ending_gang(&self, id: &str) -> Option<EndingGang> {
         let application = self.applications.get(id).filter(|it| it.is_ending())?;
         let mut controllers = BTreeSet::new();
         for (_, _, key) in &application.pods {
@@ -70,22 +73,25 @@ impl Shim {
             };
             if record.pod.node().is_some() {
                 controllers.extend(record.pod.controller().map(|it| it.uid.clone()));
-            } else if record.hand != Hand::Idle || matches!(record.told, Told::Placed(_)) {
+            } else if record.api_work != ApiWork::Idle
+                || matches!(record.engine, EngineState::Placed(_))
+            {
                 return None;
             }
         }
-        Some(Going { controllers, is_whole: self.is_going_whole(application) })
+        Some(EndingGang { controllers, is_whole: self.is_ending_whole(application) })
     }
 
     /// Begins an application with the next free number behind the id. New pods belong to it from
     /// now on.
     fn begin_generation(&mut self, before: &Arc<str>) -> Arc<str> {
         let Some(application) = self.applications.get(before) else { return Arc::clone(before) };
-        let (namespace, said) = (application.namespace.clone(), application.said.clone());
-        let id = self.free_id(&namespace, &said, true);
-        let next = Application::new(&namespace, &said);
+        let (namespace, declared_id) =
+            (application.namespace.clone(), application.declared_id.clone());
+        let id = self.free_id(&namespace, &declared_id, true);
+        let next = Application::new(&namespace, &declared_id);
         self.applications.insert(Arc::clone(&id), next);
-        self.names.enter(&namespace, &said, &id);
+        self.names.insert(&namespace, &declared_id, &id);
         tracing::info!(
             application = &*id,
             before = &**before,
@@ -96,9 +102,9 @@ impl Shim {
 
     /// Moves the undecided pods of an ending application to the next one. Returns its id if there
     /// are any.
-    pub(super) fn move_on(&mut self, id: &Arc<str>, now: Duration) -> Option<Arc<str>> {
+    pub(super) fn move_to_next(&mut self, id: &Arc<str>, now: Duration) -> Option<Arc<str>> {
         let pods = &self.applications.get(id).filter(|it| it.has_others())?.pods;
-        let going = self.going(id)?;
+        let going = self.ending_gang(id)?;
         let moves = |key: &&Key| {
             let record = self.pods.get(*key);
             record.is_some_and(|record| may_move(record) && !going.includes(&record.pod))
@@ -109,41 +115,41 @@ impl Shim {
         }
         let next = self.begin_generation(id);
         for key in &moving {
-            if self.pods.get(key).is_some_and(|record| record.told == Told::Asked) {
-                self.give_back(key);
-                self.wait_for_words(key, now);
+            if self.pods.get(key).is_some_and(|record| record.engine == EngineState::Asked) {
+                self.release_pod(key);
+                self.delay_next_ask(key, now);
             }
-            self.leave_share(key, id);
+            self.remove_contribution(key, id);
             let Some(record) = self.pods.get_mut(key) else { continue };
             record.application = Some(Arc::clone(&next));
-            record.share = Share::default();
-            let place = record.place(key);
+            record.contribution = Contribution::default();
+            let position = record.position(key);
             if let Some(before) = self.applications.get_mut(id) {
-                before.pods.remove(&place);
+                before.pods.remove(&position);
             }
             if let Some(application) = self.applications.get_mut(&next) {
-                application.pods.insert(place);
+                application.pods.insert(position);
             }
-            self.count_share(key);
+            self.update_contribution(key);
         }
         Some(next)
     }
 
-    /// Calls [`Self::move_on`] for every application, when a session begins.
-    pub(super) fn all_move_on(&mut self, now: Duration) {
+    /// Calls [`Self::move_to_next`] for every application, when a session begins.
+    pub(super) fn move_all_to_next(&mut self, now: Duration) {
         let mut ids: Vec<_> = self.applications.keys().cloned().collect();
         ids.sort_unstable();
         for id in ids {
-            self.move_on(&id, now);
+            self.move_to_next(&id, now);
         }
     }
 
-    /// Calls [`Self::move_on`] for an application of which a pod is being deleted, or is gone.
-    pub(super) fn pod_goes(&mut self, id: Option<&Arc<str>>, now: Duration) {
+    /// Calls [`Self::move_to_next`] for an application of which a pod is being deleted, or is gone.
+    pub(super) fn pod_ending(&mut self, id: Option<&Arc<str>>, now: Duration) {
         if !self.is_active {
             return;
         }
-        if let Some(next) = id.and_then(|id| self.move_on(id, now)) {
+        if let Some(next) = id.and_then(|id| self.move_to_next(id, now)) {
             self.reconcile_all(&next, now);
         }
     }

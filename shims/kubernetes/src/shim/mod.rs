@@ -1,8 +1,8 @@
 //! Decides the next step for each pod: ask for it, bind it, withdraw it, report why it waits.
 //!
 //! # How
-//! Each pod has its object, its state in the engine (`record::Told`), and its state of work at the
-//! API server (`record::Hand`). Whenever one of the three changes, one function (in `pods`)
+//! Each pod has its object, its state in the engine (`record::EngineState`), and its state of work at the
+//! API server (`record::ApiWork`). Whenever one of the three changes, one function (in `pods`)
 //! compares the desired state with the actual one and takes the next step. So the order of events
 //! does not matter, nor whether one is repeated or missed. A restart is a change of everything.
 //!
@@ -20,16 +20,16 @@
 mod applications;
 mod conditions;
 mod disruption;
-mod gathering;
+mod gangs;
 mod generations;
-mod held_before;
+mod hold_again;
+mod messages;
 mod nodes;
+mod notifications;
 mod orders;
 mod pods;
 mod record;
-mod said;
 mod waiting;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,14 +38,14 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::applications::Names;
-use self::conditions::GroupWords;
-use self::held_before::{Holding, Succeeded};
-use self::orders::Orders;
-use self::record::{Application, NodeRecord, Record, Told};
-pub use self::said::{
-    About, Bind, Change, Condition, EngineOrder, Event, Evict, Explanation, GroupCondition,
-    HandOrder, Key, Outcome, Placed, Word,
+use self::conditions::GroupConditions;
+use self::hold_again::{HoldAgain, Succeeded};
+pub use self::messages::{
+    About, ApiOrder, Bind, Change, Condition, EngineOrder, Event, Evict, Explanation,
+    GroupCondition, Key, Notification, Outcome, Placed,
 };
+use self::orders::Orders;
+use self::record::{Application, EngineState, NodeRecord, Record};
 use self::waiting::Alarm;
 use crate::meters::Meters;
 use crate::objects::{ConfigMap, Meta as _, Namespace, PodDisruptionBudget, PodGroup};
@@ -92,35 +92,35 @@ pub struct Shim {
     /// Pods by the node that their object names.
     on_node: FxHashMap<String, FxHashSet<Key>>,
     /// Pods with a binding in flight, by node.
-    under_way: FxHashMap<Arc<str>, FxHashSet<Key>>,
+    in_flight: FxHashMap<Arc<str>, FxHashSet<Key>>,
     /// Number of reports of a new node that the engine has not answered.
     unanswered: FxHashMap<String, u32>,
     /// Pods of our schedulers, by namespace.
     of_namespace: FxHashMap<String, FxHashSet<Key>>,
     namespaces: FxHashMap<String, Arc<Namespace>>,
     /// Priority classes whose pods are protected from preemption.
-    spared_classes: FxHashSet<String>,
+    protected_classes: FxHashSet<String>,
     /// By namespace, then by name.
     budgets: FxHashMap<String, BTreeMap<String, Arc<PodDisruptionBudget>>>,
     groups: FxHashMap<String, Arc<PodGroup>>,
-    group_words: GroupWords,
+    group_conditions: GroupConditions,
     maps: [Option<Arc<ConfigMap>>; CONFIG_MAPS.len()],
     configured: Queues,
     /// The last queues that could be read.
     readable: Queues,
     orders: Orders,
-    hands: Vec<HandOrder>,
+    api_orders: Vec<ApiOrder>,
     /// Times at which pending pods are examined.
     due: BTreeSet<(Duration, Key)>,
     /// Times of other retries.
     alarms: BTreeSet<(Duration, Alarm)>,
     /// Pods that await an explanation, by application and, if asked about alone, by key.
-    asking: FxHashMap<(Arc<str>, Option<Key>), Vec<Key>>,
-    n_asking: usize,
+    explaining: FxHashMap<(Arc<str>, Option<Key>), Vec<Key>>,
+    n_explaining: usize,
     /// Since when there has been no node. `None` while there is one or no session is open.
     no_node_since: Option<Duration>,
     succeeded: Succeeded,
-    holding: Holding,
+    holding: HoldAgain,
     /// Whether explanations read from the scene which nodes pods may use.
     counts_nodes: bool,
     /// When nodes are next counted for explanations. `None` while all are counted.
@@ -144,26 +144,26 @@ impl Shim {
             names: Names::default(),
             nodes: BTreeMap::new(),
             on_node: FxHashMap::default(),
-            under_way: FxHashMap::default(),
+            in_flight: FxHashMap::default(),
             unanswered: FxHashMap::default(),
             of_namespace: FxHashMap::default(),
             namespaces: FxHashMap::default(),
-            spared_classes: FxHashSet::default(),
+            protected_classes: FxHashSet::default(),
             budgets: FxHashMap::default(),
             groups: FxHashMap::default(),
-            group_words: GroupWords::default(),
+            group_conditions: GroupConditions::default(),
             maps: [const { None }; CONFIG_MAPS.len()],
             configured: Queues::default(),
             readable: Queues::default(),
             orders: Orders::default(),
-            hands: Vec::new(),
+            api_orders: Vec::new(),
             due: BTreeSet::new(),
             alarms: BTreeSet::new(),
-            asking: FxHashMap::default(),
-            n_asking: 0,
+            explaining: FxHashMap::default(),
+            n_explaining: 0,
             no_node_since: None,
             succeeded: Succeeded::default(),
-            holding: Holding::default(),
+            holding: HoldAgain::default(),
             counts_nodes: false,
             counts_at: None,
         }
@@ -210,10 +210,10 @@ impl Shim {
         self.configured = self.configured_now();
         self.orders.clear();
         self.unanswered.clear();
-        self.asking.clear();
-        self.n_asking = 0;
+        self.explaining.clear();
+        self.n_explaining = 0;
         for application in self.applications.values_mut() {
-            application.begin_anew();
+            application.reset();
         }
         {
             let mut scene = open(&self.scene);
@@ -230,17 +230,17 @@ impl Shim {
             self.drop_record(&key);
         }
         self.applications.retain(|_, application| !application.pods.is_empty());
-        self.name_anew();
+        self.assign_ids();
         for record in self.pods.values_mut() {
-            record.told = Told::Nothing;
+            record.engine = EngineState::Absent;
             // A binding in flight ends at the API server and is reported. The new session decides
             // evictions itself.
-            record.let_stay();
+            record.cancel_ending();
         }
-        self.all_move_on(now);
+        self.move_all_to_next(now);
         let names: Vec<_> = self.nodes.keys().cloned().collect();
         for name in &names {
-            self.tell_node(name);
+            self.report_node(name);
         }
         let bound = self.pods.iter().filter(|(_, record)| record.pod.node().is_some());
         for key in by_age(bound) {
@@ -257,9 +257,9 @@ impl Shim {
     /// Stops sending orders to the engine.
     pub fn pause(&mut self) {
         self.is_active = false;
-        self.holding = Holding::default();
+        self.holding = HoldAgain::default();
         self.orders.clear();
-        self.hands.clear();
+        self.api_orders.clear();
     }
 
     /// Handles a change of the cluster.
@@ -275,10 +275,10 @@ impl Shim {
                 open(&self.scene).set_namespace(&name, namespace.as_deref());
                 match namespace {
                     Some(namespace) => {
-                        let now_said = quota_tags(&namespace).0;
+                        let tags = quota_tags(&namespace).0;
                         match self.namespaces.insert(name.clone(), namespace) {
                             None => self.namespace_came(&name, now),
-                            Some(before) if quota_tags(&before).0 != now_said => {
+                            Some(before) if quota_tags(&before).0 != tags => {
                                 self.namespace_changed(&name, now);
                             }
                             Some(_) => {}
@@ -322,26 +322,27 @@ impl Shim {
         if !self.is_active {
             return VecDeque::new();
         }
-        if open(&self.scene).take_help() {
+        if open(&self.scene).take_unblocked() {
             self.orders.try_again();
         }
         self.orders.take(now)
     }
 
     /// Returns the work for the API server.
-    pub fn hand_orders(&mut self) -> Vec<HandOrder> {
-        std::mem::take(&mut self.hands)
+    pub fn api_orders(&mut self) -> Vec<ApiOrder> {
+        std::mem::take(&mut self.api_orders)
     }
 
     /// Updates the gauges.
     pub fn count(&self) {
-        let is_stray =
+        let is_on_unknown =
             |record: &&Record| record.pod.node().is_some_and(|node| !self.nodes.contains_key(node));
-        let stray = self.pods.values().filter(is_stray).count();
-        let waiting = self.pods.values().filter(|record| record.told == Told::Asked).count();
+        let on_unknown = self.pods.values().filter(is_on_unknown).count();
+        let waiting =
+            self.pods.values().filter(|record| record.engine == EngineState::Asked).count();
         let refused = self.pods.values().filter(|record| record.is_refused()).count();
         self.meters.pods_refused.set(i64::try_from(refused).unwrap_or(i64::MAX));
-        self.meters.pods_on_unknown_nodes.set(i64::try_from(stray).unwrap_or(i64::MAX));
+        self.meters.pods_on_unknown_nodes.set(i64::try_from(on_unknown).unwrap_or(i64::MAX));
         self.meters.pods_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
@@ -353,8 +354,8 @@ impl Shim {
     /// Returns the node of each allocation that the engine should have, by UID. For tests and
     /// dumps.
     pub fn placed(&self) -> BTreeMap<String, String> {
-        let placed = self.pods.iter().filter_map(|(key, record)| match &record.told {
-            Told::Placed(node) => Some((key.to_string(), node.to_string())),
+        let placed = self.pods.iter().filter_map(|(key, record)| match &record.engine {
+            EngineState::Placed(node) => Some((key.to_string(), node.to_string())),
             _ => None,
         });
         placed.collect()

@@ -6,8 +6,8 @@ use std::time::Duration;
 use monoceros_proto::si::v1::NodeInfo;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
-use super::record::{NodeRecord, Told};
-use super::said::{About, Event, HandOrder, Key};
+use super::messages::{About, ApiOrder, Event, Key};
+use super::record::{EngineState, NodeRecord};
 use super::waiting::Alarm;
 use super::{Shim, open};
 use crate::objects::Node;
@@ -21,13 +21,13 @@ impl Shim {
             self.nodes.insert(name.to_owned(), NodeRecord::new(node));
             return self.node_came(name, now);
         };
-        let (is_told, is_open) = (known.is_told, known.is_open);
+        let (is_reported, is_open) = (known.is_reported, known.is_open);
         let before = std::mem::replace(known, NodeRecord::new(Arc::clone(&node)));
-        (known.is_told, known.is_open) = (is_told, is_open);
+        (known.is_reported, known.is_open) = (is_reported, is_open);
         if !self.is_active {
             return;
         }
-        if !is_told {
+        if !is_reported {
             return self.node_came(name, now);
         }
         if known.attributes != before.attributes || known.amounts != before.amounts {
@@ -43,7 +43,7 @@ impl Shim {
     /// engine in this process, nearly always over the network, where answers about nodes have a
     /// stream of their own.
     fn node_came(&mut self, name: &str, now: Duration) {
-        if !self.is_active || !self.tell_node(name) {
+        if !self.is_active || !self.report_node(name) {
             return;
         }
         let there = self.on_node.get(name).into_iter().flatten().cloned().collect::<Vec<_>>();
@@ -51,25 +51,25 @@ impl Shim {
             if let Some(record) = self.pods.get_mut(&key) {
                 // It was refused because the node was missing.
                 record.refused = None;
-                record.say_again = record.say_again.map(|_| now);
+                record.resend_at = record.resend_at.map(|_| now);
             }
             self.reconcile(&key, now);
         }
     }
 
     /// Reports a node as new. Returns whether its amounts could be read.
-    pub(super) fn tell_node(&mut self, name: &str) -> bool {
+    pub(super) fn report_node(&mut self, name: &str) -> bool {
         let Some(record) = self.nodes.get_mut(name) else { return false };
         record.is_open = false;
         match created(&record.node) {
             Ok(info) => {
-                record.is_told = true;
+                record.is_reported = true;
                 *self.unanswered.entry(name.to_owned()).or_default() += 1;
                 self.orders.node(info);
                 true
             }
             Err(why) => {
-                record.is_told = false;
+                record.is_reported = false;
                 let node = Arc::clone(&record.node);
                 self.complain(&node, &why);
                 false
@@ -80,11 +80,11 @@ impl Shim {
     /// Opens a node, unless bindings to it are in flight: the engine does not have the placements
     /// they were decided by.
     pub(super) fn open_node(&mut self, name: &str) {
-        if self.under_way.contains_key(name) {
+        if self.in_flight.contains_key(name) {
             return;
         }
         let Some(record) = self.nodes.get_mut(name) else { return };
-        if record.is_told && !record.is_open {
+        if record.is_reported && !record.is_open {
             record.is_open = true;
             self.orders.node(NodeInfo::change(name, ActionFromRm::DrainToSchedulable));
         }
@@ -117,31 +117,31 @@ impl Shim {
     pub(super) fn binding_begins(&mut self, key: &Key, node: &Arc<str>) {
         let Some(record) = self.pods.get_mut(key) else { return };
         record.target = Some(Arc::clone(node));
-        self.under_way.entry(Arc::clone(node)).or_default().insert(Arc::clone(key));
+        self.in_flight.entry(Arc::clone(node)).or_default().insert(Arc::clone(key));
     }
 
     /// Notes that the outcome of the pod's binding is known and reported.
     pub(super) fn binding_ended(&mut self, key: &Key) {
         let target = self.pods.get_mut(key).and_then(|record| record.target.take());
         if let Some(node) = target {
-            self.binding_is_over(key, &node);
+            self.remove_binding(key, &node);
         }
     }
 
-    pub(super) fn binding_is_over(&mut self, key: &Key, node: &str) {
-        let Some(others) = self.under_way.get_mut(node) else { return };
+    pub(super) fn remove_binding(&mut self, key: &Key, node: &str) {
+        let Some(others) = self.in_flight.get_mut(node) else { return };
         others.remove(key);
         if !others.is_empty() {
             return;
         }
-        self.under_way.remove(node);
-        let is_closed = self.nodes.get(node).is_some_and(|it| it.is_told && !it.is_open);
+        self.in_flight.remove(node);
+        let is_closed = self.nodes.get(node).is_some_and(|it| it.is_reported && !it.is_open);
         if self.is_active && is_closed && !self.unanswered.contains_key(node) {
             self.orders.cut();
             self.open_node(node);
             self.orders.cut();
         }
-        if self.under_way.is_empty() && self.holding.is_awaited() {
+        if self.in_flight.is_empty() && self.holding.is_awaited() {
             self.alarm(Duration::ZERO, Alarm::HeldAgain);
         }
     }
@@ -150,7 +150,7 @@ impl Shim {
         let mut scene = open(&self.scene);
         scene.remove_node(name);
         let Some(record) = self.nodes.remove(name) else { return };
-        if !self.is_active || !record.is_told {
+        if !self.is_active || !record.is_reported {
             return;
         }
         self.orders.node(NodeInfo::change(name, ActionFromRm::Decomission));
@@ -158,13 +158,13 @@ impl Shim {
         // The engine drops everything on the node, so there is nothing to release.
         let mut there = Vec::new();
         for (key, record) in &mut self.pods {
-            let is_there = match &record.told {
-                Told::Placed(node) | Told::Foreign(node) => **node == *name,
+            let is_there = match &record.engine {
+                EngineState::Placed(node) | EngineState::Foreign(node) => **node == *name,
                 _ => false,
             };
             if is_there {
-                record.told = Told::Nothing;
-                record.let_stay();
+                record.engine = EngineState::Absent;
+                record.cancel_ending();
                 if record.pod.node().is_none() {
                     // The pod was not bound yet.
                     scene.clear(key);
@@ -190,14 +190,14 @@ impl Shim {
             return;
         }
         let Some(record) = self.nodes.get_mut(name) else { return };
-        record.is_told = false;
+        record.is_reported = false;
         let node = Arc::clone(&record.node);
         self.complain(&node, reason);
     }
 
     fn complain(&mut self, node: &Node, why: &str) {
         tracing::warn!(node = node.metadata.name, why, "the node cannot be used");
-        self.hands.push(HandOrder::Event(Event {
+        self.api_orders.push(ApiOrder::Event(Event {
             about: About::object("Node", node),
             is_warning: true,
             reason: "NotUsable",

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use monoceros_proto::si::v1 as si;
 
-use super::said::{EngineOrder, Key};
+use super::messages::{EngineOrder, Key};
 
 /// Most items of one message: as many as the engine handles before other messages.
 const MESSAGE_ITEMS: usize = 1_000;

@@ -6,18 +6,20 @@ use std::time::Duration;
 use monoceros_proto::si::v1::{Allocation, AllocationRelease};
 use tokio_util::sync::CancellationToken;
 
-use super::record::{AppTold, Application, End, Hand, Record, Told};
-use super::said::{Bind, HandOrder, Key, Placed};
-use super::waiting::{Alarm, Why};
+use super::messages::{ApiOrder, Bind, Key, Placed};
+use super::record::{ApiWork, AppState, Application, End, EngineState, Record};
+use super::waiting::{Alarm, WaitReason};
 use super::{Shim, open};
 use crate::objects::{Meta as _, Pod};
 use crate::predicates::unsupported;
-use crate::translate::{Wish, application_id, declared_text, foreign, pod_group_of, task_group_of};
+use crate::translate::{
+    AskSpec, application_id, declared_text, foreign, pod_group_of, task_group_of,
+};
 
 /// The state that a pod should have in the engine.
-enum Want {
+enum Desired {
     /// Absent. Holds the reason if the pod waits.
-    Nothing(Option<Why>),
+    Nothing(Option<WaitReason>),
     /// A pending ask.
     Ask,
     /// As it is, since work at the API server is in flight.
@@ -34,7 +36,7 @@ impl Shim {
             record.end = if pod.is_lost() { End::Lost } else { End::ByItself };
             if pod.is_over() && !pod.is_going() {
                 // The pod ended by itself, so an eviction is no longer needed.
-                record.wanted = None;
+                record.cancel_guard = None;
             }
         }
         self.succeeded.note(key, pod.as_deref(), &self.mapping);
@@ -43,10 +45,10 @@ impl Shim {
         if !is_ours && pod.node().is_none() {
             return self.pod_gone(key, now);
         }
-        let said = is_ours.then(|| application_id(&pod, &self.mapping));
+        let declared_id = is_ours.then(|| application_id(&pod, &self.mapping));
         let is_known = self.pods.contains_key(key);
-        let new_id = said.as_ref().filter(|_| !is_known);
-        let id = new_id.map(|said| self.id_of_new(&pod, said));
+        let new_id = declared_id.as_ref().filter(|_| !is_known);
+        let id = new_id.map(|declared| self.id_of_new(&pod, declared));
         let mut is_new = false;
         let number = self.n_pods;
         let known = self.pods.entry(Arc::clone(key)).or_insert_with(|| {
@@ -58,12 +60,12 @@ impl Shim {
         // A pod that was thought to be gone is back.
         let is_back = std::mem::take(&mut known.is_gone);
         let application = known.application.clone();
-        let is_asked = known.told == Told::Asked;
-        if is_new && let Some((id, said)) = application.as_ref().zip(said) {
+        let is_asked = known.engine == EngineState::Asked;
+        if is_new && let Some((id, declared)) = application.as_ref().zip(declared_id) {
             let entry = self.applications.entry(Arc::clone(id));
-            let entry = entry.or_insert_with(|| Application::new(pod.namespace(), &said));
-            entry.pods.insert(known.place(key));
-            self.names.enter(pod.namespace(), &said, id);
+            let entry = entry.or_insert_with(|| Application::new(pod.namespace(), &declared));
+            entry.pods.insert(known.position(key));
+            self.names.insert(pod.namespace(), &declared, id);
             let namespace = self.of_namespace.entry(pod.namespace().to_owned()).or_default();
             namespace.insert(Arc::clone(key));
         }
@@ -77,8 +79,8 @@ impl Shim {
             if is_new || before.node().is_none() {
                 let there = self.on_node.entry(node.to_owned()).or_default();
                 there.insert(Arc::clone(key));
-                if known.hand == Hand::Binding || known.hand == Hand::Bound {
-                    known.hand = Hand::Idle;
+                if known.api_work == ApiWork::Binding || known.api_work == ApiWork::Bound {
+                    known.api_work = ApiWork::Idle;
                 }
             }
             let mut scene = open(&self.scene);
@@ -90,8 +92,8 @@ impl Shim {
         let goes = !is_new && pod.node().is_some() && pod.is_going() && !before.is_going();
         let redeclares = !is_new && declared_text(&before) != declared_text(&pod);
         let redeclares =
-            redeclares && application.as_ref().is_some_and(|id| self.is_read_by(id, key));
-        let makes_a_difference = self.count_share(key) || redeclares;
+            redeclares && application.as_ref().is_some_and(|id| self.decides_gang(id, key));
+        let makes_a_difference = self.update_contribution(key) || redeclares;
         if is_new && pod.node().is_none() {
             self.redeclare_if_larger(key, now);
         }
@@ -101,7 +103,7 @@ impl Shim {
         }
         if goes {
             let id = self.pods.get(key).and_then(|record| record.application.clone());
-            self.pod_goes(id.as_ref(), now);
+            self.pod_ending(id.as_ref(), now);
         }
         if pod.node().is_some() {
             self.binding_ended(key);
@@ -112,7 +114,7 @@ impl Shim {
         let Some(record) = self.pods.get_mut(key) else { return };
         record.is_gone = true;
         let application = record.application.clone();
-        self.count_share(key);
+        self.update_contribution(key);
         let Some(record) = self.pods.get_mut(key) else { return };
         if let Some(node) = record.pod.node()
             && let Some(there) = self.on_node.get_mut(node)
@@ -130,7 +132,7 @@ impl Shim {
         if self.is_active {
             self.reconcile(key, now);
             self.binding_ended(key);
-            self.pod_goes(application.as_ref(), now);
+            self.pod_ending(application.as_ref(), now);
         } else {
             self.drop_record(key);
         }
@@ -143,7 +145,7 @@ impl Shim {
             self.due.remove(&(due, Arc::clone(key)));
         }
         if let Some(node) = &record.target {
-            self.binding_is_over(key, node);
+            self.remove_binding(key, node);
         }
         let namespace = record.pod.namespace();
         if let Some(all) = self.of_namespace.get_mut(namespace) {
@@ -153,7 +155,7 @@ impl Shim {
             }
         }
         if let Some(id) = &record.application {
-            self.left_application(id, &record.place(key));
+            self.left_application(id, &record.position(key));
         }
     }
 
@@ -163,7 +165,7 @@ impl Shim {
             return;
         }
         while self.step(key, now) {}
-        let is_done = |record: &Record| record.is_gone && record.told == Told::Nothing;
+        let is_done = |record: &Record| record.is_gone && record.engine == EngineState::Absent;
         if self.pods.get(key).is_some_and(is_done) {
             self.drop_record(key);
         }
@@ -172,151 +174,155 @@ impl Shim {
     /// Takes one step. Returns whether there may be another.
     fn step(&mut self, key: &Key, now: Duration) -> bool {
         let Some(record) = self.pods.get(key) else { return false };
-        let told = record.told.clone();
-        if told == Told::Leaving {
+        let state = record.engine.clone();
+        if state == EngineState::Releasing {
             return false;
         }
-        let want = self.want(key, now);
-        if let Want::Nothing(why) = &want
+        let desired = self.desired(key, now);
+        if let Desired::Nothing(why) = &desired
             && let Some(record) = self.pods.get_mut(key)
         {
-            record.waits_for.clone_from(why);
+            record.blocked_by.clone_from(why);
         }
-        match (told, want) {
-            (Told::Nothing, Want::Nothing(why)) => {
+        match (state, desired) {
+            (EngineState::Absent, Desired::Nothing(why)) => {
                 if why.is_some() {
-                    self.look_at(key, now);
+                    self.examine_soon(key, now);
                 }
                 false
             }
-            (Told::Leaving, _) | (Told::Nothing | Told::Asked | Told::Placed(_), Want::Keep) => {
+            (EngineState::Releasing, _)
+            | (EngineState::Absent | EngineState::Asked | EngineState::Placed(_), Desired::Keep) => {
                 false
             }
-            (Told::Nothing, Want::Ask) => {
+            (EngineState::Absent, Desired::Ask) => {
                 self.ask(key, now);
                 false
             }
-            (Told::Asked, Want::Ask) => {
-                self.say(key, None, true, now);
+            (EngineState::Asked, Desired::Ask) => {
+                self.report(key, None, true, now);
                 false
             }
-            (Told::Nothing, Want::On(node)) => {
-                self.say(key, Some(&node), false, now);
-                self.set_told(key, Told::Placed(node));
+            (EngineState::Absent, Desired::On(node)) => {
+                self.report(key, Some(&node), false, now);
+                self.set_engine_state(key, EngineState::Placed(node));
                 false
             }
-            (Told::Placed(there), Want::On(node)) if there == node => {
-                self.say(key, Some(&node), true, now);
+            (EngineState::Placed(there), Desired::On(node)) if there == node => {
+                self.report(key, Some(&node), true, now);
                 false
             }
-            (Told::Nothing, Want::Foreign(node)) => {
-                self.say_foreign(key, &node, false, now);
-                self.set_told(key, Told::Foreign(node));
+            (EngineState::Absent, Desired::Foreign(node)) => {
+                self.report_foreign(key, &node, false, now);
+                self.set_engine_state(key, EngineState::Foreign(node));
                 false
             }
-            (Told::Foreign(there), Want::Foreign(node)) if there == node => {
-                self.say_foreign(key, &node, true, now);
+            (EngineState::Foreign(there), Desired::Foreign(node)) if there == node => {
+                self.report_foreign(key, &node, true, now);
                 false
             }
-            (Told::Foreign(_), _) => {
+            (EngineState::Foreign(_), _) => {
                 self.orders.release(AllocationRelease::new("", &**key));
                 self.orders.cut();
-                self.set_told(key, Told::Nothing);
+                self.set_engine_state(key, EngineState::Absent);
                 true
             }
-            (Told::Asked | Told::Placed(_), _) => self.give_back(key),
+            (EngineState::Asked | EngineState::Placed(_), _) => self.release_pod(key),
         }
     }
 
-    fn set_told(&mut self, key: &Key, told: Told) {
+    fn set_engine_state(&mut self, key: &Key, state: EngineState) {
         if let Some(record) = self.pods.get_mut(key) {
-            record.told = told;
+            record.engine = state;
         }
     }
 
-    fn want(&mut self, key: &Key, now: Duration) -> Want {
+    fn desired(&mut self, key: &Key, now: Duration) -> Desired {
         let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else {
-            return Want::Nothing(None);
+            return Desired::Nothing(None);
         };
         let pod = Arc::clone(&record.pod);
         if let Some(name) = pod.node() {
-            if !self.nodes.get(name).is_some_and(|node| node.is_told) {
-                return Want::Nothing(None);
+            if !self.nodes.get(name).is_some_and(|node| node.is_reported) {
+                return Desired::Nothing(None);
             }
             let node = Arc::from(name);
-            let Some(application) = record.application.clone() else { return Want::Foreign(node) };
+            let Some(application) = record.application.clone() else {
+                return Desired::Foreign(node);
+            };
             // A running pod takes room even if its application is rejected.
             let is_refused = record.refused.is_some();
             let is_taken = !is_refused && self.submit(&application, now, true).is_ok();
-            return if is_taken { Want::On(node) } else { Want::Foreign(node) };
+            return if is_taken { Desired::On(node) } else { Desired::Foreign(node) };
         }
-        if record.hand != Hand::Idle {
-            return Want::Keep;
+        if record.api_work != ApiWork::Idle {
+            return Desired::Keep;
         }
         if pod.is_going() || !pod.spec.scheduling_gates.is_empty() {
-            return Want::Nothing(None);
+            return Desired::Nothing(None);
         }
-        if self.holding.is_awaited() && record.told == Told::Nothing {
+        if self.holding.is_awaited() && record.engine == EngineState::Absent {
             // Gangs of which a part runs get their places first.
-            return Want::Nothing(None);
+            return Desired::Nothing(None);
         }
         if record.not_before > now {
             let at = record.not_before;
-            let why = record.refused.as_ref().map(|why| Why::new("Refused", "", why.clone()));
+            let why =
+                record.refused.as_ref().map(|why| WaitReason::new("Refused", "", why.clone()));
             self.alarm(at, Alarm::Pod(Arc::clone(key)));
-            return Want::Nothing(why);
+            return Desired::Nothing(why);
         }
         if let Some(why) = unsupported(&pod) {
-            return Want::Nothing(Some(Why::new("NotSupported", "", why)));
+            return Desired::Nothing(Some(WaitReason::new("NotSupported", "", why)));
         }
-        if let Err(why) = Wish::of(&pod, true) {
-            return Want::Nothing(Some(Why::new("Unreadable", "", why)));
+        if let Err(why) = AskSpec::of(&pod, true) {
+            return Desired::Nothing(Some(WaitReason::new("Unreadable", "", why)));
         }
-        let Some(application) = record.application.clone() else { return Want::Nothing(None) };
+        let Some(application) = record.application.clone() else { return Desired::Nothing(None) };
         // A pending ask stays even if other pods of its group are deleted.
-        let is_asked = record.told == Told::Asked;
+        let is_asked = record.engine == EngineState::Asked;
         if !is_asked && let Some(why) = self.unreadable(&application) {
-            return Want::Nothing(Some(why));
+            return Desired::Nothing(Some(why));
         }
         let taken = self.submit(&application, now, is_asked);
         match taken {
-            Ok(()) if is_asked || self.takes_requests(&application) => Want::Ask,
+            Ok(()) if is_asked || self.accepts_asks(&application) => Desired::Ask,
             // Waits until the engine accepts or rejects the application.
-            Ok(()) => Want::Nothing(None),
-            Err(why) => Want::Nothing(Some(why)),
+            Ok(()) => Desired::Nothing(None),
+            Err(why) => Desired::Nothing(Some(why)),
         }
     }
 
     fn ask(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        record.told = Told::Asked;
+        record.engine = EngineState::Asked;
         record.asked = now;
         record.refused = None;
-        record.waits_for = None;
-        record.wants_nodes = false;
+        record.blocked_by = None;
+        record.scale_up = false;
         let (pod, application) = (Arc::clone(&record.pod), record.application.clone());
         open(&self.scene).expect(key, Arc::clone(&pod));
         if let Some(id) = application {
             self.report_unknown_group(&pod, &id);
         }
-        self.say(key, None, false, now);
-        self.look_at(key, now);
+        self.report(key, None, false, now);
+        self.examine_soon(key, now);
     }
 
     /// Reports the pod's ask or allocation. A repeat is sent only if it differs, or if it was
     /// refused and the pause is over.
-    fn say(&mut self, key: &Key, node: Option<&str>, is_again: bool, now: Duration) {
+    fn report(&mut self, key: &Key, node: Option<&str>, is_again: bool, now: Duration) {
         let again = is_again.then_some(now);
-        let Some((allocation, said)) = self.allocation_of(key, node, again) else { return };
+        let Some((allocation, fingerprint)) = self.allocation_of(key, node, again) else { return };
         let Some(record) = self.pods.get_mut(key) else { return };
         if node.is_some() {
-            record.is_held &= is_again;
-            if said != record.said {
+            record.is_confirmed &= is_again;
+            if fingerprint != record.fingerprint {
                 record.refusals = 0;
             }
         }
-        record.say_again = None;
-        record.said = said;
+        record.resend_at = None;
+        record.fingerprint = fingerprint;
         let id = record.application.clone().unwrap_or_default();
         self.orders.allocation(allocation);
         if let Some(application) = self.applications.get_mut(&id) {
@@ -338,65 +344,66 @@ impl Shim {
         let gang = application.and_then(|application| application.gang.as_ref());
         let group = pod_group_of(&pod).or_else(|| task_group_of(&pod));
         let group = group.filter(|group| gang.is_some_and(|gang| gang.has(group)));
-        let wish = Wish::of(&pod, self.may_be_preempted(&pod));
+        let ask_spec = AskSpec::of(&pod, self.may_be_preempted(&pod));
         // A running pod with unreadable amounts counts as one pod of its node.
-        let mut wish = wish.unwrap_or_else(|_| Wish::of_nothing(&pod));
+        let mut ask_spec = ask_spec.unwrap_or_else(|_| AskSpec::unreadable(&pod));
         if let Some(group) = pod_group_of(&pod) {
             let group = self.groups.get(&format!("{}/{group}", pod.namespace()));
             if let Some(spec) = group.map(|group| &group.spec) {
-                wish.in_group(spec.priority, spec.preemption_policy.as_deref());
+                ask_spec.in_group(spec.priority, spec.preemption_policy.as_deref());
             }
         }
-        let said = wish.fingerprint();
-        let is_due = |now: Duration| record.say_again.is_some_and(|at| at <= now);
-        let is_new = again.is_none_or(|now| said != record.said || is_due(now));
-        is_new.then(|| (wish.message(&pod, &id, group, node), said))
+        let fingerprint = ask_spec.fingerprint();
+        let is_due = |now: Duration| record.resend_at.is_some_and(|at| at <= now);
+        let is_new = again.is_none_or(|now| fingerprint != record.fingerprint || is_due(now));
+        is_new.then(|| (ask_spec.message(&pod, &id, group, node), fingerprint))
     }
 
     /// Reports a pod of another scheduler. A repeat is sent only if it differs, or if it was
     /// refused and the pause is over.
-    fn say_foreign(&mut self, key: &Key, node: &str, is_again: bool, now: Duration) {
+    fn report_foreign(&mut self, key: &Key, node: &str, is_again: bool, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        let said = Wish::of(&record.pod, true).map_or(0, |wish| wish.fingerprint());
-        let is_other = !is_again || said != record.said;
+        let fingerprint =
+            AskSpec::of(&record.pod, true).map_or(0, |ask_spec| ask_spec.fingerprint());
+        let is_other = !is_again || fingerprint != record.fingerprint;
         if is_other {
             record.refusals = 0;
-        } else if record.say_again.is_none_or(|at| at > now) {
+        } else if record.resend_at.is_none_or(|at| at > now) {
             return;
         }
-        record.say_again = None;
-        record.said = said;
+        record.resend_at = None;
+        record.fingerprint = fingerprint;
         self.orders.allocation(foreign(&record.pod, node));
     }
 
     /// Withdraws the pod from the engine. Returns whether that takes effect at once.
-    pub(super) fn give_back(&mut self, key: &Key) -> bool {
+    pub(super) fn release_pod(&mut self, key: &Key) -> bool {
         let Some(record) = self.pods.get_mut(key) else { return false };
         let id = record.application.clone().unwrap_or_default();
         let mut release = AllocationRelease::new(&*id, &**key);
-        let is_sent_away = record.hand == Hand::Evicting && record.wanted.is_some();
-        let ending = record.let_stay();
-        let is_confirmation = ending.is_some() && matches!(record.told, Told::Placed(_));
-        let told_ending = ending.clone();
+        let is_evicted = record.api_work == ApiWork::Evicting && record.cancel_guard.is_some();
+        let ending = record.cancel_ending();
+        let is_confirmation = ending.is_some() && matches!(record.engine, EngineState::Placed(_));
+        let cancelled = ending.clone();
         if let Some(ending) = ending.filter(|_| is_confirmation) {
             release.termination_type = ending.type_.into();
         }
         release.failed = !is_confirmation && record.end == End::Lost;
         // The engine answers the release of an allocation. It does not answer that of an ask; if
         // the ask was placed meanwhile, the same release ends the placement.
-        let is_answered = matches!(record.told, Told::Placed(_)) && !is_confirmation;
-        record.told = if is_answered { Told::Leaving } else { Told::Nothing };
+        let is_answered = matches!(record.engine, EngineState::Placed(_)) && !is_confirmation;
+        record.engine = if is_answered { EngineState::Releasing } else { EngineState::Absent };
         let is_gone = record.is_gone;
         // The pod ended before the eviction was accepted.
-        let untold = told_ending.filter(|_| is_gone && is_sent_away);
+        let unreported = cancelled.filter(|_| is_gone && is_evicted);
         if record.pod.node().is_none() || record.is_gone {
             let mut scene = open(&self.scene);
             scene.dismiss(key);
             scene.clear(key);
         }
         self.orders.release(release);
-        if let Some(ending) = untold {
-            self.tell_ending(key, ending);
+        if let Some(ending) = unreported {
+            self.report_ending(key, ending);
         }
         if !is_answered && !is_gone {
             // A later ask of the same pod is a new one.
@@ -414,17 +421,17 @@ impl Shim {
             return;
         };
         let is_of_another = record.application.as_ref().is_some_and(|own| own != application);
-        match record.told {
+        match record.engine {
             // An earlier application of the pod had asked, and its release is in flight.
-            Told::Asked if is_of_another => return open(&self.scene).clear(key),
-            Told::Asked => {}
+            EngineState::Asked if is_of_another => return open(&self.scene).clear(key),
+            EngineState::Asked => {}
             // A confirmation of a running allocation.
-            Told::Placed(_) => {
-                record.is_held = true;
+            EngineState::Placed(_) => {
+                record.is_confirmed = true;
                 return;
             }
-            Told::Foreign(_) | Told::Leaving => return,
-            Told::Nothing => {
+            EngineState::Foreign(_) | EngineState::Releasing => return,
+            EngineState::Absent => {
                 let id = record.application.clone().unwrap_or_default();
                 self.orders.release(AllocationRelease::new(&*id, &**key));
                 if record.pod.node().is_none() {
@@ -435,12 +442,12 @@ impl Shim {
         }
         let node = Arc::clone(node);
         let called_off = CancellationToken::new();
-        record.told = Told::Placed(Arc::clone(&node));
-        record.is_held = true;
-        record.hand = Hand::Binding;
-        record.wanted = Some(called_off.clone().drop_guard());
-        record.why = None;
-        record.wants_nodes = false;
+        record.engine = EngineState::Placed(Arc::clone(&node));
+        record.is_confirmed = true;
+        record.api_work = ApiWork::Binding;
+        record.cancel_guard = Some(called_off.clone().drop_guard());
+        record.written = None;
+        record.scale_up = false;
         record.refusals = 0;
         let volumes = {
             let mut scene = open(&self.scene);
@@ -452,7 +459,7 @@ impl Shim {
         let application = record.application.clone();
         self.binding_begins(key, &node);
         let bind = Bind { key: Arc::clone(key), pod, node, volumes, seen, called_off };
-        self.hands.push(HandOrder::Bind(bind));
+        self.api_orders.push(ApiOrder::Bind(bind));
         if let Some(id) = application {
             self.group_is_placed(&id, now);
         }
@@ -478,28 +485,31 @@ impl Shim {
     /// Handles the rejection of an ask or allocation.
     pub(super) fn pod_refused(&mut self, key: &Key, reason: &str, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        match record.told {
-            Told::Asked | Told::Placed(_) | Told::Leaving => {}
-            Told::Foreign(_) => return self.change_refused(key, reason, now),
-            Told::Nothing => return,
+        match record.engine {
+            EngineState::Asked | EngineState::Placed(_) | EngineState::Releasing => {}
+            EngineState::Foreign(_) => return self.change_refused(key, reason, now),
+            EngineState::Absent => return,
         }
         let application_is_over =
             reason.contains("[R_APP_UNKNOWN]") || reason.contains("[R_APP_STATE]");
-        if record.is_held && matches!(record.told, Told::Placed(_)) && !application_is_over {
+        if record.is_confirmed
+            && matches!(record.engine, EngineState::Placed(_))
+            && !application_is_over
+        {
             return self.change_refused(key, reason, now);
         }
         // A running pod with a rejected allocation takes room as a foreign one.
-        let was_placed = matches!(record.told, Told::Placed(_));
-        record.told = Told::Nothing;
+        let was_placed = matches!(record.engine, EngineState::Placed(_));
+        record.engine = EngineState::Absent;
         open(&self.scene).dismiss(key);
         let id = record.application.clone();
         if application_is_over {
             // The application has just ended. It is submitted again with the pod, which is new to
             // the engine.
             if let Some(application) = id.and_then(|id| self.applications.get_mut(&id))
-                && application.told == AppTold::Told
+                && application.state == AppState::Submitted
             {
-                application.told = AppTold::Nothing;
+                application.state = AppState::Unsubmitted;
             }
         } else {
             tracing::warn!(
@@ -531,7 +541,7 @@ impl Shim {
         }
         let at = now + refused_pause(record.refusals);
         record.refusals += 1;
-        record.say_again = Some(at);
+        record.resend_at = Some(at);
         self.alarm(at, Alarm::Pod(Arc::clone(key)));
     }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use monoceros_proto::si::v1::TerminationType;
 use tokio_util::sync::DropGuard;
 
-use super::gathering::{Gathered, GroupTold, Share};
-use super::said::Key;
-use super::waiting::{Why, WhyTold};
+use super::gangs::{Contribution, GroupReport, PodCounts};
+use super::messages::Key;
+use super::waiting::{WaitReason, WrittenReason};
 use crate::objects::{Meta as _, Node, Pod};
 use crate::translate::{Amounts, DeclaredGang, node_amounts};
 
 /// Position of a pod in its application: second of creation, order of arrival, key.
-pub(super) type Place = (i64, u64, Key);
+pub(super) type PodPosition = (i64, u64, Key);
 
 /// A pod that has not ended and is ours or has a node.
 #[derive(Debug)]
@@ -24,16 +24,16 @@ pub(super) struct Record {
     pub(super) number: u64,
     /// Its application. `None` for pods of other schedulers.
     pub(super) application: Option<Arc<str>>,
-    pub(super) told: Told,
+    pub(super) engine: EngineState,
     /// Fingerprint of the last message about it.
-    pub(super) said: u64,
-    pub(super) hand: Hand,
+    pub(super) fingerprint: u64,
+    pub(super) api_work: ApiWork,
     /// Cancels the work at the API server when dropped.
-    pub(super) wanted: Option<DropGuard>,
+    pub(super) cancel_guard: Option<DropGuard>,
     /// Node of a binding whose outcome is not known or not reported yet.
     pub(super) target: Option<Arc<str>>,
     /// Contribution to the counts of its application.
-    pub(super) share: Share,
+    pub(super) contribution: Contribution,
     /// The engine's request to end it.
     pub(super) ending: Option<Ending>,
     /// Whether the pod has ended. It is removed from the engine.
@@ -49,17 +49,17 @@ pub(super) struct Record {
     /// Number of refusals in a row.
     pub(super) refusals: u32,
     /// Whether the engine has confirmed an allocation of it.
-    pub(super) is_held: bool,
+    pub(super) is_confirmed: bool,
     /// When refused amounts of a running pod are sent again.
-    pub(super) say_again: Option<Duration>,
+    pub(super) resend_at: Option<Duration>,
     /// Why no ask is sent.
-    pub(super) waits_for: Option<Why>,
+    pub(super) blocked_by: Option<WaitReason>,
     /// Time of the last ask.
     pub(super) asked: Duration,
     /// Whether the engine has signalled that more nodes would help.
-    pub(super) wants_nodes: bool,
+    pub(super) scale_up: bool,
     /// The last condition about its waiting.
-    pub(super) why: Option<WhyTold>,
+    pub(super) written: Option<WrittenReason>,
     /// When its waiting is next examined.
     pub(super) due: Option<Duration>,
 }
@@ -70,7 +70,7 @@ pub(super) struct Ending {
     pub(super) type_: TerminationType,
     pub(super) message: String,
     /// Whether an event about it was written.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
 }
 
 /// How a pod ends.
@@ -84,8 +84,8 @@ pub(super) enum End {
 
 /// State of a pod in the engine, as far as it was reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    Nothing,
+pub(super) enum EngineState {
+    Absent,
     /// A pending ask.
     Asked,
     /// An allocation on this node.
@@ -93,12 +93,12 @@ pub(super) enum Told {
     /// A foreign allocation on this node.
     Foreign(Arc<str>),
     /// A released allocation, until the engine confirms the release.
-    Leaving,
+    Releasing,
 }
 
 /// Work in flight for a pod at the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hand {
+pub(super) enum ApiWork {
     Idle,
     Binding,
     /// The binding has succeeded, and the watch has not reported it yet.
@@ -117,12 +117,12 @@ impl Record {
             pod,
             number,
             application,
-            told: Told::Nothing,
-            said: 0,
-            hand: Hand::Idle,
-            wanted: None,
+            engine: EngineState::Absent,
+            fingerprint: 0,
+            api_work: ApiWork::Idle,
+            cancel_guard: None,
             target: None,
-            share: Share::default(),
+            contribution: Contribution::default(),
             ending: None,
             is_gone: false,
             end: End::ByItself,
@@ -130,18 +130,18 @@ impl Record {
             seen: now,
             refused: None,
             refusals: 0,
-            is_held: false,
-            say_again: None,
-            waits_for: None,
+            is_confirmed: false,
+            resend_at: None,
+            blocked_by: None,
             asked: now,
-            wants_nodes: false,
-            why: None,
+            scale_up: false,
+            written: None,
             due: None,
         }
     }
 
     /// Returns its position in its application.
-    pub(super) fn place(&self, key: &Key) -> Place {
+    pub(super) fn position(&self, key: &Key) -> PodPosition {
         (self.pod.created(), self.number, Arc::clone(key))
     }
 
@@ -149,15 +149,18 @@ impl Record {
     pub(super) fn is_refused(&self) -> bool {
         const REASONS: [&str; 5] =
             ["Refused", "ApplicationRefused", "NotSupported", "GroupNotSupported", "Unreadable"];
-        let why = self.waits_for.as_ref().filter(|_| self.told == Told::Nothing && !self.is_gone);
+        let why = self
+            .blocked_by
+            .as_ref()
+            .filter(|_| self.engine == EngineState::Absent && !self.is_gone);
         why.is_some_and(|why| REASONS.contains(&&*why.reason))
     }
 
     /// Withdraws the engine's request to end the pod, and cancels an eviction. Returns the request.
-    pub(super) fn let_stay(&mut self) -> Option<Ending> {
-        if self.hand == Hand::Evicting {
-            self.hand = Hand::Idle;
-            self.wanted = None;
+    pub(super) fn cancel_ending(&mut self) -> Option<Ending> {
+        if self.api_work == ApiWork::Evicting {
+            self.api_work = ApiWork::Idle;
+            self.cancel_guard = None;
         }
         self.ending.take()
     }
@@ -169,12 +172,12 @@ pub(super) struct Application {
     /// Namespace of its pods.
     pub(super) namespace: String,
     /// The id that its pods name.
-    pub(super) said: String,
+    pub(super) declared_id: String,
     /// Its pods, oldest first.
-    pub(super) pods: BTreeSet<Place>,
+    pub(super) pods: BTreeSet<PodPosition>,
     /// Counts of its pods.
-    pub(super) gathered: Gathered,
-    pub(super) told: AppTold,
+    pub(super) counts: PodCounts,
+    pub(super) state: AppState,
     /// Its gang, as it was submitted.
     pub(super) gang: Option<DeclaredGang>,
     /// Whether the engine has accepted it.
@@ -190,22 +193,26 @@ pub(super) struct Application {
     /// Number of new declarations because of pods larger than their groups.
     pub(super) resized: u32,
     /// Warnings that were sent and are not repeated.
-    pub(super) told_once: BTreeSet<String>,
+    pub(super) warned: BTreeSet<String>,
     /// The last reported status of its PodGroup.
-    pub(super) group_told: Option<GroupTold>,
+    pub(super) group_report: Option<GroupReport>,
     /// Whether its PodGroup was reported as preempted.
     pub(super) is_disrupted: bool,
 }
 
 impl Application {
     /// Makes an application for pods of the namespace that name this id.
-    pub(super) fn new(namespace: &str, said: &str) -> Self {
-        Self { namespace: namespace.to_owned(), said: said.to_owned(), ..Self::default() }
+    pub(super) fn new(namespace: &str, declared_id: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            declared_id: declared_id.to_owned(),
+            ..Self::default()
+        }
     }
 
     /// Orders applications by their oldest pods.
     pub(super) fn age(&self) -> impl Ord + '_ {
-        (self.pods.first().map(|(created, ..)| *created), &self.namespace, &self.said)
+        (self.pods.first().map(|(created, ..)| *created), &self.namespace, &self.declared_id)
     }
 }
 
@@ -215,17 +222,17 @@ pub(super) struct DeclaredBy {
     /// UID of a controller, or of a pod.
     pub(super) uid: String,
     /// Whether a warning about another declaration was sent.
-    pub(super) is_other_told: bool,
+    pub(super) is_other_reported: bool,
 }
 
 /// State of an application in the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum AppTold {
+pub(super) enum AppState {
     #[default]
-    Nothing,
-    Told,
+    Unsubmitted,
+    Submitted,
     /// Rejected for this reason, until this time.
-    Refused(String, Duration),
+    Rejected(String, Duration),
     /// Failed for this reason. It is not submitted again while its pods exist.
     Failed(String),
 }
@@ -235,7 +242,7 @@ pub(super) enum AppTold {
 pub(super) struct NodeRecord {
     pub(super) node: Arc<Node>,
     /// Whether the engine has it.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
     /// Whether the engine may place pods there.
     pub(super) is_open: bool,
     pub(super) attributes: BTreeMap<String, String>,
@@ -246,6 +253,6 @@ impl NodeRecord {
     pub(super) fn new(node: Arc<Node>) -> Self {
         let attributes = crate::translate::attributes(&node);
         let amounts = node_amounts(&node).unwrap_or_default();
-        Self { node, is_told: false, is_open: false, attributes, amounts }
+        Self { node, is_reported: false, is_open: false, attributes, amounts }
     }
 }

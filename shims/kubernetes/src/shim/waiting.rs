@@ -12,8 +12,8 @@ use std::time::Duration;
 use monoceros_actors::Fits;
 
 use super::applications::warning;
-use super::record::Told;
-use super::said::{Condition, Explanation, HandOrder, Key};
+use super::messages::{ApiOrder, Condition, Explanation, Key};
+use super::record::EngineState;
 use super::{Shim, open};
 use crate::translate::hold_key;
 
@@ -51,7 +51,7 @@ pub(super) enum Alarm {
 
 /// Why a pod waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Why {
+pub(super) struct WaitReason {
     pub(super) reason: String,
     pub(super) object: String,
     pub(super) message: String,
@@ -59,7 +59,7 @@ pub(super) struct Why {
 
 /// The last condition of a pod about its waiting.
 #[derive(Debug)]
-pub(super) struct WhyTold {
+pub(super) struct WrittenReason {
     reason: String,
     object: String,
     at: Duration,
@@ -75,16 +75,16 @@ fn is_about_nodes(entry: &Explanation) -> bool {
     )
 }
 
-impl Why {
+impl WaitReason {
     pub(super) fn new(reason: &str, object: &str, message: impl Into<String>) -> Self {
         Self { reason: reason.to_owned(), object: object.to_owned(), message: message.into() }
     }
 
     /// Converts the engine's explanation into a reason for a condition.
-    fn explained(entry: &Explanation, wants_nodes: bool) -> Self {
+    fn explained(entry: &Explanation, scale_up: bool) -> Self {
         let is_about_nodes = is_about_nodes(entry);
         let reason = match entry.cause.as_str() {
-            _ if wants_nodes && is_about_nodes => "Unschedulable".to_owned(),
+            _ if scale_up && is_about_nodes => "Unschedulable".to_owned(),
             "gang" | "placeholders" => "WaitingForGang".to_owned(),
             cause => {
                 let mut letters = cause.chars();
@@ -122,7 +122,7 @@ impl Shim {
     }
 
     /// Schedules an examination of a pending pod soon.
-    pub(super) fn look_at(&mut self, key: &Key, now: Duration) {
+    pub(super) fn examine_soon(&mut self, key: &Key, now: Duration) {
         self.schedule(key, now + PATIENCE);
     }
 
@@ -130,10 +130,10 @@ impl Shim {
     pub fn next_tick(&self) -> Option<Duration> {
         let alarm = self.alarms.first().map(|(at, _)| *at);
         let due = self.due.first().map(|(at, _)| *at);
-        let due = due.into_iter().chain(self.group_words.first_turn()).min();
+        let due = due.into_iter().chain(self.group_conditions.first_turn()).min();
         let due = due.map(|at| {
             let refilled = self.refilled + Duration::from_secs_f64(1.0 / self.rate);
-            if self.may_say() { at } else { refilled.max(at) }
+            if self.has_budget() { at } else { refilled.max(at) }
         });
         alarm.into_iter().chain(due).chain(self.counts_at).chain(self.orders.due()).min()
     }
@@ -148,13 +148,13 @@ impl Shim {
             match self.alarms.pop_first() {
                 Some((_, Alarm::Pod(key))) => self.reconcile(&key, now),
                 Some((_, Alarm::Application(id))) => self.reconcile_all(&id, now),
-                Some((_, Alarm::HeldAgain)) => self.go_on_holding(now),
+                Some((_, Alarm::HeldAgain)) => self.continue_holding(now),
                 None => break,
             }
         }
-        self.say_group_words(now);
+        self.order_group_conditions(now);
         // A pod that may not get a condition yet keeps its turn.
-        while self.may_say()
+        while self.has_budget()
             && let Some((at, _)) = self.due.first()
             && *at <= now
             && let Some((_, key)) = self.due.pop_first()
@@ -163,7 +163,7 @@ impl Shim {
                 record.due = None;
             }
             if self.is_active {
-                self.look(&key, now);
+                self.examine(&key, now);
             }
         }
     }
@@ -203,21 +203,21 @@ impl Shim {
     }
 
     /// Examines why a pod waits.
-    fn look(&mut self, key: &Key, now: Duration) {
+    fn examine(&mut self, key: &Key, now: Duration) {
         self.reconcile(key, now);
         let Some(record) = self.pods.get(key) else { return };
         if record.pod.node().is_some() || record.is_gone {
             return;
         }
-        match (&record.told, &record.waits_for, &record.application) {
-            (Told::Nothing, Some(why), application) => {
+        match (&record.engine, &record.blocked_by, &record.application) {
+            (EngineState::Absent, Some(why), application) => {
                 let (why, application) = (why.clone(), application.clone());
-                self.tell(key, &why, now);
+                self.write_condition(key, &why, now);
                 if let Some(id) = application {
-                    self.tell_group(&id, false, &why, now);
+                    self.report_group(&id, false, &why, now);
                 }
             }
-            (Told::Asked, _, Some(application)) => {
+            (EngineState::Asked, _, Some(application)) => {
                 let (application, asked) = (Arc::clone(application), record.asked);
                 // The first condition stays for long, so it is delayed until it is complete.
                 if self.is_counted(key, &application, now) || asked + PATIENCE_TO_COUNT <= now {
@@ -232,12 +232,13 @@ impl Shim {
 
     /// Asks the engine why a pod is pending: about its application, or about the pod alone.
     fn ask_why(&mut self, application: Arc<str>, about: Option<Key>, key: Key) {
-        let asking = self.asking.entry((Arc::clone(&application), about.clone())).or_default();
-        if asking.is_empty() {
+        let explaining =
+            self.explaining.entry((Arc::clone(&application), about.clone())).or_default();
+        if explaining.is_empty() {
             self.orders.explain(application, about);
         }
-        asking.push(key);
-        self.n_asking += 1;
+        explaining.push(key);
+        self.n_explaining += 1;
     }
 
     pub(super) fn explained(
@@ -248,8 +249,8 @@ impl Shim {
         now: Duration,
     ) {
         let asked = (Arc::clone(id), about.cloned());
-        let asking = self.asking.remove(&asked).unwrap_or_default();
-        self.n_asking = self.n_asking.saturating_sub(asking.len());
+        let explaining = self.explaining.remove(&asked).unwrap_or_default();
+        self.n_explaining = self.n_explaining.saturating_sub(explaining.len());
         let whole = entries.iter().find(|entry| entry.keys.is_empty());
         let by_key: rustc_hash::FxHashMap<&str, &Explanation> = entries
             .iter()
@@ -260,9 +261,9 @@ impl Shim {
         let large = large.next().filter(|_| large.next().is_none());
         let large = large.filter(|_| entries.len() < CLASSES_NAMED);
         let mut of_group = None;
-        for key in asking {
+        for key in explaining {
             let Some(record) = self.pods.get(&key) else { continue };
-            if record.told != Told::Asked {
+            if record.engine != EngineState::Asked {
                 continue;
             }
             let Some(entry) = by_key.get(&*key).copied().or(large) else {
@@ -282,58 +283,58 @@ impl Shim {
             }
             // Without nodes the engine tries nothing, and another node would help.
             let is_without = self.no_node_since.is_some_and(|since| since + NO_NODE <= now);
-            let wants_nodes = record.wants_nodes || is_without;
+            let scale_up = record.scale_up || is_without;
             let signal = if self.no_node_since.is_some() { NO_NODE } else { SIGNAL };
-            let is_early = record.why.is_none() && record.asked + signal > now;
-            if is_early && !wants_nodes && is_about_nodes(entry) {
+            let is_early = record.written.is_none() && record.asked + signal > now;
+            if is_early && !scale_up && is_about_nodes(entry) {
                 self.schedule(&key, now + PATIENCE);
                 continue;
             }
-            let why = Why::explained(entry, wants_nodes);
-            self.tell(&key, &why, now);
+            let why = WaitReason::explained(entry, scale_up);
+            self.write_condition(&key, &why, now);
             of_group = Some(why);
         }
         if let Some(why) = of_group {
-            self.tell_group(id, false, &why, now);
+            self.report_group(id, false, &why, now);
         }
     }
 
     /// Handles a condition that could not be written. The pod is examined again after a pause.
     pub(super) fn condition_failed(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        if let Some(told) = &mut record.why {
-            told.has_failed = true;
-            let at = now.max(told.at + APART);
+        if let Some(last) = &mut record.written {
+            last.has_failed = true;
+            let at = now.max(last.at + APART);
             self.schedule(key, at);
         }
     }
 
     /// Writes why a pod waits, if that has changed, with a pause between two conditions.
-    fn tell(&mut self, key: &Key, why: &Why, now: Duration) {
+    fn write_condition(&mut self, key: &Key, why: &WaitReason, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        let told = record.why.as_ref();
+        let last = record.written.as_ref();
         let is_same =
-            told.is_some_and(|told| (&told.reason, &told.object) == (&why.reason, &why.object));
-        let has_failed = told.is_some_and(|told| told.has_failed);
+            last.is_some_and(|last| (&last.reason, &last.object) == (&why.reason, &why.object));
+        let has_failed = last.is_some_and(|last| last.has_failed);
         let at = if is_same && !has_failed {
             now + 2 * APART
-        } else if let Some(told) = told.filter(|told| told.at + APART > now) {
-            told.at + APART
+        } else if let Some(last) = last.filter(|last| last.at + APART > now) {
+            last.at + APART
         } else {
-            let stands_there = record.pod.condition("PodScheduled").is_some_and(|condition| {
+            let is_written = record.pod.condition("PodScheduled").is_some_and(|condition| {
                 condition.reason.as_deref() == Some(&why.reason)
                     && condition.message.as_deref() == Some(&why.message)
             });
-            record.why = Some(WhyTold {
+            record.written = Some(WrittenReason {
                 reason: why.reason.clone(),
                 object: why.object.clone(),
                 at: now,
                 has_failed: false,
             });
-            if !stands_there {
+            if !is_written {
                 self.budget -= 1.0;
                 self.meters.conditions.inc();
-                self.hands.push(HandOrder::Condition(Condition {
+                self.api_orders.push(ApiOrder::Condition(Condition {
                     key: Arc::clone(key),
                     pod: Arc::clone(&record.pod),
                     reason: why.reason.clone(),
@@ -343,7 +344,7 @@ impl Shim {
                 if !is_same {
                     let message = format!("{}: {}", why.reason, why.message);
                     let event = warning(&record.pod, "FailedScheduling", "Scheduling", message);
-                    self.hands.push(event);
+                    self.api_orders.push(event);
                 }
             }
             now + 2 * APART

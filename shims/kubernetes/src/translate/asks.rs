@@ -17,14 +17,14 @@ const FOREIGN: &str = "foreign";
 
 /// The settings of an ask that can change while a pod waits or runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Wish {
+pub struct AskSpec {
     amounts: Amounts,
     priority: i32,
     may_be_preempted: bool,
     may_preempt: bool,
 }
 
-impl Wish {
+impl AskSpec {
     /// Reads a pod. `may_be_preempted` depends on its priority class and its budgets.
     pub fn of(pod: &Pod, may_be_preempted: bool) -> Result<Self, String> {
         Ok(Self {
@@ -37,7 +37,7 @@ impl Wish {
 
     /// The settings of a running pod whose amounts cannot be read: it only counts as one pod of its
     /// node.
-    pub fn of_nothing(pod: &Pod) -> Self {
+    pub fn unreadable(pod: &Pod) -> Self {
         Self {
             amounts: [("pods".to_owned(), 1)].into(),
             priority: pod.spec.priority.unwrap_or(0),
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_pod_is_a_request_with_its_names_priority_and_policy() {
         let pod = pod(json!({"priority": 7, "preemptionPolicy": "Never"}), "Job");
-        let ask = Wish::of(&pod, false).unwrap().message(&pod, "app", Some("workers"), None);
+        let ask = AskSpec::of(&pod, false).unwrap().message(&pod, "app", Some("workers"), None);
         assert_eq!((&*ask.allocation_key, &*ask.node_id), ("1-2", ""));
         assert_eq!((ask.priority, &*ask.task_group_name), (7, "workers"));
         let policy = ask.preemption_policy.unwrap();
@@ -155,11 +155,11 @@ mod tests {
     #[test]
     fn a_group_decides_for_its_members() {
         let pod = pod(json!({"priority": 7}), "Job");
-        let mut wish = Wish::of(&pod, true).unwrap();
-        let alone = wish.fingerprint();
-        wish.in_group(Some(9), Some("Never"));
-        assert_ne!(wish.fingerprint(), alone);
-        let ask = wish.message(&pod, "app", None, Some("n1"));
+        let mut ask_spec = AskSpec::of(&pod, true).unwrap();
+        let alone = ask_spec.fingerprint();
+        ask_spec.in_group(Some(9), Some("Never"));
+        assert_ne!(ask_spec.fingerprint(), alone);
+        let ask = ask_spec.message(&pod, "app", None, Some("n1"));
         assert_eq!((ask.priority, &*ask.node_id), (9, "n1"));
         assert!(!ask.preemption_policy.unwrap().allow_preempt_other);
     }
@@ -171,7 +171,7 @@ mod tests {
                 "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}]}}}});
         let asked = |owner| {
             let pod = pod(affinity.clone(), owner);
-            let ask = Wish::of(&pod, true).unwrap().message(&pod, "app", None, None);
+            let ask = AskSpec::of(&pod, true).unwrap().message(&pod, "app", None, None);
             ask.allocation_tags.get(REQUIRED_NODE).cloned()
         };
         assert_eq!(asked("DaemonSet").as_deref(), Some("n7"));

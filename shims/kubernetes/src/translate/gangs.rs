@@ -10,7 +10,7 @@ use monoceros_proto::si::v1::{AddApplicationRequest, Quantity, TaskGroup, Topolo
 use serde::Deserialize;
 
 use super::nodes::resource;
-use super::{Amounts, pod_amounts, said};
+use super::{Amounts, pod_amounts, setting};
 use crate::objects::{Meta as _, Pod, PodGroup, Quantities, rounded_up};
 
 /// The task groups of an application, and a template pod for each.
@@ -31,7 +31,7 @@ pub struct DeclaredGang {
 /// A task group in the annotation.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct GroupAnnotation {
     name: String,
     min_member: i32,
     #[serde(default)]
@@ -47,20 +47,20 @@ struct Written {
     #[serde(default)]
     topology_spread_constraints: Vec<TopologySpreadConstraint>,
     #[serde(default)]
-    topology: Option<WrittenTopology>,
+    topology: Option<TopologyAnnotation>,
 }
 
 /// Topology of a task group in the annotation, by node labels.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct WrittenTopology {
+struct TopologyAnnotation {
     #[serde(default)]
     required: String,
     #[serde(default)]
     preferred: Vec<String>,
 }
 
-impl Written {
+impl GroupAnnotation {
     /// Fills in what the group does not declare from this member.
     fn complete(&mut self, member: &Pod) {
         let spec = &member.spec;
@@ -84,7 +84,7 @@ impl Written {
 
 /// Returns the task group that a pod is a member of.
 pub fn task_group_of(pod: &Pod) -> Option<&str> {
-    said(pod, "task-group-name")
+    setting(pod, "task-group-name")
 }
 
 /// Returns whether the pod declares the gang of its application.
@@ -94,7 +94,7 @@ pub fn has_declared_gang(pod: &Pod) -> bool {
 
 /// Returns the task groups that a pod declares, as text.
 pub fn declared_text(pod: &Pod) -> Option<&str> {
-    said(pod, "task-groups")
+    setting(pod, "task-groups")
 }
 
 /// Returns the gang that a pod declares. `None` if it declares none.
@@ -104,7 +104,8 @@ pub fn declared_gang(pod: &Pod) -> Option<Result<DeclaredGang, String>> {
 }
 
 fn read(pod: &Pod, text: &str) -> Result<DeclaredGang, String> {
-    let written: Vec<Written> = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let written: Vec<GroupAnnotation> =
+        serde_json::from_str(text).map_err(|why| why.to_string())?;
     let mut gang = DeclaredGang::default();
     for mut group in written {
         if group.name.is_empty() {
@@ -114,7 +115,7 @@ fn read(pod: &Pod, text: &str) -> Result<DeclaredGang, String> {
             return Err(format!("there are two groups {}", group.name));
         }
         if group.min_member < 1 {
-            let Written { name, min_member, .. } = &group;
+            let GroupAnnotation { name, min_member, .. } = &group;
             return Err(format!("group {name}: minMember is {min_member}, and is 1 at least"));
         }
         if task_group_of(pod) == Some(&group.name) {
@@ -134,7 +135,7 @@ fn read(pod: &Pod, text: &str) -> Result<DeclaredGang, String> {
             gang.written.insert(group.name.clone(), member.clone());
             declared.member = Some(resource(member));
         }
-        if let Some(WrittenTopology { required, preferred }) = group.topology {
+        if let Some(TopologyAnnotation { required, preferred }) = group.topology {
             declared.topology = Some(Topology { required, preferred });
         }
         declared.priority = pod.spec.priority.unwrap_or(0);
@@ -152,7 +153,7 @@ fn read(pod: &Pod, text: &str) -> Result<DeclaredGang, String> {
     if gang.groups.is_empty() {
         return Err("it declares no group".to_owned());
     }
-    for word in said(pod, "schedulingPolicyParameters").unwrap_or_default().split_whitespace() {
+    for word in setting(pod, "schedulingPolicyParameters").unwrap_or_default().split_whitespace() {
         match word.split_once('=') {
             Some(("gangSchedulingStyle", style)) => style.clone_into(&mut gang.style),
             Some(("placeholderTimeoutInSeconds", seconds)) => {
@@ -211,33 +212,33 @@ impl DeclaredGang {
     }
 
     /// Returns how a pod exceeds the declared size of its group. `None` if it does not.
-    pub fn larger(&self, pod: &Pod) -> Option<Larger> {
+    pub fn oversized(&self, pod: &Pod) -> Option<Oversized> {
         let name = task_group_of(pod)?;
         let group = self.groups.iter().find(|group| group.name == name)?;
         let sizes = &group.member.as_ref()?.resources;
         let written = self.written.get(name)?;
         let (mut declared, mut own) = (Amounts::new(), Amounts::new());
         for (name, amount) in pod_amounts(pod).ok()? {
-            let said = sizes.get(&name).map_or(0, |amount| amount.value);
-            if amount > said {
+            let declared_amount = sizes.get(&name).map_or(0, |amount| amount.value);
+            if amount > declared_amount {
                 declared.insert(name.clone(), written.get(&name).copied().unwrap_or(0));
                 own.insert(name, amount);
             }
         }
-        (!own.is_empty()).then(|| Larger { group: name.to_owned(), declared, own })
+        (!own.is_empty()).then(|| Oversized { group: name.to_owned(), declared, own })
     }
 
     /// Raises the declared size of a group to that of this pod.
-    pub fn enlarge(&mut self, larger: &Larger) {
-        let group = self.groups.iter_mut().find(|group| group.name == larger.group);
+    pub fn enlarge(&mut self, oversized: &Oversized) {
+        let group = self.groups.iter_mut().find(|group| group.name == oversized.group);
         let Some(member) = group.and_then(|group| group.member.as_mut()) else { return };
-        for (name, amount) in &larger.own {
+        for (name, amount) in &oversized.own {
             member.resources.insert(name.clone(), Quantity { value: *amount });
         }
     }
 
     /// Lists the groups with their sizes, for people.
-    pub fn in_short(&self) -> String {
+    pub fn summary(&self) -> String {
         let groups =
             self.groups.iter().map(|group| format!("{}: {}", group.name, group.min_members));
         groups.collect::<Vec<_>>().join(", ")
@@ -251,14 +252,14 @@ impl DeclaredGang {
 
 /// A pod that exceeds the declared size of its group, with the amounts that it exceeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Larger {
+pub struct Oversized {
     /// Name of the group.
     pub group: String,
     declared: Amounts,
     own: Amounts,
 }
 
-impl fmt::Display for Larger {
+impl fmt::Display for Oversized {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |all: &Amounts| {
             let all: Vec<_> = all.iter().map(|(name, amount)| (&**name, *amount)).collect();

@@ -7,7 +7,7 @@ use monoceros_proto::si::v1::AddApplicationRequest;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::said;
+use super::setting;
 use crate::objects::{Meta as _, Namespace, Pod, rounded_up};
 
 /// Rules of reading that users can set.
@@ -35,7 +35,7 @@ impl Mapping {
 
 /// Returns whether a label has the pod ignored.
 pub fn is_ignored(pod: &Pod) -> bool {
-    said(pod, "ignore-application").is_some_and(|text| text.eq_ignore_ascii_case("true"))
+    setting(pod, "ignore-application").is_some_and(|text| text.eq_ignore_ascii_case("true"))
 }
 
 /// Returns the PodGroup of a pod.
@@ -50,7 +50,7 @@ pub fn application_id(pod: &Pod, mapping: &Mapping) -> String {
     if let Some(group) = pod_group_of(pod) {
         return format!("{namespace}/podgroup/{group}");
     }
-    let named = said(pod, "app-id")
+    let named = setting(pod, "app-id")
         .or_else(|| pod.label("applicationId"))
         .or_else(|| pod.label("spark-app-selector"))
         .filter(|name| !name.is_empty());
@@ -88,12 +88,12 @@ pub fn application(
         groups: Vec::new(),
     };
     if mapping.trust_user {
-        if let Some(text) = said(pod, "user.info") {
+        if let Some(text) = setting(pod, "user.info") {
             match serde_json::from_str(text) {
-                Ok(said) => user = said,
+                Ok(named) => user = named,
                 Err(why) => wrong.push(format!("the annotation user.info is ignored: {why}")),
             }
-        } else if let Some(name) = said(pod, "username") {
+        } else if let Some(name) = setting(pod, "username") {
             name.clone_into(&mut user.user);
         }
     }
@@ -102,7 +102,7 @@ pub fn application(
     for group in user.groups {
         application = application.with_group(group);
     }
-    let queue = said(pod, "queue").or_else(|| pod.label("queue")).unwrap_or_default();
+    let queue = setting(pod, "queue").or_else(|| pod.label("queue")).unwrap_or_default();
     application = application.in_queue(queue);
     if let Some(namespace) = namespace {
         let (tags, more) = quota_tags(namespace);
@@ -131,7 +131,7 @@ pub fn quota_tags(namespace: &Namespace) -> (BTreeMap<String, String>, Vec<Strin
     };
     let mut unreadable = Vec::new();
     let mut map = |name: &str| {
-        let text = said(namespace, name)?;
+        let text = setting(namespace, name)?;
         let read = serde_json::from_str::<BTreeMap<String, Quantity>>(text);
         read.map_err(|why| unreadable.push(format!("{name}: {why}"))).ok()
     };
@@ -139,7 +139,7 @@ pub fn quota_tags(namespace: &Namespace) -> (BTreeMap<String, String>, Vec<Strin
     let older = || {
         let all = [("cpu", "namespace.max.cpu"), ("memory", "namespace.max.memory")];
         let read = all.into_iter().filter_map(|(resource, name)| {
-            Some((resource.to_owned(), Quantity(said(namespace, name)?.to_owned())))
+            Some((resource.to_owned(), Quantity(setting(namespace, name)?.to_owned())))
         });
         Some(read.collect::<BTreeMap<_, _>>()).filter(|all| !all.is_empty())
     };
@@ -156,7 +156,7 @@ pub fn quota_tags(namespace: &Namespace) -> (BTreeMap<String, String>, Vec<Strin
         ("namespace.maxApps", "namespace.resourcemaxapps"),
         ("parentqueue", "namespace.parentqueue"),
     ] {
-        if let Some(value) = said(namespace, name) {
+        if let Some(value) = setting(namespace, name) {
             tags.insert(tag.to_owned(), value.to_owned());
         }
     }

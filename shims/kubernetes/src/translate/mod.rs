@@ -17,7 +17,7 @@ mod nodes;
 mod queues;
 
 pub use self::amounts::{Amounts, node_amounts, pod_amounts};
-pub use self::asks::{Wish, foreign};
+pub use self::asks::{AskSpec, foreign};
 pub use self::gangs::{
     DeclaredGang, declared_gang, declared_text, has_declared_gang, hold_key, pod_group_gang,
     task_group_of,
@@ -37,11 +37,11 @@ const YUNIKORN: &str = "yunikorn.apache.org/";
 
 /// Returns the value of a setting, under our key or YuniKorn's: from the annotation, else from the
 /// label.
-fn said<'o>(object: &'o impl Meta, name: &str) -> Option<&'o str> {
-    let said = |prefix: &str| {
+fn setting<'o>(object: &'o impl Meta, name: &str) -> Option<&'o str> {
+    let find = |prefix: &str| {
         let key = format!("{prefix}{name}");
         let found = object.annotation(&key).or_else(|| object.label(&key));
         found.map(str::trim).filter(|text| !text.is_empty())
     };
-    said(OURS).or_else(|| said(YUNIKORN))
+    find(OURS).or_else(|| find(YUNIKORN))
 }

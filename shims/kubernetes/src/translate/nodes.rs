@@ -43,7 +43,7 @@ pub(super) fn resource(amounts: Amounts) -> Resource {
     Resource { resources: resources.collect() }
 }
 
-fn said(node: &Node, action: ActionFromRm) -> Result<NodeInfo, String> {
+fn node_info(node: &Node, action: ActionFromRm) -> Result<NodeInfo, String> {
     Ok(NodeInfo {
         attributes: attributes(node),
         schedulable_resource: Some(resource(node_amounts(node)?)),
@@ -53,12 +53,12 @@ fn said(node: &Node, action: ActionFromRm) -> Result<NodeInfo, String> {
 
 /// Builds the message for a new node. The node is closed until its running pods have been reported.
 pub fn created(node: &Node) -> Result<NodeInfo, String> {
-    said(node, ActionFromRm::CreateDrain)
+    node_info(node, ActionFromRm::CreateDrain)
 }
 
 /// Builds the message for a changed node, with the names of the attributes it has lost.
 pub fn updated(node: &Node, before: &BTreeMap<String, String>) -> Result<NodeInfo, String> {
-    let mut info = said(node, ActionFromRm::Update)?;
+    let mut info = node_info(node, ActionFromRm::Update)?;
     let gone: Vec<_> =
         before.keys().filter(|key| !info.attributes.contains_key(*key)).cloned().collect();
     if !gone.is_empty() {

@@ -220,7 +220,7 @@ fn hands_that_panic_say_so() {
             path if path.contains("/odd") => panic!("nobody has thought of that"),
             _ => ok(),
         });
-        let broken = bench.hands.broken();
+        let broken = bench.workers.broken();
         bench.bind(pod("p"));
         pass(Duration::from_secs(1)).await;
         assert!(!broken.is_cancelled());

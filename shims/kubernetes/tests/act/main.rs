@@ -1,4 +1,4 @@
-//! The hands with an API server that answers as a test wants it, in virtual time.
+//! The workers with an API server that answers as a test wants it, in virtual time.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
-use monoceros_kubernetes::act::{HandSettings, Hands, Victims};
+use monoceros_kubernetes::act::{ApiSettings, ApiWorkers, Victims};
 use monoceros_kubernetes::meters::Meters;
 use monoceros_kubernetes::objects::Pod;
 use monoceros_kubernetes::shim::{
-    Bind, Condition, Evict, HandOrder, Key, Outcome, SharedScene, open,
+    ApiOrder, Bind, Condition, Evict, Key, Outcome, SharedScene, open,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -68,9 +68,9 @@ fn response(answer: Answer) -> Response<Body> {
     Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap()
 }
 
-/// The hands, the server that they speak to, and what has come of their work.
+/// The workers, the server that they speak to, and what has come of their work.
 pub struct Bench {
-    pub hands: Hands,
+    pub workers: ApiWorkers,
     pub scene: SharedScene,
     outcomes: UnboundedReceiver<Outcome>,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -92,8 +92,8 @@ pub fn in_virtual_time(test: impl Future<Output = ()>) {
 }
 
 /// 64 bindings at once, a minute for evictions, ten for volumes.
-pub fn settings() -> HandSettings {
-    HandSettings {
+pub fn settings() -> ApiSettings {
+    ApiSettings {
         bindings: 64,
         victims: Victims::EvictThenDelete,
         eviction_timeout: Duration::from_secs(60),
@@ -105,7 +105,7 @@ pub fn settings() -> HandSettings {
 impl Bench {
     /// With the nodes `n1` and `n2`.
     pub fn new(
-        settings: HandSettings,
+        settings: ApiSettings,
         answers: impl Fn(&Call) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let calls: Arc<Mutex<Vec<Call>>> = Arc::default();
@@ -134,11 +134,11 @@ impl Bench {
             let node = json!({"metadata": {"name": name, "labels": {"host": name}}});
             open(&scene).set_node(read(node));
         }
-        let (tell, outcomes) = unbounded_channel();
+        let (report, outcomes) = unbounded_channel();
         let may_act = Arc::new(AtomicU64::new(u64::MAX));
         let until = Arc::clone(&may_act);
         let stop = CancellationToken::new();
-        let hands = Hands::start(
+        let workers = ApiWorkers::start(
             Client::new(service, "default"),
             settings,
             Arc::clone(&scene),
@@ -147,11 +147,11 @@ impl Bench {
                 let left = until.load(Ordering::Relaxed).saturating_sub(millis(begun.elapsed()));
                 (left > 0).then(|| Duration::from_millis(left))
             }),
-            tell,
+            report,
             begun,
             &stop,
         );
-        Self { hands, scene, outcomes, calls, may_act, _stop: stop.drop_guard() }
+        Self { workers, scene, outcomes, calls, may_act, _stop: stop.drop_guard() }
     }
 
     /// Has the right to act end then.
@@ -173,7 +173,7 @@ impl Bench {
         let (node, seen) = (Key::from("n1"), Duration::ZERO);
         let called_off = CancellationToken::new();
         let bind = Bind { key, pod, node, volumes, seen, called_off: called_off.clone() };
-        self.hands.take(HandOrder::Bind(bind));
+        self.workers.queue(ApiOrder::Bind(bind));
         called_off
     }
 
@@ -184,7 +184,7 @@ impl Bench {
         let message = "it makes room".to_owned();
         let called_off = CancellationToken::new();
         let evict = Evict { key, pod, message, called_off: called_off.clone() };
-        self.hands.take(HandOrder::Evict(evict));
+        self.workers.queue(ApiOrder::Evict(evict));
         called_off
     }
 
@@ -192,7 +192,7 @@ impl Bench {
         let pod: Arc<Pod> = read(pod);
         let key = Key::from(pod.metadata.uid.clone().unwrap());
         let (reason, message) = ("NoNode".to_owned(), "no node has room".to_owned());
-        self.hands.take(HandOrder::Condition(Condition { key, pod, reason, message }));
+        self.workers.queue(ApiOrder::Condition(Condition { key, pod, reason, message }));
     }
 
     /// What comes of some work; none where nothing does within so long.

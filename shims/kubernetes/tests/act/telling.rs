@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use monoceros_kubernetes::shim::{About, Event, GroupCondition, HandOrder, Key, Outcome};
+use monoceros_kubernetes::shim::{About, ApiOrder, Event, GroupCondition, Key, Outcome};
 use serde_json::json;
 
 use super::log::Log;
@@ -79,7 +79,7 @@ fn nothing_is_told_of_a_namespace_that_goes() {
         let mut bench = Bench::new(settings(), |_| Answer::NamespaceGoing);
         bench.bind(pod("p"));
         bench.condition(pod("p"));
-        bench.hands.take(HandOrder::Event(Event {
+        bench.workers.queue(ApiOrder::Event(Event {
             about: About { kind: "Pod", namespace: "ns".into(), name: "p".into(), uid: "p".into() },
             is_warning: true,
             reason: "Odd",
@@ -120,7 +120,7 @@ fn a_condition_that_cannot_be_written_is_told_to_who_has_ordered_it() {
             reason: "Scheduled".to_owned(),
             message: "all are there".to_owned(),
         };
-        bench.hands.take(HandOrder::GroupCondition(condition.clone()));
+        bench.workers.queue(ApiOrder::GroupCondition(condition.clone()));
         assert_eq!(bench.outcome().await, Outcome::GroupConditionFailed(condition));
     });
 }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use monoceros_kubernetes::act::{HandSettings, Victims};
+use monoceros_kubernetes::act::{ApiSettings, Victims};
 use monoceros_kubernetes::shim::{Key, Outcome};
 use serde_json::json;
 
 use super::server::{Answer, Bench, Call, in_virtual_time, ok, pod, settings};
 
 fn going(name: &str) -> Outcome {
-    Outcome::Going(Key::from(name))
+    Outcome::Evicting(Key::from(name))
 }
 
 fn bench(victims: Victims, answers: impl Fn(&Call) -> Answer + Send + Sync + 'static) -> Bench {
-    Bench::new(HandSettings { victims, ..settings() }, answers)
+    Bench::new(ApiSettings { victims, ..settings() }, answers)
 }
 
 /// Budgets let nobody go.
@@ -40,7 +40,7 @@ fn who_may_not_go_keeps_nobody_else_from_going() {
         }
         for _ in 0..50 {
             let held = bench.outcome_within(Duration::from_secs(1)).await;
-            assert!(matches!(held, Some(Outcome::Held(..))), "{held:?}");
+            assert!(matches!(held, Some(Outcome::EvictionDelayed(..))), "{held:?}");
         }
         bench.evict(pod("free"));
         assert_eq!(bench.outcome_within(Duration::from_secs(1)).await, Some(going("free")));
@@ -58,7 +58,7 @@ fn whom_budgets_keep_for_too_long_is_deleted() {
         let mut bench = bench(Victims::EvictThenDelete, budgets);
         bench.evict(pod("p"));
         let why = "the pod is to make room, and may not go yet: the budget is spent (429)";
-        assert_eq!(bench.outcome().await, Outcome::Held(Key::from("p"), why.to_owned()));
+        assert_eq!(bench.outcome().await, Outcome::EvictionDelayed(Key::from("p"), why.to_owned()));
         assert_eq!(bench.outcome().await, going("p"));
         let deleted = bench.sent("DELETE", "/p");
         assert_eq!(deleted.len(), 1);
@@ -72,9 +72,9 @@ fn whom_budgets_keep_for_too_long_stays_where_that_is_set() {
     in_virtual_time(async {
         let mut bench = bench(Victims::EvictThenGiveBack, budgets);
         bench.evict(pod("p"));
-        assert!(matches!(bench.outcome().await, Outcome::Held(..)));
+        assert!(matches!(bench.outcome().await, Outcome::EvictionDelayed(..)));
         let why = "the pod was to make room, and stays: the budget is spent (429)";
-        assert_eq!(bench.outcome().await, Outcome::Stays(Key::from("p"), why.to_owned()));
+        assert_eq!(bench.outcome().await, Outcome::EvictionFailed(Key::from("p"), why.to_owned()));
         let asked = bench.sent("POST", "/eviction");
         assert_eq!(asked.last().unwrap().at, Duration::from_secs(60));
         assert_eq!(bench.outcome_within(Duration::from_secs(600)).await, None);
@@ -84,7 +84,7 @@ fn whom_budgets_keep_for_too_long_stays_where_that_is_set() {
     in_virtual_time(async {
         let mut bench = bench(Victims::EvictThenGiveBack, |_| Answer::Hangs);
         bench.evict(pod("p"));
-        assert!(matches!(bench.outcome().await, Outcome::Held(..)));
+        assert!(matches!(bench.outcome().await, Outcome::EvictionDelayed(..)));
         assert_eq!(bench.outcome_within(Duration::from_secs(600)).await, None);
     });
 }
@@ -104,7 +104,7 @@ fn who_cannot_even_be_deleted_is_tried_now_and_then() {
     in_virtual_time(async {
         let mut bench = bench(Victims::EvictThenDelete, |_| Answer::Refuses(403, "may not"));
         bench.evict(pod("p"));
-        assert!(matches!(bench.outcome().await, Outcome::Held(..)));
+        assert!(matches!(bench.outcome().await, Outcome::EvictionDelayed(..)));
         assert_eq!(bench.outcome_within(Duration::from_secs(600)).await, None);
         let deleted = bench.sent("DELETE", "/p").len();
         assert!((50..150).contains(&deleted), "{deleted}");
@@ -145,7 +145,7 @@ fn an_eviction_that_is_called_off_is_not_tried_any_more() {
         });
         let refused = bench.evict(pod("p"));
         let unanswered = bench.evict(pod("hangs"));
-        assert!(matches!(bench.outcome().await, Outcome::Held(..)));
+        assert!(matches!(bench.outcome().await, Outcome::EvictionDelayed(..)));
         refused.cancel();
         unanswered.cancel();
         let asked = bench.calls().len();

@@ -116,7 +116,7 @@ async fn act(world: &mut World, doing: &Doing, number: usize) {
         Doing::Restart => world.begin().await,
         Doing::Repeat(at) => {
             if let Some(uid) = pick(world, *at) {
-                world.tell(&uid);
+                world.deliver(&uid);
             }
         }
     }

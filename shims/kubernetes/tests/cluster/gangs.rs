@@ -93,9 +93,9 @@ fn members_that_keep_apart_need_a_host_each() {
             .collect();
         world.pass(3 * SECOND).await;
         assert_eq!(world.count(&pods), 0);
-        let told = world.told.len();
+        let before = world.sent.len();
         world.pass(60 * SECOND).await;
-        let tries = world.told[told..].iter().filter(|told| *told == "try again").count();
+        let tries = world.sent[before..].iter().filter(|line| *line == "try again").count();
         assert_eq!(tries, 0, "what it tries and takes back is no reason to try it");
         world.check().await;
         world.set_node("h7", json!({"kubernetes.io/hostname": "h7"}));
@@ -190,8 +190,8 @@ fn a_pod_group_starts_with_its_minimum_and_never_with_less() {
         pods.extend((3..6).map(|i| in_group(&mut world, &format!("g{i}"))));
         world.pass(40 * SECOND).await;
         assert_eq!(world.count(&pods), 0, "there are three places");
-        let told = world.group_conditions.last().unwrap();
-        assert_eq!((told.type_, told.status), ("PodGroupInitiallyScheduled", false));
+        let last = world.group_conditions.last().unwrap();
+        assert_eq!((last.type_, last.status), ("PodGroupInitiallyScheduled", false));
         world.remove(&blocker);
         world.pass(SECOND).await;
         assert_eq!(world.count(&pods), 4);
@@ -205,7 +205,7 @@ fn a_pod_group_starts_with_its_minimum_and_never_with_less() {
             world.remove(&pod);
         }
         world.settle().await;
-        assert!(world.told.iter().any(|line| line == "remove ns/podgroup/g"), "{:?}", world.told);
+        assert!(world.sent.iter().any(|line| line == "remove ns/podgroup/g"), "{:?}", world.sent);
         let again: Vec<_> = (0..4).map(|i| in_group(&mut world, &format!("again{i}"))).collect();
         world.settle().await;
         assert_eq!(world.count(&again), 4);

@@ -23,7 +23,7 @@ fn set_group(world: &mut World, uid: &str, spec: Value) {
 }
 
 /// What the condition of the group was told to be, each time.
-fn told(world: &World) -> Vec<(bool, &str)> {
+fn statuses(world: &World) -> Vec<(bool, &str)> {
     let all = world.group_conditions.iter();
     let all = all.filter(|condition| condition.type_ == "PodGroupInitiallyScheduled");
     all.map(|condition| (condition.status, condition.reason.as_str())).collect()
@@ -78,7 +78,7 @@ fn pods_of_a_group_that_goes_wait_until_it_is_there_again() {
         set_group(&mut world, "u1", of(4));
         let pods: Vec<_> = (0..4).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
         world.pass(5 * SECOND).await;
-        assert_eq!(told(&world), [(false, "Unschedulable")]);
+        assert_eq!(statuses(&world), [(false, "Unschedulable")]);
         world.shim.change(Change::Group("ns/g".to_owned(), None), world.now);
         world.remove(&blocker);
         world.pass(SECOND).await;
@@ -86,7 +86,7 @@ fn pods_of_a_group_that_goes_wait_until_it_is_there_again() {
         set_group(&mut world, "u2", of(4));
         world.pass(SECOND).await;
         assert_eq!(world.count(&pods), 4);
-        assert_eq!(told(&world), [(false, "Unschedulable"), (true, "Scheduled")]);
+        assert_eq!(statuses(&world), [(false, "Unschedulable"), (true, "Scheduled")]);
         world.check().await;
     });
 }
@@ -105,7 +105,7 @@ fn a_gate_that_is_taken_off_may_complete_a_group() {
         let (reason, message) = &world.conditions[&pods[0]];
         assert_eq!(reason, "WaitingForGang");
         assert!(message.starts_with("2 pods of the PodGroup g are there"), "{message}");
-        assert_eq!(told(&world), [(false, "Unschedulable")]);
+        assert_eq!(statuses(&world), [(false, "Unschedulable")]);
         world.change(&pods[2], json!({"spec": {"schedulingGates": []}}));
         world.settle().await;
         assert_eq!(world.count(&pods), 3);
@@ -120,11 +120,11 @@ fn a_group_that_was_scheduled_once_is_never_said_not_to_be() {
         let pods: Vec<_> = (0..6).map(|i| in_group(&mut world, &format!("g{i}"))).collect();
         world.pass(SECOND).await;
         assert_eq!(world.count(&pods), 4);
-        assert_eq!(told(&world), [(true, "Scheduled")]);
+        assert_eq!(statuses(&world), [(true, "Scheduled")]);
         // Another process does not remember what was told.
         world.begin().await;
         world.pass(100 * SECOND).await;
-        assert!(told(&world).iter().all(|(status, _)| *status), "{:?}", told(&world));
+        assert!(statuses(&world).iter().all(|(status, _)| *status), "{:?}", statuses(&world));
         world.check().await;
     });
 }
@@ -140,7 +140,7 @@ fn a_group_that_was_scheduled_stays_so_when_other_pods_wait_and_others_have_told
         world.pass(100 * SECOND).await;
         assert_eq!(world.count(&pods), 0, "four places are not eight");
         assert!(world.conditions.contains_key(&pods[0]), "the pods say that they wait");
-        assert_eq!(told(&world), []);
+        assert_eq!(statuses(&world), []);
         world.check().await;
     });
 }
@@ -156,12 +156,12 @@ fn how_a_group_stands_is_written_when_that_works_and_only_what_it_was_last() {
         world.set_node("n1", json!({}));
         world.pass(10 * SECOND).await;
         assert_eq!(world.count(&pods), 6);
-        assert_eq!(told(&world), []);
+        assert_eq!(statuses(&world), []);
         world.status_fails = false;
         world.pass(60 * SECOND).await;
-        assert_eq!(told(&world), [(true, "Scheduled")]);
+        assert_eq!(statuses(&world), [(true, "Scheduled")]);
         world.pass(200 * SECOND).await;
-        assert_eq!(told(&world).len(), 1);
+        assert_eq!(statuses(&world).len(), 1);
     });
 }
 
@@ -183,8 +183,8 @@ fn conditions_of_groups_and_pods_wait_for_their_turn_together() {
         world.settle().await;
         assert_eq!(world.writes.len(), 50, "what may be written in a second");
         world.pass(20 * SECOND).await;
-        assert_eq!(told(&world).len(), 120, "each has its turn");
-        assert!(told(&world).iter().all(|(status, _)| *status));
+        assert_eq!(statuses(&world).len(), 120, "each has its turn");
+        assert!(statuses(&world).iter().all(|(status, _)| *status));
         assert_eq!(world.writes.len(), 240);
         for (at, _) in &world.writes {
             let in_a_second =

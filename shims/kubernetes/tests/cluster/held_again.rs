@@ -197,7 +197,7 @@ fn what_is_being_bound_counts_before_places_are_held() {
         world.finish_bindings(Binding::Works).await;
         world.pass(10 * SECOND).await;
         assert_eq!(world.count(&[driver, worker]), 2);
-        assert_eq!(world.node_of(&waits), None, "two of four cores are held: {:#?}", world.told);
+        assert_eq!(world.node_of(&waits), None, "two of four cores are held: {:#?}", world.sent);
         world.check_each().await;
     });
 }

@@ -1,4 +1,4 @@
-//! Gangs as jobs live: applied again, larger than they said, with mistakes in what they declare.
+//! Gangs as jobs live: applied again, larger than they warnings, with mistakes in what they declare.
 
 use std::time::Duration;
 
@@ -138,8 +138,8 @@ fn where_old_members_run_on_new_ones_are_told_what_counts() {
         let second = world.add("second", pod_of("second", json!({"minMember": 9})));
         world.settle().await;
         assert!(world.node_of(&second).is_some());
-        let said = events(&world, "GangIgnored");
-        assert!(said[0].contains("(w: 4)") && said[0].contains("(w: 9)"), "{said:?}");
+        let warnings = events(&world, "GangIgnored");
+        assert!(warnings[0].contains("(w: 4)") && warnings[0].contains("(w: 9)"), "{warnings:?}");
         world.add("third", pod_of("second", json!({"minMember": 9})));
         world.settle().await;
         assert_eq!(events(&world, "GangIgnored").len(), 1, "it is told once");
@@ -221,8 +221,11 @@ fn a_larger_member_that_comes_later_counts_while_nothing_is_decided() {
         three["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("3");
         world.add("three", three);
         world.settle().await;
-        let said = events(&world, "GangIgnored");
-        assert!(said[0].contains("takes 3 cores, and the group declares 1 core"), "{said:?}");
+        let warnings = events(&world, "GangIgnored");
+        assert!(
+            warnings[0].contains("takes 3 cores, and the group declares 1 core"),
+            "{warnings:?}"
+        );
         world.check().await;
     });
 }
@@ -237,9 +240,9 @@ fn a_group_that_nobody_declares_is_told() {
         world.add("o", other.clone());
         world.add("o2", other);
         world.settle().await;
-        let said = events(&world, "GangIgnored");
-        assert_eq!(said.len(), 1, "once for each name: {said:?}");
-        assert!(said[0].contains("`worker` is not declared (declared: `w`)"), "{said:?}");
+        let warnings = events(&world, "GangIgnored");
+        assert_eq!(warnings.len(), 1, "once for each name: {warnings:?}");
+        assert!(warnings[0].contains("`worker` is not declared (declared: `w`)"), "{warnings:?}");
     });
 }
 
@@ -338,7 +341,7 @@ fn the_last_pod_that_vanishes_or_ends_makes_way_for_the_new_gang() {
             }
             world.remove(&old[0]);
             world.pass(5 * SECOND).await;
-            assert_eq!(world.count(&new), 0, "two places are no gang: {:#?}", world.told);
+            assert_eq!(world.count(&new), 0, "two places are no gang: {:#?}", world.sent);
             world.remove(&old[1]);
             world.remove(&old[2]);
             world.pass(5 * SECOND).await;
@@ -411,7 +414,7 @@ fn a_declaration_that_cannot_be_read_keeps_others_waiting_where_one_runs_already
 #[test]
 fn a_pod_that_ends_by_itself_is_not_said_to_be_preempted() {
     in_virtual_time(async {
-        for (ends, told) in [(json!({"status": {"phase": "Succeeded"}}), 0), (json!(null), 1)] {
+        for (ends, n_events) in [(json!({"status": {"phase": "Succeeded"}}), 0), (json!(null), 1)] {
             let mut world = World::new(1);
             world.budgets_hold = true;
             let queues = "partitions: [{name: default, placementrules: [{name: provided}], queues: [{name: root,
@@ -436,7 +439,7 @@ fn a_pod_that_ends_by_itself_is_not_said_to_be_preempted() {
                 status => world.change(&low, status.clone()),
             }
             world.settle().await;
-            assert_eq!(events(&world, "Preempted").len(), told);
+            assert_eq!(events(&world, "Preempted").len(), n_events);
         }
     });
 }

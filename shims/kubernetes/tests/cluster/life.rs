@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use monoceros_kubernetes::shim::{Change, Evict, Key, Outcome, Word};
+use monoceros_kubernetes::shim::{Change, Evict, Key, Notification, Outcome};
 use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn what_was_there_is_on_the_books_before_anything_is_asked_for() {
         world.add("stray", json!({"spec": {"nodeName": "n9"}}));
         world.begin().await;
         assert_eq!(
-            world.told[..4],
+            world.sent[..4],
             [
                 "nodes n0 CreateDrain, n1 CreateDrain",
                 "submit ns-autogen",
@@ -49,7 +49,7 @@ fn what_was_there_is_on_the_books_before_anything_is_asked_for() {
                 "nodes n0 DrainToSchedulable, n1 DrainToSchedulable",
             ]
         );
-        assert!(world.told[4..].iter().any(|line| line == "ask uid-new"), "{:?}", world.told);
+        assert!(world.sent[4..].iter().any(|line| line == "ask uid-new"), "{:?}", world.sent);
         world.check().await;
         // The node of the stray one comes.
         world.set_node("n9", json!({}));
@@ -390,7 +390,7 @@ fn another_goes_for_a_victim_that_stays() {
     in_virtual_time(async {
         let (mut world, high, victim) = with_a_victim().await;
         let why = "the budget is spent".to_owned();
-        world.shim.done(Outcome::Stays(Key::from(victim.as_str()), why), world.now);
+        world.shim.done(Outcome::EvictionFailed(Key::from(victim.as_str()), why), world.now);
         world.pass(20 * SECOND).await;
         assert_eq!(world.evicted.len(), 2);
         assert_ne!(world.evicted[1], victim);
@@ -435,7 +435,7 @@ fn an_eviction_ends_when_the_engine_does_not_want_it_any_more() {
         assert_eq!((going_on(&world), world.evictions.len()), (1, 3));
         // One that stays is not asked to go any more.
         let last = world.evictions[2].key.clone();
-        world.shim.done(Outcome::Stays(last, "the budget is spent".to_owned()), world.now);
+        world.shim.done(Outcome::EvictionFailed(last, "the budget is spent".to_owned()), world.now);
         assert_eq!(going_on(&world), 0);
         world.remove(&victim);
         world.settle().await;
@@ -449,7 +449,7 @@ fn a_budget_that_is_spent_keeps_its_pods_from_being_victims() {
         let mut world = World::begun(1).await;
         let pod = world.add("p", json!({"metadata": {"labels": {"app": "db"}}}));
         world.settle().await;
-        let asked = world.told.len();
+        let asked = world.sent.len();
         let budget = |allowed: i32| {
             json!({"metadata": {"name": "b", "namespace": "ns"},
                 "spec": {"selector": {"matchLabels": {"app": "db"}}},
@@ -457,10 +457,10 @@ fn a_budget_that_is_spent_keeps_its_pods_from_being_victims() {
         };
         world.set("ns/b", budget(1), Change::Budget);
         world.settle().await;
-        assert_eq!(world.told.len(), asked, "nothing has changed for anybody");
+        assert_eq!(world.sent.len(), asked, "nothing has changed for anybody");
         world.set("ns/b", budget(0), Change::Budget);
         world.settle().await;
-        assert_eq!(world.told[asked..], [format!("{pod} on n0")]);
+        assert_eq!(world.sent[asked..], [format!("{pod} on n0")]);
         world.check().await;
     });
 }
@@ -486,9 +486,9 @@ fn all_is_tried_again_twice_a_second_at_most_and_no_wish_for_it_is_lost() {
         let [first, second] =
             ["db", "web"].map(|app| world.add(&format!("no-{app}"), away_from(app)));
         world.pass(SECOND).await;
-        let before = world.told.len();
+        let before = world.sent.len();
         let tries =
-            |world: &World| world.told[before..].iter().filter(|told| *told == "try again").count();
+            |world: &World| world.sent[before..].iter().filter(|line| *line == "try again").count();
         let other = json!({"metadata": {"labels": {"app": "other"}}});
         world.change(&db, other.clone());
         world.settle().await;
@@ -577,7 +577,7 @@ fn bindings_under_way_to_a_node_that_is_back_leave_their_room_if_they_fail() {
     });
 }
 
-/// The engine places pods on a node, and is heard only when that has gone and another of its name has come.
+/// The engine places pods on a node, and is received only when that has gone and another of its name has come.
 async fn placed_on_a_node_that_is_another(binding: Binding) -> (World, Vec<String>, Vec<String>) {
     let mut world = World::begun(1).await;
     world.add("before", json!({}));
@@ -585,13 +585,13 @@ async fn placed_on_a_node_that_is_another(binding: Binding) -> (World, Vec<Strin
     world.binding = Binding::Hangs;
     let first: Vec<_> = (0..3).map(|i| world.add(&format!("first{i}"), json!({}))).collect();
     // Applications are taken, and requests placed.
-    world.tell_only().await;
+    world.send_only().await;
     world.remove_node("n0");
     world.set_node("n0", json!({}));
     let second: Vec<_> = (0..3).map(|i| world.add(&format!("second{i}"), json!({}))).collect();
     world.pass(5 * SECOND).await;
-    assert!(first.iter().all(|uid| world.bound[uid] == ["n0"]), "{:#?}", world.told);
-    assert!(second.iter().all(|uid| !world.bound.contains_key(uid)), "{:#?}", world.told);
+    assert!(first.iter().all(|uid| world.bound[uid] == ["n0"]), "{:#?}", world.sent);
+    assert!(second.iter().all(|uid| !world.bound.contains_key(uid)), "{:#?}", world.sent);
     world.finish_bindings(binding).await;
     world.binding = Binding::Works;
     world.pass(5 * SECOND).await;
@@ -603,7 +603,7 @@ fn what_was_placed_on_a_node_that_is_another_now_has_its_room_if_it_is_bound() {
     in_virtual_time(async {
         for binding in [Binding::Works, Binding::Lost] {
             let (world, first, second) = placed_on_a_node_that_is_another(binding).await;
-            assert_eq!((world.count(&first), world.count(&second)), (3, 0), "{:#?}", world.told);
+            assert_eq!((world.count(&first), world.count(&second)), (3, 0), "{:#?}", world.sent);
             world.check().await;
         }
     });
@@ -613,7 +613,7 @@ fn what_was_placed_on_a_node_that_is_another_now_has_its_room_if_it_is_bound() {
 fn what_was_placed_on_a_node_that_is_another_now_leaves_its_room_if_it_is_not() {
     in_virtual_time(async {
         let (world, first, second) = placed_on_a_node_that_is_another(Binding::Fails).await;
-        assert_eq!(world.count(&first) + world.count(&second), 3, "{:#?}", world.told);
+        assert_eq!(world.count(&first) + world.count(&second), 3, "{:#?}", world.sent);
         world.check().await;
     });
 }
@@ -627,8 +627,8 @@ fn a_refusal_of_a_node_that_has_gone_says_nothing_of_the_next_one() {
             world.remove_node("n0");
             world.set_node("n0", json!({}));
             let refused = si::RejectedNode { node_id: "n0".to_owned(), reason: reason.to_owned() };
-            let said = si::NodeResponse { rejected: vec![refused], ..Default::default() };
-            world.shim.hear(Word::Nodes(said), world.now);
+            let response = si::NodeResponse { rejected: vec![refused], ..Default::default() };
+            world.shim.receive(Notification::Nodes(response), world.now);
             let pod = world.add("pod", json!({}));
             world.settle().await;
             assert_eq!(world.node_of(&pod), Some("n0"), "{reason}");

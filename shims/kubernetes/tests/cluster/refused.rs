@@ -16,10 +16,10 @@ fn theirs(memory: &str) -> Value {
         "containers": [{"name": "c", "resources": {"requests": {"memory": memory}}}]}})
 }
 
-/// How often the engine was told what the pod takes.
-fn times_told(world: &World, uid: &str) -> usize {
+/// How often the engine was before what the pod takes.
+fn times_sent(world: &World, uid: &str) -> usize {
     let names = |line: &&String| line.contains(&format!("{uid} on n0"));
-    world.told.iter().filter(names).count()
+    world.sent.iter().filter(names).count()
 }
 
 /// The memory of the node that is somebody else's.
@@ -35,24 +35,24 @@ fn what_is_refused_of_somebody_elses_pod_is_said_again_after_ever_longer_pauses(
         let mut world = World::begun(1).await;
         let pod = world.add("theirs", theirs(TOO_MUCH));
         world.settle().await;
-        assert_eq!(times_told(&world, &pod), 1);
+        assert_eq!(times_sent(&world, &pod), 1);
         world.pass(29 * SECOND).await;
-        assert_eq!(times_told(&world, &pod), 1);
+        assert_eq!(times_sent(&world, &pod), 1);
         world.pass(2 * SECOND).await;
-        assert_eq!(times_told(&world, &pod), 2);
+        assert_eq!(times_sent(&world, &pod), 2);
         world.pass(600 * SECOND).await;
-        assert_eq!(times_told(&world, &pod), 5, "after 30, 60, 120, 240 seconds, then 300");
+        assert_eq!(times_sent(&world, &pod), 5, "after 30, 60, 120, 240 seconds, then 300");
         // Labels make no difference, amounts do.
         world.change(&pod, json!({"metadata": {"labels": {"a": "b"}}}));
         world.settle().await;
-        assert_eq!(times_told(&world, &pod), 5);
+        assert_eq!(times_sent(&world, &pod), 5);
         world.change(&pod, theirs("1Gi"));
         world.settle().await;
-        assert_eq!(times_told(&world, &pod), 6);
+        assert_eq!(times_sent(&world, &pod), 6);
         assert_eq!(taken(&world).await, 1 << 30);
         world.check().await;
         world.pass(600 * SECOND).await;
-        assert_eq!(times_told(&world, &pod), 6, "it is taken");
+        assert_eq!(times_sent(&world, &pod), 6, "it is taken");
     });
 }
 
@@ -92,7 +92,7 @@ fn what_was_refused_without_its_node_is_said_when_the_node_is_there() {
         world.settle().await;
         world.change_node("n0", node("16Gi"));
         world.settle().await;
-        assert!(times_told(&world, &pod) > 0);
+        assert!(times_sent(&world, &pod) > 0);
         assert_eq!(taken(&world).await, 1 << 30);
         world.check().await;
     });
@@ -112,16 +112,16 @@ fn what_a_pod_of_ours_had_before_counts_while_more_is_refused_and_until_it_is_go
             if is_told_anew {
                 world.begin().await;
             }
-            let told = times_told(&world, &pod);
+            let before = times_sent(&world, &pod);
             world.change(&pod, ours(TOO_MUCH));
             world.settle().await;
-            assert_eq!(times_told(&world, &pod), told + 1);
+            assert_eq!(times_sent(&world, &pod), before + 1);
             world.check().await;
             world.pass(31 * SECOND).await;
-            assert_eq!(times_told(&world, &pod), told + 2);
+            assert_eq!(times_sent(&world, &pod), before + 2);
             world.change(&pod, ours("2Gi"));
             world.settle().await;
-            assert_eq!(times_told(&world, &pod), told + 3);
+            assert_eq!(times_sent(&world, &pod), before + 3);
             world.change(&pod, ours(TOO_MUCH));
             world.settle().await;
             let found = world.scheduler.application("default", "ns-autogen").await.unwrap();

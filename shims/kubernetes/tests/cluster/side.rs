@@ -2,7 +2,7 @@
 
 use monoceros_actors::{Scheduler, SchedulerHandle};
 use monoceros_kubernetes::engine::Embedded;
-use monoceros_kubernetes::shim::{SharedScene, Word};
+use monoceros_kubernetes::shim::{Notification, SharedScene};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::world::RM;
@@ -20,10 +20,10 @@ pub struct Side {
 }
 
 impl Side {
-    pub fn new(scene: SharedScene, say: UnboundedSender<Word>) -> Self {
+    pub fn new(scene: SharedScene, notify: UnboundedSender<Notification>) -> Self {
         // A node that is reserved for a large pod is room that a small one does not get.
         let scheduler = Scheduler::builder().reservation_delay(None).start_local().unwrap();
-        let engine = Embedded::new(scheduler.clone(), RM, scene, say, false);
+        let engine = Embedded::new(scheduler.clone(), RM, scene, notify, false);
         Self { scheduler, engine }
     }
 

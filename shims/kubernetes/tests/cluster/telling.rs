@@ -32,13 +32,13 @@ fn each_of_many_kinds_of_pods_is_told_its_own_reason() {
             .collect();
         // What is asked about over a wire holds its quota meanwhile, so a reason may be that at first.
         world.pass(if IS_ELSEWHERE { 200 } else { 20 } * SECOND).await;
-        let mut seen = BTreeSet::new();
+        let mut messages = BTreeSet::new();
         for (i, uid) in pods.iter().enumerate() {
             let (_, message) = &world.conditions[uid];
             assert!(message.contains(&(8_000 + i).to_string()), "{uid}: {message}");
-            seen.insert(message.clone());
+            messages.insert(message.clone());
         }
-        assert_eq!(seen.len(), 30);
+        assert_eq!(messages.len(), 30);
     });
 }
 
@@ -55,8 +55,8 @@ fn no_more_conditions_are_written_than_the_rate_allows_and_each_pod_has_its_turn
         // The rate of a second may be saved up.
         assert!(world.writes.len() <= 150, "{}", world.writes.len());
         world.pass(18 * SECOND).await;
-        let told: BTreeSet<_> = world.writes.iter().map(|(_, uid)| uid.clone()).collect();
-        assert_eq!(told.len(), pods.len());
+        let written: BTreeSet<_> = world.writes.iter().map(|(_, uid)| uid.clone()).collect();
+        assert_eq!(written.len(), pods.len());
         // What is being asked elsewhere takes room meanwhile, and that may be what a pod is told first.
         assert!(IS_ELSEWHERE || world.writes.len() == pods.len(), "each once");
         for (at, _) in &world.writes {
@@ -157,7 +157,7 @@ fn applications_of_one_name_in_two_namespaces_are_two() {
         world.settle().await;
         assert_eq!(world.count(&[ours, theirs]), 2);
         let submitted: Vec<_> =
-            world.told.iter().filter(|line| line.starts_with("submit")).collect();
+            world.sent.iter().filter(|line| line.starts_with("submit")).collect();
         assert_eq!(submitted, ["submit x, other/x"]);
         // Nobody takes another's PodGroup or default application by its name.
         let annotations = json!({"monoceros.io/app-id": "other-autogen"});
@@ -256,14 +256,14 @@ fn a_pod_waits_until_its_namespace_is_known_and_then_has_its_quota() {
         let more = world.add("more", in_late.clone());
         world.pass(2 * SECOND).await;
         assert_eq!(world.node_of(&more), None);
-        let submitted = world.told.iter().filter(|line| line.starts_with("submit")).count();
-        assert_eq!(submitted, 3, "{:?}", world.told);
+        let submitted = world.sent.iter().filter(|line| line.starts_with("submit")).count();
+        assert_eq!(submitted, 3, "{:?}", world.sent);
         // What changes otherwise of a namespace is nothing to the scheduler.
         let labels = json!({"metadata": {"name": "late", "labels": {"a": "b"},
             "annotations": {"monoceros.io/namespace.quota": "{\"cpu\": \"1\"}"}}});
         world.set("late", labels, Change::Namespace);
         world.settle().await;
-        let submitted = world.told.iter().filter(|line| line.starts_with("submit")).count();
+        let submitted = world.sent.iter().filter(|line| line.starts_with("submit")).count();
         assert_eq!(submitted, 3);
         world.check().await;
     });
@@ -321,7 +321,7 @@ fn queues_that_cannot_be_read_are_not_what_a_new_leader_begins_with() {
         queues: [{name: root, submitacl: '*', queues: [{name: good}]}]}]";
     let low = good.replace("good", "low");
     in_virtual_time(async {
-        // It has seen the good ones.
+        // It has messages the good ones.
         let mut world = World::new(2);
         queues(&mut world, "monoceros-configs", good);
         queues(&mut world, "monoceros-configs", "partitions: 7");
@@ -386,7 +386,7 @@ fn nothing_is_asked_for_of_an_application_that_is_refused() {
         let pod = world.add("p", json!({}));
         world.pass(30 * SECOND).await;
         assert_eq!(world.conditions[&pod].0, "ApplicationRefused");
-        let told: Vec<_> = world.told.iter().filter(|line| line.starts_with("ask")).collect();
-        assert_eq!(told, <[&String; 0]>::default());
+        let asks: Vec<_> = world.sent.iter().filter(|line| line.starts_with("ask")).collect();
+        assert_eq!(asks, <[&String; 0]>::default());
     });
 }

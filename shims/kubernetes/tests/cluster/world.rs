@@ -9,8 +9,8 @@ use monoceros_actors::SchedulerHandle;
 use monoceros_kubernetes::engine::Engine as _;
 use monoceros_kubernetes::meters::Meters;
 use monoceros_kubernetes::shim::{
-    Bind, Change, EngineOrder, Event, Evict, GroupCondition, HandOrder, Key, Outcome, SharedScene,
-    Shim, Word, open,
+    ApiOrder, Bind, Change, EngineOrder, Event, Evict, GroupCondition, Key, Notification, Outcome,
+    SharedScene, Shim, open,
 };
 use monoceros_kubernetes::translate::Mapping;
 use serde::de::DeserializeOwned;
@@ -39,7 +39,7 @@ pub struct World {
     pub scheduler: SchedulerHandle,
     pub scene: SharedScene,
     pub side: Side,
-    words: UnboundedReceiver<Word>,
+    notifications: UnboundedReceiver<Notification>,
     pub now: Duration,
     /// Pods by UID, as JSON.
     pub pods: BTreeMap<String, Value>,
@@ -64,7 +64,7 @@ pub struct World {
     pub status_fails: bool,
     pub events: Vec<Event>,
     /// Everything that the engine was told, in short.
-    pub told: Vec<String>,
+    pub sent: Vec<String>,
 }
 
 fn read<T: DeserializeOwned>(value: &Value) -> Arc<T> {
@@ -82,8 +82,8 @@ impl World {
     /// A cluster of so many nodes of 4 cores, which the shim has not begun to schedule.
     pub fn new(nodes: usize) -> Self {
         let scene = SharedScene::default();
-        let (say, words) = unbounded_channel();
-        let side = Side::new(Arc::clone(&scene), say);
+        let (notify, notifications) = unbounded_channel();
+        let side = Side::new(Arc::clone(&scene), notify);
         let scheduler = side.scheduler.clone();
         let mapping = Mapping {
             scheduler_names: vec!["monoceros".to_owned()],
@@ -92,13 +92,13 @@ impl World {
         };
         let meters = Arc::new(Meters::new(&prometheus::Registry::new()).unwrap());
         let mut shim = Shim::new(mapping, Arc::clone(&scene), meters, 50);
-        shim.count_nodes(side.engine.looks_at_nodes());
+        shim.count_nodes(side.engine.reads_node_results());
         let mut world = Self {
             shim,
             scheduler,
             scene,
             side,
-            words,
+            notifications,
             now: Duration::ZERO,
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -114,7 +114,7 @@ impl World {
             group_conditions: Vec::new(),
             status_fails: false,
             events: Vec::new(),
-            told: Vec::new(),
+            sent: Vec::new(),
         };
         world.set("ns", json!({"metadata": {"name": "ns"}}), Change::Namespace);
         for number in 0..nodes {
@@ -138,10 +138,10 @@ impl World {
     async fn register(&mut self) {
         let (queues, unreadable) = self.shim.queues();
         let refused = self.side.engine.register(&queues).await.unwrap();
-        while self.words.try_recv().is_ok() {}
+        while self.notifications.try_recv().is_ok() {}
         self.shim.begin(self.now);
         if let Some(why) = unreadable.or(refused) {
-            self.shim.hear(Word::Configured(Err(why)), self.now);
+            self.shim.receive(Notification::Configured(Err(why)), self.now);
         }
     }
 
@@ -183,23 +183,23 @@ impl World {
         });
         merge(&mut pod, more);
         self.pods.insert(uid.clone(), pod);
-        self.tell(&uid);
+        self.deliver(&uid);
         uid
     }
 
     /// Changes a pod.
     pub fn change(&mut self, uid: &str, more: Value) {
         merge(self.pods.get_mut(uid).unwrap(), more);
-        self.tell(uid);
+        self.deliver(uid);
     }
 
     pub fn remove(&mut self, uid: &str) {
         self.pods.remove(uid);
-        self.tell(uid);
+        self.deliver(uid);
     }
 
     /// What the watch tells of a pod.
-    pub fn tell(&mut self, uid: &str) {
+    pub fn deliver(&mut self, uid: &str) {
         let pod = self.pods.get(uid).map(read);
         self.shim.change(Change::Pod(Key::from(uid), pod), self.now);
     }
@@ -217,14 +217,14 @@ impl World {
     pub async fn settle(&mut self) {
         loop {
             let orders = self.shim.engine_orders(self.now);
-            let hands = self.shim.hand_orders();
-            let is_idle = orders.is_empty() && hands.is_empty();
+            let api_orders = self.shim.api_orders();
+            let is_idle = orders.is_empty() && api_orders.is_empty();
             for order in orders {
-                self.told.push(short(&order));
-                self.side.engine.tell(order).await.unwrap();
+                self.sent.push(short(&order));
+                self.side.engine.send(order).await.unwrap();
             }
-            for order in hands {
-                self.obey(order);
+            for order in api_orders {
+                self.carry_out(order);
             }
             let is_over = |bind: &mut Bind| self.calls_off && bind.called_off.is_cancelled();
             for bind in self.hanging.extract_if(.., is_over) {
@@ -232,26 +232,26 @@ impl World {
                 self.shim.done(Outcome::NotBound(bind.key, why), self.now);
             }
             self.side.settle().await;
-            let mut heard = false;
-            while let Ok(word) = self.words.try_recv() {
-                heard = true;
-                match word {
-                    Word::Lost(_) => self.register().await,
-                    Word::Ended(why) => panic!("{why}"),
-                    word => self.shim.hear(word, self.now),
+            let mut received = false;
+            while let Ok(notification) = self.notifications.try_recv() {
+                received = true;
+                match notification {
+                    Notification::Lost(_) => self.register().await,
+                    Notification::Ended(why) => panic!("{why}"),
+                    notification => self.shim.receive(notification, self.now),
                 }
             }
-            if is_idle && !heard {
+            if is_idle && !received {
                 return;
             }
         }
     }
 
     /// Tells the engine what is ordered, and hears nothing of what it says.
-    pub async fn tell_only(&mut self) {
+    pub async fn send_only(&mut self) {
         for order in self.shim.engine_orders(self.now) {
-            self.told.push(short(&order));
-            self.side.engine.tell(order).await.unwrap();
+            self.sent.push(short(&order));
+            self.side.engine.send(order).await.unwrap();
         }
         self.side.settle().await;
     }
@@ -268,9 +268,9 @@ impl World {
         }
     }
 
-    fn obey(&mut self, order: HandOrder) {
+    fn carry_out(&mut self, order: ApiOrder) {
         match order {
-            HandOrder::Bind(bind) => {
+            ApiOrder::Bind(bind) => {
                 let uid = bind.key.to_string();
                 let node = bind.node.to_string();
                 self.bound.entry(uid).or_default().push(node.clone());
@@ -283,14 +283,14 @@ impl World {
                     Binding::Works | Binding::Lost => self.finish(bind.key, &node),
                 }
             }
-            HandOrder::Evict(evict) => {
+            ApiOrder::Evict(evict) => {
                 self.evicted.push(evict.key.to_string());
                 self.evictions.push(evict.clone());
                 if !self.budgets_hold {
-                    self.shim.done(Outcome::Going(evict.key), self.now);
+                    self.shim.done(Outcome::Evicting(evict.key), self.now);
                 }
             }
-            HandOrder::Condition(it) => {
+            ApiOrder::Condition(it) => {
                 let uid = it.key.to_string();
                 self.writes.push((self.now, uid.clone()));
                 if self.status_fails {
@@ -298,14 +298,14 @@ impl World {
                 }
                 self.conditions.insert(uid, (it.reason, it.message));
             }
-            HandOrder::GroupCondition(it) if self.status_fails => {
+            ApiOrder::GroupCondition(it) if self.status_fails => {
                 self.shim.done(Outcome::GroupConditionFailed(it), self.now);
             }
-            HandOrder::GroupCondition(it) => {
+            ApiOrder::GroupCondition(it) => {
                 self.writes.push((self.now, format!("{}/{}", it.namespace, it.name)));
                 self.group_conditions.push(it);
             }
-            HandOrder::Event(event) => self.events.push(event),
+            ApiOrder::Event(event) => self.events.push(event),
         }
     }
 
@@ -322,7 +322,7 @@ impl World {
                 if self.binding != Binding::Lost {
                     self.shim.done(Outcome::Bound(key), self.now);
                 }
-                self.tell(&uid);
+                self.deliver(&uid);
             }
             Some(there) if there == node => self.shim.done(Outcome::Bound(key), self.now),
             _ => self.shim.done(Outcome::NotBound(key, "it cannot be".to_owned()), self.now),
@@ -348,8 +348,8 @@ impl World {
         let application = self.pods[uid]["metadata"]["labels"]["applicationId"].as_str();
         let application = application.unwrap_or("ns-autogen");
         let explained = self.scheduler.explain_ask("default", application, uid).await;
-        let told: Vec<_> = self.told.iter().filter(|line| line.contains(uid)).collect();
-        format!("{explained:#?} {told:#?} {}", self.shim.described(uid))
+        let lines: Vec<_> = self.sent.iter().filter(|line| line.contains(uid)).collect();
+        format!("{explained:#?} {lines:#?} {}", self.shim.described(uid))
     }
 
     /// The books of the engine, of the shim, of the scene and of the API are the same.
@@ -372,7 +372,7 @@ impl World {
                 engine.insert(node["nodeID"].as_str().unwrap().to_owned(), sum);
             }
         }
-        assert_eq!(engine, api, "{:#?}", self.told);
+        assert_eq!(engine, api, "{:#?}", self.sent);
     }
 }
 

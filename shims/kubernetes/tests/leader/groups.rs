@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use monoceros_kubernetes::mirror::{Seen, follow};
+use monoceros_kubernetes::mirror::{WatchEvent, follow};
 use monoceros_kubernetes::shim::Change;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -29,7 +29,7 @@ enum Has {
 
 struct Mirror {
     has: Arc<Mutex<Has>>,
-    seen: Receiver<Seen>,
+    events: Receiver<WatchEvent>,
     stop: CancellationToken,
     kinds: usize,
     /// Kinds that have been read, and groups that are there.
@@ -78,10 +78,10 @@ impl Mirror {
             let has = *answers.lock().unwrap();
             async move { answer(has, &path).await }
         });
-        let (see, seen) = channel(100);
+        let (watch, events) = channel(100);
         let stop = CancellationToken::new();
-        let kinds = follow(&client, "ns", &see, &stop);
-        Self { has, seen, stop, kinds, synced: Vec::new(), groups: Vec::new() }
+        let kinds = follow(&client, "ns", &watch, &stop);
+        Self { has, events, stop, kinds, synced: Vec::new(), groups: Vec::new() }
     }
 
     fn becomes(&self, has: Has) {
@@ -93,10 +93,10 @@ impl Mirror {
         loop {
             tokio::select! {
                 () = sleep_until(until) => return,
-                seen = self.seen.recv() => match seen {
-                    Some(Seen::Synced(kind)) => self.synced.push(kind),
-                    Some(Seen::Change(Change::Group(name, _))) => self.groups.push(name),
-                    Some(Seen::Change(change)) => panic!("{change:?}"),
+                events = self.events.recv() => match events {
+                    Some(WatchEvent::Synced(kind)) => self.synced.push(kind),
+                    Some(WatchEvent::Change(Change::Group(name, _))) => self.groups.push(name),
+                    Some(WatchEvent::Change(change)) => panic!("{change:?}"),
                     None => return,
                 },
             }
@@ -168,7 +168,7 @@ fn an_end_is_an_end_whatever_the_server_does() {
             mirror.pass(5 * SECOND).await;
             mirror.stop.cancel();
             mirror.pass(SECOND).await;
-            assert!(mirror.seen.is_closed(), "{has:?}: nobody follows anything any more");
+            assert!(mirror.events.is_closed(), "{has:?}: nobody follows anything any more");
         });
     }
 }

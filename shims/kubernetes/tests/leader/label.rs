@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_kubernetes::connect::mark_leader;
-use monoceros_kubernetes::run::Standing;
+use monoceros_kubernetes::run::ReplicaState;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -20,9 +20,9 @@ type Labels = Arc<Mutex<Vec<Value>>>;
 
 fn begin(
     first: impl Fn(usize) -> Option<Answer> + Send + Sync + 'static,
-) -> (Labels, watch::Sender<Standing>) {
+) -> (Labels, watch::Sender<ReplicaState>) {
     let labels = Labels::default();
-    let (stand, standing) = watch::channel(Standing::Reading);
+    let (state, states) = watch::channel(ReplicaState::Reading);
     let set = Arc::clone(&labels);
     let requests = Arc::new(Mutex::new(0));
     let first = Arc::new(first);
@@ -43,20 +43,20 @@ fn begin(
             }
         }
     });
-    tokio::spawn(mark_leader(client, "ns".to_owned(), "own".to_owned(), standing));
-    (labels, stand)
+    tokio::spawn(mark_leader(client, "ns".to_owned(), "own".to_owned(), states));
+    (labels, state)
 }
 
 #[test]
 fn it_is_there_while_the_replica_leads() {
     in_virtual_time(async {
-        let (labels, stand) = begin(|_| None);
+        let (labels, state) = begin(|_| None);
         // What an earlier process of the pod has left there goes.
         sleep(SECOND).await;
         assert_eq!(*labels.lock().unwrap(), [Value::Null]);
-        stand.send_replace(Standing::StandsBy(None));
+        state.send_replace(ReplicaState::Standby(None));
         sleep(SECOND).await;
-        stand.send_replace(Standing::Leads);
+        state.send_replace(ReplicaState::Leads);
         sleep(SECOND).await;
         assert_eq!(*labels.lock().unwrap(), [Value::Null, json!("true")]);
     });
@@ -66,8 +66,8 @@ fn it_is_there_while_the_replica_leads() {
 fn it_is_tried_again_and_that_is_told_once_a_minute() {
     in_virtual_time(async {
         let log = Log::begin();
-        let (labels, stand) = begin(|number| (number <= 145).then(|| refusal(403)));
-        stand.send_replace(Standing::Leads);
+        let (labels, state) = begin(|number| (number <= 145).then(|| refusal(403)));
+        state.send_replace(ReplicaState::Leads);
         sleep(280 * SECOND).await;
         assert_eq!(log.lines("the own pod cannot be labelled").len(), 5);
         assert_eq!(*labels.lock().unwrap(), [Value::Null; 0]);
@@ -79,8 +79,8 @@ fn it_is_tried_again_and_that_is_told_once_a_minute() {
 #[test]
 fn a_request_that_is_not_answered_is_sent_again() {
     in_virtual_time(async {
-        let (labels, stand) = begin(|number| (number == 1).then_some((0, Value::Null)));
-        stand.send_replace(Standing::Leads);
+        let (labels, state) = begin(|number| (number == 1).then_some((0, Value::Null)));
+        state.send_replace(ReplicaState::Leads);
         sleep(15 * SECOND).await;
         assert_eq!(*labels.lock().unwrap(), [json!("true")]);
     });

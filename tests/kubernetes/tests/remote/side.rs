@@ -12,7 +12,7 @@ use monoceros::settings::{Flags, Settings};
 use monoceros::watchdog::{Health, Healthy};
 use monoceros_actors::{Scheduler, SchedulerHandle};
 use monoceros_kubernetes::engine::{Remote, Service};
-use monoceros_kubernetes::shim::{SharedScene, Word};
+use monoceros_kubernetes::shim::{Notification, SharedScene};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
@@ -41,7 +41,7 @@ pub struct Side {
 }
 
 impl Side {
-    pub fn new(scene: SharedScene, say: UnboundedSender<Word>) -> Self {
+    pub fn new(scene: SharedScene, notify: UnboundedSender<Notification>) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -52,7 +52,7 @@ impl Side {
             rm_id: RM.to_owned(),
             instance: "test".to_owned(),
         };
-        let engine = Remote::new(service, scene, say);
+        let engine = Remote::new(service, scene, notify);
         Self { scheduler, engine, address, stop, serves }
     }
 

@@ -11,7 +11,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-use super::{Service, shown};
+use super::{Service, describe_status};
 use crate::shim::Explanation;
 
 /// Timeout of a call.
@@ -88,7 +88,7 @@ impl Admin {
             match updated.map(tonic::Response::into_inner) {
                 Ok(answer) if answer.success => return Ok(()),
                 Ok(answer) => return Err(answer.reason),
-                Err(why) if !may_pass(&why) => return Err(shown(&why)),
+                Err(why) if !may_pass(&why) => return Err(describe_status(&why)),
                 Err(_) => sleep(pause).await,
             }
         }

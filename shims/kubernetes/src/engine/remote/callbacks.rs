@@ -7,28 +7,28 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::outage::Outage;
 use super::view::View;
-use crate::shim::{SharedScene, Word};
+use crate::shim::{Notification, SharedScene};
 
 /// Callbacks of one session.
 #[derive(Clone, Debug)]
 pub(super) struct Answers {
     view: Arc<Mutex<View>>,
-    words: UnboundedSender<Word>,
+    notifications: UnboundedSender<Notification>,
     outage: Arc<Outage>,
 }
 
 impl Answers {
     pub(super) fn new(
         scene: SharedScene,
-        words: UnboundedSender<Word>,
+        notifications: UnboundedSender<Notification>,
         outage: Arc<Outage>,
     ) -> Self {
-        Self { view: Arc::new(Mutex::new(View::new(scene))), words, outage }
+        Self { view: Arc::new(Mutex::new(View::new(scene))), notifications, outage }
     }
 
     /// Notes new allocations that are about to be passed on.
-    pub(super) fn told(&self, new: &[si::Allocation]) {
-        self.view().told(new);
+    pub(super) fn received(&self, new: &[si::Allocation]) {
+        self.view().received(new);
     }
 
     /// Ends the view, since another session begins.
@@ -97,7 +97,7 @@ impl Callbacks for Answers {
     }
 
     fn members(&self, bundle: &cb::BundlePlaces, nodes: &[Option<&str>]) {
-        self.view().places(bundle, nodes);
+        self.view().set_places(bundle, nodes);
     }
 
     fn other(&self, message: cb::core_message::Body) -> Option<cb::shim_message::Body> {
@@ -107,7 +107,7 @@ impl Callbacks for Answers {
                 Some(cb::shim_message::Body::PreemptionResults(self.preemption(batch)))
             }
             Body::ContainerStates(batch) => {
-                self.words.send(Word::MoreNodes(batch.states)).ok();
+                self.notifications.send(Notification::ScaleUp(batch.states)).ok();
                 None
             }
             _ => None,

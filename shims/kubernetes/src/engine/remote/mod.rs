@@ -34,7 +34,7 @@ use self::callbacks::Answers;
 use self::outage::Outage;
 use super::{Engine, EngineError};
 use crate::mirror::with_causes;
-use crate::shim::{EngineOrder, SharedScene, Word};
+use crate::shim::{EngineOrder, Notification, SharedScene};
 use crate::translate::Queues;
 
 /// How long orders wait for the outcome of a configuration. The configuration is tried on after
@@ -63,7 +63,7 @@ pub struct Service {
 pub struct Remote {
     service: Service,
     scene: SharedScene,
-    words: UnboundedSender<Word>,
+    notifications: UnboundedSender<Notification>,
     admin: Admin,
     outage: Arc<Outage>,
     session: Mutex<Option<Session>>,
@@ -74,27 +74,31 @@ pub struct Remote {
 struct Session {
     client: Client,
     answers: Answers,
-    hears: JoinHandle<()>,
+    forwarder: JoinHandle<()>,
     /// The task that puts new queues in force.
-    configures: Option<AbortHandle>,
+    configuring: Option<AbortHandle>,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         self.answers.end();
-        self.hears.abort();
-        if let Some(configures) = &self.configures {
-            configures.abort();
+        self.forwarder.abort();
+        if let Some(configuring) = &self.configuring {
+            configuring.abort();
         }
     }
 }
 
 impl Remote {
     /// Makes an engine for the service. Must be called within a tokio runtime.
-    pub fn new(service: Service, scene: SharedScene, words: UnboundedSender<Word>) -> Self {
+    pub fn new(
+        service: Service,
+        scene: SharedScene,
+        notifications: UnboundedSender<Notification>,
+    ) -> Self {
         let admin = Admin::new(&service);
         let (outage, session) = (Arc::default(), Mutex::new(None));
-        Self { service, scene, words, admin, outage, session }
+        Self { service, scene, notifications, admin, outage, session }
     }
 
     /// Opens a session with these queues, as soon as the service is reached.
@@ -103,7 +107,8 @@ impl Remote {
         drop(self.session().take());
         let Service { endpoint, authorization, rm_id, instance } = &self.service;
         let outage = &self.outage;
-        let answers = Answers::new(Arc::clone(&self.scene), self.words.clone(), Arc::clone(outage));
+        let answers =
+            Answers::new(Arc::clone(&self.scene), self.notifications.clone(), Arc::clone(outage));
         let mut registration = si::RegisterResourceManagerRequest {
             // The queues of other policy groups are not changed.
             policy_group: rm_id.clone(),
@@ -141,8 +146,10 @@ impl Remote {
             }
         }
         outage.is_over();
-        let hears = hear(events, answers.clone(), self.words.clone(), Arc::clone(outage));
-        let session = Session { client, answers, hears: tokio::spawn(hears), configures: None };
+        let forwarder =
+            forward(events, answers.clone(), self.notifications.clone(), Arc::clone(outage));
+        let session =
+            Session { client, answers, forwarder: tokio::spawn(forwarder), configuring: None };
         *self.session() = Some(session);
         Ok(())
     }
@@ -156,7 +163,7 @@ impl Remote {
         let Some(client) = client else {
             return Err(EngineError("it was not registered with".to_owned()));
         };
-        let said = match order {
+        let sent = match order {
             EngineOrder::Nodes(nodes) => client.report(nodes).await,
             EngineOrder::Submit(new) => client.submit(new).await,
             EngineOrder::Remove(gone) => client.remove(gone).await,
@@ -171,32 +178,34 @@ impl Remote {
                 Ok(())
             }
             EngineOrder::Explain(application, about) => {
-                let (admin, words) = (self.admin.clone(), self.words.clone());
+                let (admin, notifications) = (self.admin.clone(), self.notifications.clone());
                 tokio::spawn(async move {
                     let entries = admin.explain(&application, about.as_deref()).await;
-                    words.send(Word::Explained { application, about, entries }).ok();
+                    notifications
+                        .send(Notification::Explained { application, about, entries })
+                        .ok();
                 });
                 Ok(())
             }
         };
         // The end of the session is reported as a notification.
-        said.or(Ok(()))
+        sent.or(Ok(()))
     }
 
     /// Puts new queues in force, and aborts an earlier attempt.
     async fn configure(&self, queues: String, all: BTreeMap<String, String>) {
-        let (admin, words) = (self.admin.clone(), self.words.clone());
-        let configures = tokio::spawn(async move {
+        let (admin, notifications) = (self.admin.clone(), self.notifications.clone());
+        let configuring = tokio::spawn(async move {
             let outcome = admin.configure(queues, extra(all)).await;
-            words.send(Word::Configured(outcome)).ok();
+            notifications.send(Notification::Configured(outcome)).ok();
         });
         if let Some(session) = &mut *self.session() {
-            let before = session.configures.replace(configures.abort_handle());
+            let before = session.configuring.replace(configuring.abort_handle());
             if let Some(before) = before {
                 before.abort();
             }
         }
-        timeout(CONFIGURES_WITHIN, configures).await.ok();
+        timeout(CONFIGURES_WITHIN, configuring).await.ok();
     }
 }
 
@@ -208,35 +217,35 @@ fn extra(mut extra: BTreeMap<String, String>) -> BTreeMap<String, String> {
 }
 
 /// Passes on the events of a session until it ends.
-async fn hear(
+async fn forward(
     mut events: Events,
     answers: Answers,
-    words: UnboundedSender<Word>,
+    notifications: UnboundedSender<Notification>,
     outage: Arc<Outage>,
 ) {
     while let Some(event) = events.next().await {
-        let word = match event {
+        let notification = match event {
             Event::Disconnected(why) => {
                 outage.note(&why);
                 continue;
             }
             // A client has one session.
             Event::Registered { .. } => continue,
-            Event::Nodes(response) => Word::Nodes(response),
-            Event::Applications(response) => Word::Applications(response),
+            Event::Nodes(response) => Notification::Nodes(response),
+            Event::Applications(response) => Notification::Applications(response),
             Event::Allocations(response) => {
-                answers.told(&response.new);
-                Word::Allocations(response)
+                answers.received(&response.new);
+                Notification::Allocations(response)
             }
-            Event::Ended(why) if is_lost(&why) => Word::Lost(shown(&why)),
-            Event::Ended(why) => Word::Ended(shown(&why)),
+            Event::Ended(why) if is_lost(&why) => Notification::Lost(describe_status(&why)),
+            Event::Ended(why) => Notification::Ended(describe_status(&why)),
         };
-        words.send(word).ok();
+        notifications.send(notification).ok();
     }
 }
 
 /// Formats a status with its causes and its reason.
-fn shown(status: &Status) -> String {
+fn describe_status(status: &Status) -> String {
     let message = status.message();
     let text = match std::error::Error::source(status).map(with_causes) {
         // The message was made of the causes.
@@ -254,7 +263,7 @@ impl Engine for Remote {
         queues: &'e Queues,
     ) -> BoxFuture<'e, Result<Option<String>, EngineError>> {
         Box::pin(async move {
-            let failed = |why: Status| EngineError(shown(&why));
+            let failed = |why: Status| EngineError(describe_status(&why));
             let Err(why) = self.open(queues).await else { return Ok(None) };
             let is_refused = why.code() == Code::InvalidArgument && !queues.yaml.is_empty();
             if !is_refused {
@@ -266,7 +275,7 @@ impl Engine for Remote {
         })
     }
 
-    fn tell(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>> {
+    fn send(&self, order: EngineOrder) -> BoxFuture<'_, Result<(), EngineError>> {
         Box::pin(self.order(order))
     }
 }

@@ -50,14 +50,14 @@ pub(super) struct View {
 /// Planned places of the members of a gang.
 #[derive(Debug, Default)]
 struct Bundle {
-    places: BTreeMap<u32, Place>,
+    places: BTreeMap<u32, MemberPlace>,
     /// Members by the keys of their pods.
     members: FxHashMap<String, u32>,
 }
 
 /// Planned place of a member.
 #[derive(Debug)]
-struct Place {
+struct MemberPlace {
     /// Key under which the scene expects pods of this kind.
     key: String,
     node: String,
@@ -162,7 +162,7 @@ impl View {
     }
 
     /// Notes new allocations that are about to be passed on.
-    pub(super) fn told(&mut self, new: &[si::Allocation]) {
+    pub(super) fn received(&mut self, new: &[si::Allocation]) {
         if self.is_over {
             return;
         }
@@ -179,27 +179,27 @@ impl View {
     }
 
     /// Sets the planned places of members of a gang.
-    pub(super) fn places(&mut self, told: &cb::BundlePlaces, nodes: &[Option<&str>]) {
+    pub(super) fn set_places(&mut self, update: &cb::BundlePlaces, nodes: &[Option<&str>]) {
         if self.is_over {
             return;
         }
-        let id = told.bundle_id;
-        if self.shown == Some(id) || self.shown == Some(told.over) {
+        let id = update.bundle_id;
+        if self.shown == Some(id) || self.shown == Some(update.over) {
             self.hide();
         }
-        self.bundles.remove(&told.over);
+        self.bundles.remove(&update.over);
         let bundle = self.bundles.entry(id).or_default();
-        for (place, node) in told.places.iter().zip(nodes) {
+        for (place, node) in update.places.iter().zip(nodes) {
             let is_hold = place.allocation_key.is_empty();
             let key = if is_hold {
-                hold_key(&told.application_id, &place.task_group_name)
+                hold_key(&update.application_id, &place.task_group_name)
             } else {
                 bundle.members.insert(place.allocation_key.clone(), place.member);
                 place.allocation_key.clone()
             };
             match node {
                 Some(node) => {
-                    let place_of = Place { key, node: (*node).to_owned(), is_shown: false };
+                    let place_of = MemberPlace { key, node: (*node).to_owned(), is_shown: false };
                     bundle.places.insert(place.member, place_of);
                 }
                 // The node has just been removed.
@@ -270,7 +270,7 @@ fn shown<'b>(
     id: Option<u64>,
     bundles: &'b mut FxHashMap<u64, Bundle>,
     key: &str,
-) -> Option<(u64, u32, &'b mut Place)> {
+) -> Option<(u64, u32, &'b mut MemberPlace)> {
     let bundle = bundles.get_mut(&id?)?;
     let member = *bundle.members.get(key)?;
     Some((id?, member, bundle.places.get_mut(&member)?))
@@ -278,8 +278,8 @@ fn shown<'b>(
 
 impl Bundle {
     /// Finds the place of a pod, or one of the places to be held on the node.
-    fn place_of(&self, key: &str, node: &str, is_hold: bool) -> Option<(u32, &Place)> {
-        let is_it = |place: &Place| place.is_shown && place.key == key;
+    fn place_of(&self, key: &str, node: &str, is_hold: bool) -> Option<(u32, &MemberPlace)> {
+        let is_it = |place: &MemberPlace| place.is_shown && place.key == key;
         if is_hold {
             let mut all = self.places.iter();
             let found = all.find(|(_, place)| is_it(place) && place.node == node);
@@ -290,7 +290,7 @@ impl Bundle {
     }
 }
 
-impl Place {
+impl MemberPlace {
     fn show(&mut self, id: u64, member: u32, scene: &mut Scene) {
         if !self.is_shown {
             scene.assume_as(&name(id, member), &self.key, &self.node);

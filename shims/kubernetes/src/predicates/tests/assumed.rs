@@ -97,7 +97,7 @@ fn a_restart_leaves_nothing_that_was_assumed_wherever_it_was() {
     scene.settle("r", "a1", &pod("r", &db, &spec));
     scene.restart();
     assert!(!scene.expects("held") && !scene.has_node("nowhere") && scene.has_node("a1"));
-    assert!(!scene.take_help());
+    assert!(!scene.take_unblocked());
     scene.expect("asked", pod("asked", &db, &spec));
     assert_eq!(passing(&scene, "asked"), NODES);
     // Everything that is not assumed is as before.
@@ -146,12 +146,12 @@ fn whoever_leaves_takes_terms_and_counts_along() {
         let play = Play::new().running("r", "a1", &db, first).running("s", "a1", &db, second);
         let mut scene = play.running("t", "a1", &db, &none).0;
         scene.expect("asked", pod("asked", labels, asked));
-        scene.take_help();
+        scene.take_unblocked();
         let before = passing(&scene, "asked");
         assert_eq!(scene.check_without("asked", "a1", &leaving, 0), enough, "{asked}");
         assert_eq!(scene.check_without("asked", "a1", &leaving[..1], 2), None, "{asked}");
         assert_eq!(passing(&scene, "asked"), before, "all are back: {asked}");
-        assert!(!scene.take_help(), "nobody is helped by what is only tried");
+        assert!(!scene.take_unblocked(), "nobody is helped by what is only tried");
     }
     // Pods of other nodes and unknown pods do not matter.
     let play = Play::new().running("r", "a2", &db, &none);

@@ -8,7 +8,7 @@ use super::super::node;
 use super::super::ports::HostPort;
 use super::super::question::{Guard, compile, guards, pod_term};
 use super::super::selectors::{Labels, PodTerm};
-use super::super::tally::Wanted;
+use super::super::tally::TallySpec;
 use super::*;
 use crate::objects::Meta as _;
 
@@ -129,44 +129,44 @@ impl Model {
     }
 
     /// Counts the pods of a rule in one domain, or in all.
-    fn count(&self, wanted: &Wanted, domain: Option<&str>) -> u32 {
+    fn count(&self, spec: &TallySpec, domain: Option<&str>) -> u32 {
         let is_there = |node: &&Arc<Node>| {
-            let own = wanted.domain(node);
+            let own = spec.domain(node);
             own.is_some() && domain.is_none_or(|domain| own == Some(domain))
         };
         let pods = self.nodes.values().filter(is_there).flat_map(|node| self.on(node.name()));
-        pods.filter(|(pod, _)| wanted.counts(pod, &self.namespaces)).map(|(_, times)| times).sum()
+        pods.filter(|(pod, _)| spec.counts(pod, &self.namespaces)).map(|(_, times)| times).sum()
     }
 
     fn may_run(&self, pod: &Arc<Pod>, node: &Node) -> bool {
         let mut rules = Vec::new();
-        let question = compile(pod, |wanted| {
-            rules.push(wanted);
+        let question = compile(pod, |spec| {
+            rules.push(spec);
             rules.len() - 1
         });
-        let has = |wanted: &Wanted| {
-            wanted.domain(node).is_some_and(|domain| self.count(wanted, Some(domain)) > 0)
+        let has = |spec: &TallySpec| {
+            spec.domain(node).is_some_and(|domain| self.count(spec, Some(domain)) > 0)
         };
         let near: Vec<_> = question.near.iter().map(|id| &rules[*id]).collect();
         let affinity = pod.spec.affinity.as_ref().and_then(|all| all.pod_affinity.as_ref());
         let required = affinity
             .and_then(|all| all.required_during_scheduling_ignored_during_execution.as_ref());
         let mut terms = required.into_iter().flatten().map(|term| pod_term(pod, term));
-        let is_first = near.iter().all(|wanted| self.count(wanted, None) == 0)
+        let is_first = near.iter().all(|spec| self.count(spec, None) == 0)
             && terms.all(|term| matches(&term, pod, &self.namespaces));
-        let is_near = near.iter().all(|wanted| wanted.domain(node).is_some())
-            && (is_first || near.iter().all(|wanted| has(wanted)));
+        let is_near = near.iter().all(|spec| spec.domain(node).is_some())
+            && (is_first || near.iter().all(|spec| has(spec)));
         let is_away = question.away.iter().all(|id| !has(&rules[*id]));
         let is_even = question.spread.iter().all(|rule| {
-            let wanted = &rules[rule.tally];
-            let Some(domain) = node.label(&wanted.key) else { return false };
+            let spec = &rules[rule.tally];
+            let Some(domain) = node.label(&spec.key) else { return false };
             let domains: std::collections::BTreeSet<_> =
-                self.nodes.values().filter_map(|node| wanted.domain(node)).collect();
-            let least = domains.iter().map(|domain| self.count(wanted, Some(domain))).min();
-            let min_domains = wanted.spread.as_ref().map_or(0, |eligible| eligible.min_domains);
+                self.nodes.values().filter_map(|node| spec.domain(node)).collect();
+            let least = domains.iter().map(|domain| self.count(spec, Some(domain))).min();
+            let min_domains = spec.spread.as_ref().map_or(0, |eligible| eligible.min_domains);
             let is_few = u32::try_from(domains.len()).is_ok_and(|many| many < min_domains);
             let least = if is_few { 0 } else { least.unwrap_or(0) };
-            let there = if domains.contains(domain) { self.count(wanted, Some(domain)) } else { 0 };
+            let there = if domains.contains(domain) { self.count(spec, Some(domain)) } else { 0 };
             there + u32::from(rule.counts_itself) <= rule.max_skew + least
         });
         let is_kept_away = self.there.iter().any(|((_, on), (other, _))| {
@@ -346,8 +346,8 @@ proptest! {
                 prop_assert_eq!(scene.check_books(), [""; 0], "after all came back");
                 let is_helped = |pair: &&(String, String)| !before.contains(*pair) && !new.contains(pair);
                 let helped: Vec<_> = passing.iter().filter(is_helped).collect();
-                let helps = scene.take_help();
-                prop_assert!(helps || helped.is_empty(), "{:?} were not helped", helped);
+                let unblocked = scene.take_unblocked();
+                prop_assert!(unblocked || helped.is_empty(), "{:?} were not helped", helped);
                 before = passing;
                 new.clear();
             }

@@ -71,7 +71,7 @@ fn existing(claim: &str, volume: &str) -> VolumeChoice {
 }
 
 fn made(claim: &str) -> VolumeChoice {
-    VolumeChoice::Made { claim: claim.to_owned() }
+    VolumeChoice::Provisioned { claim: claim.to_owned() }
 }
 
 /// A scene with class `local`, which provisions nothing, and class `made`.

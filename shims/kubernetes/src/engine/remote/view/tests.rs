@@ -60,13 +60,13 @@ impl Play {
         self.0.sync(&sync(placed, gone));
     }
 
-    fn tells(&mut self, key: &str, node: &str) {
+    fn receives(&mut self, key: &str, node: &str) {
         let new = si::Allocation {
             allocation_key: key.to_owned(),
             node_id: node.to_owned(),
             ..Default::default()
         };
-        self.0.told(&[new]);
+        self.0.received(&[new]);
     }
 
     fn places(&mut self, bundle_id: u64, over: u64, places: &[(u32, &str, &str)]) {
@@ -82,8 +82,8 @@ impl Play {
         };
         let places = places.iter().map(place).collect();
         let application_id = "a".to_owned();
-        let told = cb::BundlePlaces { bundle_id, application_id, over, places };
-        self.0.places(&told, &nodes);
+        let update = cb::BundlePlaces { bundle_id, application_id, over, places };
+        self.0.set_places(&update, &nodes);
     }
 
     /// Returns how often the pod counts on the node.
@@ -131,7 +131,7 @@ fn sync(placed: &[(&str, &str)], gone: &[&str]) -> cb::CacheSync {
 }
 
 #[test]
-fn an_answer_counts_for_the_next_question_until_it_is_forgotten() {
+fn answer_counts_for_later_questions_until_forgotten() {
     let mut play = Play::new(&[("x", apart()), ("y", apart())]);
     assert!(play.asks("x", 0, "h0"));
     assert_eq!(play.passing("y", 0), ["h1", "h2"]);
@@ -145,7 +145,7 @@ fn an_answer_counts_for_the_next_question_until_it_is_forgotten() {
 }
 
 #[test]
-fn what_was_told_counts_once_and_is_the_shims_to_end() {
+fn allocation_counts_once_until_the_shim_removes_it() {
     // The sync comes before the allocation, after it, or not at all because the answer assumed it.
     for (before, after, assumed) in
         [(true, false, false), (false, true, false), (false, false, true), (true, true, false)]
@@ -157,7 +157,7 @@ fn what_was_told_counts_once_and_is_the_shims_to_end() {
         if before {
             play.syncs(&[("x", "h0")], &[]);
         }
-        play.tells("x", "h0");
+        play.receives("x", "h0");
         if after {
             play.syncs(&[("x", "h0")], &[]);
         }
@@ -168,33 +168,33 @@ fn what_was_told_counts_once_and_is_the_shims_to_end() {
 }
 
 #[test]
-fn what_was_told_elsewhere_than_it_was_assumed_counts_there() {
+fn allocation_on_another_node_replaces_the_assumption() {
     let mut play = Play::new(&[("x", apart())]);
     assert!(play.asks("x", 0, "h0"));
-    play.tells("x", "h1");
+    play.receives("x", "h1");
     assert_eq!((play.times("x", "h0"), play.times("x", "h1")), (0, 1));
 }
 
 #[test]
-fn a_list_of_everything_ends_what_it_does_not_have() {
-    let mut play = Play::new(&[("told", apart()), ("kept", apart()), ("lost", apart())]);
-    for (key, node) in [("told", "h0"), ("kept", "h1"), ("lost", "h2")] {
+fn snapshot_removes_assumptions_it_does_not_list() {
+    let mut play = Play::new(&[("received", apart()), ("kept", apart()), ("lost", apart())]);
+    for (key, node) in [("received", "h0"), ("kept", "h1"), ("lost", "h2")] {
         assert!(play.asks(key, 0, node));
     }
-    play.tells("told", "h0");
+    play.receives("received", "h0");
     play.0.begin_stream();
-    let first = cb::CacheSync { snapshot: true, ..sync(&[("told", "h0")], &[]) };
+    let first = cb::CacheSync { snapshot: true, ..sync(&[("received", "h0")], &[]) };
     let last = cb::CacheSync { snapshot: true, snapshot_end: true, ..sync(&[("kept", "h1")], &[]) };
     play.0.sync(&first);
     play.0.sync(&last);
-    let times = [("told", "h0"), ("kept", "h1"), ("lost", "h2")];
+    let times = [("received", "h0"), ("kept", "h1"), ("lost", "h2")];
     assert_eq!(times.map(|(key, node)| play.times(key, node)), [1, 1, 0]);
-    play.syncs(&[], &["told", "kept"]);
+    play.syncs(&[], &["received", "kept"]);
     assert_eq!(times.map(|(key, node)| play.times(key, node)), [1, 0, 0]);
 }
 
 #[test]
-fn what_runs_is_not_forgotten_because_it_was_assumed_before() {
+fn running_pod_is_not_forgotten() {
     let mut play = Play::new(&[("x", apart())]);
     assert!(play.asks("x", 0, "h0"));
     open(&play.0.scene).settle("x", "h0", &pod("x", &apart()));
@@ -203,7 +203,7 @@ fn what_runs_is_not_forgotten_because_it_was_assumed_before() {
 }
 
 #[test]
-fn members_of_a_gang_see_the_places_of_the_others_and_nobody_else_does() {
+fn only_members_of_a_gang_see_its_places() {
     let mut play = Play::new(&[("x", apart()), ("y", apart()), ("z", apart())]);
     play.places(7, 0, &[(0, "x", "h0"), (1, "y", "h1")]);
     assert_eq!(play.passing("x", 7), ["h0", "h2"]);
@@ -221,7 +221,7 @@ fn members_of_a_gang_see_the_places_of_the_others_and_nobody_else_does() {
 }
 
 #[test]
-fn a_member_that_has_passed_counts_once_beside_the_places_of_the_others() {
+fn assumed_member_counts_once_besides_the_other_places() {
     let pods = ["x", "y", "z", "w"].map(|key| (key, even()));
     let mut play = Play::new(&pods);
     play.places(7, 0, &[(0, "x", "h0"), (1, "y", "h1"), (2, "z", "h2"), (3, "w", "h0")]);
@@ -235,7 +235,7 @@ fn a_member_that_has_passed_counts_once_beside_the_places_of_the_others() {
     assert!(!play.asks("y", 7, "h2"));
     assert!(play.asks("x", 7, "h0"), "it has its place, and is asked about again");
     for (key, node) in [("x", "h0"), ("y", "h1"), ("z", "h2"), ("w", "h0")] {
-        play.tells(key, node);
+        play.receives(key, node);
         assert_eq!(play.times(key, node), 1);
     }
     play.0.end();
@@ -246,7 +246,7 @@ fn a_member_that_has_passed_counts_once_beside_the_places_of_the_others() {
 }
 
 #[test]
-fn places_that_are_held_count_for_the_gang_and_not_against_themselves() {
+fn held_places_count_for_the_gang_but_not_for_themselves() {
     let hold = hold_key("a", "workers");
     let mut play = Play::new(&[("x", apart()), (&hold, apart())]);
     play.places(7, 0, &[(0, "x", "h0"), (1, "group workers", "h1"), (2, "group workers", "h2")]);
@@ -259,19 +259,19 @@ fn places_that_are_held_count_for_the_gang_and_not_against_themselves() {
 }
 
 #[test]
-fn a_session_that_is_over_changes_nothing() {
+fn ended_session_changes_nothing() {
     let mut play = Play::new(&[("x", apart()), ("y", apart())]);
     play.0.end();
     assert!(!play.asks("x", 0, "h0"));
     play.0.assumed(&query("x", 0), "h0");
     play.syncs(&[("x", "h0")], &[]);
-    play.tells("x", "h0");
+    play.receives("x", "h0");
     play.places(7, 0, &[(0, "x", "h0")]);
     assert_eq!(play.times("x", "h0"), 0);
 }
 
 #[test]
-fn a_victim_that_leaves_makes_room_for_who_keeps_apart() {
+fn removed_victim_makes_room_for_anti_affinity() {
     let mut play = Play::new(&[("x", apart()), ("y", apart())]);
     open(&play.0.scene).settle("victim", "h0", &pod("victim", &json!({})));
     play.places(7, 0, &[(0, "y", "h0")]);
@@ -290,7 +290,7 @@ fn a_victim_that_leaves_makes_room_for_who_keeps_apart() {
 }
 
 #[test]
-fn an_answer_says_whose_coming_and_going_elsewhere_matters() {
+fn answer_names_the_topics_that_affect_it() {
     let claims = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
     let near = json!({"affinity": {"podAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -305,7 +305,7 @@ fn an_answer_says_whose_coming_and_going_elsewhere_matters() {
         (claims, vec![KEEPERS, CLAIMS], vec![PODS, CLAIMS]),
     ] {
         let play = Play::new(&[("x", spec.clone())]);
-        let said = play.0.elsewhere(&query("x", 0));
-        assert_eq!(said, cb::Elsewhere { depends_on, affects }, "{spec}");
+        let answer = play.0.elsewhere(&query("x", 0));
+        assert_eq!(answer, cb::Elsewhere { depends_on, affects }, "{spec}");
     }
 }

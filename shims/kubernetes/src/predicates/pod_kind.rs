@@ -9,7 +9,7 @@ use crate::objects::{Meta as _, Pod};
 
 /// Pods that all rules treat alike.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct PodKind {
     /// One of the pods.
     pub(super) pod: Arc<Pod>,
     /// Number of its pods and of questions about them.
@@ -26,9 +26,9 @@ pub(super) struct Kind {
 
 /// A pod, compared by the properties that define its kind.
 #[derive(Debug)]
-pub(super) struct Alike(pub(super) Arc<Pod>);
+pub(super) struct PodKindKey(pub(super) Arc<Pod>);
 
-impl PartialEq for Alike {
+impl PartialEq for PodKindKey {
     fn eq(&self, other: &Self) -> bool {
         self.0.namespace() == other.0.namespace()
             && self.0.labels() == other.0.labels()
@@ -36,9 +36,9 @@ impl PartialEq for Alike {
     }
 }
 
-impl Eq for Alike {}
+impl Eq for PodKindKey {}
 
-impl Hash for Alike {
+impl Hash for PodKindKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.0.namespace(), self.0.labels(), self.0.is_going()).hash(state);
     }

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::{Call, Failure, Hand, pod_path};
+use super::{ApiWorker, Call, Failure, pod_path};
 use crate::objects::{Meta as _, Pod};
 use crate::shim::{Condition, Event, GroupCondition, Outcome};
 
@@ -42,17 +42,17 @@ enum Written {
     Refused,
 }
 
-impl Hand {
+impl ApiWorker {
     /// Writes why a pod waits, or reports that it could not be written.
-    pub(super) async fn tell(&self, condition: &Condition) {
-        if self.try_to_tell(condition).await != Written::Over {
+    pub(super) async fn write_condition(&self, condition: &Condition) {
+        if self.try_write_condition(condition).await != Written::Over {
             self.done(Outcome::ConditionFailed(condition.key.clone()));
         }
     }
 
     /// Writes why a pod waits. The write names the version of the pod: once the pod is bound it is
     /// not written, in whatever order both reach the server.
-    async fn try_to_tell(&self, condition: &Condition) -> Written {
+    async fn try_write_condition(&self, condition: &Condition) -> Written {
         let pod = &condition.pod;
         let path = pod_path(pod);
         let status = format!("{path}/status");
@@ -83,7 +83,7 @@ impl Hand {
         Written::Failed
     }
 
-    pub(super) async fn tell_group(&self, condition: &GroupCondition) {
+    pub(super) async fn write_group_condition(&self, condition: &GroupCondition) {
         let GroupCondition { namespace, name, .. } = condition;
         let body = json!({"status": {"conditions": [{
             "type": condition.type_,
@@ -102,7 +102,7 @@ impl Hand {
     }
 
     /// Writes an event with the time it happened. Returns false if it should be tried again.
-    pub(super) async fn say(&self, event: &Event, at: Timestamp) -> bool {
+    pub(super) async fn write_event(&self, event: &Event, at: Timestamp) -> bool {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let now = Timestamp::now();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +152,7 @@ impl Hand {
                     return Written::Over;
                 }
                 Err(failure) => {
-                    self.complain(call, path, &failure);
+                    self.log_failure(call, path, &failure);
                     if !failure.may_pass() {
                         return Written::Refused;
                     }

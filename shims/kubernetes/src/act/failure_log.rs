@@ -45,14 +45,14 @@ impl fmt::Display for Call {
 
 /// Time of the last line of each kind of call, and the number of lines left out since.
 #[derive(Debug, Default)]
-pub(super) struct Complaints(Mutex<BTreeMap<Call, (Instant, u64)>>);
+pub(super) struct FailureLog(Mutex<BTreeMap<Call, (Instant, u64)>>);
 
-impl Complaints {
+impl FailureLog {
     /// Returns whether a line is due, as the number of lines left out since the last one.
     pub(super) fn take(&self, call: Call, now: Instant) -> Option<u64> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((last, left_out)) = told.get_mut(&call) else {
-            told.insert(call, (now, 0));
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((last, left_out)) = lines.get_mut(&call) else {
+            lines.insert(call, (now, 0));
             return Some(0);
         };
         if now < *last + APART {
@@ -69,15 +69,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_call_is_complained_about_once_a_minute() {
-        let complaints = Complaints::default();
+    fn logs_each_kind_of_call_once_a_minute() {
+        let failure_log = FailureLog::default();
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
-        assert_eq!(complaints.take(Call::Bind, at(0)), Some(0));
-        assert_eq!(complaints.take(Call::Bind, at(1)), None);
-        assert_eq!(complaints.take(Call::CreateEvent, at(1)), Some(0), "another kind");
-        assert_eq!(complaints.take(Call::Bind, at(59)), None);
-        assert_eq!(complaints.take(Call::Bind, at(60)), Some(2));
-        assert_eq!(complaints.take(Call::Bind, at(61)), None);
+        assert_eq!(failure_log.take(Call::Bind, at(0)), Some(0));
+        assert_eq!(failure_log.take(Call::Bind, at(1)), None);
+        assert_eq!(failure_log.take(Call::CreateEvent, at(1)), Some(0), "another kind");
+        assert_eq!(failure_log.take(Call::Bind, at(59)), None);
+        assert_eq!(failure_log.take(Call::Bind, at(60)), Some(2));
+        assert_eq!(failure_log.take(Call::Bind, at(61)), None);
     }
 }

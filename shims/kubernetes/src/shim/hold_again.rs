@@ -24,8 +24,8 @@ use monoceros_actors::tags::{HOLD_AGAIN, HOLD_AGAIN_SINCE};
 use monoceros_proto::si::v1::AddApplicationRequest;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use super::record::{AppTold, Application};
-use super::said::Key;
+use super::messages::Key;
+use super::record::{AppState, Application};
 use super::waiting::Alarm;
 use super::{Shim, by_age};
 use crate::objects::{Meta as _, Pod};
@@ -36,7 +36,7 @@ const HELD_WITHIN: Duration = Duration::from_secs(5);
 
 /// A member of a gang that has succeeded.
 #[derive(Debug)]
-struct Member {
+struct SucceededMember {
     group: String,
     /// UID of its controller.
     controller: Option<String>,
@@ -50,7 +50,7 @@ struct Member {
 #[derive(Debug, Default)]
 pub(super) struct Succeeded {
     /// By the namespace of the pod and the application that it names.
-    members: FxHashMap<(String, String), FxHashMap<Key, Member>>,
+    members: FxHashMap<(String, String), FxHashMap<Key, SucceededMember>>,
     of_pod: FxHashMap<Key, (String, String)>,
 }
 
@@ -69,7 +69,7 @@ impl Succeeded {
             return;
         };
         let Some(group) = task_group_of(pod) else { return };
-        let member = Member {
+        let member = SucceededMember {
             group: group.to_owned(),
             controller: pod.controller().map(|it| it.uid.clone()),
             declares: declared(pod),
@@ -88,8 +88,8 @@ impl Succeeded {
         &'s self,
         application: &Application,
         declaring: &Pod,
-    ) -> impl Iterator<Item = &'s Member> {
-        let name = (application.namespace.clone(), application.said.clone());
+    ) -> impl Iterator<Item = &'s SucceededMember> {
+        let name = (application.namespace.clone(), application.declared_id.clone());
         let controller = declaring.controller().map(|it| it.uid.clone());
         let (declares, created) = (declared(declaring), declaring.created());
         let all = self.members.get(&name).into_iter().flat_map(FxHashMap::values);
@@ -110,16 +110,16 @@ fn declared(pod: &Pod) -> Option<u64> {
 
 /// Progress of holding places at the start of a session.
 #[derive(Debug, Default)]
-pub(super) struct Holding {
+pub(super) struct HoldAgain {
     /// Time limit of the wait. `None` when there is none.
     until: Option<Duration>,
     /// Whether the engine has yet to be told which places to hold.
-    is_untold: bool,
+    is_unsent: bool,
     /// Gangs whose places the engine has not confirmed.
     awaited: FxHashSet<Arc<str>>,
 }
 
-impl Holding {
+impl HoldAgain {
     /// Returns whether asks wait until places are held again.
     pub(super) fn is_awaited(&self) -> bool {
         self.until.is_some()
@@ -130,19 +130,19 @@ impl Shim {
     /// Starts to wait until places are held again.
     pub(super) fn hold_again(&mut self, now: Duration) {
         let until = now + HELD_WITHIN;
-        self.holding = Holding { until: Some(until), is_untold: true, ..Holding::default() };
+        self.holding = HoldAgain { until: Some(until), is_unsent: true, ..HoldAgain::default() };
         self.alarm(until, Alarm::HeldAgain);
-        self.go_on_holding(now);
+        self.continue_holding(now);
     }
 
     /// Sends the waiting asks as soon as places are held again or the time limit has passed.
-    pub(super) fn go_on_holding(&mut self, now: Duration) {
+    pub(super) fn continue_holding(&mut self, now: Duration) {
         let Some(until) = self.holding.until else { return };
         // A pod that is being bound counts as a member of its gang soon.
-        if self.holding.is_untold && (self.under_way.is_empty() || !self.has_gangs()) {
-            self.tell_what_gangs_lack();
+        if self.holding.is_unsent && (self.in_flight.is_empty() || !self.has_gangs()) {
+            self.send_missing_places();
         }
-        let is_held = !self.holding.is_untold && self.holding.awaited.is_empty();
+        let is_held = !self.holding.is_unsent && self.holding.awaited.is_empty();
         if !is_held && now < until {
             return;
         }
@@ -150,22 +150,22 @@ impl Shim {
             let gangs = self.holding.awaited.len();
             tracing::warn!(gangs, "the engine does not say that places are held again");
         }
-        self.holding = Holding::default();
+        self.holding = HoldAgain::default();
         self.ask_for_waiting(now);
     }
 
     fn has_gangs(&self) -> bool {
-        self.applications.values().any(|known| known.gathered.declaring().is_some())
+        self.applications.values().any(|known| known.counts.declaring().is_some())
     }
 
-    fn tell_what_gangs_lack(&mut self) {
-        self.holding.is_untold = false;
+    fn send_missing_places(&mut self) {
+        self.holding.is_unsent = false;
         let mut gangs: Vec<_> = self.applications.iter().collect();
         gangs.sort_unstable_by(|(_, one), (_, other)| one.age().cmp(&other.age()));
-        let lacks = gangs.into_iter().filter_map(|(id, known)| self.lacks(id, known));
-        let lacks: Vec<_> = lacks.collect();
+        let missing = gangs.into_iter().filter_map(|(id, known)| self.missing_places(id, known));
+        let missing: Vec<_> = missing.collect();
         self.orders.cut();
-        for request in lacks {
+        for request in missing {
             self.holding.awaited.insert(Arc::from(&*request.application_id));
             self.orders.submit(request);
         }
@@ -174,9 +174,9 @@ impl Shim {
 
     /// Builds the request for the places that a gang lacks. `None` if it is no gang, or none of it
     /// runs.
-    fn lacks(&self, id: &str, known: &Application) -> Option<AddApplicationRequest> {
-        let gang = known.gang.as_ref().filter(|_| known.told == AppTold::Told)?;
-        let mut declaring = known.gathered.all_declaring().filter_map(|key| self.pods.get(key));
+    fn missing_places(&self, id: &str, known: &Application) -> Option<AddApplicationRequest> {
+        let gang = known.gang.as_ref().filter(|_| known.state == AppState::Submitted)?;
+        let mut declaring = known.counts.all_declaring().filter_map(|key| self.pods.get(key));
         let declaring = declaring.find(|record| !record.is_gone && !record.pod.is_going())?;
         let records = known.pods.iter().filter_map(|(_, _, key)| self.pods.get(key));
         let pods = records.filter(|record| !record.is_gone).map(|record| &record.pod);
@@ -197,20 +197,20 @@ impl Shim {
         let (mut request, _) = application(&*self.first_pod(id)?, namespace, &self.mapping);
         id.clone_into(&mut request.application_id);
         request = request.with_tag(HOLD_AGAIN_SINCE, since);
-        let mut lacks_any = false;
+        let mut is_incomplete = false;
         for group in gang.groups.iter().filter(|group| group.member.is_some()) {
-            let lacks = group.min_members - there.get(&*group.name).copied().unwrap_or(0);
-            if lacks > 0 {
+            let missing = group.min_members - there.get(&*group.name).copied().unwrap_or(0);
+            if missing > 0 {
                 let tag = format!("{HOLD_AGAIN}{}", group.name);
-                request = request.with_tag(tag, lacks.to_string());
-                lacks_any = true;
+                request = request.with_tag(tag, missing.to_string());
+                is_incomplete = true;
             }
         }
-        lacks_any.then_some(request)
+        is_incomplete.then_some(request)
     }
 
     /// Handles the confirmation for a gang, or its end. Waiting asks continue at the next tick.
-    pub(super) fn held_again(&mut self, id: &str) {
+    pub(super) fn holds_confirmed(&mut self, id: &str) {
         if self.holding.awaited.remove(id) && self.holding.awaited.is_empty() {
             self.alarm(Duration::ZERO, Alarm::HeldAgain);
         }

@@ -7,21 +7,21 @@ use monoceros_actors::tags::HELD_AGAIN;
 use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
 
 use super::applications::warning;
-use super::record::{Ending, Hand, Told};
-use super::said::{About, Event, HandOrder, Key, Outcome, Placed, Word};
+use super::messages::{About, ApiOrder, Event, Key, Notification, Outcome, Placed};
+use super::record::{ApiWork, Ending, EngineState};
 use super::{Shim, open};
 use crate::objects::Meta as _;
 
 impl Shim {
     /// Handles a notification of the engine.
-    pub fn hear(&mut self, word: Word, now: Duration) {
-        match word {
-            Word::Placed(placed) => {
+    pub fn receive(&mut self, notification: Notification, now: Duration) {
+        match notification {
+            Notification::Placed(placed) => {
                 for placed in placed {
                     self.placed_on(&placed, now);
                 }
             }
-            Word::Allocations(response) => {
+            Notification::Allocations(response) => {
                 for new in response.new {
                     let placed = Placed {
                         key: new.allocation_key.into(),
@@ -42,7 +42,7 @@ impl Shim {
                     self.pod_refused(&Key::from(refused.allocation_key), &refused.reason, now);
                 }
             }
-            Word::Applications(response) => {
+            Notification::Applications(response) => {
                 for refused in response.rejected {
                     self.application_refused(&refused.application_id.into(), &refused.reason, now);
                 }
@@ -52,8 +52,8 @@ impl Shim {
                 for updated in response.updated {
                     let id = Arc::from(updated.application_id);
                     if updated.message == HELD_AGAIN {
-                        self.held_again(&id);
-                        self.go_on_holding(now);
+                        self.holds_confirmed(&id);
+                        self.continue_holding(now);
                         continue;
                     }
                     match updated.state.as_str() {
@@ -63,29 +63,29 @@ impl Shim {
                     }
                 }
             }
-            Word::Nodes(response) => {
+            Notification::Nodes(response) => {
                 for refused in response.rejected {
                     self.node_refused(&refused.node_id, &refused.reason);
                 }
                 self.nodes_accepted(response.accepted.iter().map(|it| &*it.node_id));
             }
-            Word::MoreNodes(states) => {
+            Notification::ScaleUp(states) => {
                 for state in states {
                     let key = Key::from(state.allocation_key);
                     if let Some(record) = self.pods.get_mut(&key) {
-                        record.wants_nodes = true;
-                        self.look_at(&key, now);
+                        record.scale_up = true;
+                        self.examine_soon(&key, now);
                     }
                 }
             }
-            Word::Explained { application, about, entries } => {
+            Notification::Explained { application, about, entries } => {
                 self.explained(&application, about.as_ref(), &entries, now);
             }
-            Word::CountNodes => self.counts_at = Some(now),
+            Notification::CountNodes => self.counts_at = Some(now),
             // Both are handled by the loop that runs the shim.
-            Word::Lost(_) | Word::Ended(_) => {}
-            Word::Configured(Ok(())) => self.try_refused(now),
-            Word::Configured(Err(why)) => self.queues_refused(&why),
+            Notification::Lost(_) | Notification::Ended(_) => {}
+            Notification::Configured(Ok(())) => self.retry_rejected(now),
+            Notification::Configured(Err(why)) => self.queues_refused(&why),
         }
     }
 
@@ -98,25 +98,27 @@ impl Shim {
 
     fn released(&mut self, key: &Key, type_: TerminationType, message: &str, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        let is_wish = matches!(
+        let is_request = matches!(
             type_,
             TerminationType::PreemptedByScheduler
                 | TerminationType::Timeout
                 | TerminationType::PlaceholderReplaced
         );
-        match record.told {
-            Told::Placed(_) if is_wish => {
+        match record.engine {
+            EngineState::Placed(_) if is_request => {
                 if type_ == TerminationType::PreemptedByScheduler {
                     self.group_is_disrupted(key, message, now);
                 }
-                return self.end(key, type_, message);
+                return self.end_allocation(key, type_, message);
             }
             // An earlier release will end it, and is confirmed later.
-            Told::Leaving if is_wish => return,
-            Told::Asked | Told::Placed(_) | Told::Leaving => record.told = Told::Nothing,
-            Told::Nothing | Told::Foreign(_) => return,
+            EngineState::Releasing if is_request => return,
+            EngineState::Asked | EngineState::Placed(_) | EngineState::Releasing => {
+                record.engine = EngineState::Absent;
+            }
+            EngineState::Absent | EngineState::Foreign(_) => return,
         }
-        record.let_stay();
+        record.cancel_ending();
         if record.pod.node().is_none() {
             let mut scene = open(&self.scene);
             scene.dismiss(key);
@@ -124,7 +126,7 @@ impl Shim {
         }
         self.reconcile(key, now);
         let id = self.pods.get(key).and_then(|record| record.application.clone());
-        self.pod_goes(id.as_ref(), now);
+        self.pod_ending(id.as_ref(), now);
     }
 
     /// Handles the outcome of work at the API server.
@@ -133,11 +135,13 @@ impl Shim {
             Outcome::Bound(key) => {
                 self.meters.bound.inc();
                 let Some(record) = self.pods.get_mut(&key) else { return };
-                if record.hand == Hand::Binding {
-                    record.hand = Hand::Bound;
+                if record.api_work == ApiWork::Binding {
+                    record.api_work = ApiWork::Bound;
                 }
-                let Told::Placed(node) = &record.told else { return self.reconcile(&key, now) };
-                self.hands.push(HandOrder::Event(Event {
+                let EngineState::Placed(node) = &record.engine else {
+                    return self.reconcile(&key, now);
+                };
+                self.api_orders.push(ApiOrder::Event(Event {
                     about: About::pod(&record.pod),
                     is_warning: false,
                     reason: "Scheduled",
@@ -155,30 +159,30 @@ impl Shim {
                     self.meters.failed_bindings.inc();
                     return;
                 };
-                if record.hand == Hand::Binding {
-                    record.hand = Hand::Idle;
+                if record.api_work == ApiWork::Binding {
+                    record.api_work = ApiWork::Idle;
                 }
                 if record.ending.is_some() && record.pod.node().is_none() && !record.is_gone {
                     // The pod was a victim anyway, and is asked for again.
-                    self.has_gone(&key);
+                    self.eviction_accepted(&key);
                     self.reconcile(&key, now);
                     return self.binding_ended(&key);
                 }
                 self.meters.failed_bindings.inc();
                 if record.pod.node().is_none() && !record.is_gone {
                     let message = format!("the pod could not be bound: {why}");
-                    self.hands.push(warning(&record.pod, "FailedBinding", "Binding", message));
-                    self.not_started(&key, why, now);
+                    self.api_orders.push(warning(&record.pod, "FailedBinding", "Binding", message));
+                    self.binding_failed(&key, why, now);
                 }
                 self.reconcile(&key, now);
                 self.binding_ended(&key);
             }
-            Outcome::Going(key) => self.has_gone(&key),
-            Outcome::Held(key, why) => {
+            Outcome::Evicting(key) => self.eviction_accepted(&key),
+            Outcome::EvictionDelayed(key, why) => {
                 let Some(record) = self.pods.get(&key) else { return };
-                self.hands.push(warning(&record.pod, "NotEvicted", "Evicting", why));
+                self.api_orders.push(warning(&record.pod, "NotEvicted", "Evicting", why));
             }
-            Outcome::Stays(key, why) => self.stays(&key, why),
+            Outcome::EvictionFailed(key, why) => self.eviction_failed(&key, why),
             Outcome::ConditionFailed(key) => self.condition_failed(&key, now),
             Outcome::GroupConditionFailed(condition) => {
                 self.group_condition_failed(&condition, now);
@@ -188,9 +192,9 @@ impl Shim {
 
     /// Gives back the placement of a pod that could not be bound. The engine keeps its ask pending
     /// and tries others first.
-    fn not_started(&mut self, key: &Key, why: String, now: Duration) {
+    fn binding_failed(&mut self, key: &Key, why: String, now: Duration) {
         let Some(record) = self.pods.get_mut(key).filter(|_| self.is_active) else { return };
-        if !matches!(record.told, Told::Placed(_)) || record.pod.is_going() {
+        if !matches!(record.engine, EngineState::Placed(_)) || record.pod.is_going() {
             return;
         }
         let id = record.application.clone().unwrap_or_default();
@@ -199,7 +203,7 @@ impl Shim {
             message: why,
             ..AllocationRelease::new(&*id, &**key)
         };
-        (record.told, record.is_held) = (Told::Asked, false);
+        (record.engine, record.is_confirmed) = (EngineState::Asked, false);
         record.asked = now;
         {
             let mut scene = open(&self.scene);
@@ -210,31 +214,31 @@ impl Shim {
         self.orders.release(release);
         // Later orders are about the pod's ask.
         self.orders.cut();
-        self.look_at(key, now);
+        self.examine_soon(key, now);
     }
 
     /// Counts a victim that is evicted, or whose binding was cancelled, and reports it by an event.
-    fn has_gone(&mut self, key: &Key) {
+    fn eviction_accepted(&mut self, key: &Key) {
         self.meters.evicted.inc();
         let Some(record) = self.pods.get(key) else { return };
         let Some(ending) = record.ending.clone() else { return };
-        self.tell_ending(key, ending);
+        self.report_ending(key, ending);
     }
 
     /// Writes an event that says why a pod is evicted, once.
-    pub(super) fn tell_ending(&mut self, key: &Key, ending: Ending) {
+    pub(super) fn report_ending(&mut self, key: &Key, ending: Ending) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        if ending.is_told {
+        if ending.is_reported {
             return;
         }
         if let Some(ending) = &mut record.ending {
-            ending.is_told = true;
+            ending.is_reported = true;
         }
         let reason = match ending.type_ {
             TerminationType::PreemptedByScheduler => "Preempted",
             _ => "Evicted",
         };
-        self.hands.push(warning(&record.pod, reason, "Evicting", ending.message));
+        self.api_orders.push(warning(&record.pod, reason, "Evicting", ending.message));
     }
 
     /// Reports rejected queues. The earlier ones stay in force, or those that a restart would use.
@@ -251,7 +255,7 @@ impl Shim {
         tracing::warn!(config_map = name, why, in_force, "the queues are refused");
         let map = self.maps.iter().flatten().find(|map| map.name() == name);
         let Some(map) = map else { return };
-        self.hands.push(HandOrder::Event(Event {
+        self.api_orders.push(ApiOrder::Event(Event {
             about: About::object("ConfigMap", &**map),
             is_warning: true,
             reason: "QueuesRefused",

@@ -8,7 +8,7 @@ use super::question::Guard;
 
 /// An anti-affinity term of pods on nodes, with the domains that it guards.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct GuardCounts {
     pub(super) guard: Arc<Guard>,
     /// Number of pods and questions with the term.
     pub(super) holders: u32,
@@ -20,7 +20,7 @@ pub(super) struct Kept {
     before: FxHashMap<String, bool>,
 }
 
-impl Kept {
+impl GuardCounts {
     /// Makes a guard with one holder and no pods.
     pub(super) fn new(guard: Arc<Guard>) -> Self {
         let (domains, before) = (FxHashMap::default(), FxHashMap::default());
@@ -41,7 +41,7 @@ impl Kept {
     }
 
     /// Remembers the domain before its pods change. Returns whether it is the first change since
-    /// the last call of [`Self::helps`].
+    /// the last call of [`Self::take_unblocked`].
     pub(super) fn note(&mut self, domain: &str) -> bool {
         let is_first = self.before.is_empty();
         if self.asked == 0 || self.before.contains_key(domain) {
@@ -58,7 +58,7 @@ impl Kept {
     }
 
     /// Returns whether a pod that was kept away may pass since the last call.
-    pub(super) fn helps(&mut self) -> bool {
+    pub(super) fn take_unblocked(&mut self) -> bool {
         let before = std::mem::take(&mut self.before);
         let is_free = |(domain, had): (String, bool)| had && !self.domains.contains_key(&domain);
         self.asked > 0 && before.into_iter().any(is_free)

@@ -11,7 +11,7 @@ fn play(asked: &[(&Value, &Value)]) -> Scene {
         let key = format!("asked-{number}");
         scene.expect(&key, pod(&key, labels, spec));
     }
-    scene.take_help();
+    scene.take_unblocked();
     scene
 }
 
@@ -19,11 +19,11 @@ fn play(asked: &[(&Value, &Value)]) -> Scene {
 type Step<'s> = (&'s dyn Fn(&mut Scene), bool);
 
 /// Checks for each step whether it unblocks a pod.
-fn helps(scene: &mut Scene, steps: &[Step<'_>]) {
-    for (number, (step, helps)) in steps.iter().enumerate() {
+fn check_steps(scene: &mut Scene, steps: &[Step<'_>]) {
+    for (number, (step, unblocks)) in steps.iter().enumerate() {
         step(scene);
-        assert_eq!(scene.take_help(), *helps, "step {number}");
-        assert!(!scene.take_help(), "it is said once");
+        assert_eq!(scene.take_unblocked(), *unblocks, "step {number}");
+        assert!(!scene.take_unblocked(), "it is said once");
         assert_eq!(scene.check_books(), [""; 0]);
     }
 }
@@ -39,7 +39,7 @@ fn ends(key: &'static str) -> impl Fn(&mut Scene) {
 #[test]
 fn where_nobody_asks_nobody_is_helped() {
     let mut scene = play(&[]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             (&ends("db"), false),
@@ -58,7 +58,7 @@ fn where_nobody_asks_nobody_is_helped() {
 fn who_keeps_away_is_helped_when_the_last_one_goes() {
     let (none, away) = (json!({}), near("podAntiAffinity", "zone", &json!({})));
     let mut scene = play(&[(&none, &away)]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             (&runs("other", "a1", "web"), false),
@@ -79,7 +79,7 @@ fn who_keeps_away_is_helped_when_the_last_one_goes() {
 fn who_is_to_be_near_is_helped_when_the_first_one_comes() {
     let (none, near) = (json!({}), near("podAffinity", "zone", &json!({})));
     let mut scene = play(&[(&none, &near)]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             (&runs("other", "b1", "web"), false),
@@ -102,7 +102,7 @@ fn who_is_to_be_near_is_helped_when_the_first_one_comes() {
 fn who_is_spread_is_helped_where_it_has_become_less_uneven() {
     let db = json!({"app": "db"});
     let mut scene = play(&[(&db, &spread(&json!({})))]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             // One pod in zone a. The emptiest zone has none, and then one.
@@ -134,7 +134,7 @@ fn who_is_spread_is_helped_where_it_has_become_less_uneven() {
         ],
     );
     let mut scene = play(&[(&db, &spread(&json!({"minDomains": 3})))]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             // With too few zones the least number is 0.
@@ -154,18 +154,18 @@ fn who_is_kept_away_is_helped_when_the_last_that_does_goes() {
         scene.settle(key, node, &pod(key, &json!({"app": "web"}), &spec));
     };
     let (none, db) = (json!({}), json!({"app": "db"}));
-    for (labels, helped) in [(&db, true), (&none, false)] {
+    for (labels, unblocks) in [(&db, true), (&none, false)] {
         let mut scene = play(&[(labels, &none)]);
-        helps(
+        check_steps(
             &mut scene,
             &[
                 (&|scene| against(scene, "r", "a1"), false),
                 (&|scene| against(scene, "s", "a2"), false),
                 (&ends("r"), false),
-                (&ends("s"), helped),
+                (&ends("s"), unblocks),
                 (&|scene| against(scene, "r", "a1"), false),
-                (&|scene| against(scene, "r", "b1"), helped),
-                (&|scene| scene.remove_node("b1"), helped),
+                (&|scene| against(scene, "r", "b1"), unblocks),
+                (&|scene| scene.remove_node("b1"), unblocks),
             ],
         );
     }
@@ -181,7 +181,7 @@ fn who_is_asked_about_as_another_is_helped() {
         move |scene: &mut Scene| scene.expect("asked-0", Arc::clone(&pod))
     };
     let mut scene = play(&[(&none, &away)]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             (&expect(&none, &away), false),
@@ -201,7 +201,7 @@ fn what_was_tried_and_taken_back_helps_nobody() {
     let apart = with(&near("podAntiAffinity", HOST, &none), &port);
     let mut scene =
         play(&[(&db, &apart), (&db, &spread(&none)), (&none, &near("podAffinity", "zone", &none))]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             (
@@ -239,10 +239,10 @@ fn what_was_tried_and_taken_back_helps_nobody() {
 fn whoever_wants_a_port_is_helped_when_it_is_free() {
     let none = json!({});
     let port = |number: u16| json!({"containers": [{"ports": [{"hostPort": number}]}]});
-    for (wanted, helped) in [(port(80), true), (port(81), false), (none.clone(), false)] {
+    for (wanted, unblocks) in [(port(80), true), (port(81), false), (none.clone(), false)] {
         let mut scene = play(&[(&none, &wanted)]);
         let listens = |scene: &mut Scene| scene.settle("r", "b1", &pod("r", &none, &port(80)));
-        helps(&mut scene, &[(&listens, false), (&ends("r"), helped)]);
+        check_steps(&mut scene, &[(&listens, false), (&ends("r"), unblocks)]);
     }
 }
 
@@ -258,7 +258,7 @@ fn a_node_that_opens_helps_and_one_that_closes_does_not() {
     let two = json!({"spec": {"taints": [
         {"key": "y", "effect": "NoSchedule"}, {"key": "x", "effect": "NoSchedule"}]}});
     let mut scene = play(&[(&json!({}), &json!({}))]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             (&change(json!({})), true),
@@ -290,7 +290,7 @@ fn labels_of_a_namespace_help_those_whom_they_are_about() {
         }
     };
     let mut scene = play(&[(&none, &near("podAffinity", "zone", &of_x))]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             (&named("other", json!({"team": "x"})), false),
@@ -304,7 +304,7 @@ fn labels_of_a_namespace_help_those_whom_they_are_about() {
     let spec = near("podAntiAffinity", "zone", &of_x);
     let mut scene = play(&[(&db, &none)]);
     scene.settle("r", "a1", &pod("r", &none, &spec));
-    helps(
+    check_steps(
         &mut scene,
         &[(&named("ns", json!({"team": "x"})), false), (&named("ns", json!({"team": "y"})), true)],
     );
@@ -327,7 +327,7 @@ fn what_claims_want_helps_whoever_mounts_them() {
         }
     };
     let mut scene = play(&[(&none, &mounts)]);
-    helps(
+    check_steps(
         &mut scene,
         &[
             (&set_claim("other"), false),
@@ -345,7 +345,7 @@ fn what_claims_want_helps_whoever_mounts_them() {
         ],
     );
     scene.dismiss("asked-0");
-    helps(
+    check_steps(
         &mut scene,
         &[
             (&set_claim("c"), false),

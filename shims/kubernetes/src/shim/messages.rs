@@ -36,7 +36,7 @@ pub enum Change {
 
 /// A notification of the engine.
 #[derive(Clone, Debug)]
-pub enum Word {
+pub enum Notification {
     /// New placements.
     Placed(Vec<Placed>),
     /// Placements, releases and rejections of allocations.
@@ -46,7 +46,7 @@ pub enum Word {
     /// Nodes that were accepted or rejected.
     Nodes(si::NodeResponse),
     /// Pending asks for which more nodes would help.
-    MoreNodes(Vec<si::UpdateContainerSchedulingStateRequest>),
+    ScaleUp(Vec<si::UpdateContainerSchedulingStateRequest>),
     /// Why asks of an application are pending. Empty if that is unknown.
     Explained {
         /// Its id.
@@ -118,11 +118,11 @@ pub enum Outcome {
     /// has one.
     NotBound(Key, String),
     /// The API server has accepted the eviction, or the pod is gone.
-    Going(Key),
+    Evicting(Key),
     /// The eviction is forbidden for now, for this reason, and is retried.
-    Held(Key, String),
+    EvictionDelayed(Key, String),
     /// The eviction is given up, for this reason.
-    Stays(Key, String),
+    EvictionFailed(Key, String),
     /// The condition of a pod could not be written.
     ConditionFailed(Key),
     /// The condition of a PodGroup could not be written.
@@ -157,7 +157,7 @@ pub enum EngineOrder {
 
 /// Work for the API server, in any order.
 #[derive(Clone, Debug)]
-pub enum HandOrder {
+pub enum ApiOrder {
     /// Bind a pod.
     Bind(Bind),
     /// Evict a pod.

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::Shim;
 use super::applications::warning;
-use super::record::{AppTold, Application, DeclaredBy, Told};
-use super::said::{GroupCondition, Key};
-use super::waiting::{APART, Alarm, Why};
+use super::messages::{GroupCondition, Key};
+use super::record::{AppState, Application, DeclaredBy, EngineState};
+use super::waiting::{APART, Alarm, WaitReason};
 use crate::objects::{Meta as _, Pod, PodGroup};
 use crate::translate::{
     DeclaredGang, declared_gang, declared_text, has_declared_gang, pod_group_gang, pod_group_of,
@@ -23,9 +23,9 @@ use crate::translate::{
 const DECLARATION: Duration = Duration::from_secs(30);
 
 /// Most new declarations of a gang because a pod is larger than its group.
-const RESIZED_MOST: u32 = 8;
+const MAX_RESIZES: u32 = 8;
 /// Most different warnings about an application. Each is sent once.
-const TOLD_ONCE: usize = 20;
+const WARNINGS: usize = 20;
 
 /// Condition type: whether the group has started.
 pub(super) const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
@@ -34,19 +34,19 @@ pub(super) const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Contribution of a pod to the counts of its application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct Contribution {
     /// Whether it may be asked for.
     is_ready: bool,
     /// Whether it declares the gang.
     declares: bool,
     /// Whether it names a task group.
     names_group: bool,
-    place: Place,
+    node_state: NodeState,
 }
 
 /// Whether a pod has a node and keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum NodeState {
     #[default]
     None,
     Bound,
@@ -54,17 +54,17 @@ enum Place {
     Ending,
 }
 
-impl Share {
+impl Contribution {
     /// Returns the contribution of an existing pod.
     fn of(pod: &Pod) -> Self {
         Self {
             is_ready: !pod.is_going() && pod.spec.scheduling_gates.is_empty(),
             declares: has_declared_gang(pod),
             names_group: task_group_of(pod).is_some(),
-            place: match pod.node() {
-                None => Place::None,
-                Some(_) if pod.is_going() => Place::Ending,
-                Some(_) => Place::Bound,
+            node_state: match pod.node() {
+                None => NodeState::None,
+                Some(_) if pod.is_going() => NodeState::Ending,
+                Some(_) => NodeState::Bound,
             },
         }
     }
@@ -72,7 +72,7 @@ impl Share {
 
 /// Counts of the pods of an application.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct PodCounts {
     ready: usize,
     declaring: std::collections::BTreeSet<(i64, Key)>,
     naming: usize,
@@ -82,7 +82,7 @@ pub(super) struct Gathered {
     ending: usize,
 }
 
-impl Gathered {
+impl PodCounts {
     /// Returns whether any pod has a node.
     fn has_nodes(&self) -> bool {
         self.bound + self.ending > 0
@@ -98,15 +98,16 @@ impl Gathered {
         self.declaring.iter().map(|(_, key)| key)
     }
 
-    fn change(&mut self, key: &Key, created: i64, before: Share, after: Share) {
+    fn change(&mut self, key: &Key, created: i64, before: Contribution, after: Contribution) {
         self.ready = self.ready + usize::from(after.is_ready) - usize::from(before.is_ready);
         self.naming =
             self.naming + usize::from(after.names_group) - usize::from(before.names_group);
-        let change = |count: usize, place: Place| {
-            count + usize::from(after.place == place) - usize::from(before.place == place)
+        let change = |count: usize, node_state: NodeState| {
+            count + usize::from(after.node_state == node_state)
+                - usize::from(before.node_state == node_state)
         };
-        self.bound = change(self.bound, Place::Bound);
-        self.ending = change(self.ending, Place::Ending);
+        self.bound = change(self.bound, NodeState::Bound);
+        self.ending = change(self.ending, NodeState::Ending);
         if after.declares != before.declares {
             let it = (created, Arc::clone(key));
             let changed =
@@ -119,29 +120,30 @@ impl Gathered {
 impl Shim {
     /// Updates the contribution of a pod. Returns whether other pods of its application may be
     /// asked for because of it.
-    pub(super) fn count_share(&mut self, key: &Key) -> bool {
+    pub(super) fn update_contribution(&mut self, key: &Key) -> bool {
         let Some(record) = self.pods.get_mut(key) else { return false };
         let Some(id) = record.application.clone() else { return false };
-        let share = if record.is_gone { Share::default() } else { Share::of(&record.pod) };
-        let before = std::mem::replace(&mut record.share, share);
-        if share == before {
+        let contribution =
+            if record.is_gone { Contribution::default() } else { Contribution::of(&record.pod) };
+        let before = std::mem::replace(&mut record.contribution, contribution);
+        if contribution == before {
             return false;
         }
         let pod = Arc::clone(&record.pod);
         let needed = self.group_of(&pod).map(|group| needed(group));
         let Some(application) = self.applications.get_mut(&id) else { return false };
-        let is_complete = |all: &Gathered| needed.is_some_and(|needed| all.ready >= needed);
-        let was_complete = is_complete(&application.gathered);
-        let was_declared = !application.gathered.declaring.is_empty();
-        application.gathered.change(key, pod.created(), before, share);
-        let is_declared = !application.gathered.declaring.is_empty();
-        if application.told == AppTold::Told {
-            if share.declares && !before.declares {
+        let is_complete = |all: &PodCounts| needed.is_some_and(|needed| all.ready >= needed);
+        let was_complete = is_complete(&application.counts);
+        let was_declared = !application.counts.declaring.is_empty();
+        application.counts.change(key, pod.created(), before, contribution);
+        let is_declared = !application.counts.declaring.is_empty();
+        if application.state == AppState::Submitted {
+            if contribution.declares && !before.declares {
                 self.declared_late(&pod, &id);
             }
             return false;
         }
-        (is_complete(&application.gathered) && !was_complete) || (is_declared && !was_declared)
+        (is_complete(&application.counts) && !was_complete) || (is_declared && !was_declared)
     }
 
     /// Warns about a pod that declares task groups for a submitted application, if it declares
@@ -151,47 +153,47 @@ impl Shim {
         if application.gang.is_none() {
             let why = "the task groups are declared too late: pods of the application are \
                        scheduled one by one already";
-            return self.hands.push(warning(pod, "GangIgnored", "Submit", why.to_owned()));
+            return self.api_orders.push(warning(pod, "GangIgnored", "Submit", why.to_owned()));
         }
-        let DeclaredBy { uid, is_other_told } = &application.declared_by;
-        if *is_other_told || *uid == declarer(pod) {
+        let DeclaredBy { uid, is_other_reported } = &application.declared_by;
+        if *is_other_reported || *uid == declarer(pod) {
             return;
         }
-        let first = application.gathered.declaring().and_then(|key| self.pods.get(key));
+        let first = application.counts.declaring().and_then(|key| self.pods.get(key));
         let says_the_same =
             first.is_some_and(|first| declared_text(&first.pod) == declared_text(pod));
         // Before a gang runs, several jobs, and pods without a controller, may declare it.
-        if says_the_same && (pod.controller().is_none() || !application.gathered.has_nodes()) {
+        if says_the_same && (pod.controller().is_none() || !application.counts.has_nodes()) {
             return;
         }
         let Some(application) = self.applications.get_mut(id) else { return };
         let Some(gang) = &application.gang else { return };
-        application.declared_by.is_other_told = true;
-        let counts = gang.in_short();
+        application.declared_by.is_other_reported = true;
+        let counts = gang.summary();
         let declared = declared_gang(pod).and_then(Result::ok);
-        let declared = declared.map(|gang| gang.in_short()).unwrap_or_default();
+        let declared = declared.map(|gang| gang.summary()).unwrap_or_default();
         let why = format!(
             "the application has a gang already ({counts}), which is not over: what this pod declares \
              ({declared}) is not heeded, and it is scheduled as one more member"
         );
-        self.hands.push(warning(pod, "GangIgnored", "Submit", why));
+        self.api_orders.push(warning(pod, "GangIgnored", "Submit", why));
     }
 
     /// Raises the size of each group to that of its largest pod.
     fn with_sizes_of_members(&mut self, id: &Arc<str>, mut gang: DeclaredGang) -> DeclaredGang {
         let Some(application) = self.applications.get(id) else { return gang };
-        let mut told = BTreeMap::new();
+        let mut warnings = BTreeMap::new();
         for (_, _, key) in &application.pods {
             let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else {
                 continue;
             };
-            if let Some(larger) = gang.larger(&record.pod) {
-                gang.enlarge(&larger);
-                told.insert(larger.group.clone(), (Arc::clone(&record.pod), larger));
+            if let Some(oversized) = gang.oversized(&record.pod) {
+                gang.enlarge(&oversized);
+                warnings.insert(oversized.group.clone(), (Arc::clone(&record.pod), oversized));
             }
         }
-        for (pod, larger) in told.into_values() {
-            let why = format!("{larger}: so much counts for each member");
+        for (pod, oversized) in warnings.into_values() {
+            let why = format!("{oversized}: so much counts for each member");
             self.warn_once(id, &pod, "GangResized", why);
         }
         gang
@@ -203,31 +205,31 @@ impl Shim {
         let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else { return };
         let (pod, id) = (Arc::clone(&record.pod), record.application.clone().unwrap_or_default());
         let Some(application) = self.applications.get_mut(&id) else { return };
-        if application.told != AppTold::Told || application.resized > RESIZED_MOST {
+        if application.state != AppState::Submitted || application.resized > MAX_RESIZES {
             return;
         }
-        let larger = application.gang.as_ref().and_then(|gang| gang.larger(&pod));
-        let Some(larger) = larger else { return };
+        let oversized = application.gang.as_ref().and_then(|gang| gang.oversized(&pod));
+        let Some(oversized) = oversized else { return };
         application.resized += 1;
-        if application.resized <= RESIZED_MOST && !self.has_started(&id) {
+        if application.resized <= MAX_RESIZES && !self.has_started(&id) {
             self.withdraw(&id, now);
             return self.reconcile_all(&id, now);
         }
         if let Some(application) = self.applications.get_mut(&id) {
-            application.resized = RESIZED_MOST + 1;
+            application.resized = MAX_RESIZES + 1;
         }
         let why = format!(
-            "{larger}: it does not fit into what is held for the group, and is scheduled by itself"
+            "{oversized}: it does not fit into what is held for the group, and is scheduled by itself"
         );
-        self.hands.push(warning(&pod, "GangIgnored", "Submit", why));
+        self.api_orders.push(warning(&pod, "GangIgnored", "Submit", why));
     }
 
     /// Sends a warning about an application, unless it was sent before or many were.
     fn warn_once(&mut self, id: &str, pod: &Pod, reason: &'static str, why: String) {
         let Some(application) = self.applications.get_mut(id) else { return };
-        let told = &mut application.told_once;
-        if told.len() < TOLD_ONCE && told.insert(why.clone()) {
-            self.hands.push(warning(pod, reason, "Submit", why));
+        let warned = &mut application.warned;
+        if warned.len() < WARNINGS && warned.insert(why.clone()) {
+            self.api_orders.push(warning(pod, reason, "Submit", why));
         }
     }
 
@@ -249,42 +251,44 @@ impl Shim {
     }
 
     /// Removes the contribution of a pod that leaves its application.
-    pub(super) fn leave_share(&mut self, key: &Key, id: &Arc<str>) {
+    pub(super) fn remove_contribution(&mut self, key: &Key, id: &Arc<str>) {
         let Some(record) = self.pods.get_mut(key) else { return };
-        let share = std::mem::take(&mut record.share);
+        let contribution = std::mem::take(&mut record.contribution);
         let created = record.pod.created();
         if let Some(application) = self.applications.get_mut(id) {
-            application.gathered.change(key, created, share, Share::default());
+            application.counts.change(key, created, contribution, Contribution::default());
         }
     }
 
     /// Returns whether as many members are being deleted as the gang needs.
-    pub(super) fn is_going_whole(&self, application: &Application) -> bool {
-        let declaring = application.gathered.declaring().and_then(|key| self.pods.get(key));
+    pub(super) fn is_ending_whole(&self, application: &Application) -> bool {
+        let declaring = application.counts.declaring().and_then(|key| self.pods.get(key));
         let declared = || declared_gang(&declaring?.pod)?.ok();
         let groups = match &application.gang {
             Some(gang) => gang.groups.clone(),
             None => declared().map(|gang| gang.groups).unwrap_or_default(),
         };
         let needed = groups.iter().map(|group| usize::try_from(group.min_members).unwrap_or(0));
-        application.gathered.ending >= needed.sum()
+        application.counts.ending >= needed.sum()
     }
 
     /// Returns why the declaration cannot be read, for an application that runs without a gang.
-    pub(super) fn unreadable(&self, id: &str) -> Option<Why> {
+    pub(super) fn unreadable(&self, id: &str) -> Option<WaitReason> {
         let application = self.applications.get(id);
-        let runs_alone = |known: &&Application| known.told == AppTold::Told && known.gang.is_none();
+        let runs_alone =
+            |known: &&Application| known.state == AppState::Submitted && known.gang.is_none();
         let application = application.filter(runs_alone)?;
-        let pod = &self.pods.get(application.gathered.declaring()?)?.pod;
+        let pod = &self.pods.get(application.counts.declaring()?)?.pod;
         let why = declared_gang(pod)?.err()?;
-        Some(Why::new("Unreadable", "", why))
+        Some(WaitReason::new("Unreadable", "", why))
     }
 
     /// Returns whether this pod's declaration decides for its application, which was not submitted
     /// yet.
-    pub(super) fn is_read_by(&self, id: &str, key: &Key) -> bool {
-        let application = self.applications.get(id).filter(|known| known.told != AppTold::Told);
-        application.is_some_and(|known| known.gathered.declaring() == Some(key))
+    pub(super) fn decides_gang(&self, id: &str, key: &Key) -> bool {
+        let application =
+            self.applications.get(id).filter(|known| known.state != AppState::Submitted);
+        application.is_some_and(|known| known.counts.declaring() == Some(key))
     }
 
     pub(super) fn group_of(&self, pod: &Pod) -> Option<&Arc<PodGroup>> {
@@ -296,18 +300,18 @@ impl Shim {
         &mut self,
         id: &Arc<str>,
         now: Duration,
-    ) -> Result<Option<DeclaredGang>, Why> {
-        let waits = |message: String| Err(Why::new("WaitingForGang", "", message));
+    ) -> Result<Option<DeclaredGang>, WaitReason> {
+        let waits = |message: String| Err(WaitReason::new("WaitingForGang", "", message));
         let Some(first) = self.first_pod(id) else { return Ok(None) };
         let Some(known) = self.applications.get_mut(id) else { return Ok(None) };
-        let Gathered { ready, naming, .. } = known.gathered;
+        let PodCounts { ready, naming, .. } = known.counts;
         if let Some(name) = pod_group_of(&first) {
             let Some(group) = self.group_of(&first) else {
                 return waits(format!("the PodGroup {name} is not there"));
             };
             let gang = match pod_group_gang(group) {
                 Ok(gang) => gang,
-                Err(why) => return Err(Why::new("GroupNotSupported", name, why)),
+                Err(why) => return Err(WaitReason::new("GroupNotSupported", name, why)),
             };
             let needed = needed(group);
             if gang.is_some() && ready < needed {
@@ -318,13 +322,13 @@ impl Shim {
             }
             return Ok(gang);
         }
-        if let Some((_, declaring)) = known.gathered.declaring.first().cloned() {
+        if let Some((_, declaring)) = known.counts.declaring.first().cloned() {
             let Some(pod) = self.pods.get(&declaring).map(|record| Arc::clone(&record.pod)) else {
                 return Ok(None);
             };
             return match declared_gang(&pod) {
                 // A gang that started in part could not be corrected later.
-                Some(Err(why)) => Err(Why::new("Unreadable", "", why)),
+                Some(Err(why)) => Err(WaitReason::new("Unreadable", "", why)),
                 Some(Ok(gang)) => Ok(Some(self.with_sizes_of_members(id, gang))),
                 None => Ok(None),
             };
@@ -352,7 +356,7 @@ impl Shim {
             self.groups.insert(key, group);
         } else {
             self.groups.remove(&key);
-            self.group_words.forget(&key);
+            self.group_conditions.forget(&key);
         }
         if self.is_outdated(&id) {
             self.withdraw(&id, now);
@@ -364,7 +368,7 @@ impl Shim {
     /// describes, and none of it is decided.
     fn is_outdated(&self, id: &str) -> bool {
         let Some(application) = self.applications.get(id) else { return false };
-        if application.told != AppTold::Told || self.has_started(id) {
+        if application.state != AppState::Submitted || self.has_started(id) {
             return false;
         }
         let first = self.first_pod(id);
@@ -380,25 +384,35 @@ impl Shim {
         let mut records = pods.filter_map(|(_, _, key)| self.pods.get(key));
         records.any(|record| {
             !record.is_gone
-                && (record.pod.node().is_some() || matches!(record.told, Told::Placed(_)))
+                && (record.pod.node().is_some() || matches!(record.engine, EngineState::Placed(_)))
         })
     }
 
     /// Reports that the group has started, since its first pods have nodes.
     pub(super) fn group_is_placed(&mut self, id: &Arc<str>, now: Duration) {
-        let why = Why::new("Scheduled", "", "the pods that the group starts with have their nodes");
-        self.tell_group(id, true, &why, now);
+        let why = WaitReason::new(
+            "Scheduled",
+            "",
+            "the pods that the group starts with have their nodes",
+        );
+        self.report_group(id, true, &why, now);
         let Some(application) = self.applications.get_mut(id) else { return };
         if std::mem::take(&mut application.is_disrupted) {
-            let why = Why::new("Scheduled", "", "its pods are scheduled again");
-            self.tell_of_group(id, DISRUPTION_TARGET, false, &why, now);
+            let why = WaitReason::new("Scheduled", "", "its pods are scheduled again");
+            self.report_group_condition(id, DISRUPTION_TARGET, false, &why, now);
         }
     }
 
     /// Reports the status of an application's PodGroup if it has changed. Once the group is
     /// scheduled its condition stays, whatever happens to its pods and whichever replica wrote it:
     /// it is about the first start.
-    pub(super) fn tell_group(&mut self, id: &Arc<str>, status: bool, why: &Why, now: Duration) {
+    pub(super) fn report_group(
+        &mut self,
+        id: &Arc<str>,
+        status: bool,
+        why: &WaitReason,
+        now: Duration,
+    ) {
         let Some(first) = self.first_pod(id) else { return };
         let Some(group) = self.group_of(&first) else { return };
         if group.spec.scheduling_policy.gang.is_none()
@@ -407,7 +421,7 @@ impl Shim {
         {
             return;
         }
-        let told = GroupTold {
+        let report = GroupReport {
             uid: group.uid().to_owned(),
             status,
             reason: why.reason.clone(),
@@ -415,14 +429,14 @@ impl Shim {
             at: now,
         };
         let Some(application) = self.applications.get_mut(id) else { return };
-        let before = application.group_told.as_ref().filter(|before| before.uid == told.uid);
-        if before.is_some_and(|before| before.stands_against(&told)) {
+        let before = application.group_report.as_ref().filter(|before| before.uid == report.uid);
+        if before.is_some_and(|before| before.outranks(&report)) {
             return;
         }
-        application.group_told = Some(told);
+        application.group_report = Some(report);
         let reason = if status { &why.reason } else { "Unschedulable" };
-        let said = Why::new(reason, "", why.message.clone());
-        self.tell_of_group(id, INITIALLY_SCHEDULED, status, &said, now);
+        let written = WaitReason::new(reason, "", why.message.clone());
+        self.report_group_condition(id, INITIALLY_SCHEDULED, status, &written, now);
     }
 
     /// Reports that all pods of a group are preempted, since one of them is.
@@ -435,17 +449,17 @@ impl Shim {
         }
         let Some(application) = self.applications.get_mut(&id) else { return };
         if !std::mem::replace(&mut application.is_disrupted, true) {
-            let why = Why::new("PreemptionByScheduler", "", message);
-            self.tell_of_group(&id, DISRUPTION_TARGET, true, &why, now);
+            let why = WaitReason::new("PreemptionByScheduler", "", message);
+            self.report_group_condition(&id, DISRUPTION_TARGET, true, &why, now);
         }
     }
 
-    fn tell_of_group(
+    fn report_group_condition(
         &mut self,
         id: &Arc<str>,
         type_: &'static str,
         status: bool,
-        why: &Why,
+        why: &WaitReason,
         now: Duration,
     ) {
         let Some(first) = self.first_pod(id) else { return };
@@ -458,7 +472,7 @@ impl Shim {
             reason: why.reason.clone(),
             message: why.message.clone(),
         };
-        self.say_of_group(condition, now);
+        self.queue_group_condition(condition, now);
     }
 }
 
@@ -475,7 +489,7 @@ fn needed(group: &PodGroup) -> usize {
 
 /// The last reported status of a PodGroup.
 #[derive(Debug)]
-pub(super) struct GroupTold {
+pub(super) struct GroupReport {
     uid: String,
     status: bool,
     reason: String,
@@ -483,9 +497,9 @@ pub(super) struct GroupTold {
     at: Duration,
 }
 
-impl GroupTold {
+impl GroupReport {
     /// Returns whether this report stays in place of `now`.
-    fn stands_against(&self, now: &Self) -> bool {
+    fn outranks(&self, now: &Self) -> bool {
         let is_same = (&self.reason, &self.object) == (&now.reason, &now.object);
         self.status || (!now.status && (is_same || self.at + APART > now.at))
     }
@@ -495,18 +509,19 @@ impl Application {
     /// Returns whether the application is a gang with task groups whose pods with nodes are all
     /// being deleted.
     pub(super) fn is_ending(&self) -> bool {
-        let Gathered { bound, ending, naming, declaring, .. } = &self.gathered;
+        let PodCounts { bound, ending, naming, declaring, .. } = &self.counts;
         *ending > 0 && *bound == 0 && *naming > 0 && !declaring.is_empty()
     }
 
     /// Returns whether a ready pod has no node, given that all pods with nodes are being deleted.
     pub(super) fn has_others(&self) -> bool {
-        self.gathered.ready > 0
+        self.counts.ready > 0
     }
 
     /// Resets the state in the engine, and keeps what is known of the pods.
-    pub(super) fn begin_anew(&mut self) {
-        let Self { namespace, said, pods, gathered, resized, told_once, .. } = std::mem::take(self);
-        *self = Self { namespace, said, pods, gathered, resized, told_once, ..Self::default() };
+    pub(super) fn reset(&mut self) {
+        let Self { namespace, declared_id, pods, counts, resized, warned, .. } =
+            std::mem::take(self);
+        *self = Self { namespace, declared_id, pods, counts, resized, warned, ..Self::default() };
     }
 }
