@@ -1,8 +1,8 @@
-//! The shim and the scheduler in one process, over an API server that is only a table in it.
+//! Benchmark of the shim and the scheduler in one process, over a simulated API server.
 //!
-//! `cargo bench -p monoceros-kubernetes --bench cluster`, or with the name of a shape behind `--`. Each shape
-//! runs in a process of its own. CPU is that of the whole process: with what the stub costs, which writes
-//! and reads JSON as a server does, and without a network. See docs/performance.md.
+//! `cargo bench -p monoceros-kubernetes --bench cluster`, or with the name of a shape behind `--`.
+//! Each shape runs in a process of its own. CPU time is that of the whole process: it includes the
+//! stub, which writes and reads JSON like a server, but no network. See docs/performance.md.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs, unreachable_pub)]
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
@@ -34,7 +34,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 const NODES: usize = 5_000;
 const PODS: usize = 50_000;
 const APPLICATIONS: usize = 50;
-/// How long a shape may take before it has failed.
+/// Time limit of a shape.
 const PATIENCE: Duration = Duration::from_secs(120);
 const SHAPES: [&str; 5] = ["fill", "trickle", "gangs", "large-gang", "restart"];
 
@@ -99,7 +99,7 @@ fn application(number: usize) -> String {
     format!("app-{number}")
 }
 
-/// Annotations of a member of a gang, which may declare it.
+/// Annotations of a gang member, which may declare the gang.
 fn member_of(members: usize, declares: bool) -> Value {
     let groups = json!([{"name": "w", "minMember": members,
         "minResource": {"cpu": "100m", "memory": "64Mi"}}]);
@@ -139,7 +139,7 @@ fn start(stub: &Arc<Stub>) -> CancellationToken {
     stop
 }
 
-/// From the start of the process to the last binding.
+/// Measures from the start of the process to the last binding.
 async fn fill(what: &str, stub: Arc<Stub>, wanted: usize) {
     let (begun, cpu) = (Instant::now(), cpu_time());
     let stop = start(&stub);
@@ -156,7 +156,7 @@ async fn fill(what: &str, stub: Arc<Stub>, wanted: usize) {
     stop.cancel();
 }
 
-/// Pods that come one after the other, each at its time.
+/// Measures pods that arrive one by one at set times.
 async fn trickle() {
     const RATE: usize = 2_000;
     const SECONDS: usize = 10;

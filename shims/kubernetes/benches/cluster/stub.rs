@@ -1,4 +1,4 @@
-//! An API server that is a table: it lists, streams changes, and takes bindings.
+//! A simulated API server, which lists, streams changes, and accepts bindings.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,12 +19,12 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout};
 
-/// A body, which may be a stream without end.
+/// A response body, which may be an endless stream.
 type Answer = UnsyncBoxBody<Bytes, Infallible>;
 
 #[derive(Default)]
 struct Table {
-    /// As JSON, in the order in which they came.
+    /// Objects as JSON, in the order of arrival.
     pods: Vec<Value>,
     added: Vec<Instant>,
     waited: Vec<f64>,
@@ -53,7 +53,7 @@ fn list(kind: &str, items: &[String], next: Option<usize>) -> String {
 }
 
 impl Stub {
-    /// A server with so many nodes of 32 cores.
+    /// Makes a server with this many nodes of 32 cores.
     pub fn new(nodes: usize) -> Arc<Self> {
         let node = |number| {
             json!({
@@ -74,7 +74,7 @@ impl Stub {
         })
     }
 
-    /// A pod comes; it runs already where a node is given.
+    /// Adds a pod, which runs already if a node is given.
     pub fn add(&self, number: usize, application: &str, metadata: Value, node: Option<&str>) {
         let mut pod = json!({
             "metadata": {"name": format!("p{number}"), "namespace": "bench",
@@ -101,7 +101,7 @@ impl Stub {
         table.pods.push(pod);
     }
 
-    /// A client whose connection is a call.
+    /// Makes a client whose connection is a function call.
     pub fn client(self: &Arc<Self>) -> Client {
         let stub = Arc::clone(self);
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -111,7 +111,7 @@ impl Stub {
         Client::new(service, "default")
     }
 
-    /// Waits until so many bindings have come.
+    /// Waits until this many bindings have arrived.
     pub async fn wait_bound(&self, wanted: usize, patience: Duration) {
         let wait = async {
             loop {
@@ -126,12 +126,12 @@ impl Stub {
         assert!(timeout(patience, wait).await.is_ok(), "{} of {wanted} are bound", bound());
     }
 
-    /// Seconds from each pod's coming to its binding.
+    /// Returns the seconds from each pod's arrival to its binding.
     pub fn waited(&self) -> Vec<f64> {
         self.table.lock().unwrap().waited.clone()
     }
 
-    /// Objects that were made which are neither bindings nor events.
+    /// Returns how many objects were created besides bindings and events.
     pub fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
@@ -195,7 +195,7 @@ impl Stub {
         if path == "/api/v1/pods" {
             self.table.lock().unwrap().watch = Some(send);
         } else {
-            // It is silent, and stays open.
+            // The stream stays open and silent.
             Box::leak(Box::new(send));
         }
         let stream = futures::stream::poll_fn(move |context| receive.poll_recv(context));

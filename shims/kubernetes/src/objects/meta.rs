@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_read_in_all_their_forms() {
+    fn parses_all_forms_of_quantities() {
         for (text, scale, value) in [
             ("0", 1, Some(0)),
             ("1", 1_000, Some(1_000)),

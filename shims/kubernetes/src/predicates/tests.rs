@@ -114,7 +114,7 @@ fn devices_are_refused_by_name() {
 }
 
 #[test]
-fn what_a_pod_prefers_is_weighed_and_keeps_it_off_no_node() {
+fn preferences_are_weighed_and_exclude_no_node() {
     let web = json!({"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"});
     let weighted = |weight: i32| json!([{"weight": weight, "podAffinityTerm": web}]);
     let by_node = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [

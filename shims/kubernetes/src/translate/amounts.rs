@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_needs_what_its_containers_need_at_the_same_time() {
+    fn pod_needs_the_sum_of_concurrent_containers() {
         let sidecar = |cpu| {
             let mut container = container("side", cpu, "10");
             container["restartPolicy"] = json!("Always");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_for_the_whole_pod_counts_instead_and_overhead_on_top() {
+    fn pod_level_amounts_replace_containers_plus_overhead() {
         let containers = json!([container("a", "1", "5")]);
         let whole =
             json!({"requests": {"cpu": "4", "hugepages-2Mi": "4Mi", "example.com/gpu": "2"}});
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resize_needs_the_larger_of_before_and_after() {
+    fn resize_needs_the_larger_amounts() {
         let pod = |wanted: &str, reason: &str| {
             json!({"spec": {"containers": [container("a", wanted, "5")]},
             "status": {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resize_of_the_whole_pod_needs_the_larger_of_before_and_after() {
+    fn pod_level_resize_needs_the_larger_amounts() {
         let pod = |wanted: &str, reason: &str| {
             json!({"spec": {"containers": [container("a", "1", "5")],
                 "resources": {"requests": {"cpu": wanted}}},
@@ -212,13 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn unreadable_quantity_is_named() {
         let pod = json!({"spec": {"containers": [container("a", "lots", "5")]}});
         assert_eq!(amounts(pod), "container a: `lots` is no quantity of vcore");
     }
 
     #[test]
-    fn nodes_have_what_they_say() {
+    fn node_amounts_are_the_allocatable_ones() {
         let node =
             json!({"status": {"allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110"}}});
         let node: Node = serde_json::from_value(node).unwrap();

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_a_request_with_its_names_priority_and_policy() {
+    fn ask_has_names_priority_and_policy() {
         let pod = pod(json!({"priority": 7, "preemptionPolicy": "Never"}), "Job");
         let ask = AskSpec::of(&pod, false).unwrap().message(&pod, "app", Some("workers"), None);
         assert_eq!((&*ask.allocation_key, &*ask.node_id), ("1-2", ""));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_decides_for_its_members() {
+    fn group_settings_override_the_pod() {
         let pod = pod(json!({"priority": 7}), "Job");
         let mut ask_spec = AskSpec::of(&pod, true).unwrap();
         let alone = ask_spec.fingerprint();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_of_a_daemon_set_wants_its_node() {
+    fn daemon_set_pod_requires_its_node() {
         let affinity = json!({"affinity": {"nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{
                 "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}]}}}});
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_run_counts_even_if_its_size_cannot_be_read() {
+    fn unreadable_foreign_pod_counts_as_one_pod() {
         let pod = pod(
             json!({"containers": [{"name": "c",
             "resources": {"requests": {"cpu": "lots"}}}]}),

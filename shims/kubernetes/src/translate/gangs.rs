@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn task_groups_are_read_as_yunikorn_has_them() {
+    fn reads_task_groups_of_yunikorn() {
         let groups = json!([
             {"name": "driver", "minMember": 1, "minResource": {"cpu": "500m", "memory": "1Ki"}},
             {"name": "workers", "minMember": 8, "minResource": {"cpu": 2, "nvidia.com/gpu": "1"},
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_declares_nothing_useful_says_why() {
+    fn unusable_declaration_has_a_reason() {
         for (text, why) in [
             ("[]", "it declares no group"),
             ("{}", "invalid type"),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_group_is_a_gang_of_the_pods_that_are_there() {
+    fn pod_group_is_a_gang_without_sizes() {
         let group = |spec: Value| -> PodGroup {
             let group = json!({"metadata": {"name": "g", "namespace": "ns"}, "spec": spec});
             serde_json::from_value(group).unwrap()

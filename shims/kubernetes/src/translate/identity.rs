@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_application_is_the_first_that_is_named() {
+    fn application_id_precedence() {
         let mapping = Mapping::default();
         for (metadata, spec, id) in [
             (json!({}), json!({}), "ns-autogen"),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_the_first_that_is_named() {
+    fn queue_precedence() {
         for (metadata, queue) in [
             (json!({}), ""),
             (json!({"labels": {"queue": "root.a"}}), "root.a"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_says_of_its_user_counts_only_where_it_is_trusted() {
+    fn named_user_counts_only_if_trusted() {
         let info = json!({"annotations": {"yunikorn.apache.org/user.info":
             "{\"user\": \"ada\", \"groups\": [\"dev\"]}"}});
         let label = json!({"labels": {"yunikorn.apache.org/username": "bob"}});
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_says_what_its_queue_may_have() {
+    fn namespace_annotations_become_quota_tags() {
         let namespace = |annotations: Value| -> Namespace {
             serde_json::from_value(json!({"metadata": {"name": "ns", "annotations": annotations}}))
                 .unwrap()
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn some_pods_belong_to_nobody() {
+    fn ignored_and_foreign_pods_are_not_ours() {
         let mapping =
             Mapping { scheduler_names: vec!["monoceros".to_owned()], ..Mapping::default() };
         let spec = json!({"schedulerName": "monoceros"});

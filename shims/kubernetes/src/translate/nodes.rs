@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_attributes_and_some_have_a_second_name() {
+    fn labels_become_attributes() {
         let node = node(json!({
             "disk": "ssd", "ready": "false", "si/node-partition": "other",
             "topology.kubernetes.io/zone": "a", "failure-domain.beta.kubernetes.io/region": "r",
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_goes_is_taken_off() {
+    fn removed_label_is_listed() {
         let before = attributes(&node(json!({"disk": "ssd", "topology.kubernetes.io/zone": "a"})));
         let info = updated(&node(json!({"disk": "hdd"})), &before).unwrap();
         assert_eq!(info.attributes["disk"], "hdd");

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_map_that_says_something_counts() {
+    fn later_config_map_overrides() {
         let map = |data: &[(&str, &str)]| ConfigMap {
             data: data.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect(),
             ..ConfigMap::default()

@@ -1,4 +1,4 @@
-//! Bindings that fail in every way.
+//! Bindings and every way in which they can fail.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn not_bound(outcome: &Outcome) -> &str {
     why
 }
 
-/// A server that answers no binding, and says that the pod is on this node.
+/// A server that answers no binding, and returns the pod with this node.
 fn unanswered(node: Value) -> impl Fn(&Call) -> Answer + Send + Sync {
     move |call| {
         if call.method == "POST" {
@@ -31,7 +31,7 @@ fn unanswered(node: Value) -> impl Fn(&Call) -> Answer + Send + Sync {
 }
 
 #[test]
-fn a_binding_names_the_uid_of_its_pod() {
+fn binding_names_the_uid_of_its_pod() {
     in_virtual_time(async {
         let mut bench = Bench::new(settings(), |_| ok());
         bench.bind(pod("p"));
@@ -45,7 +45,7 @@ fn a_binding_names_the_uid_of_its_pod() {
 }
 
 #[test]
-fn a_binding_without_an_answer_is_what_the_pod_says() {
+fn unanswered_binding_is_looked_up_in_the_pod() {
     for (node, is_bound, why) in [
         (json!("n1"), true, ""),
         (json!(null), false, "no answer within 10s"),
@@ -68,7 +68,7 @@ fn a_binding_without_an_answer_is_what_the_pod_says() {
 }
 
 #[test]
-fn an_unknown_outcome_is_asked_about_until_it_is_known() {
+fn unknown_outcome_is_looked_up_until_known() {
     in_virtual_time(async {
         let reads = AtomicU32::new(0);
         let mut bench = Bench::new(settings(), move |call| match call.method.as_str() {
@@ -83,7 +83,7 @@ fn an_unknown_outcome_is_asked_about_until_it_is_known() {
 }
 
 #[test]
-fn a_server_that_knows_no_roles_yet_is_asked_again() {
+fn forbidden_read_is_retried_while_the_server_starts() {
     in_virtual_time(async {
         let reads = AtomicU32::new(0);
         let mut bench = Bench::new(settings(), move |call| match call.method.as_str() {
@@ -101,7 +101,7 @@ fn a_server_that_knows_no_roles_yet_is_asked_again() {
 }
 
 #[test]
-fn without_the_right_to_read_pods_an_outcome_stays_unknown() {
+fn outcome_stays_unknown_without_the_right_to_read_pods() {
     in_virtual_time(async {
         let mut bench = Bench::new(settings(), move |call| match call.method.as_str() {
             "POST" => Answer::Refuses(500, "broken"),
@@ -115,7 +115,7 @@ fn without_the_right_to_read_pods_an_outcome_stays_unknown() {
 }
 
 #[test]
-fn a_busy_server_is_asked_again_a_few_times() {
+fn busy_server_is_retried_a_few_times() {
     for (busy, outcome) in [(4, Ok(())), (100, Err("busy (429)"))] {
         in_virtual_time(async {
             let asked = AtomicU32::new(0);
@@ -137,7 +137,7 @@ fn a_busy_server_is_asked_again_a_few_times() {
 }
 
 #[test]
-fn nothing_is_bound_to_a_node_that_is_gone() {
+fn does_not_bind_to_a_removed_node() {
     in_virtual_time(async {
         let mut bench = Bench::new(settings(), |_| ok());
         open(&bench.scene).remove_node("n1");
@@ -148,11 +148,11 @@ fn nothing_is_bound_to_a_node_that_is_gone() {
 }
 
 #[test]
-fn nothing_is_bound_to_another_node_of_the_same_name() {
+fn does_not_bind_to_another_node_of_the_same_name() {
     in_virtual_time(async {
         let mut bench = Bench::new(settings(), |_| ok());
         bench.bind(pod("p"));
-        // With the node went what was to run there.
+        // The removed node took its placements along.
         open(&bench.scene).clear("p");
         assert_eq!(not_bound(&bench.outcome().await), "the pod is not to run on n1 any more");
         assert_eq!(bench.calls().len(), 0);
@@ -160,7 +160,7 @@ fn nothing_is_bound_to_another_node_of_the_same_name() {
 }
 
 #[test]
-fn a_binding_that_is_called_off_is_not_tried_again_and_what_came_of_it_is_told() {
+fn cancelled_binding_is_not_retried_and_reports_its_outcome() {
     for (answer, is_bound) in [(Answer::Refuses(429, "busy"), false), (Answer::Hangs, true)] {
         in_virtual_time(async {
             let mut bench = Bench::new(settings(), move |call| {
@@ -186,14 +186,14 @@ fn a_binding_that_is_called_off_is_not_tried_again_and_what_came_of_it_is_told()
 }
 
 #[test]
-fn nothing_leaves_when_the_lease_may_have_expired_and_what_came_of_it_is_looked_up() {
+fn sends_nothing_after_the_lease_may_have_expired() {
     for (node, is_bound) in [(json!("n1"), true), (json!(null), false)] {
         in_virtual_time(async {
             let mut bench = Bench::new(settings(), unanswered(node));
             bench.may_act_until(Duration::from_secs(3));
             bench.bind(pod("p"));
             assert_eq!(bench.outcome_within(Duration::from_secs(2)).await, None);
-            // It is renewed, and then no more.
+            // The lease is renewed once more, and then never.
             bench.may_act_until(Duration::from_secs(5));
             let outcome = bench.outcome().await;
             if is_bound {
@@ -213,7 +213,7 @@ fn nothing_leaves_when_the_lease_may_have_expired_and_what_came_of_it_is_looked_
 }
 
 #[test]
-fn hands_that_panic_say_so() {
+fn panic_of_a_worker_is_reported() {
     in_virtual_time(async {
         let log = Log::begin();
         let bench = Bench::new(settings(), |call| match call.path.as_str() {

@@ -1,4 +1,4 @@
-//! What is told in the log.
+//! Records log lines.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
@@ -12,14 +12,14 @@ thread_local! {
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Has what is logged be kept, for each thread by itself. Every test calls it before it does anything: a
-/// place in the code that logs before somebody listens may be taken for one that nobody listens to.
+/// Installs the recorder, which records for each thread separately. Every test calls it first: a
+/// log statement that runs before any subscriber exists may be cached as disabled.
 pub fn keep() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Keeper).unwrap());
 }
 
-/// What is logged on this thread from now on, with its fields.
+/// Lines logged on this thread from its creation on, with their fields.
 pub struct Log;
 
 impl Log {
@@ -28,7 +28,7 @@ impl Log {
         Self
     }
 
-    /// Lines with this in them.
+    /// Returns the lines that contain `part`.
     #[allow(clippy::unused_self)] // There are none before it has begun.
     pub fn lines(&self, part: &str) -> Vec<String> {
         LINES.with_borrow(|all| all.iter().filter(|line| line.contains(part)).cloned().collect())

@@ -1,4 +1,4 @@
-//! An API server behind the client: it notes each request and answers by a function.
+//! An API server that records each request and answers by a function.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tower::service_fn;
 
-/// A request, and when it came.
+/// A request, and its time.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub method: String,
@@ -30,14 +30,14 @@ pub struct Call {
     pub at: Duration,
 }
 
-/// What the server does.
+/// Answer of the server.
 #[derive(Clone, Debug)]
 pub enum Answer {
     Is(Value),
     Refuses(u16, &'static str),
-    /// Refused, as creations are in a namespace that is being deleted.
+    /// A refusal, as for creations in a namespace that is being deleted.
     NamespaceGoing,
-    /// Nothing, ever.
+    /// No answer, ever.
     Hangs,
 }
 
@@ -68,13 +68,13 @@ fn response(answer: Answer) -> Response<Body> {
     Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap()
 }
 
-/// The workers, the server that they speak to, and what has come of their work.
+/// The workers, their server, and the outcomes of their work.
 pub struct Bench {
     pub workers: ApiWorkers,
     pub scene: SharedScene,
     outcomes: UnboundedReceiver<Outcome>,
     calls: Arc<Mutex<Vec<Call>>>,
-    /// Until when, in milliseconds.
+    /// End of the right to act, in milliseconds.
     may_act: Arc<AtomicU64>,
     _stop: tokio_util::sync::DropGuard,
 }
@@ -91,7 +91,7 @@ pub fn in_virtual_time(test: impl Future<Output = ()>) {
     runtime.unwrap().block_on(test);
 }
 
-/// 64 bindings at once, a minute for evictions, ten for volumes.
+/// Settings: 64 bindings in flight, one minute for evictions, ten for volumes.
 pub fn settings() -> ApiSettings {
     ApiSettings {
         bindings: 64,
@@ -103,7 +103,7 @@ pub fn settings() -> ApiSettings {
 }
 
 impl Bench {
-    /// With the nodes `n1` and `n2`.
+    /// Starts workers in a cluster with the nodes `n1` and `n2`.
     pub fn new(
         settings: ApiSettings,
         answers: impl Fn(&Call) -> Answer + Send + Sync + 'static,
@@ -154,13 +154,13 @@ impl Bench {
         Self { workers, scene, outcomes, calls, may_act, _stop: stop.drop_guard() }
     }
 
-    /// Has the right to act end then.
+    /// Sets the end of the right to act.
     pub fn may_act_until(&self, until: Duration) {
         self.may_act.store(millis(until), Ordering::Relaxed);
     }
 
-    /// Places a pod on `n1`, as the scheduler would, and has it bound, until that is called off by what is
-    /// returned.
+    /// Assumes a pod on `n1`, as the scheduler would, and orders its binding. Returns the token
+    /// that cancels it.
     pub fn bind(&self, pod: Value) -> CancellationToken {
         let pod: Arc<Pod> = read(pod);
         let key = Key::from(pod.metadata.uid.clone().unwrap());
@@ -177,7 +177,7 @@ impl Bench {
         called_off
     }
 
-    /// Has a pod go, until that is called off by what is returned.
+    /// Orders an eviction. Returns the token that cancels it.
     pub fn evict(&self, pod: Value) -> CancellationToken {
         let pod: Arc<Pod> = read(pod);
         let key = Key::from(pod.metadata.uid.clone().unwrap());
@@ -195,7 +195,7 @@ impl Bench {
         self.workers.queue(ApiOrder::Condition(Condition { key, pod, reason, message }));
     }
 
-    /// What comes of some work; none where nothing does within so long.
+    /// Returns the next outcome. `None` if there is none within this time.
     pub async fn outcome_within(&mut self, time: Duration) -> Option<Outcome> {
         tokio::time::timeout(time, self.outcomes.recv()).await.ok().flatten()
     }
@@ -204,12 +204,12 @@ impl Bench {
         self.outcome_within(Duration::from_secs(3_600)).await.expect("an outcome")
     }
 
-    /// Requests so far.
+    /// Returns the requests so far.
     pub fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Requests so far of this method, whose path ends so.
+    /// Returns the requests so far of this method whose path ends like this.
     pub fn sent(&self, method: &str, end: &str) -> Vec<Call> {
         let mut calls = self.calls();
         calls.retain(|call| call.method == method && call.path.ends_with(end));

@@ -1,4 +1,4 @@
-//! Pods that have to go.
+//! Evictions.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn bench(victims: Victims, answers: impl Fn(&Call) -> Answer + Send + Sync + 'st
     Bench::new(ApiSettings { victims, ..settings() }, answers)
 }
 
-/// Budgets let nobody go.
+/// A server whose budgets forbid every eviction.
 fn budgets(call: &Call) -> Answer {
     if call.path.ends_with("/eviction") {
         Answer::Refuses(429, "the budget is spent")
@@ -26,7 +26,7 @@ fn budgets(call: &Call) -> Answer {
 }
 
 #[test]
-fn who_may_not_go_keeps_nobody_else_from_going() {
+fn blocked_victim_does_not_block_others() {
     in_virtual_time(async {
         let mut bench =
             bench(
@@ -44,7 +44,7 @@ fn who_may_not_go_keeps_nobody_else_from_going() {
         }
         bench.evict(pod("free"));
         assert_eq!(bench.outcome_within(Duration::from_secs(1)).await, Some(going("free")));
-        // The others are asked for on and on, and told once.
+        // The others are retried, and reported once.
         assert_eq!(bench.outcome_within(Duration::from_secs(600)).await, None);
         let asked = bench.sent("POST", "/kept0/eviction");
         assert!(asked.len() > 50, "{}", asked.len());
@@ -53,7 +53,7 @@ fn who_may_not_go_keeps_nobody_else_from_going() {
 }
 
 #[test]
-fn whom_budgets_keep_for_too_long_is_deleted() {
+fn victim_blocked_too_long_is_deleted() {
     in_virtual_time(async {
         let mut bench = bench(Victims::EvictThenDelete, budgets);
         bench.evict(pod("p"));
@@ -68,7 +68,7 @@ fn whom_budgets_keep_for_too_long_is_deleted() {
 }
 
 #[test]
-fn whom_budgets_keep_for_too_long_stays_where_that_is_set() {
+fn victim_blocked_too_long_stays_if_so_configured() {
     in_virtual_time(async {
         let mut bench = bench(Victims::EvictThenGiveBack, budgets);
         bench.evict(pod("p"));
@@ -80,7 +80,7 @@ fn whom_budgets_keep_for_too_long_stays_where_that_is_set() {
         assert_eq!(bench.outcome_within(Duration::from_secs(600)).await, None);
         assert_eq!(bench.calls().len(), asked.len(), "it is not tried any more");
     });
-    // Where it may be gone after all it is tried on.
+    // While the outcome is unknown the eviction is retried.
     in_virtual_time(async {
         let mut bench = bench(Victims::EvictThenGiveBack, |_| Answer::Hangs);
         bench.evict(pod("p"));
@@ -90,7 +90,7 @@ fn whom_budgets_keep_for_too_long_stays_where_that_is_set() {
 }
 
 #[test]
-fn pods_are_deleted_at_once_where_that_is_set() {
+fn deletes_victims_at_once_if_so_configured() {
     in_virtual_time(async {
         let mut bench = bench(Victims::Delete, budgets);
         bench.evict(pod("p"));
@@ -100,7 +100,7 @@ fn pods_are_deleted_at_once_where_that_is_set() {
 }
 
 #[test]
-fn who_cannot_even_be_deleted_is_tried_now_and_then() {
+fn failed_deletion_is_retried() {
     in_virtual_time(async {
         let mut bench = bench(Victims::EvictThenDelete, |_| Answer::Refuses(403, "may not"));
         bench.evict(pod("p"));
@@ -112,7 +112,7 @@ fn who_cannot_even_be_deleted_is_tried_now_and_then() {
 }
 
 #[test]
-fn a_conflict_is_not_an_eviction() {
+fn conflict_is_not_an_eviction() {
     for (found, is_going) in [
         (Answer::Is(pod("p")), false),
         (Answer::Is(pod("another")), true),
@@ -137,7 +137,7 @@ fn a_conflict_is_not_an_eviction() {
 }
 
 #[test]
-fn an_eviction_that_is_called_off_is_not_tried_any_more() {
+fn cancelled_eviction_is_not_retried() {
     in_virtual_time(async {
         let mut bench = bench(Victims::EvictThenDelete, |call| match call.path.as_str() {
             path if path.contains("/hangs") => Answer::Hangs,

@@ -1,4 +1,4 @@
-//! Volumes before bindings.
+//! Volumes that are provided before a binding.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn set_volume(scene: &SharedScene, name: &str, more: Value) {
     open(scene).set_volume(name, Some(read(volume)));
 }
 
-/// What the controller of volumes does.
+/// Binds a claim, as the volume controller does.
 fn bind_claim(scene: &SharedScene, name: &str, volume: &str) {
     let kept = json!({"namespace": "ns", "name": name, "uid": name});
     set_volume(
@@ -65,7 +65,7 @@ fn mounting(name: &str, claims: &[&str]) -> Value {
     pod
 }
 
-/// With a class that makes volumes for consumers.
+/// Starts workers in a cluster with a class that provisions volumes for consumers.
 fn bench(answers: impl Fn(&super::server::Call) -> Answer + Send + Sync + 'static) -> Bench {
     let bench = Bench::new(settings(), answers);
     let class = json!({"metadata": {"name": "disks"}, "provisioner": "example.com/disks",
@@ -82,7 +82,7 @@ async fn not_bound(bench: &mut Bench, within: Duration) -> String {
 }
 
 #[test]
-fn a_volume_is_set_aside_and_its_pod_bound_once_the_claim_is() {
+fn reserves_the_volume_and_binds_once_the_claim_is_bound() {
     in_virtual_time(async {
         let mut bench = bench(|_| ok());
         set_claim(&bench.scene, "c", json!({}));
@@ -105,7 +105,7 @@ fn a_volume_is_set_aside_and_its_pod_bound_once_the_claim_is() {
 }
 
 #[test]
-fn what_somebody_set_aside_beforehand_is_only_completed() {
+fn completes_the_reservation_of_a_user() {
     in_virtual_time(async {
         let bench = bench(|_| ok());
         set_claim(&bench.scene, "c", json!({}));
@@ -121,7 +121,7 @@ fn what_somebody_set_aside_beforehand_is_only_completed() {
 }
 
 #[test]
-fn what_stands_there_is_not_written_again() {
+fn does_not_repeat_an_earlier_write() {
     in_virtual_time(async {
         let mut bench = bench(|_| ok());
         let selected = json!({"metadata": {"annotations": {SELECTED: "n1"}}});
@@ -136,7 +136,7 @@ fn what_stands_there_is_not_written_again() {
 }
 
 #[test]
-fn a_volume_that_somebody_else_was_given_meanwhile_is_not_taken() {
+fn does_not_take_a_volume_given_to_another_claim() {
     in_virtual_time(async {
         let asked = AtomicU32::new(0);
         let mut bench = bench(move |call| {
@@ -157,7 +157,7 @@ fn a_volume_that_somebody_else_was_given_meanwhile_is_not_taken() {
 }
 
 #[test]
-fn pods_that_share_a_claim_all_wait_for_the_one_volume() {
+fn pods_with_a_shared_claim_wait_for_one_volume() {
     in_virtual_time(async {
         let patched = AtomicU32::new(0);
         let mut bench = bench(move |call| match call.method.as_str() {
@@ -183,12 +183,12 @@ fn pods_that_share_a_claim_all_wait_for_the_one_volume() {
 }
 
 #[test]
-fn whoever_makes_volumes_and_gives_up_ends_the_wait() {
+fn wait_ends_when_the_provisioner_gives_up() {
     in_virtual_time(async {
         let mut bench = bench(|_| ok());
         set_claim(&bench.scene, "c", json!({}));
         bench.bind(mounting("p", &["c"]));
-        // The watch is late: the claim is as it was before it was written to.
+        // The watch is late: it still has the claim of before the write.
         assert_eq!(bench.outcome_within(Duration::from_secs(20)).await, None);
         let patch = &bench.sent("PATCH", "/namespaces/ns/persistentvolumeclaims/c")[0];
         let expected =
@@ -205,7 +205,7 @@ fn whoever_makes_volumes_and_gives_up_ends_the_wait() {
 }
 
 #[test]
-fn a_volume_that_was_set_aside_needs_no_node_on_its_claim() {
+fn reserved_volume_needs_no_node_on_its_claim() {
     in_virtual_time(async {
         let mut bench = bench(|_| ok());
         set_claim(&bench.scene, "c", json!({}));
@@ -217,7 +217,7 @@ fn a_volume_that_was_set_aside_needs_no_node_on_its_claim() {
         set_volume(&bench.scene, "pv", written);
         set_claim(&bench.scene, "c", json!({"metadata": {"resourceVersion": "2"}}));
         assert_eq!(bench.outcome_within(Duration::from_secs(60)).await, None);
-        // Somebody takes it away again.
+        // A user removes the reservation.
         set_volume(&bench.scene, "pv", json!({"metadata": {"resourceVersion": "7"}}));
         let why = not_bound(&mut bench, Duration::from_secs(1)).await;
         assert_eq!(why, "the volume `pv` is not kept for the claim `c` any more");
@@ -225,7 +225,7 @@ fn a_volume_that_was_set_aside_needs_no_node_on_its_claim() {
 }
 
 #[test]
-fn a_volume_that_the_node_does_not_reach_binds_no_pod() {
+fn does_not_bind_if_the_node_does_not_reach_the_volume() {
     in_virtual_time(async {
         let mut bench = bench(|_| ok());
         set_claim(&bench.scene, "c", json!({}));
@@ -242,7 +242,7 @@ fn a_volume_that_the_node_does_not_reach_binds_no_pod() {
 }
 
 #[test]
-fn nothing_is_bound_while_a_claim_has_no_volume_and_none_was_chosen() {
+fn does_not_bind_without_a_chosen_volume() {
     in_virtual_time(async {
         let mut bench = bench(|_| ok());
         let none = json!({"metadata": {"name": "disks"}, "volumeBindingMode": "WaitForFirstConsumer",
@@ -259,7 +259,7 @@ fn nothing_is_bound_while_a_claim_has_no_volume_and_none_was_chosen() {
 }
 
 #[test]
-fn who_waits_for_volumes_keeps_no_other_binding_from_being_made() {
+fn waiting_for_volumes_does_not_block_bindings() {
     in_virtual_time(async {
         let mut bench = bench(|_| ok());
         for number in 0..200 {
@@ -276,7 +276,7 @@ fn who_waits_for_volumes_keeps_no_other_binding_from_being_made() {
         bench.bind(mounting("has", &["bound"]));
         let outcome = bench.outcome_within(Duration::from_secs(1)).await;
         assert_eq!(outcome, Some(Outcome::Bound(Key::from("has"))));
-        // In the end they are given up, all of them.
+        // In the end all of them are given up.
         let why = not_bound(&mut bench, Duration::from_secs(601)).await;
         assert!(why.ends_with("was not bound within 600s"), "{why}");
         for _ in 1..200 {
@@ -286,7 +286,7 @@ fn who_waits_for_volumes_keeps_no_other_binding_from_being_made() {
 }
 
 #[test]
-fn the_wait_ends_with_the_pod_with_its_claim_and_with_its_node() {
+fn wait_ends_when_pod_claim_or_node_is_gone() {
     for (end, expected) in [
         ("pod", "the pod is not to run on n1 any more"),
         ("node", "the node n1 is gone"),
@@ -311,7 +311,7 @@ fn the_wait_ends_with_the_pod_with_its_claim_and_with_its_node() {
 }
 
 #[test]
-fn a_pod_that_is_called_back_does_not_wait_for_volumes_any_more() {
+fn cancelled_binding_stops_waiting_for_volumes() {
     in_virtual_time(async {
         let mut bench = bench(|_| ok());
         set_claim(&bench.scene, "c", json!({}));

@@ -1,4 +1,4 @@
-//! Anything in any order, and then everything agrees.
+//! Random histories, after which all books agree.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_the_books_agree_and_what_fits_is_bound(doings in doings()) {
+    fn books_agree_and_fitting_pods_are_bound(doings in doings()) {
         in_virtual_time(async {
             let mut world = World::begun(3).await;
             for (number, doing) in doings.iter().enumerate() {
@@ -145,7 +145,7 @@ proptest! {
             }
             world.pass(Duration::from_secs(150)).await;
             world.check().await;
-            // Nothing waits that would fit.
+            // No pod waits that would fit.
             let used = |name: &str| -> u64 {
                 let on = world.pods.values().filter(|pod| pod["spec"]["nodeName"] == *name);
                 on.map(cores).sum()

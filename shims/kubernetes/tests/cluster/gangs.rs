@@ -1,4 +1,4 @@
-//! Pods that start together.
+//! Gangs.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn workers(count: usize, more: Value) -> Value {
 }
 
 #[test]
-fn a_gang_of_eight_waits_for_eight_places() {
+fn gang_of_eight_waits_for_eight_places() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let groups = workers(8, json!({}));
@@ -72,7 +72,7 @@ fn places_are_held_where_members_may_run() {
 }
 
 #[test]
-fn members_that_keep_apart_need_a_host_each() {
+fn members_with_anti_affinity_need_a_host_each() {
     in_virtual_time(async {
         let mut world = World::new(0);
         for i in 0..7 {
@@ -109,10 +109,10 @@ fn members_that_keep_apart_need_a_host_each() {
     });
 }
 
-/// Older pods take the room of a member that has failed before another member is there. What is free next
-/// is for that one; of a member that succeeded, or was deleted, it is not.
+/// Older pods take the room of a failed member before its replacement exists. The next free room
+/// goes to that replacement. After a member that succeeded or was deleted it does not.
 #[test]
-fn what_comes_for_a_pod_that_failed_goes_first_and_for_one_that_ended_it_does_not() {
+fn replacement_of_a_failed_member_goes_first() {
     in_virtual_time(async {
         let disrupted = json!({"conditions": [{"type": "DisruptionTarget", "status": "True"}]});
         for (end, goes_first) in [
@@ -152,7 +152,7 @@ fn what_comes_for_a_pod_that_failed_goes_first_and_for_one_that_ended_it_does_no
 }
 
 #[test]
-fn a_task_group_that_nobody_declares_is_waited_for_and_then_plain() {
+fn undeclared_task_group_is_scheduled_after_a_wait() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let pod = world.add("m0", member("gang", None));
@@ -174,7 +174,7 @@ fn group(spec: Value) -> Value {
 }
 
 #[test]
-fn a_pod_group_starts_with_its_minimum_and_never_with_less() {
+fn pod_group_starts_with_its_minimum() {
     in_virtual_time(async {
         let mut world = World::begun(0).await;
         world.set_node("n0", json!({}));
@@ -200,7 +200,7 @@ fn a_pod_group_starts_with_its_minimum_and_never_with_less() {
         world.pass(SECOND).await;
         assert_eq!(world.count(&pods), 6);
         world.check().await;
-        // It goes with its last pod, and may come again.
+        // The application ends with its last pod, and may come again.
         for pod in pods {
             world.remove(&pod);
         }
@@ -214,7 +214,7 @@ fn a_pod_group_starts_with_its_minimum_and_never_with_less() {
 }
 
 #[test]
-fn part_of_a_composite_is_not_scheduled_and_says_why() {
+fn part_of_a_composite_is_not_scheduled() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let spec = json!({"schedulingPolicy": {"gang": {"minCount": 1}},

@@ -1,4 +1,4 @@
-//! PodGroups that change, go, and come again.
+//! PodGroups that change, are deleted, and come again.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn set_group(world: &mut World, uid: &str, spec: Value) {
     world.set("ns/g", group, Change::Group);
 }
 
-/// What the condition of the group was told to be, each time.
+/// Returns each written condition of the group: status and reason.
 fn statuses(world: &World) -> Vec<(bool, &str)> {
     let all = world.group_conditions.iter();
     let all = all.filter(|condition| condition.type_ == "PodGroupInitiallyScheduled");
@@ -30,7 +30,7 @@ fn statuses(world: &World) -> Vec<(bool, &str)> {
 }
 
 #[test]
-fn a_group_that_is_to_start_with_fewer_does() {
+fn group_starts_once_its_minimum_is_lowered() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         set_group(&mut world, "u1", of(6));
@@ -40,7 +40,7 @@ fn a_group_that_is_to_start_with_fewer_does() {
         set_group(&mut world, "u1", of(4));
         world.pass(SECOND).await;
         assert_eq!(world.count(&pods), 4);
-        // Once it has started, it has.
+        // A group that has started stays started.
         set_group(&mut world, "u1", of(6));
         world.pass(SECOND).await;
         assert_eq!(world.count(&pods), 4);
@@ -49,7 +49,7 @@ fn a_group_that_is_to_start_with_fewer_does() {
 }
 
 #[test]
-fn a_group_that_is_to_start_with_more_waits_for_them() {
+fn group_waits_once_its_minimum_is_raised() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let blocker = world.add("b", json!({}));
@@ -70,7 +70,7 @@ fn a_group_that_is_to_start_with_more_waits_for_them() {
 }
 
 #[test]
-fn pods_of_a_group_that_goes_wait_until_it_is_there_again() {
+fn pods_of_a_deleted_group_wait_for_its_return() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let blocker = world.add("b", json!({}));
@@ -92,7 +92,7 @@ fn pods_of_a_group_that_goes_wait_until_it_is_there_again() {
 }
 
 #[test]
-fn a_gate_that_is_taken_off_may_complete_a_group() {
+fn removed_gate_may_complete_a_group() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         set_group(&mut world, "u1", of(3));
@@ -113,7 +113,7 @@ fn a_gate_that_is_taken_off_may_complete_a_group() {
 }
 
 #[test]
-fn a_group_that_was_scheduled_once_is_never_said_not_to_be() {
+fn scheduled_group_is_never_reported_as_waiting() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         set_group(&mut world, "u1", of(4));
@@ -121,7 +121,7 @@ fn a_group_that_was_scheduled_once_is_never_said_not_to_be() {
         world.pass(SECOND).await;
         assert_eq!(world.count(&pods), 4);
         assert_eq!(statuses(&world), [(true, "Scheduled")]);
-        // Another process does not remember what was told.
+        // Another process does not know what was reported.
         world.begin().await;
         world.pass(100 * SECOND).await;
         assert!(statuses(&world).iter().all(|(status, _)| *status), "{:?}", statuses(&world));
@@ -130,7 +130,7 @@ fn a_group_that_was_scheduled_once_is_never_said_not_to_be() {
 }
 
 #[test]
-fn a_group_that_was_scheduled_stays_so_when_other_pods_wait_and_others_have_told_it() {
+fn scheduled_group_keeps_a_condition_of_another_replica() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let group = json!({"metadata": {"name": "g", "namespace": "ns", "uid": "u1"}, "spec": of(8),
@@ -146,7 +146,7 @@ fn a_group_that_was_scheduled_stays_so_when_other_pods_wait_and_others_have_told
 }
 
 #[test]
-fn how_a_group_stands_is_written_when_that_works_and_only_what_it_was_last() {
+fn failed_group_condition_is_retried_with_the_latest_status() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         world.status_fails = true;
@@ -166,7 +166,7 @@ fn how_a_group_stands_is_written_when_that_works_and_only_what_it_was_last() {
 }
 
 #[test]
-fn conditions_of_groups_and_pods_wait_for_their_turn_together() {
+fn conditions_of_groups_and_pods_share_a_rate() {
     in_virtual_time(async {
         let mut world = World::begun(0).await;
         for node in 0..30 {
@@ -195,7 +195,7 @@ fn conditions_of_groups_and_pods_wait_for_their_turn_together() {
 }
 
 #[test]
-fn a_group_without_gang_is_not_kept_in_a_rack_and_says_so() {
+fn topology_without_gang_policy_is_rejected() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let spec = json!({"schedulingPolicy": {"basic": {}},
@@ -211,7 +211,7 @@ fn a_group_without_gang_is_not_kept_in_a_rack_and_says_so() {
 }
 
 #[test]
-fn task_groups_that_are_declared_too_late_are_told_to_be() {
+fn late_declaration_of_task_groups_is_reported() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let label = json!({"labels": {"applicationId": "late"}});
@@ -232,7 +232,7 @@ fn task_groups_that_are_declared_too_late_are_told_to_be() {
 }
 
 #[test]
-fn a_thousand_pods_of_a_group_come_one_by_one() {
+fn thousand_pods_of_a_group_arrive_one_by_one() {
     in_virtual_time(async {
         let mut world = World::begun(0).await;
         for node in 0..250 {

@@ -1,4 +1,4 @@
-//! Gangs as jobs live: applied again, larger than they warnings, with mistakes in what they declare.
+//! Gangs of jobs: applied again, larger than declared, or declared with mistakes.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::world::{Binding, World, in_virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A pod of a job `training` of which four of two cores start together; `more` is merged into the group.
+/// A pod of a job `training`, of which four pods of two cores start together. `more` is merged into
+/// the group.
 fn pod_of(job: &str, more: Value) -> Value {
     let mut group = json!({"name": "w", "minMember": 4, "minResource": {"cpu": "2"}});
     for (key, value) in more.as_object().unwrap() {
@@ -40,7 +41,7 @@ fn events<'w>(world: &'w World, reason: &str) -> Vec<&'w str> {
 }
 
 #[test]
-fn a_job_that_is_applied_again_while_its_old_pods_end_starts_as_a_whole() {
+fn reapplied_job_starts_as_a_whole() {
     in_virtual_time(async {
         let mut world = World::begun(2).await;
         let old = job(&mut world, "old");
@@ -56,7 +57,7 @@ fn a_job_that_is_applied_again_while_its_old_pods_end_starts_as_a_whole() {
         assert_eq!(world.count(&new), 0, "two places are no gang");
         assert!(world.conditions.contains_key(&new[3]));
         world.check().await;
-        // It is decided beside what the old ones still hold.
+        // The gang is decided beside the room that the old pods still hold.
         world.set_node("n2", json!({}));
         world.settle().await;
         assert_eq!(world.count(&new), 4);
@@ -72,12 +73,12 @@ fn a_job_that_is_applied_again_while_its_old_pods_end_starts_as_a_whole() {
 }
 
 #[test]
-fn it_does_not_matter_which_pods_are_seen_first() {
+fn order_of_old_and_new_pods_does_not_matter() {
     in_virtual_time(async {
         let mut world = World::begun(2).await;
         let old = job(&mut world, "old");
         world.settle().await;
-        // A job controller makes pods before those of the deleted job are deleted.
+        // A job controller creates pods before it deletes those of the deleted job.
         let new = job(&mut world, "new");
         world.pass(2 * SECOND).await;
         delete(&mut world, &old);
@@ -91,7 +92,7 @@ fn it_does_not_matter_which_pods_are_seen_first() {
         world.pass(5 * SECOND).await;
         assert_eq!(world.count(&new), 4);
         world.check().await;
-        // The same once more: numbers go on.
+        // The same once more: the numbers continue.
         delete(&mut world, &new);
         let third = job(&mut world, "third");
         world.remove(&new[0]);
@@ -102,7 +103,7 @@ fn it_does_not_matter_which_pods_are_seen_first() {
 }
 
 #[test]
-fn a_restart_knows_the_new_gang_from_the_old_pods() {
+fn restart_separates_the_new_gang_from_old_pods() {
     in_virtual_time(async {
         let mut world = World::new(2);
         let new = job(&mut world, "new");
@@ -121,7 +122,7 @@ fn a_restart_knows_the_new_gang_from_the_old_pods() {
         world.remove(&old[3]);
         world.pass(5 * SECOND).await;
         assert_eq!(world.count(&new), 4);
-        // A scheduler that loses what it knew keeps them apart, and one gang.
+        // A scheduler that has lost its state keeps both apart, and has one gang.
         world.begin().await;
         assert_eq!(world.count(&new), 4);
         world.check().await;
@@ -129,7 +130,7 @@ fn a_restart_knows_the_new_gang_from_the_old_pods() {
 }
 
 #[test]
-fn where_old_members_run_on_new_ones_are_told_what_counts() {
+fn new_members_beside_running_ones_get_a_warning() {
     in_virtual_time(async {
         let mut world = World::begun(3).await;
         let old = job(&mut world, "old");
@@ -143,7 +144,7 @@ fn where_old_members_run_on_new_ones_are_told_what_counts() {
         world.add("third", pod_of("second", json!({"minMember": 9})));
         world.settle().await;
         assert_eq!(events(&world, "GangIgnored").len(), 1, "it is told once");
-        // A pod that its own job makes again is not told anything.
+        // A pod that its own job creates again causes no warning.
         world.set_node("n3", json!({}));
         let own = world.add("own", pod_of("old", json!({})));
         world.settle().await;
@@ -154,9 +155,9 @@ fn where_old_members_run_on_new_ones_are_told_what_counts() {
 }
 
 #[test]
-fn members_say_what_their_group_does_not() {
+fn members_complete_the_declaration_of_their_group() {
     in_virtual_time(async {
-        // There is room for two in the pool of the members, and for any number elsewhere.
+        // The members' pool has room for two of them; other nodes have room for all.
         let mut world = World::begun(4).await;
         world.set_node("a0", json!({"pool": "a"}));
         let mut pod = pod_of("job", json!({}));
@@ -177,7 +178,7 @@ fn members_say_what_their_group_does_not() {
 }
 
 #[test]
-fn members_are_as_large_as_they_are_and_not_as_their_group_says() {
+fn size_of_members_overrides_the_declared_size() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let small = json!({"minResource": {"cpu": "1"}});
@@ -200,7 +201,7 @@ fn members_are_as_large_as_they_are_and_not_as_their_group_says() {
 }
 
 #[test]
-fn a_larger_member_that_comes_later_counts_while_nothing_is_decided() {
+fn larger_member_counts_while_the_gang_is_undecided() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let small = json!({"minResource": {"cpu": "1"}, "minMember": 5});
@@ -216,7 +217,7 @@ fn a_larger_member_that_comes_later_counts_while_nothing_is_decided() {
         world.settle().await;
         assert_eq!(world.count(&[first, large]), 2);
         assert_eq!(events(&world, "GangResized").len(), 1);
-        // One that is larger than what is held now is scheduled by itself, and that is told.
+        // A member larger than its held place is scheduled by itself, with a warning.
         let mut three = pod_of("job", small);
         three["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("3");
         world.add("three", three);
@@ -231,7 +232,7 @@ fn a_larger_member_that_comes_later_counts_while_nothing_is_decided() {
 }
 
 #[test]
-fn a_group_that_nobody_declares_is_told() {
+fn undeclared_group_is_reported() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         world.add("m", pod_of("job", json!({"minMember": 1})));
@@ -247,7 +248,7 @@ fn a_group_that_nobody_declares_is_told() {
 }
 
 #[test]
-fn what_cannot_be_read_waits_and_says_why() {
+fn unreadable_declaration_is_reported() {
     in_virtual_time(async {
         for (groups, why) in [
             ("[]", "it declares no group"),
@@ -276,7 +277,7 @@ fn what_cannot_be_read_waits_and_says_why() {
                 assert!(message.contains(why), "{groups}: {message}");
             }
             assert!(events(&world, "FailedScheduling")[0].contains(why));
-            // It is read again when it is changed.
+            // The changed declaration is read again.
             let right =
                 json!([{"name": "w", "minMember": 2, "minResource": {"cpu": "2"}}]).to_string();
             let right = json!({"metadata": {"annotations": {"monoceros.io/task-groups": right}}});
@@ -289,7 +290,7 @@ fn what_cannot_be_read_waits_and_says_why() {
 }
 
 #[test]
-fn a_job_that_replaces_a_pod_of_several_that_ran_makes_no_new_gang() {
+fn replacement_of_one_ended_pod_makes_no_new_gang() {
     in_virtual_time(async {
         let mut world = World::begun(2).await;
         let pods = job(&mut world, "job");
@@ -309,7 +310,7 @@ fn a_job_that_replaces_a_pod_of_several_that_ran_makes_no_new_gang() {
 }
 
 #[test]
-fn members_that_are_about_to_get_their_nodes_are_no_gang_that_ends() {
+fn gang_with_bindings_in_flight_is_not_ending() {
     in_virtual_time(async {
         let mut world = World::begun(3).await;
         world.binding = Binding::Hangs;
@@ -326,7 +327,7 @@ fn members_that_are_about_to_get_their_nodes_are_no_gang_that_ends() {
 }
 
 #[test]
-fn the_last_pod_that_vanishes_or_ends_makes_way_for_the_new_gang() {
+fn last_old_pod_makes_way_for_the_new_gang() {
     in_virtual_time(async {
         for ends in [json!(null), json!({"status": {"phase": "Succeeded"}})] {
             let mut world = World::begun(2).await;
@@ -353,7 +354,7 @@ fn the_last_pod_that_vanishes_or_ends_makes_way_for_the_new_gang() {
 }
 
 #[test]
-fn pods_that_all_declare_one_gang_are_told_nothing() {
+fn equal_declarations_cause_no_warning() {
     in_virtual_time(async {
         let mut world = World::begun(2).await;
         let mut bare = pod_of("none", json!({}));
@@ -361,7 +362,7 @@ fn pods_that_all_declare_one_gang_are_told_nothing() {
         for name in ["a", "b"] {
             world.add(name, bare.clone());
         }
-        // Two jobs of one set declare the same.
+        // Two jobs of one set declare the same gang.
         world.add("c", pod_of("first", json!({})));
         world.add("d", pod_of("second", json!({})));
         world.settle().await;
@@ -371,7 +372,7 @@ fn pods_that_all_declare_one_gang_are_told_nothing() {
 }
 
 #[test]
-fn numbers_go_on_while_a_gang_before_is_still_there() {
+fn id_numbers_continue_while_an_earlier_gang_exists() {
     in_virtual_time(async {
         let mut world = World::begun(2).await;
         let old = job(&mut world, "old");
@@ -395,7 +396,7 @@ fn numbers_go_on_while_a_gang_before_is_still_there() {
 }
 
 #[test]
-fn a_declaration_that_cannot_be_read_keeps_others_waiting_where_one_runs_already() {
+fn unreadable_declaration_holds_back_a_running_application() {
     in_virtual_time(async {
         let mut world = World::new(1);
         let mut pod = pod_of("job", json!({}));
@@ -412,7 +413,7 @@ fn a_declaration_that_cannot_be_read_keeps_others_waiting_where_one_runs_already
 }
 
 #[test]
-fn a_pod_that_ends_by_itself_is_not_said_to_be_preempted() {
+fn pod_that_ends_by_itself_is_not_reported_as_preempted() {
     in_virtual_time(async {
         for (ends, n_events) in [(json!({"status": {"phase": "Succeeded"}}), 0), (json!(null), 1)] {
             let mut world = World::new(1);

@@ -1,17 +1,20 @@
-//! The shim with the real scheduler, in virtual time, over a cluster that is only a table.
+//! The shim with the real scheduler in virtual time, over a simulated cluster.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
 
+mod applications;
 mod chaos;
+mod conditions;
 mod gangs;
 mod groups;
-mod held_again;
+mod hold_again;
 mod jobs;
 mod life;
-mod preferring;
+mod nodes;
+mod preferences;
 mod reasons;
 mod refused;
 mod rules;
 mod side;
-mod telling;
+mod victims;
 mod world;

@@ -1,4 +1,4 @@
-//! What is said of pods that no node takes, in clusters with several pools of nodes.
+//! Reasons reported for pods that fit on no node, in clusters with several pools.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::world::{World, in_virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One node of pool A with a core left, one that is empty of pool B, and one that is tainted.
+/// A cluster with three nodes: one of pool A with one free core, an empty one of pool B, and a
+/// tainted one.
 async fn pools() -> World {
     let mut world = World::new(0);
     world.set_node("a0", json!({"case": "a"}));
@@ -35,7 +36,7 @@ fn two_cores(more: Value) -> Value {
 }
 
 #[test]
-fn the_node_that_a_pod_may_use_is_named_with_what_is_missing_there() {
+fn names_the_usable_node_and_its_shortage() {
     in_virtual_time(async {
         let mut world = pools().await;
         let pod = world.add("p", two_cores(json!({})));
@@ -44,7 +45,7 @@ fn the_node_that_a_pod_may_use_is_named_with_what_is_missing_there() {
         assert_eq!(reason, "Unschedulable");
         assert!(!message.contains("20"), "it has no times: {message}");
         if IS_ELSEWHERE {
-            // What a scheduler elsewhere knows is what was refused.
+            // A remote scheduler only knows refusals.
             return;
         }
         assert_eq!(
@@ -60,7 +61,7 @@ fn the_node_that_a_pod_may_use_is_named_with_what_is_missing_there() {
 }
 
 #[test]
-fn a_pod_that_may_use_no_node_is_not_told_to_wait() {
+fn pod_without_usable_nodes_is_not_told_to_wait() {
     in_virtual_time(async {
         let mut world = pools().await;
         let pod = world.add("p", json!({"spec": {"nodeSelector": {"no": "where"}}}));
@@ -73,7 +74,7 @@ fn a_pod_that_may_use_no_node_is_not_told_to_wait() {
         let explained = world.explain(&pod).await;
         let cure = "cure: \"add a node with at least 1 core and 1 pod that it may use: others say";
         assert!(explained.contains(cure), "{explained}");
-        // With the node that it wants it runs, and what was counted of nodes does not stand in its way.
+        // The pod runs once its node exists. The results about other nodes do not prevent that.
         world.set_node("new", json!({"no": "where"}));
         world.pass(2 * SECOND).await;
         assert_eq!(world.node_of(&pod), Some("new"));
@@ -81,7 +82,7 @@ fn a_pod_that_may_use_no_node_is_not_told_to_wait() {
 }
 
 #[test]
-fn a_gang_is_told_how_many_places_lack_on_nodes_that_its_members_may_use() {
+fn gang_reports_missing_places_on_usable_nodes() {
     in_virtual_time(async {
         let mut world = pools().await;
         let groups = json!([{"name": "w", "minMember": 2, "minResource": {"cpu": "2"},
@@ -108,7 +109,7 @@ fn a_gang_is_told_how_many_places_lack_on_nodes_that_its_members_may_use() {
 }
 
 #[test]
-fn a_cluster_without_nodes_wants_machines_once_it_has_had_none_for_ten_seconds() {
+fn empty_cluster_reports_unschedulable_after_ten_seconds() {
     in_virtual_time(async {
         let mut world = World::begun(0).await;
         let pod = world.add("p", json!({}));
@@ -118,7 +119,7 @@ fn a_cluster_without_nodes_wants_machines_once_it_has_had_none_for_ten_seconds()
         let (reason, message) = &world.conditions[&pod];
         assert_eq!(reason, "Unschedulable");
         assert!(message.contains("no node has room (0 nodes)"), "{message}");
-        // The same once the last node is gone.
+        // The same after the last node was removed.
         world.set_node("n0", json!({}));
         world.pass(SECOND).await;
         assert_eq!(world.node_of(&pod), Some("n0"));
@@ -133,7 +134,7 @@ fn a_cluster_without_nodes_wants_machines_once_it_has_had_none_for_ten_seconds()
 }
 
 #[test]
-fn groups_that_may_use_the_same_nodes_share_the_places_there() {
+fn groups_with_the_same_nodes_share_their_places() {
     in_virtual_time(async {
         let mut world = pools().await;
         let takes = json!([{"name": "c", "resources": {"requests": {"cpu": "1"}}}]);

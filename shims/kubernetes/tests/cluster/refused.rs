@@ -1,4 +1,4 @@
-//! What runs on nodes and is more than the scheduler takes: somebody else's, and ours.
+//! Running pods, foreign and ours, that take more than the scheduler accepts.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ fn theirs(memory: &str) -> Value {
         "containers": [{"name": "c", "resources": {"requests": {"memory": memory}}}]}})
 }
 
-/// How often the engine was before what the pod takes.
+/// Returns how often the engine was sent the pod's amounts.
 fn times_sent(world: &World, uid: &str) -> usize {
     let names = |line: &&String| line.contains(&format!("{uid} on n0"));
     world.sent.iter().filter(names).count()
 }
 
-/// The memory of the node that is somebody else's.
+/// Returns the memory of the node that foreign pods take.
 async fn taken(world: &World) -> i64 {
     let nodes = world.scheduler.nodes("default").await.unwrap();
     let node = serde_json::to_value(&nodes[0]).unwrap();
@@ -30,7 +30,7 @@ async fn taken(world: &World) -> i64 {
 }
 
 #[test]
-fn what_is_refused_of_somebody_elses_pod_is_said_again_after_ever_longer_pauses() {
+fn refused_foreign_pod_is_resent_after_growing_pauses() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let pod = world.add("theirs", theirs(TOO_MUCH));
@@ -42,7 +42,7 @@ fn what_is_refused_of_somebody_elses_pod_is_said_again_after_ever_longer_pauses(
         assert_eq!(times_sent(&world, &pod), 2);
         world.pass(600 * SECOND).await;
         assert_eq!(times_sent(&world, &pod), 5, "after 30, 60, 120, 240 seconds, then 300");
-        // Labels make no difference, amounts do.
+        // A changed label sends nothing, a changed amount does.
         world.change(&pod, json!({"metadata": {"labels": {"a": "b"}}}));
         world.settle().await;
         assert_eq!(times_sent(&world, &pod), 5);
@@ -57,7 +57,7 @@ fn what_is_refused_of_somebody_elses_pod_is_said_again_after_ever_longer_pauses(
 }
 
 #[test]
-fn what_somebody_elses_pod_took_before_counts_while_more_is_refused() {
+fn earlier_foreign_amounts_count_while_more_is_refused() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let pod = world.add("theirs", theirs("1Gi"));
@@ -79,10 +79,10 @@ fn what_somebody_elses_pod_took_before_counts_while_more_is_refused() {
 }
 
 #[test]
-fn what_was_refused_without_its_node_is_said_when_the_node_is_there() {
+fn foreign_pod_is_resent_with_its_node() {
     in_virtual_time(async {
         let mut world = World::begun(0).await;
-        // A node that the scheduler does not take, and then does.
+        // A node that the scheduler first rejects and then accepts.
         let node = |memory: &str| {
             json!({"metadata": {"name": "n0"},
             "status": {"allocatable": {"cpu": "4", "memory": memory, "pods": "110"}}})
@@ -99,7 +99,7 @@ fn what_was_refused_without_its_node_is_said_when_the_node_is_there() {
 }
 
 #[test]
-fn what_a_pod_of_ours_had_before_counts_while_more_is_refused_and_until_it_is_gone() {
+fn earlier_amounts_of_our_pod_count_while_more_is_refused() {
     for is_told_anew in [false, true] {
         in_virtual_time(async {
             let mut world = World::begun(1).await;

@@ -1,4 +1,4 @@
-//! Many pods at once whose rules are about each other: what is decided in one turn counts for the next pod.
+//! Many pods with rules about each other: a decision of one turn counts for the next pod.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::world::{World, in_virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// So many nodes, in three zones.
+/// A cluster with this many nodes in three zones.
 async fn zones(nodes: usize) -> World {
     let mut world = World::new(0);
     for number in 0..nodes {
@@ -29,7 +29,7 @@ fn add(world: &mut World, count: usize, name: &str, spec: &Value) -> Vec<String>
     (0..count).map(one).collect()
 }
 
-/// How many of the pods are on each node.
+/// Counts the pods on each node.
 fn on_nodes(world: &World, pods: &[String]) -> BTreeMap<String, usize> {
     let mut nodes = BTreeMap::new();
     for node in pods.iter().filter_map(|uid| world.node_of(uid)) {
@@ -39,7 +39,7 @@ fn on_nodes(world: &World, pods: &[String]) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn of_pods_that_keep_apart_each_node_has_one() {
+fn anti_affinity_places_one_pod_per_node() {
     in_virtual_time(async {
         let mut world = zones(10).await;
         let apart = json!({"affinity": {"podAntiAffinity": {
@@ -69,7 +69,7 @@ fn of_pods_that_keep_apart_each_node_has_one() {
 }
 
 #[test]
-fn pods_that_are_spread_are_even_over_zones() {
+fn spread_is_even_over_zones() {
     in_virtual_time(async {
         let mut world = zones(9).await;
         let spread = json!({"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1,
@@ -88,7 +88,7 @@ fn pods_that_are_spread_are_even_over_zones() {
 }
 
 #[test]
-fn a_port_of_a_node_is_had_by_one() {
+fn host_port_is_used_by_one_pod() {
     in_virtual_time(async {
         let mut world = zones(3).await;
         let port = json!({"containers": [{"name": "c", "ports": [{"hostPort": 80}],
@@ -101,7 +101,7 @@ fn a_port_of_a_node_is_had_by_one() {
 }
 
 #[test]
-fn pods_that_want_to_be_together_are_in_the_zone_of_the_first() {
+fn affinity_follows_the_zone_of_the_first_pod() {
     in_virtual_time(async {
         let mut world = zones(6).await;
         let near = json!({"affinity": {"podAffinity": {
@@ -116,12 +116,12 @@ fn pods_that_want_to_be_together_are_in_the_zone_of_the_first() {
 }
 
 #[test]
-fn of_pods_of_one_second_the_one_that_came_first_is_first() {
+fn pods_of_one_second_are_ordered_by_arrival() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let whole = json!({"spec": {"containers":
             [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}});
-        // Their UIDs are in the other order.
+        // Their UIDs are in the opposite order.
         let [first, second] = ["z", "a"].map(|name| world.add(name, whole.clone()));
         world.settle().await;
         assert_eq!(world.node_of(&first), Some("n0"));

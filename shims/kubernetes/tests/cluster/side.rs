@@ -1,4 +1,4 @@
-//! The scheduler in the same process.
+//! Scheduler in the same process.
 
 use monoceros_actors::{Scheduler, SchedulerHandle};
 use monoceros_kubernetes::engine::Embedded;
@@ -7,13 +7,13 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::world::RM;
 
-/// Whether it is asked over a wire.
+/// Whether the scheduler is reached over the network.
 pub const IS_ELSEWHERE: bool = false;
 
-/// Random histories that are tried.
+/// Number of random histories.
 pub const CASES: u32 = 60;
 
-/// A scheduler, and the engine that it is to the shim.
+/// A scheduler, and its engine for the shim.
 pub struct Side {
     pub scheduler: SchedulerHandle,
     pub engine: Embedded,
@@ -21,13 +21,13 @@ pub struct Side {
 
 impl Side {
     pub fn new(scene: SharedScene, notify: UnboundedSender<Notification>) -> Self {
-        // A node that is reserved for a large pod is room that a small one does not get.
+        // Without it a node reserved for a large pod would be closed to small ones.
         let scheduler = Scheduler::builder().reservation_delay(None).start_local().unwrap();
         let engine = Embedded::new(scheduler.clone(), RM, scene, notify, false);
         Self { scheduler, engine }
     }
 
-    /// Waits until everything that was told is decided, and said.
+    /// Waits until everything sent is decided and its notifications have arrived.
     pub async fn settle(&self) {
         self.scheduler.settle().await;
         tokio::task::yield_now().await;

@@ -1,5 +1,5 @@
-//! A cluster that is only a table, with the real scheduler: what the shim orders is done at once, or fails
-//! as a test wants it. Where the scheduler is, is another file (`side`).
+//! A simulated cluster with the real scheduler. Orders of the shim take effect at once, or fail as
+//! the test wants. The scheduler itself is in `side`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::side::Side;
 
 pub const RM: &str = "cluster";
 
-/// How a binding goes.
+/// Fate of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     Works,
-    /// Nothing is bound.
+    /// The pod is not bound.
     Fails,
-    /// The pod is bound, and nobody hears of it but the watch.
+    /// The pod is bound, and only the watch reports it.
     Lost,
-    /// It takes until [`World::finish_bindings`], or until it is called off.
+    /// The binding takes until [`World::finish_bindings`], or until it is cancelled.
     Hangs,
 }
 
-/// The cluster.
+/// The simulated cluster.
 pub struct World {
     pub shim: Shim,
     pub scheduler: SchedulerHandle,
@@ -46,24 +46,24 @@ pub struct World {
     pub nodes: BTreeMap<String, Value>,
     pub binding: Binding,
     hanging: Vec<Bind>,
-    /// Bindings that hang end when they are called off.
+    /// Whether a hanging binding ends when it is cancelled.
     pub calls_off: bool,
-    /// Bindings that were ordered, by UID.
+    /// Ordered bindings, by UID.
     pub bound: BTreeMap<String, Vec<String>>,
     pub evicted: Vec<String>,
-    /// Evictions that were ordered.
+    /// Ordered evictions.
     pub evictions: Vec<Evict>,
-    /// Budgets keep victims for ever.
+    /// Whether budgets forbid all evictions.
     pub budgets_hold: bool,
     /// The last condition of each pod: reason and message.
     pub conditions: BTreeMap<String, (String, String)>,
-    /// When each was written, and of which pod, by its UID, or PodGroup.
+    /// Time of each written condition, and its subject: the UID of a pod, or a PodGroup.
     pub writes: Vec<(Duration, String)>,
     pub group_conditions: Vec<GroupCondition>,
-    /// No condition can be written.
+    /// Whether writing conditions fails.
     pub status_fails: bool,
     pub events: Vec<Event>,
-    /// Everything that the engine was told, in short.
+    /// Summaries of all orders sent to the engine.
     pub sent: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ pub fn in_virtual_time(test: impl Future<Output = ()>) {
 }
 
 impl World {
-    /// A cluster of so many nodes of 4 cores, which the shim has not begun to schedule.
+    /// Makes a cluster with this many nodes of 4 cores. The shim has no session yet.
     pub fn new(nodes: usize) -> Self {
         let scene = SharedScene::default();
         let (notify, notifications) = unbounded_channel();
@@ -123,7 +123,7 @@ impl World {
         world
     }
 
-    /// A cluster that is scheduled.
+    /// Makes a cluster and begins a session.
     pub async fn begun(nodes: usize) -> Self {
         let mut world = Self::new(nodes);
         world.begin().await;
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// A node of 4 cores with these labels.
+    /// Sets a node of 4 cores with these labels.
     pub fn set_node(&mut self, name: &str, labels: Value) {
         let node = json!({"metadata": {"name": name, "labels": labels},
             "status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}}});
@@ -162,7 +162,7 @@ impl World {
         self.shim.change(Change::Node(name.to_owned(), None), self.now);
     }
 
-    /// Any other object.
+    /// Sets any other object.
     pub fn set<T: DeserializeOwned>(
         &mut self,
         name: &str,
@@ -172,7 +172,7 @@ impl World {
         self.shim.change(change(name.to_owned(), Some(read(&object))), self.now);
     }
 
-    /// A pod of one core; `more` is merged into it.
+    /// Adds a pod of one core; `more` is merged into it.
     pub fn add(&mut self, name: &str, more: Value) -> String {
         let uid = format!("uid-{name}");
         let mut pod = json!({
@@ -198,7 +198,7 @@ impl World {
         self.deliver(uid);
     }
 
-    /// What the watch tells of a pod.
+    /// Reports a pod to the shim, as the watch would.
     pub fn deliver(&mut self, uid: &str) {
         let pod = self.pods.get(uid).map(read);
         self.shim.change(Change::Pod(Key::from(uid), pod), self.now);
@@ -208,12 +208,12 @@ impl World {
         self.pods.get(uid)?["spec"]["nodeName"].as_str()
     }
 
-    /// How many of these pods are bound.
+    /// Returns how many of these pods are bound.
     pub fn count(&self, uids: &[String]) -> usize {
         uids.iter().filter(|uid| self.node_of(uid).is_some()).count()
     }
 
-    /// Does what is ordered until nothing is.
+    /// Carries out orders until there are none.
     pub async fn settle(&mut self) {
         loop {
             let orders = self.shim.engine_orders(self.now);
@@ -247,7 +247,7 @@ impl World {
         }
     }
 
-    /// Tells the engine what is ordered, and hears nothing of what it says.
+    /// Sends orders to the engine, and receives no notifications.
     pub async fn send_only(&mut self) {
         for order in self.shim.engine_orders(self.now) {
             self.sent.push(short(&order));
@@ -329,7 +329,7 @@ impl World {
         }
     }
 
-    /// What hung goes on.
+    /// Finishes the bindings that hang.
     pub async fn finish_bindings(&mut self, binding: Binding) {
         self.binding = binding;
         for Bind { key, node, .. } in std::mem::take(&mut self.hanging) {
@@ -343,7 +343,7 @@ impl World {
         self.settle().await;
     }
 
-    /// Why a pod waits, as the engine and the shim have it.
+    /// Describes why a pod waits, by the engine and the shim.
     pub async fn explain(&self, uid: &str) -> String {
         let application = self.pods[uid]["metadata"]["labels"]["applicationId"].as_str();
         let application = application.unwrap_or("ns-autogen");
@@ -352,7 +352,7 @@ impl World {
         format!("{explained:#?} {lines:#?} {}", self.shim.described(uid))
     }
 
-    /// The books of the engine, of the shim, of the scene and of the API are the same.
+    /// Checks that the books of the engine, the shim, the scene and the API agree.
     pub async fn check(&self) {
         self.check_each().await;
         let mut api: BTreeMap<String, i64> = BTreeMap::new();
@@ -377,7 +377,7 @@ impl World {
 }
 
 impl World {
-    /// The books of the engine, and those of the scene, are right by themselves.
+    /// Checks the books of the engine and those of the scene by themselves.
     pub async fn check_each(&self) {
         let wrong = self.scheduler.check_books("default").await.unwrap();
         assert_eq!(wrong, <[String; 0]>::default());
@@ -385,7 +385,7 @@ impl World {
         self.check_scene();
     }
 
-    /// What runs counts in the scene, and nothing else but what is decided.
+    /// Checks that exactly the running and placed pods count in the scene.
     fn check_scene(&self) {
         let mut counted = open(&self.scene).placed();
         for (uid, pod) in &self.pods {
@@ -398,7 +398,7 @@ impl World {
         let decided = self.shim.placed();
         counted.retain(|(name, node)| {
             let is_decided = decided.get(name) == Some(node);
-            // Of gangs, places are held, or are being asked about.
+            // Held and planned places of gangs have other names.
             !is_decided && name.starts_with("uid-")
         });
         assert!(counted.is_empty(), "{counted:?} count");

@@ -1,4 +1,4 @@
-//! Groups of pods: a kind that not every server has, nor has from the start.
+//! PodGroups, which not every server serves, or not from the start.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::stub::{Answer, client, refusal};
 const SECOND: Duration = Duration::from_secs(1);
 const GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1";
 
-/// How the server answers whether it has groups.
+/// Answer of the server to the question whether it serves PodGroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Has {
     Them,
@@ -32,7 +32,7 @@ struct Mirror {
     events: Receiver<WatchEvent>,
     stop: CancellationToken,
     kinds: usize,
-    /// Kinds that have been read, and groups that are there.
+    /// Kinds that have been read.
     synced: Vec<&'static str>,
     groups: Vec<String>,
 }
@@ -109,7 +109,7 @@ impl Mirror {
 }
 
 #[test]
-fn a_server_that_has_them_is_read_before_all_is() {
+fn served_groups_are_read_before_the_start() {
     in_virtual_time(async {
         let mut mirror = Mirror::begin(Has::Them);
         mirror.pass(SECOND).await;
@@ -120,7 +120,7 @@ fn a_server_that_has_them_is_read_before_all_is() {
 }
 
 #[test]
-fn a_server_that_has_none_is_asked_again_and_its_groups_are_read_when_it_has() {
+fn groups_are_read_once_the_server_serves_them() {
     in_virtual_time(async {
         let log = Log::begin();
         let mut mirror = Mirror::begin(Has::Nothing);
@@ -139,7 +139,7 @@ fn a_server_that_has_none_is_asked_again_and_its_groups_are_read_when_it_has() {
 }
 
 #[test]
-fn an_error_is_none_that_has_no_groups() {
+fn error_does_not_mean_that_groups_are_missing() {
     in_virtual_time(async {
         let log = Log::begin();
         for has in [Has::Fails, Has::Hangs] {
@@ -161,7 +161,7 @@ fn an_error_is_none_that_has_no_groups() {
 }
 
 #[test]
-fn an_end_is_an_end_whatever_the_server_does() {
+fn stop_ends_the_watch_in_every_state() {
     for has in [Has::Them, Has::Alphas, Has::Fails, Has::Hangs] {
         in_virtual_time(async {
             let mut mirror = Mirror::begin(has);

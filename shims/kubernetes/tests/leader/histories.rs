@@ -1,4 +1,4 @@
-//! Many minutes of everything that can happen to replicas and their requests.
+//! Random histories of replicas and their requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::replicas::{LEASE, Replica, Replicas, in_virtual_time};
 use crate::stub::{QUICK, Trip};
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 #[derive(Clone)]
 struct Dice(Arc<AtomicU64>);
 
@@ -68,7 +68,7 @@ async fn many_minutes(seed: u64) {
             replicas.all[at] = another(&replicas);
         }
     }
-    // When all is well again, one of them leads.
+    // Once all failures are over, one replica leads.
     is_calm.store(1, Ordering::Relaxed);
     for at in 0..replicas.all.len() {
         replicas.all[at].is_paused = false;
@@ -85,7 +85,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn never_do_two_lead_and_in_the_end_one_does(seed in any::<u64>()) {
+    fn never_two_leaders_and_finally_one(seed in any::<u64>()) {
         in_virtual_time(many_minutes(seed));
     }
 }

@@ -1,4 +1,4 @@
-//! The label of the pod that leads.
+//! The label of the leading pod.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::stub::{Answer, client, refusal};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the label was set to, of a server that answers the first requests like this.
+/// Starts labelling against a server with these first answers. Returns the values that were set.
 type Labels = Arc<Mutex<Vec<Value>>>;
 
 fn begin(
@@ -48,10 +48,10 @@ fn begin(
 }
 
 #[test]
-fn it_is_there_while_the_replica_leads() {
+fn label_is_set_while_the_replica_leads() {
     in_virtual_time(async {
         let (labels, state) = begin(|_| None);
-        // What an earlier process of the pod has left there goes.
+        // The label of an earlier process of the pod is removed.
         sleep(SECOND).await;
         assert_eq!(*labels.lock().unwrap(), [Value::Null]);
         state.send_replace(ReplicaState::Standby(None));
@@ -63,7 +63,7 @@ fn it_is_there_while_the_replica_leads() {
 }
 
 #[test]
-fn it_is_tried_again_and_that_is_told_once_a_minute() {
+fn label_is_retried_and_logged_once_a_minute() {
     in_virtual_time(async {
         let log = Log::begin();
         let (labels, state) = begin(|number| (number <= 145).then(|| refusal(403)));
@@ -77,7 +77,7 @@ fn it_is_tried_again_and_that_is_told_once_a_minute() {
 }
 
 #[test]
-fn a_request_that_is_not_answered_is_sent_again() {
+fn unanswered_label_request_is_repeated() {
     in_virtual_time(async {
         let (labels, state) = begin(|number| (number == 1).then_some((0, Value::Null)));
         state.send_replace(ReplicaState::Leads);

@@ -1,4 +1,4 @@
-//! What a lease is for, one rule after the other.
+//! Rules of the lease, one by one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use crate::stub::{QUICK, Trip};
 const SECOND: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Ways that a test can close: nothing comes to the server any more.
+/// Makes a connection that the test can close.
 fn closing() -> (Arc<AtomicBool>, impl Fn(&str) -> Trip + Send + Sync + 'static) {
     let is_closed = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&is_closed);
@@ -23,7 +23,7 @@ fn closing() -> (Arc<AtomicBool>, impl Fn(&str) -> Trip + Send + Sync + 'static)
 }
 
 #[test]
-fn of_two_who_create_it_one_has_it() {
+fn one_of_two_creators_holds_the_lease() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let (first, second) = (replicas.add_quick(), replicas.add_quick());
@@ -35,7 +35,7 @@ fn of_two_who_create_it_one_has_it() {
 }
 
 #[test]
-fn of_two_who_take_it_from_one_that_is_gone_one_has_it() {
+fn one_of_two_successors_takes_an_expired_lease() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         replicas.leases.write(json!({"holderIdentity": "gone", "leaseDurationSeconds": 20}));
@@ -49,7 +49,7 @@ fn of_two_who_take_it_from_one_that_is_gone_one_has_it() {
 }
 
 #[test]
-fn it_expires_by_the_time_since_it_was_seen_to_change_whatever_others_clocks_say() {
+fn expiry_ignores_the_clocks_of_others() {
     for time in ["1999-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"] {
         in_virtual_time(async {
             let mut replicas = Replicas::default();
@@ -63,7 +63,7 @@ fn it_expires_by_the_time_since_it_was_seen_to_change_whatever_others_clocks_say
 }
 
 #[test]
-fn a_change_of_any_kind_lets_it_last_longer() {
+fn any_change_prolongs_the_lease() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let spec = json!({"holderIdentity": "there", "leaseDurationSeconds": 7});
@@ -80,7 +80,7 @@ fn a_change_of_any_kind_lets_it_last_longer() {
 }
 
 #[test]
-fn one_that_ends_without_a_word_is_followed_within_two_seconds_of_its_lease() {
+fn crashed_holder_is_replaced_within_two_seconds_of_expiry() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let (first, second) = (replicas.add_quick(), replicas.add_quick());
@@ -93,7 +93,7 @@ fn one_that_ends_without_a_word_is_followed_within_two_seconds_of_its_lease() {
 }
 
 #[test]
-fn one_that_is_paused_does_not_act_when_it_wakes() {
+fn paused_holder_does_not_act_after_waking() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let (first, second) = (replicas.add_quick(), replicas.add_quick());
@@ -101,7 +101,7 @@ fn one_that_is_paused_does_not_act_when_it_wakes() {
         assert!(replicas.all[first].lease.may_act());
         replicas.all[first].is_paused = true;
         replicas.pass(60 * SECOND).await;
-        // It has not run since, and knows it by its clock alone.
+        // The replica has not run since then, and finds out by its clock alone.
         assert!(replicas.all[first].leads() && !replicas.all[first].lease.may_act());
         assert!(replicas.all[second].lease.may_act());
         replicas.all[first].is_paused = false;
@@ -112,7 +112,7 @@ fn one_that_is_paused_does_not_act_when_it_wakes() {
 }
 
 #[test]
-fn one_whose_lease_somebody_takes_has_lost_it() {
+fn holder_notices_a_stolen_lease() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let it = replicas.add_quick();
@@ -126,7 +126,7 @@ fn one_whose_lease_somebody_takes_has_lost_it() {
 }
 
 #[test]
-fn one_that_does_not_reach_the_server_ends_before_another_begins() {
+fn isolated_holder_stops_before_another_starts() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let (is_closed, way) = closing();
@@ -142,7 +142,7 @@ fn one_that_does_not_reach_the_server_ends_before_another_begins() {
 }
 
 #[test]
-fn an_outage_shorter_than_the_lease_changes_nothing() {
+fn short_outage_changes_nothing() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let (is_closed, way) = closing();
@@ -158,9 +158,10 @@ fn an_outage_shorter_than_the_lease_changes_nothing() {
     });
 }
 
-/// A look that began before a renewal and was answered after it says nothing of the time between.
+/// A read that started before a renewal and was answered after it proves nothing about the time
+/// between.
 #[test]
-fn a_slow_look_does_not_let_the_lease_expire_sooner() {
+fn slow_read_does_not_shorten_the_lease() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let begun = Instant::now();
@@ -185,7 +186,7 @@ fn a_slow_look_does_not_let_the_lease_expire_sooner() {
 }
 
 #[test]
-fn a_renewal_that_is_answered_late_does_not_let_it_last_longer() {
+fn late_answer_does_not_prolong_the_lease() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let first = replicas.add(|method| match method {
@@ -194,7 +195,7 @@ fn a_renewal_that_is_answered_late_does_not_let_it_last_longer() {
         });
         let second = replicas.add_quick();
         replicas.pass(30 * SECOND).await;
-        // It stops when it has heard of a renewal.
+        // The holder stops once its renewal was answered.
         let before = replicas.leases.spec();
         replicas.until(10 * SECOND, |all| all.leases.spec() != before).await;
         replicas.pass(3 * SECOND + 4 * MOMENT).await;
@@ -205,14 +206,14 @@ fn a_renewal_that_is_answered_late_does_not_let_it_last_longer() {
 }
 
 #[test]
-fn it_lasts_as_many_seconds_as_are_written_down() {
+fn duration_is_the_written_seconds() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let first = replicas.replica("r0", Duration::from_millis(2_990), |_| QUICK);
         replicas.all.push(first);
         replicas.pass(20 * SECOND).await;
         assert_eq!(replicas.leases.spec()["leaseDurationSeconds"], 2);
-        // Others look at it often, and take it when two seconds are over.
+        // Other replicas read the lease often, and take it after two seconds.
         let second = replicas.replica("r1", 2 * SECOND, |_| QUICK);
         replicas.all.push(second);
         replicas.pass(10 * SECOND).await;
@@ -223,7 +224,7 @@ fn it_lasts_as_many_seconds_as_are_written_down() {
 }
 
 #[test]
-fn one_that_leaves_gives_it_back_and_another_takes_it_at_once() {
+fn stopping_holder_hands_over_at_once() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let (first, second) = (replicas.add_quick(), replicas.add_quick());
@@ -236,8 +237,8 @@ fn one_that_leaves_gives_it_back_and_another_takes_it_at_once() {
 }
 
 #[test]
-fn one_that_leaves_does_not_wait_for_a_renewal_that_takes_long() {
-    // It comes to the server afterwards, or right before what gives the lease back.
+fn stopping_holder_does_not_await_a_slow_renewal() {
+    // The renewal arrives after the release, or right before it.
     for (renewal, stopped) in [(4 * SECOND, SECOND), (SECOND, 198 * MOMENT)] {
         in_virtual_time(async {
             let mut replicas = Replicas::default();
@@ -262,8 +263,8 @@ fn one_that_leaves_does_not_wait_for_a_renewal_that_takes_long() {
 }
 
 #[test]
-fn one_that_leaves_while_it_takes_it_gives_it_back() {
-    // Before the request has come to the server, and after it is done there.
+fn replica_stopped_while_acquiring_releases_the_lease() {
+    // The stop comes before the request has arrived, and after it has taken effect.
     for stopped in [500, 1_500] {
         in_virtual_time(async {
             let mut replicas = Replicas::default();
@@ -281,7 +282,7 @@ fn one_that_leaves_while_it_takes_it_gives_it_back() {
 }
 
 #[test]
-fn one_that_has_it_without_knowing_gives_it_back() {
+fn unaware_holder_releases_the_lease() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let it = replicas.add(|method| match method {
@@ -298,7 +299,7 @@ fn one_that_has_it_without_knowing_gives_it_back() {
 }
 
 #[test]
-fn one_that_stands_by_leaves_the_lease_alone_when_it_leaves() {
+fn stopping_standby_leaves_the_lease_alone() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let (first, second) = (replicas.add_quick(), replicas.add_quick());
@@ -311,7 +312,7 @@ fn one_that_stands_by_leaves_the_lease_alone_when_it_leaves() {
 }
 
 #[test]
-fn one_that_is_removed_stays_with_whoever_had_it() {
+fn deleted_lease_stays_with_its_holder() {
     in_virtual_time(async {
         let mut replicas = Replicas::default();
         let (first, second) = (replicas.add_quick(), replicas.add_quick());
@@ -320,7 +321,7 @@ fn one_that_is_removed_stays_with_whoever_had_it() {
         replicas.pass(LEASE).await;
         assert!(replicas.all[first].leads());
         assert_eq!(replicas.leases.holder().as_deref(), Some("r0"));
-        // Whoever had it is gone as well.
+        // The last holder is gone too.
         replicas.all[first].is_paused = true;
         replicas.leases.remove();
         let took = replicas.until(60 * SECOND, |all| all.all[second].leads()).await;
@@ -329,7 +330,7 @@ fn one_that_is_removed_stays_with_whoever_had_it() {
 }
 
 #[test]
-fn what_goes_wrong_again_and_again_is_told_once_a_minute() {
+fn repeated_failures_are_logged_once_a_minute() {
     in_virtual_time(async {
         let log = Log::begin();
         let mut replicas = Replicas::default();

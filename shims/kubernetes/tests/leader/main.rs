@@ -1,4 +1,4 @@
-//! Who leads, and what the shim reads, with an API server that answers as a test wants it, in virtual time.
+//! Leader election and watches, against a server whose answers the test chooses, in virtual time.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
 

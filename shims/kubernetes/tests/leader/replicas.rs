@@ -1,4 +1,4 @@
-//! Replicas that want the same lease. At no moment may two of them act.
+//! Replicas that compete for a lease. At no time may two of them act.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stub::{Leases, QUICK, Trip};
 
-/// So often it is looked who may act.
+/// Interval between checks of who may act.
 const STEP: Duration = Duration::from_millis(10);
-/// How long a lease lasts here.
+/// Duration of the lease.
 pub const LEASE: Duration = Duration::from_secs(20);
 
 /// Runs a test in virtual time.
@@ -25,7 +25,7 @@ pub fn in_virtual_time(test: impl Future<Output = ()>) {
     runtime.unwrap().block_on(test);
 }
 
-/// Virtual time, as a replica has it.
+/// Virtual time, as the replicas see it.
 fn clock() -> Duration {
     thread_local! {
         static BEGUN: Instant = Instant::now();
@@ -36,9 +36,9 @@ fn clock() -> Duration {
 pub struct Replica {
     pub lease: Arc<Leadership>,
     pub stop: CancellationToken,
-    /// It does not run, as after SIGSTOP; what it has sent goes on.
+    /// Does not run, as after SIGSTOP. Its requests in flight continue.
     pub is_paused: bool,
-    /// It has ended.
+    /// Has ended.
     pub is_over: bool,
     hold: Pin<Box<dyn Future<Output = ()>>>,
 }
@@ -61,7 +61,7 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Another replica, with this way to the server. Returns its number.
+    /// Adds a replica with this connection. Returns its number.
     pub fn add(&mut self, way: impl Fn(&str) -> Trip + Send + Sync + 'static) -> usize {
         let number = self.all.len();
         let replica = self.replica(&format!("r{number}"), LEASE, way);
@@ -69,7 +69,7 @@ impl Replicas {
         number
     }
 
-    /// One that reaches the server at once.
+    /// Adds a replica that reaches the server at once.
     pub fn add_quick(&mut self) -> usize {
         self.add(|_| QUICK)
     }
@@ -107,7 +107,7 @@ impl Replicas {
         }
     }
 
-    /// Lets time pass until it is so, and says how much; not longer than this.
+    /// Lets time pass until the condition holds, at most this long. Returns how long it took.
     pub async fn until(&mut self, longest: Duration, is_so: impl Fn(&Self) -> bool) -> Duration {
         let begun = Instant::now();
         while !is_so(self) {

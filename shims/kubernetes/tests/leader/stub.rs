@@ -1,4 +1,4 @@
-//! An API server that a test answers for.
+//! An API server whose answers the test chooses.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,10 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// What a server answers: a status and a document.
+/// Answer of a server: status and document.
 pub type Answer = (u16, Value);
 
-/// A refusal, as the API writes one.
+/// A refusal in the form of the API.
 pub fn refusal(code: u16) -> Answer {
     let reason = match code {
         404 => "NotFound",
@@ -25,8 +25,8 @@ pub fn refusal(code: u16) -> Answer {
     (code, status)
 }
 
-/// A client of a server that answers like this: by method, path with query, and body. What has been sent
-/// is done, also when nobody waits for the answer any more.
+/// Makes a client of a server that answers by method, path with query, and body. A request that was
+/// sent takes effect even if its caller has gone.
 pub fn client<F>(answer: impl Fn(String, String, Value) -> F + Send + Sync + 'static) -> Client
 where
     F: Future<Output = Answer> + Send + 'static,
@@ -49,26 +49,26 @@ where
     Client::new(service, "monoceros")
 }
 
-/// What becomes of a request on its way.
+/// Fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trip {
-    /// It takes so long to the server, and so long back.
+    /// Takes this long to the server and this long back.
     Takes(Duration, Duration),
-    /// It takes so long to the server, and is never answered.
+    /// Takes this long to the server, and is never answered.
     Unanswered(Duration),
-    /// It never comes to the server.
+    /// Never reaches the server.
     Lost,
-    /// It is refused with this status.
+    /// Is refused with this status.
     Refused(u16),
 }
 
-/// A way that takes a moment.
+/// A quick connection.
 pub const QUICK: Trip = Trip::Takes(Duration::from_millis(5), Duration::from_millis(5));
 
-/// The way to the server, of a request with this method.
+/// Chooses the fate of a request by its method.
 pub type Way = Box<dyn Fn(&str) -> Trip + Send + Sync>;
 
-/// The server's one Lease.
+/// The only Lease of the server.
 #[derive(Clone, Default)]
 pub struct Leases(Arc<Mutex<Store>>);
 
@@ -79,7 +79,7 @@ struct Store {
 }
 
 impl Leases {
-    /// A client that reaches the server on this way.
+    /// Makes a client with this connection.
     pub fn client(&self, way: Way) -> Client {
         let leases = self.clone();
         client(move |method, path, body| {
@@ -122,25 +122,25 @@ impl Leases {
         }
     }
 
-    /// Who has the lease: nobody where it is not there, or given back.
+    /// Returns the holder of the lease. `None` if it does not exist or was released.
     pub fn holder(&self) -> Option<String> {
         let store = self.0.lock().unwrap();
         let holder = store.lease.as_ref()?["spec"]["holderIdentity"].as_str().unwrap_or_default();
         Some(holder.to_owned()).filter(|holder| !holder.is_empty())
     }
 
-    /// The lease as it is.
+    /// Returns the lease.
     pub fn spec(&self) -> Value {
         self.0.lock().unwrap().lease.clone().unwrap_or_default()["spec"].clone()
     }
 
-    /// Somebody else writes it.
+    /// Writes the lease as another client.
     pub fn write(&self, spec: Value) {
         let lease = json!({"metadata": {"name": "lease", "namespace": "monoceros"}, "spec": spec});
         self.0.lock().unwrap().write(lease);
     }
 
-    /// Somebody removes it.
+    /// Deletes the lease.
     pub fn remove(&self) {
         self.0.lock().unwrap().lease = None;
     }

@@ -22,7 +22,7 @@ fn all_bound_once(world: &World, pods: &[String]) {
 }
 
 #[test]
-fn a_session_that_has_to_begin_anew_is_told_everything_again() {
+fn lost_session_is_sent_everything_again() {
     in_virtual_time(async {
         let mut world = World::begun(5).await;
         let mut pods = add(&mut world, 0..10);
@@ -45,7 +45,7 @@ fn a_session_that_has_to_begin_anew_is_told_everything_again() {
 }
 
 #[test]
-fn a_scheduler_that_was_away_and_knows_nothing_is_told_everything_again() {
+fn restarted_scheduler_is_sent_everything_again() {
     in_virtual_time(async {
         let mut world = World::begun(5).await;
         let mut pods = add(&mut world, 0..10);
@@ -67,7 +67,7 @@ fn a_scheduler_that_was_away_and_knows_nothing_is_told_everything_again() {
 }
 
 #[test]
-fn nothing_counts_twice_when_the_scheduler_is_lost_in_the_middle_of_a_gang() {
+fn nothing_counts_twice_after_a_loss_during_a_gang() {
     in_virtual_time(async {
         let mut world = World::new(0);
         for number in 0..7 {

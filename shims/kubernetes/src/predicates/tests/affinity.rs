@@ -21,7 +21,7 @@ fn elsewhere(namespace: &str, name: &str, labels: &Value, spec: &Value) -> Arc<P
 }
 
 #[test]
-fn pods_are_together_and_apart_by_the_labels_of_nodes() {
+fn affinity_and_anti_affinity_by_topology_key() {
     let db = json!({"app": "db"});
     let play = || Play::new().running("db", "a1", &db, &json!({}));
     let none = json!({});
@@ -56,7 +56,7 @@ fn pods_are_together_and_apart_by_the_labels_of_nodes() {
 }
 
 #[test]
-fn what_runs_keeps_others_away_too() {
+fn running_pod_keeps_others_away() {
     let none = json!({});
     let spec = near("podAntiAffinity", "zone", &none);
     let mut play = Play::new().running("r", "a1", &none, &spec);
@@ -67,7 +67,7 @@ fn what_runs_keeps_others_away_too() {
 }
 
 #[test]
-fn keys_of_labels_narrow_a_term_to_pods_of_the_same_kind() {
+fn match_label_keys_narrow_a_term() {
     let labels = |version: &str| json!({"app": "db", "version": version});
     let spec = near("podAntiAffinity", "zone", &json!({"matchLabelKeys": ["version"]}));
     let mut play = Play::new().running("r", "a1", &labels("1"), &json!({}));
@@ -78,7 +78,7 @@ fn keys_of_labels_narrow_a_term_to_pods_of_the_same_kind() {
 }
 
 #[test]
-fn of_several_terms_one_pod_has_to_match_all_and_by_each_key() {
+fn one_pod_must_match_all_terms() {
     let none = json!({});
     let both = json!({"app": "db", "tier": "back"});
     let two = |first: &str, second: &str| {
@@ -110,7 +110,7 @@ fn of_several_terms_one_pod_has_to_match_all_and_by_each_key() {
 }
 
 #[test]
-fn the_first_of_a_kind_has_to_match_all_of_its_own_terms() {
+fn first_pod_must_match_all_its_own_terms() {
     let none = json!({});
     let two =
         terms("podAffinity", &json!([about("app", "db", "zone"), about("tier", "back", HOST)]));
@@ -138,7 +138,7 @@ fn the_first_of_a_kind_has_to_match_all_of_its_own_terms() {
 }
 
 #[test]
-fn who_is_going_is_there_until_it_is_gone() {
+fn terminating_pod_counts_until_gone() {
     let going = || {
         let mut play = Play::new();
         let pod = json!({"metadata": {"name": "r", "namespace": "ns", "uid": "r",
@@ -154,7 +154,7 @@ fn who_is_going_is_there_until_it_is_gone() {
 }
 
 #[test]
-fn a_selector_that_says_nothing_matches_all_and_none_matches_nobody() {
+fn empty_selector_matches_all_and_missing_one_none() {
     let none = json!({});
     let all = near("podAntiAffinity", "zone", &json!({"labelSelector": {"matchLabels": null}}));
     let mut play = Play::new().running("r", "a1", &json!({"any": "thing"}), &none);
@@ -172,7 +172,7 @@ fn a_selector_that_says_nothing_matches_all_and_none_matches_nobody() {
 }
 
 #[test]
-fn expressions_of_a_term_are_about_labels() {
+fn expressions_of_a_term_match_labels() {
     let none = json!({});
     for (expressions, nodes) in [
         (json!([{"key": "app", "operator": "In", "values": ["web", "db"]}]), vec!["b1"]),
@@ -196,7 +196,7 @@ fn expressions_of_a_term_are_about_labels() {
 }
 
 #[test]
-fn keys_that_the_pod_lacks_narrow_nothing() {
+fn absent_label_keys_narrow_nothing() {
     let db = |version: &str| json!({"app": "db", "version": version});
     let none = json!({});
     let keyed = |kind: &str| near(kind, "zone", &json!({"matchLabelKeys": ["lacking", "version"]}));
@@ -218,7 +218,7 @@ fn keys_that_the_pod_lacks_narrow_nothing() {
 }
 
 #[test]
-fn whoever_is_there_keeps_others_away_from_namespaces_with_some_labels() {
+fn running_pod_keeps_others_away_by_namespace_labels() {
     let none = json!({});
     let of_x = near(
         "podAntiAffinity",
@@ -249,7 +249,7 @@ fn whoever_is_there_keeps_others_away_from_namespaces_with_some_labels() {
 }
 
 #[test]
-fn labels_of_a_namespace_that_change_change_whom_terms_are_about() {
+fn changed_namespace_labels_change_the_matching_pods() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let of_x = json!({"namespaceSelector": {"matchLabels": {"team": "x"}}});
     let [near_x, away_x] = ["podAffinity", "podAntiAffinity"].map(|kind| near(kind, "zone", &of_x));

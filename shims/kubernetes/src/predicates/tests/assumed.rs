@@ -11,7 +11,7 @@ fn passing(scene: &Scene, key: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn two_pods_of_one_turn_see_each_other() {
+fn assumed_pod_counts_for_the_next_one() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let port = json!({"containers": [{"ports": [{"hostPort": 80}]}]});
     for (spec, before, after) in [
@@ -40,7 +40,7 @@ fn two_pods_of_one_turn_see_each_other() {
 }
 
 #[test]
-fn a_pod_that_runs_elsewhere_than_was_assumed_is_there_alone() {
+fn running_pod_replaces_its_assumptions() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let apart = near("podAntiAffinity", HOST, &none);
     let mut scene = Play::new().0;
@@ -59,7 +59,7 @@ fn a_pod_that_runs_elsewhere_than_was_assumed_is_there_alone() {
 }
 
 #[test]
-fn a_held_place_counts_as_often_as_it_is_held() {
+fn held_place_counts_as_often_as_held() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let mut scene = Play::new().0;
     scene.expect("held", pod("held", &db, &spread(&json!({"maxSkew": 2}))));
@@ -81,7 +81,7 @@ fn a_held_place_counts_as_often_as_it_is_held() {
 }
 
 #[test]
-fn a_restart_leaves_nothing_that_was_assumed_wherever_it_was() {
+fn restart_drops_all_assumptions() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let spec = with(
         &near("podAntiAffinity", HOST, &none),
@@ -108,7 +108,7 @@ fn a_restart_leaves_nothing_that_was_assumed_wherever_it_was() {
 }
 
 #[test]
-fn a_preemption_needs_so_many_to_leave() {
+fn preemption_needs_the_fewest_victims() {
     let port = json!({"containers": [{"ports": [{"hostPort": 80}]}]});
     let mut play = Play::new().running("r", "a1", &json!({}), &json!({})).running(
         "s",
@@ -125,7 +125,7 @@ fn a_preemption_needs_so_many_to_leave() {
 }
 
 #[test]
-fn whoever_leaves_takes_terms_and_counts_along() {
+fn removed_victims_take_their_terms_and_counts_along() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let away = near("podAntiAffinity", "zone", &none);
     let web = json!({"app": "web"});

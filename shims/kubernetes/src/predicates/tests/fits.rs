@@ -56,7 +56,7 @@ fn check_told(scene: &mut Scene, key: &str) -> bool {
 
 proptest! {
     #[test]
-    fn what_is_told_of_nodes_is_what_the_predicate_says(
+    fn results_equal_the_predicate(
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut scene = Scene::default();
@@ -84,7 +84,7 @@ proptest! {
 }
 
 #[test]
-fn a_change_of_one_node_is_one_look_and_no_round_has_more_than_a_thousand() {
+fn rounds_are_bounded_and_changes_are_checked_alone() {
     let mut scene = Scene::default();
     let zone = |number: u32, zone: u32| -> Arc<Node> {
         from(
@@ -121,7 +121,7 @@ fn a_change_of_one_node_is_one_look_and_no_round_has_more_than_a_thousand() {
 }
 
 #[test]
-fn nodes_that_are_gone_for_good_are_not_kept() {
+fn removed_nodes_are_forgotten() {
     let mut scene = Scene::default();
     scene.set_node(node("stays", &json!({"zone": "1"})));
     scene.expect("k", wanting(1, false));

@@ -312,7 +312,7 @@ proptest! {
     /// Counts kept over time equal a full count, and each refused pod that may run now was
     /// unblocked.
     #[test]
-    fn whatever_happens_is_what_a_full_count_says(steps in steps()) {
+    fn histories_equal_a_full_count(steps in steps()) {
         let mut scene = Scene::default();
         let mut model = Model::default();
         let mut before = Vec::new();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn node_selectors_and_affinity_admit_nodes_by_labels_and_name() {
+fn node_selector_and_affinity_admit_nodes() {
     let required = |terms: &Value| {
         json!({"affinity": {"nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
@@ -80,7 +80,7 @@ fn node_selectors_and_affinity_admit_nodes_by_labels_and_name() {
 }
 
 #[test]
-fn taints_keep_away_whoever_does_not_tolerate_them() {
+fn taints_refuse_pods_without_toleration() {
     let tainted = |effect: &str| {
         let mut play = Play::new();
         play.0.set_node(from(json!({"metadata": {"name": "a1"},
@@ -121,7 +121,7 @@ fn taints_keep_away_whoever_does_not_tolerate_them() {
 }
 
 #[test]
-fn each_of_several_taints_has_to_be_tolerated() {
+fn every_taint_must_be_tolerated() {
     let play = |taints: &Value| {
         let mut play = Play::new();
         play.0.set_node(from(json!({"metadata": {"name": "a1"}, "spec": {"taints": taints}})));
@@ -148,7 +148,7 @@ fn each_of_several_taints_has_to_be_tolerated() {
 }
 
 #[test]
-fn a_number_of_a_taint_is_compared_with_the_one_that_is_tolerated() {
+fn numeric_tolerations_compare_values() {
     for (taint, operator, value, passes) in [
         ("950", "Gt", "900", true),
         ("900", "Gt", "900", false),
@@ -180,7 +180,7 @@ fn a_number_of_a_taint_is_compared_with_the_one_that_is_tolerated() {
 }
 
 #[test]
-fn what_only_some_nodes_can_do_is_done_where_it_is_declared() {
+fn features_are_required_of_nodes() {
     let restarts = json!([{"action": "Restart"}, {"action": "RestartAllContainers"}]);
     for (feature, spec) in [
         (
@@ -220,7 +220,7 @@ fn what_only_some_nodes_can_do_is_done_where_it_is_declared() {
 }
 
 #[test]
-fn a_cordoned_node_takes_only_who_tolerates_that() {
+fn cordoned_node_admits_only_tolerating_pods() {
     let mut play = Play::new();
     play.0.set_node(from(json!({"metadata": {"name": "a1"}, "spec": {"unschedulable": true}})));
     assert_eq!(play.passing(&json!({}), &json!({})), ["a2", "b1"]);
@@ -230,7 +230,7 @@ fn a_cordoned_node_takes_only_who_tolerates_that() {
 }
 
 #[test]
-fn a_port_of_a_node_is_had_by_one() {
+fn host_port_is_used_by_one_pod() {
     let ports = |port: &Value| json!({"containers": [{"ports": [port]}]});
     let wanted = ports(&json!({"hostPort": 80, "hostIP": "10.0.0.1"}));
     for (other, collides) in [
@@ -248,7 +248,7 @@ fn a_port_of_a_node_is_had_by_one() {
 }
 
 #[test]
-fn whatever_runs_beside_the_containers_listens_too() {
+fn host_ports_of_sidecars_count() {
     let port = json!([{"hostPort": 80}]);
     let plain = json!({"containers": [{"ports": port}]});
     for (spec, collides) in [

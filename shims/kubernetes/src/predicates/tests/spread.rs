@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn pods_are_spread_over_domains() {
+fn spread_over_domains() {
     let db = json!({"app": "db"});
     let none = json!({});
     let play = || Play::new().running("r", "a1", &db, &none);
@@ -53,7 +53,7 @@ fn rules<const N: usize>(all: [&Value; N]) -> Value {
 }
 
 #[test]
-fn each_hard_rule_counts_on_nodes_with_the_labels_of_all() {
+fn spread_counts_nodes_with_the_labels_of_all_constraints() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let host = json!({"topologyKey": "kubernetes.io/hostname"});
     let soft = |extra: &Value| with(extra, &json!({"whenUnsatisfiable": "ScheduleAnyway"}));
@@ -77,7 +77,7 @@ fn each_hard_rule_counts_on_nodes_with_the_labels_of_all() {
 }
 
 #[test]
-fn pods_of_its_namespace_are_counted_that_its_selector_matches() {
+fn spread_counts_matching_pods_of_the_namespace() {
     let (none, db) = (json!({}), json!({"app": "db", "version": "1"}));
     let mut play = Play::new().running("r", "a1", &db, &none);
     for (extra, nodes) in [
@@ -100,7 +100,7 @@ fn pods_of_its_namespace_are_counted_that_its_selector_matches() {
 }
 
 #[test]
-fn with_enough_domains_the_least_is_what_the_emptiest_has() {
+fn min_domains_decides_the_least_count() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let play = || {
         let play = Play::new().running("r", "a1", &db, &none);
@@ -123,7 +123,7 @@ fn with_enough_domains_the_least_is_what_the_emptiest_has() {
 }
 
 #[test]
-fn domains_that_the_pod_cannot_go_to_do_not_count_where_its_rule_honours_that() {
+fn node_policies_decide_the_counted_domains() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let in_a = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
         {"nodeSelectorTerms": [{"matchExpressions": [

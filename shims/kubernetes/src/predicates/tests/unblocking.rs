@@ -37,7 +37,7 @@ fn ends(key: &'static str) -> impl Fn(&mut Scene) {
 }
 
 #[test]
-fn where_nobody_asks_nobody_is_helped() {
+fn without_expected_pods_nothing_is_unblocked() {
     let mut scene = play(&[]);
     check_steps(
         &mut scene,
@@ -55,7 +55,7 @@ fn where_nobody_asks_nobody_is_helped() {
 }
 
 #[test]
-fn who_keeps_away_is_helped_when_the_last_one_goes() {
+fn anti_affinity_is_unblocked_by_the_last_removal() {
     let (none, away) = (json!({}), near("podAntiAffinity", "zone", &json!({})));
     let mut scene = play(&[(&none, &away)]);
     check_steps(
@@ -76,7 +76,7 @@ fn who_keeps_away_is_helped_when_the_last_one_goes() {
 }
 
 #[test]
-fn who_is_to_be_near_is_helped_when_the_first_one_comes() {
+fn affinity_is_unblocked_by_the_first_arrival() {
     let (none, near) = (json!({}), near("podAffinity", "zone", &json!({})));
     let mut scene = play(&[(&none, &near)]);
     check_steps(
@@ -99,7 +99,7 @@ fn who_is_to_be_near_is_helped_when_the_first_one_comes() {
 }
 
 #[test]
-fn who_is_spread_is_helped_where_it_has_become_less_uneven() {
+fn spread_is_unblocked_when_more_even() {
     let db = json!({"app": "db"});
     let mut scene = play(&[(&db, &spread(&json!({})))]);
     check_steps(
@@ -148,7 +148,7 @@ fn who_is_spread_is_helped_where_it_has_become_less_uneven() {
 }
 
 #[test]
-fn who_is_kept_away_is_helped_when_the_last_that_does_goes() {
+fn kept_away_pod_is_unblocked_by_the_last_removal() {
     let against = |scene: &mut Scene, key: &str, node: &str| {
         let spec = near("podAntiAffinity", "zone", &json!({}));
         scene.settle(key, node, &pod(key, &json!({"app": "web"}), &spec));
@@ -172,7 +172,7 @@ fn who_is_kept_away_is_helped_when_the_last_that_does_goes() {
 }
 
 #[test]
-fn who_is_asked_about_as_another_is_helped() {
+fn changed_pod_is_unblocked() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let away = near("podAntiAffinity", "zone", &none);
     let tolerant = with(&away, &json!({"tolerations": [{"operator": "Exists"}]}));
@@ -195,7 +195,7 @@ fn who_is_asked_about_as_another_is_helped() {
 }
 
 #[test]
-fn what_was_tried_and_taken_back_helps_nobody() {
+fn forgotten_assumption_unblocks_nobody() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let port = json!({"containers": [{"ports": [{"hostPort": 80}]}]});
     let apart = with(&near("podAntiAffinity", HOST, &none), &port);
@@ -236,7 +236,7 @@ fn what_was_tried_and_taken_back_helps_nobody() {
 }
 
 #[test]
-fn whoever_wants_a_port_is_helped_when_it_is_free() {
+fn host_port_is_unblocked_when_free() {
     let none = json!({});
     let port = |number: u16| json!({"containers": [{"ports": [{"hostPort": number}]}]});
     for (wanted, unblocks) in [(port(80), true), (port(81), false), (none.clone(), false)] {
@@ -247,7 +247,7 @@ fn whoever_wants_a_port_is_helped_when_it_is_free() {
 }
 
 #[test]
-fn a_node_that_opens_helps_and_one_that_closes_does_not() {
+fn opened_node_unblocks_and_closed_one_does_not() {
     let change = |more: Value| {
         move |scene: &mut Scene| {
             let node = json!({"metadata": {"name": "b1", "labels": {"zone": "b"}}});
@@ -279,7 +279,7 @@ fn a_node_that_opens_helps_and_one_that_closes_does_not() {
 }
 
 #[test]
-fn labels_of_a_namespace_help_those_whom_they_are_about() {
+fn namespace_labels_unblock_matching_pods() {
     let (none, db) = (json!({}), json!({"app": "db"}));
     let of_x = json!({"namespaceSelector": {"matchLabels": {"team": "x"}}});
     let named = |name: &'static str, labels: Value| {
@@ -311,7 +311,7 @@ fn labels_of_a_namespace_help_those_whom_they_are_about() {
 }
 
 #[test]
-fn what_claims_want_helps_whoever_mounts_them() {
+fn volume_changes_unblock_pods_with_claims() {
     let none = json!({});
     let mounts =
         json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]});

@@ -146,7 +146,7 @@ fn volumes_decide_where_their_pods_run() {
 }
 
 #[test]
-fn a_volume_is_promised_to_one_claim() {
+fn volume_is_reserved_for_one_claim() {
     let mut play = play();
     volume(&mut play.0, "pv-a", &in_zone("a"));
     claim(&mut play.0, "one", &json!({}));
@@ -159,7 +159,7 @@ fn a_volume_is_promised_to_one_claim() {
 }
 
 #[test]
-fn a_volume_is_promised_until_its_claim_has_another_or_its_pods_are_gone() {
+fn reservation_ends_with_another_volume_or_the_last_pod() {
     let mut play = play();
     volume(&mut play.0, "pv-a", &json!({}));
     claim(&mut play.0, "one", &json!({}));
@@ -175,7 +175,7 @@ fn a_volume_is_promised_until_its_claim_has_another_or_its_pods_are_gone() {
 }
 
 #[test]
-fn claims_of_one_pod_have_a_volume_each() {
+fn claims_of_one_pod_get_a_volume_each() {
     let size = |size: &str| json!({"spec": {"capacity": {"storage": size}}});
     let wants = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
     let mut play = play();
@@ -202,7 +202,7 @@ fn claims_of_one_pod_have_a_volume_each() {
 }
 
 #[test]
-fn pods_that_share_a_claim_go_where_its_volume_will_be() {
+fn pods_with_a_shared_claim_follow_its_volume() {
     let mut play = play();
     claim(&mut play.0, "made", &json!({"spec": {"storageClassName": "made"}}));
     assert_eq!(play.place("p1", "a1", &["made"]), [made("made")]);
@@ -226,7 +226,7 @@ fn pods_that_share_a_claim_go_where_its_volume_will_be() {
 }
 
 #[test]
-fn a_volume_that_is_kept_for_a_claim_is_the_one_it_has() {
+fn reserved_volume_goes_to_its_claim() {
     let kept = |name: &str, uid: Option<&str>| {
         let mut volume = in_zone("b");
         merge(
@@ -273,7 +273,7 @@ fn a_volume_that_is_kept_for_a_claim_is_the_one_it_has() {
 }
 
 #[test]
-fn a_volume_that_is_free_is_available() {
+fn free_volume_is_available() {
     for (more, is_free) in [
         (json!({}), true),
         (json!({"status": {"phase": "Pending"}}), false),
@@ -312,7 +312,7 @@ fn a_volume_that_is_free_is_available() {
 }
 
 #[test]
-fn claims_that_nobody_can_mount_are_named() {
+fn unusable_claims_are_named() {
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let mut lost = bound_to("pv");
     merge(&mut lost, &json!({"status": {"phase": "Lost"}}));
@@ -336,7 +336,7 @@ fn claims_that_nobody_can_mount_are_named() {
 }
 
 #[test]
-fn a_claim_that_comes_with_its_pod_was_made_for_it() {
+fn ephemeral_claim_must_belong_to_its_pod() {
     let own = json!({"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}]});
     let made_for = |uid: &str, controller: bool| {
         json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod",
@@ -358,7 +358,7 @@ fn a_claim_that_comes_with_its_pod_was_made_for_it() {
 }
 
 #[test]
-fn disks_that_are_named_in_place_are_refused_by_kind() {
+fn inline_disks_are_refused_by_kind() {
     for kind in [
         "awsElasticBlockStore",
         "azureDisk",
@@ -380,7 +380,7 @@ fn disks_that_are_named_in_place_are_refused_by_kind() {
 }
 
 #[test]
-fn labels_of_zones_are_compared_whichever_way_they_are_written() {
+fn old_and_new_zone_labels_are_compared() {
     const ZONE: &str = "topology.kubernetes.io/zone";
     const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
     const REGION: &str = "topology.kubernetes.io/region";
@@ -405,7 +405,7 @@ fn labels_of_zones_are_compared_whichever_way_they_are_written() {
 }
 
 #[test]
-fn a_claim_whose_volume_is_being_made_for_a_node_gets_no_other() {
+fn claim_being_provisioned_gets_no_other_volume() {
     let mut play = play();
     volume(&mut play.0, "pv", &json!({"spec": {"storageClassName": "made"}}));
     let mut selected = json!({"spec": {"storageClassName": "made"}});
@@ -422,7 +422,7 @@ fn a_claim_whose_volume_is_being_made_for_a_node_gets_no_other() {
 }
 
 #[test]
-fn what_a_placed_pod_lacks_is_known_until_its_claims_are_bound() {
+fn missing_volumes_are_listed_until_claims_are_bound() {
     let mut play = play();
     volume(&mut play.0, "pv-a", &in_zone("a"));
     claim(&mut play.0, "one", &json!({}));
@@ -448,7 +448,7 @@ fn what_a_placed_pod_lacks_is_known_until_its_claims_are_bound() {
 }
 
 #[test]
-fn a_node_takes_so_many_volumes_and_some_claims_one_pod() {
+fn attach_limits_and_single_pod_claims() {
     let mut play = play();
     let limit = |count: u32, plugins: &str| {
         Some(from(json!({"metadata": {"name": "a1", "annotations": {
@@ -502,7 +502,7 @@ fn a_node_takes_so_many_volumes_and_some_claims_one_pod() {
 }
 
 #[test]
-fn a_question_about_victims_changes_nothing_of_volumes() {
+fn check_without_victims_keeps_reservations() {
     let mut play = play();
     volume(&mut play.0, "pv", &json!({}));
     for name in ["static", "other"] {
@@ -554,7 +554,7 @@ fn shaped(number: usize, (size, place, is_other, is_free, is_kept): Shape) -> Va
 
 proptest! {
     #[test]
-    fn the_smallest_volume_is_the_one_that_a_full_search_finds(
+    fn smallest_volume_equals_a_full_search(
         shapes in prop::collection::vec((0..6_u8, 0..6_u8, any::<bool>(), any::<bool>(), any::<bool>()), 0..30),
         again in prop::collection::vec((0..30_usize, (0..6_u8, 0..6_u8, any::<bool>(), any::<bool>(), any::<bool>())), 0..10),
         wanted in 0..6_u8,

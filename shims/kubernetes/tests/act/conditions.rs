@@ -1,4 +1,4 @@
-//! Conditions, and what the log has of what goes wrong.
+//! Conditions, and log lines about failures.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::log::Log;
 use super::server::{Answer, Bench, in_virtual_time, ok, pass, pod, settings};
 
 #[test]
-fn a_condition_is_not_written_over_that_of_a_bound_pod() {
+fn does_not_overwrite_the_condition_of_a_bound_pod() {
     for (found, is_written_again) in [
         (json!({"metadata": {"uid": "p", "resourceVersion": "9"}}), true),
         (
@@ -43,7 +43,7 @@ fn a_condition_is_not_written_over_that_of_a_bound_pod() {
 }
 
 #[test]
-fn a_missing_right_is_a_line_a_minute_for_each_kind_of_call() {
+fn logs_a_missing_right_once_a_minute_per_call() {
     in_virtual_time(async {
         let log = Log::begin();
         let mut bench = Bench::new(settings(), |_| Answer::Refuses(403, "may not"));
@@ -73,7 +73,7 @@ fn a_missing_right_is_a_line_a_minute_for_each_kind_of_call() {
 }
 
 #[test]
-fn nothing_is_told_of_a_namespace_that_goes() {
+fn does_not_log_failures_in_a_terminating_namespace() {
     in_virtual_time(async {
         let log = Log::begin();
         let mut bench = Bench::new(settings(), |_| Answer::NamespaceGoing);
@@ -94,7 +94,7 @@ fn nothing_is_told_of_a_namespace_that_goes() {
 }
 
 #[test]
-fn a_condition_that_cannot_be_written_is_told_to_who_has_ordered_it() {
+fn reports_conditions_that_cannot_be_written() {
     let failed = Some(Outcome::ConditionFailed(Key::from("p")));
     for (answer, outcome) in [
         (Answer::Refuses(503, "later"), failed.clone()),

@@ -1,4 +1,4 @@
-//! Gangs that run in part when the scheduler begins: the room that they wait for is held again.
+//! Gangs that run in part when the scheduler starts: their missing places are held again.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::world::{Binding, World, in_virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A pod of one core of an application with a driver and three workers of one core each.
+/// A pod of one core, of an application with a driver and three workers of one core each.
 fn pod(application: &str, group: &str, declares: bool) -> Value {
     let groups = json!([
         {"name": "driver", "minMember": 1, "minResource": {"cpu": "1"}},
@@ -27,16 +27,16 @@ fn other() -> Value {
     json!({"metadata": {"annotations": {"yunikorn.apache.org/app-id": "other"}}})
 }
 
-/// Has a pod run on a node since so many seconds ago.
+/// Binds a pod to a node, `seconds` ago.
 fn runs(world: &mut World, uid: &str, node: &str, seconds: u64) {
     let since = (Timestamp::now() - Duration::from_secs(seconds)).to_string();
     let bound = json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": since}]);
     world.change(uid, json!({"spec": {"nodeName": node}, "status": {"conditions": bound}}));
 }
 
-/// The driver runs, three workers are to come, and another pod waits: it waits on after a restart.
+/// The driver runs, three workers are to come, and another pod waits, also after a restart.
 #[test]
-fn the_room_that_a_gang_waits_for_is_held_through_a_restart() {
+fn places_of_a_gang_are_held_through_a_restart() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         let driver = world.add("driver", pod("job", "driver", true));
@@ -61,9 +61,9 @@ fn the_room_that_a_gang_waits_for_is_held_through_a_restart() {
     });
 }
 
-/// Members that are there and wait have the room that is held for them, whoever is older.
+/// Waiting members get the room held for them, even if other pods are older.
 #[test]
-fn members_that_wait_come_before_older_pods_of_others() {
+fn waiting_members_precede_older_pods_of_others() {
     in_virtual_time(async {
         let mut world = World::new(1);
         let waits = world.add("a-other", other());
@@ -81,7 +81,7 @@ fn members_that_wait_come_before_older_pods_of_others() {
 }
 
 #[test]
-fn nothing_is_held_for_members_that_have_succeeded_or_that_an_earlier_job_had() {
+fn holds_nothing_for_succeeded_or_earlier_members() {
     in_virtual_time(async {
         let mut world = World::new(1);
         let driver = world.add("driver", pod("job", "driver", true));
@@ -108,9 +108,9 @@ fn nothing_is_held_for_members_that_have_succeeded_or_that_an_earlier_job_had() 
     });
 }
 
-/// The time counts from the binding of the youngest member: 15 minutes unless the gang says otherwise.
+/// The timeout counts from the binding of the youngest member. It is 15 minutes by default.
 #[test]
-fn what_was_held_long_enough_is_not_held_again() {
+fn expired_places_are_not_held_again() {
     in_virtual_time(async {
         for (seconds, is_held) in [(14 * 60, true), (15 * 60 + 1, false)] {
             let mut world = World::new(1);
@@ -128,7 +128,7 @@ fn what_was_held_long_enough_is_not_held_again() {
 }
 
 #[test]
-fn as_much_is_held_as_fits() {
+fn holds_as_many_places_as_fit() {
     in_virtual_time(async {
         let mut world = World::new(1);
         let driver = world.add("driver", pod("job", "driver", true));
@@ -144,7 +144,7 @@ fn as_much_is_held_as_fits() {
     });
 }
 
-/// A driver that runs, and a pod of somebody else that waits.
+/// A gang with a running driver, and a waiting pod of another application.
 fn part_of_a_gang() -> World {
     let mut world = World::new(1);
     let driver = world.add("driver", pod("job", "driver", true));
@@ -153,7 +153,7 @@ fn part_of_a_gang() -> World {
     world
 }
 
-/// Whether the other pod is asked for by that time, with an engine that says nothing.
+/// Returns whether the other pod is asked for by that time, while the engine confirms nothing.
 fn asks_for_other(world: &mut World, now: Duration) -> bool {
     world.shim.tick(now);
     let is_of_other = |order: &EngineOrder| match order {
@@ -163,9 +163,9 @@ fn asks_for_other(world: &mut World, now: Duration) -> bool {
     world.shim.engine_orders(now).iter().any(is_of_other)
 }
 
-/// An engine that does not say that places are held keeps pods waiting for five seconds; in each session.
+/// An engine that does not confirm held places delays pods by five seconds, in each session.
 #[test]
-fn pods_wait_a_bounded_time_for_places_to_be_held() {
+fn pods_wait_a_bounded_time_for_held_places() {
     in_virtual_time(async {
         let mut world = part_of_a_gang();
         world.shim.begin(Duration::ZERO);
@@ -177,10 +177,10 @@ fn pods_wait_a_bounded_time_for_places_to_be_held() {
     });
 }
 
-/// The session is lost while members are being bound: they are members, and their node is open before places are
-/// looked for.
+/// The session is lost while members are being bound. They count as members, and their node is open
+/// before places are held.
 #[test]
-fn what_is_being_bound_counts_before_places_are_held() {
+fn bindings_in_flight_count_before_places_are_held() {
     in_virtual_time(async {
         let mut world = World::begun(1).await;
         world.binding = Binding::Hangs;
@@ -202,9 +202,9 @@ fn what_is_being_bound_counts_before_places_are_held() {
     });
 }
 
-/// Pods without a job that each declare the gang: the oldest of them has succeeded.
+/// Pods without a job that each declare the gang. The oldest has succeeded.
 #[test]
-fn members_that_declare_the_same_are_of_one_gang() {
+fn members_with_equal_declarations_form_one_gang() {
     in_virtual_time(async {
         let mut world = World::new(1);
         let worker = |world: &mut World, name: &str, seconds: u32| {

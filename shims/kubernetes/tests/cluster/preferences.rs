@@ -1,11 +1,11 @@
-//! What pods prefer, which a scheduler elsewhere does not ask for.
+//! Preferences of pods, which a remote scheduler does not support.
 
 use serde_json::json;
 
 use crate::world::{World, in_virtual_time};
 
 #[test]
-fn of_equal_nodes_a_pod_goes_to_the_one_that_it_prefers() {
+fn prefers_one_of_equal_nodes() {
     in_virtual_time(async {
         let mut world = World::begun(4).await;
         let prefers = json!({"spec": {"affinity": {"nodeAffinity": {
@@ -14,7 +14,7 @@ fn of_equal_nodes_a_pod_goes_to_the_one_that_it_prefers() {
         let first = world.add("first", prefers.clone());
         world.settle().await;
         assert_eq!(world.node_of(&first), Some("n2"));
-        // It is fuller than the others now.
+        // That node is fuller than the others now.
         let second = world.add("second", prefers);
         world.settle().await;
         assert_eq!(world.node_of(&second), Some("n0"));
