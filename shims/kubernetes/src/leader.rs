@@ -185,8 +185,8 @@ impl Leadership {
                     warn!(lease = self.name, holder, "another replica schedules");
                     return self.lose();
                 }
+                let now = Lead::Other(Some(holder));
                 self.lead.send_if_modified(|lead| {
-                    let now = Lead::Other(Some(holder.clone()));
                     let differs = *lead != now;
                     *lead = now;
                     differs

@@ -1,6 +1,7 @@
 //! Prometheus metrics of the shim.
 
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
+use prometheus::core::Collector;
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry, Result};
 
 /// Metrics of the shim.
 #[derive(Clone, Debug)]
@@ -33,16 +34,12 @@ const SECONDS: [f64; 13] =
 
 impl Meters {
     /// Creates the metrics and registers them.
-    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+    pub fn new(registry: &Registry) -> Result<Self> {
         let counter = |name: &str, help: &str| {
-            let counter = IntCounter::new(format!("monoceros_kubernetes_{name}"), help)?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok::<_, prometheus::Error>(counter)
+            registered(registry, IntCounter::new(format!("monoceros_kubernetes_{name}"), help)?)
         };
         let gauge = |name: &str, help: &str| {
-            let gauge = IntGauge::new(format!("monoceros_kubernetes_{name}"), help)?;
-            registry.register(Box::new(gauge.clone()))?;
-            Ok::<_, prometheus::Error>(gauge)
+            registered(registry, IntGauge::new(format!("monoceros_kubernetes_{name}"), help)?)
         };
         let seen_to_sent = Histogram::with_opts(
             HistogramOpts::new(
@@ -51,7 +48,6 @@ impl Meters {
             )
             .buckets(SECONDS.to_vec()),
         )?;
-        registry.register(Box::new(seen_to_sent.clone()))?;
         Ok(Self {
             bound: counter("bound_pods_total", "Pods that were bound.")?,
             failed_bindings: counter("failed_bindings_total", "Bindings that came to nothing.")?,
@@ -71,7 +67,12 @@ impl Meters {
                 "Pods bound to nodes that are not there.",
             )?,
             leads: gauge("leads", "1 where this replica schedules, 0 where it stands by.")?,
-            seen_to_sent,
+            seen_to_sent: registered(registry, seen_to_sent)?,
         })
     }
+}
+
+fn registered<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C> {
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
 }

@@ -148,8 +148,7 @@ impl Mirror<'_> {
     where
         K: Watched,
     {
-        let api = Api::all_with(self.client.clone(), &());
-        self.watch(api, watcher::Config::default(), change);
+        self.watch(self.api(), watcher::Config::default(), change);
     }
 
     fn watch<K: Watched>(
@@ -165,9 +164,8 @@ impl Mirror<'_> {
 
     /// Watches pods, keyed by UID: a pod created again under the same name is another pod.
     fn pods(&mut self) {
-        let api = Api::<Pod>::all_with(self.client.clone(), &());
         let mut uids: FxHashMap<String, Key> = FxHashMap::default();
-        self.follow(api, watcher::Config::default(), move |name, pod| {
+        self.follow(self.api(), watcher::Config::default(), move |name, pod: Option<&Arc<Pod>>| {
             let Some(pod) = pod else {
                 let gone = uids.remove(name).map(|uid| Change::Pod(uid, None));
                 return [gone, None];
@@ -199,7 +197,7 @@ impl Mirror<'_> {
             };
             follow_kind(api, watcher::Config::default(), change, events, is_synced).await;
         };
-        tokio::spawn(self.stop.clone().run_until_cancelled_owned(follow));
+        self.spawn(follow);
     }
 
     fn follow<K: Watched>(
@@ -210,7 +208,15 @@ impl Mirror<'_> {
     ) {
         self.kinds += 1;
         let follow = follow_kind(api, config, changes, self.events.clone(), false);
-        tokio::spawn(self.stop.clone().run_until_cancelled_owned(follow));
+        self.spawn(follow);
+    }
+
+    fn api<K: Watched>(&self) -> Api<K> {
+        Api::all_with(self.client.clone(), &())
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(self.stop.clone().run_until_cancelled_owned(task));
     }
 }
 
@@ -244,10 +250,7 @@ async fn follow_kind<K: Watched>(
             }
             Ok(Event::InitDone) => {
                 is_read = true;
-                let vanished = known.iter().filter(|(_, last)| **last < reading);
-                let vanished: Vec<_> = vanished.map(|(name, _)| name.clone()).collect();
-                for name in vanished {
-                    known.remove(&name);
+                for (name, _) in known.extract_if(|_, last| *last < reading) {
                     updates.extend(changes(&name, None).into_iter().flatten());
                 }
             }

@@ -325,9 +325,9 @@ fn ended(stop: &CancellationToken) -> Result<(), RunError> {
 }
 
 /// Returns why the engine has lost its state, if the notification says so.
-fn loss(notification: &Notification) -> Option<String> {
+fn loss(notification: &Notification) -> Option<&str> {
     match notification {
-        Notification::Lost(cause) => Some(cause.clone()),
+        Notification::Lost(cause) => Some(cause),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Binds pods to nodes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
@@ -18,8 +19,8 @@ const WITHOUT_RIGHT: Duration = Duration::from_secs(10);
 impl ApiWorker {
     pub(super) async fn bind(&self, bind: &Bind) {
         let outcome = match self.try_bind(bind).await {
-            Ok(()) => Outcome::Bound(bind.key.clone()),
-            Err(why) => Outcome::NotBound(bind.key.clone(), why),
+            Ok(()) => Outcome::Bound(Arc::clone(&bind.key)),
+            Err(why) => Outcome::NotBound(Arc::clone(&bind.key), why),
         };
         self.done(outcome);
     }

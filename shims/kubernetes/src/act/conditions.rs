@@ -1,6 +1,7 @@
 //! Writes conditions and events. Each write has a few attempts. A failed condition is reported to
 //! the shim, a failed event goes back to its queue.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ impl ApiWorker {
     /// Writes why a pod waits, or reports that it could not be written.
     pub(super) async fn write_condition(&self, condition: &Condition) {
         if self.try_write_condition(condition).await != Written::Over {
-            self.done(Outcome::ConditionFailed(condition.key.clone()));
+            self.done(Outcome::ConditionFailed(Arc::clone(&condition.key)));
         }
     }
 

@@ -1,5 +1,7 @@
 //! Evicts the pods that the engine has chosen as victims.
 
+use std::sync::Arc;
+
 use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::time::Instant;
@@ -31,7 +33,7 @@ impl ApiWorker {
             }
             if !std::mem::replace(&mut is_reported, true) {
                 let why = format!("the pod is to make room, and may not go yet: {failure}");
-                self.done(Outcome::EvictionDelayed(key.clone(), why));
+                self.done(Outcome::EvictionDelayed(Arc::clone(&key), why));
             }
             if is_over && victims == Victims::EvictThenDelete && !by_delete {
                 by_delete = true;

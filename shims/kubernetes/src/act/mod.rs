@@ -198,12 +198,12 @@ impl ApiWorkers {
 
     /// Queues an order.
     pub fn queue(&self, order: ApiOrder) {
-        let workers = match &order {
-            ApiOrder::Bind(bind) if bind.pod.claims().next().is_some() => &self.volumes,
+        let workers = match order {
+            ApiOrder::Event(event) => return self.events.put(event),
+            ApiOrder::Bind(ref bind) if bind.pod.claims().next().is_some() => &self.volumes,
             ApiOrder::Bind(_) => &self.bindings,
             ApiOrder::Evict(_) => &self.evictions,
             ApiOrder::Condition(_) | ApiOrder::GroupCondition(_) => &self.conditions,
-            ApiOrder::Event(event) => return self.events.put(event.clone()),
         };
         // The receiver ends only with the process.
         drop(workers.send(order));

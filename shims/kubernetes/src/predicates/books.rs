@@ -6,8 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
+use super::expected::ExpectedUse;
 use super::pod_kind::{PodKind, PodKindKey};
-use super::scene::{CountedPod, ExpectedUse, NodeEntry, Scene};
+use super::scene::{CountedPod, NodeEntry, Scene};
 use super::tally::Users;
 use crate::objects::{Meta as _, Node, Pod};
 

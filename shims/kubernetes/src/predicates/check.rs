@@ -1,8 +1,9 @@
 //! Predicate check of one pod on one node.
 
+use super::expected::ExpectedPod;
 use super::node;
 use super::question::Question;
-use super::scene::{CountedPod, ExpectedPod, NodeEntry, Scene};
+use super::scene::{CountedPod, NodeEntry, Scene};
 use crate::objects::{Meta as _, Node};
 
 impl Scene {

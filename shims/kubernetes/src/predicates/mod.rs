@@ -9,8 +9,7 @@
 //! # Two kinds of rules
 //! | about the node alone | about other pods |
 //! |---|---|
-//! | cordon, taints, node selector and affinity, devices | host ports, affinity between pods,
-//! spread, volumes |
+//! | cordon, taints, node selector, node affinity | host ports, pod affinity, spread, volumes |
 //!
 //! Rules about other pods are counted rather than searched: each rule in use has a tally of pods by
 //! domain, updated when pods come and go. Pods with the same labels are one kind, which knows the
@@ -30,6 +29,7 @@
 mod books;
 mod check;
 mod counts;
+mod expected;
 mod fits;
 mod guards;
 mod index;
@@ -47,8 +47,9 @@ mod tally;
 mod tests;
 mod volumes;
 
+pub use self::expected::Ties;
 pub use self::question::unsupported;
-pub use self::scene::{Scene, Ties};
+pub use self::scene::Scene;
 pub use self::selectors::labels_match;
 pub(crate) use self::volumes::SELECTED_NODE;
 pub use self::volumes::VolumeChoice;

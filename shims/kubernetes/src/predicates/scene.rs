@@ -6,17 +6,15 @@
 //! * `places` lists every node on which a pod is counted, so removing the pod from those nodes
 //!   removes it entirely.
 
-use std::collections::hash_map::Entry;
-use std::hash::Hash;
 use std::sync::Arc;
 
-use monoceros_actors::Fits;
 use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
+use super::expected::{ExpectedPod, ExpectedUse};
 use super::fits::NodeResults;
 use super::ports::HostPort;
-use super::question::{Question, compile, guards};
+use super::question::guards;
 use super::volumes::{PodClaims, VolumeChoice, Volumes};
 use crate::objects::{
     CsiNode, Meta as _, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
@@ -33,11 +31,11 @@ pub struct Scene {
     pub(super) volumes: Volumes,
     pub(super) expected_use: ExpectedUse,
     /// Results about nodes alone, for explanations.
-    node_results: NodeResults,
+    pub(super) node_results: NodeResults,
     /// Moved pods with ports or claims, and whether they were on the node before.
     moved: FxHashMap<(Arc<str>, Arc<str>), bool>,
     /// Whether a refused pod may pass now.
-    unblocked: bool,
+    pub(super) unblocked: bool,
 }
 
 /// Nodes by name.
@@ -62,57 +60,6 @@ pub(super) struct CountedPod {
     pub(super) times: u32,
     /// Whether it is known to run there.
     pub(super) is_settled: bool,
-}
-
-/// How a pod and the answer about it relate to other nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ties {
-    /// Whether pods elsewhere affect the answer: by affinity, anti-affinity or spread.
-    pub looks_around: bool,
-    /// Whether the pod keeps others away from its domain.
-    pub keeps_away: bool,
-    /// Whether it has claims, which other pods may use, and volumes, which other claims may get.
-    pub has_claims: bool,
-}
-
-/// An expected pod, about which predicates may be asked.
-#[derive(Debug)]
-pub(super) struct ExpectedPod {
-    pub(super) pod: Arc<Pod>,
-    pub(super) kind: usize,
-    /// Its anti-affinity terms.
-    pub(super) guards: Vec<usize>,
-    pub(super) question: Question,
-}
-
-/// Ports and claims of expected pods.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ExpectedUse {
-    /// Number of expected pods for each port number.
-    ports: FxHashMap<i32, u32>,
-    /// Number of expected pods for each claim, by `namespace/name`.
-    claims: FxHashMap<String, u32>,
-}
-
-impl ExpectedUse {
-    pub(super) fn change(&mut self, question: &Question, comes: bool) {
-        for port in &question.ports {
-            count(&mut self.ports, port.number(), comes);
-        }
-        for claim in &question.mounts {
-            count(&mut self.claims, claim.key.clone(), comes);
-        }
-    }
-}
-
-fn count<K: Hash + Eq>(all: &mut FxHashMap<K, u32>, key: K, comes: bool) {
-    match all.entry(key) {
-        Entry::Occupied(mut entry) if comes => *entry.get_mut() += 1,
-        Entry::Occupied(mut entry) if *entry.get() > 1 => *entry.get_mut() -= 1,
-        Entry::Occupied(entry) => drop(entry.remove()),
-        Entry::Vacant(entry) if comes => drop(entry.insert(1)),
-        Entry::Vacant(_) => {}
-    }
 }
 
 impl Scene {
@@ -215,75 +162,6 @@ impl Scene {
     pub fn set_csi_node(&mut self, name: &str, node: Option<Arc<CsiNode>>) {
         self.unblocked |= !self.expected_use.claims.is_empty();
         self.volumes.set_csi_node(name, node);
-    }
-
-    /// Expects questions about the pod under this key.
-    pub fn expect(&mut self, key: &str, pod: Arc<Pod>) {
-        let kind = self.counts.kind(&pod);
-        let guards = guards(&pod).into_iter().map(|guard| self.counts.guard(guard)).collect();
-        let question = compile(&pod, |spec| self.counts.tally(spec, &self.entries));
-        self.counts.ask(kind, true);
-        for (tally, of) in question.uses() {
-            self.counts.add_user(tally, of);
-        }
-        self.expected_use.change(&question, true);
-        let asked = ExpectedPod { pod, kind, guards, question };
-        if let Some(old) = self.questions.remove(key) {
-            // The changed pod itself may pass now.
-            self.unblocked |= old.kind != asked.kind || old.question != asked.question;
-            self.drop_question(old);
-        }
-        self.questions.insert(key.to_owned(), asked);
-    }
-
-    /// Returns which nodes the pod expected under this key may use by their own properties. If that
-    /// is not counted yet, it is from now on.
-    pub fn fits(&mut self, key: &str) -> Fits {
-        let Some(asked) = self.questions.get(key) else { return Fits::Unknown };
-        self.node_results.ask(&asked.question.node, &self.entries)
-    }
-
-    /// Returns whether a result of [`Self::fits`] is incomplete.
-    pub fn has_to_count(&self) -> bool {
-        self.node_results.has_work()
-    }
-
-    /// Counts on for [`Self::fits`], for less than a millisecond. Returns the number of nodes
-    /// checked.
-    pub fn count_fits(&mut self) -> usize {
-        self.node_results.count(&self.entries)
-    }
-
-    /// Returns whether a pod is expected under this key.
-    pub fn expects(&self, key: &str) -> bool {
-        self.questions.contains_key(key)
-    }
-
-    /// Expects no more questions about the pod.
-    pub fn dismiss(&mut self, key: &str) {
-        if let Some(asked) = self.questions.remove(key) {
-            self.drop_question(asked);
-        }
-    }
-
-    fn drop_question(&mut self, ExpectedPod { kind, guards, question, .. }: ExpectedPod) {
-        for (tally, of) in question.uses() {
-            self.counts.remove_user(tally, of);
-        }
-        self.expected_use.change(&question, false);
-        self.counts.ask(kind, false);
-        self.counts.leave(kind, &guards);
-    }
-
-    /// Returns how the pod expected under this key relates to other nodes.
-    pub fn ties(&self, key: &str) -> Ties {
-        let Some(asked) = self.questions.get(key) else { return Ties::default() };
-        let Question { near, away, spread, mounts, .. } = &asked.question;
-        Ties {
-            looks_around: !(near.is_empty() && away.is_empty() && spread.is_empty()),
-            keeps_away: !away.is_empty(),
-            has_claims: !mounts.is_empty(),
-        }
     }
 
     /// Counts the expected pod on the node, since it was placed there. Repeated calls count it
@@ -498,9 +376,9 @@ impl Scene {
         counted: &CountedPod,
         was_there: bool,
     ) {
-        let ExpectedUse { ports, claims } = &self.expected_use;
-        let has_port = counted.ports.iter().any(|port| ports.contains_key(&port.number()));
-        if has_port || !claims.is_empty() && counted.pod.claims().next().is_some() {
+        let expected = &self.expected_use;
+        let has_port = counted.ports.iter().any(|port| expected.ports.contains_key(&port.number()));
+        if has_port || !expected.claims.is_empty() && counted.pod.claims().next().is_some() {
             self.moved.entry((Arc::clone(key), Arc::clone(node))).or_insert(was_there);
         }
     }

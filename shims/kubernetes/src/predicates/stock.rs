@@ -36,12 +36,15 @@ pub(super) struct Stock {
     reserved: FxHashMap<String, BTreeSet<String>>,
 }
 
-/// Free volumes of a class. Each set holds sizes and names.
+/// Size and name of a free volume.
+type Slot = (i64, String);
+
+/// Free volumes of a class.
 #[derive(Debug, Default)]
 struct Class {
     /// Volumes that only the named hosts reach.
-    of_host: FxHashMap<String, BTreeSet<(i64, String)>>,
-    others: BTreeSet<(i64, String)>,
+    of_host: FxHashMap<String, BTreeSet<Slot>>,
+    others: BTreeSet<Slot>,
 }
 
 impl Stock {
@@ -133,16 +136,15 @@ impl Stock {
         is_taken: impl Fn(&str) -> bool,
     ) -> Option<&Arc<PersistentVolume>> {
         let class = self.free.get(claim.class())?;
-        let first = |set: &BTreeSet<(i64, String)>| {
-            let large_enough = set.range((requested_size(claim), String::new())..);
-            let mut all = large_enough.map(|slot| (slot.clone(), &self.known[&slot.1]));
-            all.find(|(slot, volume)| {
-                !is_taken(&slot.1) && will_do(volume, claim) && reaches(volume, node)
-            })
+        let fits = |(_, name): &&Slot| {
+            let volume = &self.known[name];
+            !is_taken(name) && will_do(volume, claim) && reaches(volume, node)
         };
-        let of_host = node.label(HOST).and_then(|host| class.of_host.get(host)).and_then(first);
-        let found = of_host.into_iter().chain(first(&class.others));
-        found.min_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, volume)| volume)
+        let least = (requested_size(claim), String::new());
+        let of_host = node.label(HOST).and_then(|host| class.of_host.get(host));
+        let sets = of_host.into_iter().chain([&class.others]);
+        let smallest = sets.filter_map(|set| set.range::<Slot, _>(&least..).find(fits)).min();
+        smallest.map(|(_, name)| &self.known[name])
     }
 }
 

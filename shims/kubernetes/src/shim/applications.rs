@@ -10,7 +10,7 @@ use super::gangs::declarer;
 use super::messages::{About, ApiOrder, Event, Key};
 use super::record::{AppState, Application, DeclaredBy, EngineState, PodPosition};
 use super::waiting::{Alarm, WaitReason};
-use super::{Shim, open};
+use super::{Shim, known, open};
 use crate::objects::{Meta as _, Pod};
 use crate::translate::{DeclaredGang, application, hold_key};
 
@@ -205,10 +205,10 @@ impl Shim {
 
     /// Withdraws an application without running pods from the engine.
     pub(super) fn withdraw(&mut self, id: &Arc<str>, now: Duration) {
-        let Some(application) = self.applications.get_mut(id) else { return };
+        let Some(application) = known(&mut self.applications, id) else { return };
         let gang = application.gang.take();
         self.holds_confirmed(id);
-        let Some(application) = self.applications.get_mut(id) else { return };
+        let Some(application) = known(&mut self.applications, id) else { return };
         let pods: Vec<_> = application.pods.iter().map(|(_, _, key)| Arc::clone(key)).collect();
         application.reset();
         self.orders.remove(id);
@@ -235,7 +235,7 @@ impl Shim {
 
     /// Removes a pod from its application, which may end with its last pod.
     pub(super) fn left_application(&mut self, id: &Arc<str>, position: &PodPosition) {
-        let Some(application) = self.applications.get_mut(id) else { return };
+        let Some(application) = known(&mut self.applications, id) else { return };
         application.pods.remove(position);
         if application.pods.is_empty() {
             self.end_application(id);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Shim;
-use super::gangs::{DISRUPTION_TARGET, INITIALLY_SCHEDULED};
+use super::group_status::{DISRUPTION_TARGET, INITIALLY_SCHEDULED};
 use super::messages::{ApiOrder, GroupCondition};
 use super::waiting::APART;
 

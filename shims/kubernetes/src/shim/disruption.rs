@@ -64,7 +64,8 @@ impl Shim {
     pub(super) fn eviction_failed(&mut self, key: &Key, why: String) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let ending = record.cancel_ending();
-        let EngineState::Placed(node) = record.engine.clone() else { return };
+        let EngineState::Placed(node) = &record.engine else { return };
+        let node = Arc::clone(node);
         match ending {
             Some(Ending { type_: TerminationType::PreemptedByScheduler, .. }) => {}
             // Requests of other types are not withdrawn.
@@ -122,19 +123,16 @@ impl Shim {
     ) {
         let Some((namespace, name)) = key.split_once('/') else { return };
         let all = self.budgets.entry(namespace.to_owned()).or_default();
-        let before = match budget {
+        let old = match budget {
             Some(budget) => all.insert(name.to_owned(), Arc::clone(budget)),
             None => all.remove(name),
         };
         if all.is_empty() {
             self.budgets.remove(namespace);
         }
-        let kept = |budget: Option<&Arc<PodDisruptionBudget>>| {
-            let spent = budget.filter(|budget| budget.status.disruptions_allowed <= 0);
-            spent.and_then(|budget| budget.spec.selector.clone())
-        };
-        let (before, now_kept) = (kept(before.as_ref()), kept(budget));
-        if before == now_kept {
+        let before = old.as_deref().and_then(protected);
+        let after = budget.and_then(|budget| protected(budget));
+        if before == after {
             return;
         }
         let is_concerned = |key: &&Key| {
@@ -142,7 +140,7 @@ impl Shim {
             let selects = |selector: &LabelSelector| {
                 labels.is_some_and(|labels| labels_match(selector, labels))
             };
-            before.as_ref().is_some_and(selects) || now_kept.as_ref().is_some_and(selects)
+            before.is_some_and(selects) || after.is_some_and(selects)
         };
         let pods = self.of_namespace.get(namespace).into_iter().flatten();
         let concerned: Vec<_> = pods.filter(is_concerned).cloned().collect();
@@ -152,9 +150,12 @@ impl Shim {
     }
 }
 
+/// Returns the selector of the pods that a budget protects. `None` if it allows a disruption.
+fn protected(budget: &PodDisruptionBudget) -> Option<&LabelSelector> {
+    budget.spec.selector.as_ref().filter(|_| budget.status.disruptions_allowed <= 0)
+}
+
 /// Returns whether the budget protects the pod.
 fn protects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
-    let selector = budget.spec.selector.as_ref();
-    budget.status.disruptions_allowed <= 0
-        && selector.is_some_and(|selector| labels_match(selector, pod.labels()))
+    protected(budget).is_some_and(|selector| labels_match(selector, pod.labels()))
 }

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Shim;
 use super::applications::warning;
-use super::messages::{GroupCondition, Key};
+use super::messages::Key;
 use super::record::{AppState, Application, DeclaredBy, EngineState};
-use super::waiting::{APART, Alarm, WaitReason};
+use super::waiting::{Alarm, WaitReason};
+use super::{Shim, known};
 use crate::objects::{Meta as _, Pod, PodGroup};
 use crate::translate::{
     DeclaredGang, declared_gang, declared_text, has_declared_gang, pod_group_gang, pod_group_of,
@@ -26,11 +26,6 @@ const DECLARATION: Duration = Duration::from_secs(30);
 const MAX_RESIZES: u32 = 8;
 /// Most different warnings about an application. Each is sent once.
 const WARNINGS: usize = 20;
-
-/// Condition type: whether the group has started.
-pub(super) const INITIALLY_SCHEDULED: &str = "PodGroupInitiallyScheduled";
-/// Condition type: whether the group is preempted as a whole.
-pub(super) const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Contribution of a pod to the counts of its application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +116,7 @@ impl Shim {
     /// Updates the contribution of a pod. Returns whether other pods of its application may be
     /// asked for because of it.
     pub(super) fn update_contribution(&mut self, key: &Key) -> bool {
-        let Some(record) = self.pods.get_mut(key) else { return false };
+        let Some(record) = known(&mut self.pods, key) else { return false };
         let Some(id) = record.application.clone() else { return false };
         let contribution =
             if record.is_gone { Contribution::default() } else { Contribution::of(&record.pod) };
@@ -131,7 +126,7 @@ impl Shim {
         }
         let pod = Arc::clone(&record.pod);
         let needed = self.group_of(&pod).map(|group| needed(group));
-        let Some(application) = self.applications.get_mut(&id) else { return false };
+        let Some(application) = known(&mut self.applications, &id) else { return false };
         let is_complete = |all: &PodCounts| needed.is_some_and(|needed| all.ready >= needed);
         let was_complete = is_complete(&application.counts);
         let was_declared = !application.counts.declaring.is_empty();
@@ -203,7 +198,7 @@ impl Shim {
     /// sends a warning instead.
     pub(super) fn redeclare_if_larger(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get(key).filter(|record| !record.is_gone) else { return };
-        let (pod, id) = (Arc::clone(&record.pod), record.application.clone().unwrap_or_default());
+        let (pod, id) = (Arc::clone(&record.pod), record.application_id());
         let Some(application) = self.applications.get_mut(&id) else { return };
         if application.state != AppState::Submitted || application.resized > MAX_RESIZES {
             return;
@@ -252,7 +247,7 @@ impl Shim {
 
     /// Removes the contribution of a pod that leaves its application.
     pub(super) fn remove_contribution(&mut self, key: &Key, id: &Arc<str>) {
-        let Some(record) = self.pods.get_mut(key) else { return };
+        let Some(record) = known(&mut self.pods, key) else { return };
         let contribution = std::mem::take(&mut record.contribution);
         let created = record.pod.created();
         if let Some(application) = self.applications.get_mut(id) {
@@ -262,14 +257,17 @@ impl Shim {
 
     /// Returns whether as many members are being deleted as the gang needs.
     pub(super) fn is_ending_whole(&self, application: &Application) -> bool {
+        let members = |gang: &DeclaredGang| -> usize {
+            let sizes = gang.groups.iter().map(|group| group.min_members);
+            sizes.map(|size| usize::try_from(size).unwrap_or(0)).sum()
+        };
         let declaring = application.counts.declaring().and_then(|key| self.pods.get(key));
         let declared = || declared_gang(&declaring?.pod)?.ok();
-        let groups = match &application.gang {
-            Some(gang) => gang.groups.clone(),
-            None => declared().map(|gang| gang.groups).unwrap_or_default(),
+        let needed = match &application.gang {
+            Some(gang) => members(gang),
+            None => declared().map_or(0, |gang| members(&gang)),
         };
-        let needed = groups.iter().map(|group| usize::try_from(group.min_members).unwrap_or(0));
-        application.counts.ending >= needed.sum()
+        application.counts.ending >= needed
     }
 
     /// Returns why the declaration cannot be read, for an application that runs without a gang.
@@ -374,105 +372,20 @@ impl Shim {
         let first = self.first_pod(id);
         let group = first.as_ref().and_then(|first| self.group_of(first));
         let gang = group.and_then(|group| pod_group_gang(group).ok());
-        let groups = |gang: Option<&DeclaredGang>| gang.map(|gang| gang.groups.clone());
-        gang.is_none_or(|gang| groups(gang.as_ref()) != groups(application.gang.as_ref()))
+        gang.is_none_or(|now| {
+            let before = application.gang.as_ref().map(|gang| &gang.groups);
+            now.as_ref().map(|gang| &gang.groups) != before
+        })
     }
 
     /// Returns whether a pod of the application has a node, as far as it was reported.
-    fn has_started(&self, id: &str) -> bool {
+    pub(super) fn has_started(&self, id: &str) -> bool {
         let pods = self.applications.get(id).into_iter().flat_map(|application| &application.pods);
         let mut records = pods.filter_map(|(_, _, key)| self.pods.get(key));
         records.any(|record| {
             !record.is_gone
                 && (record.pod.node().is_some() || matches!(record.engine, EngineState::Placed(_)))
         })
-    }
-
-    /// Reports that the group has started, since its first pods have nodes.
-    pub(super) fn group_is_placed(&mut self, id: &Arc<str>, now: Duration) {
-        let why = WaitReason::new(
-            "Scheduled",
-            "",
-            "the pods that the group starts with have their nodes",
-        );
-        self.report_group(id, true, &why, now);
-        let Some(application) = self.applications.get_mut(id) else { return };
-        if std::mem::take(&mut application.is_disrupted) {
-            let why = WaitReason::new("Scheduled", "", "its pods are scheduled again");
-            self.report_group_condition(id, DISRUPTION_TARGET, false, &why, now);
-        }
-    }
-
-    /// Reports the status of an application's PodGroup if it has changed. Once the group is
-    /// scheduled its condition stays, whatever happens to its pods and whichever replica wrote it:
-    /// it is about the first start.
-    pub(super) fn report_group(
-        &mut self,
-        id: &Arc<str>,
-        status: bool,
-        why: &WaitReason,
-        now: Duration,
-    ) {
-        let Some(first) = self.first_pod(id) else { return };
-        let Some(group) = self.group_of(&first) else { return };
-        if group.spec.scheduling_policy.gang.is_none()
-            || group.is(INITIALLY_SCHEDULED)
-            || (!status && self.has_started(id))
-        {
-            return;
-        }
-        let report = GroupReport {
-            uid: group.uid().to_owned(),
-            status,
-            reason: why.reason.clone(),
-            object: why.object.clone(),
-            at: now,
-        };
-        let Some(application) = self.applications.get_mut(id) else { return };
-        let before = application.group_report.as_ref().filter(|before| before.uid == report.uid);
-        if before.is_some_and(|before| before.outranks(&report)) {
-            return;
-        }
-        application.group_report = Some(report);
-        let reason = if status { &why.reason } else { "Unschedulable" };
-        let written = WaitReason::new(reason, "", why.message.clone());
-        self.report_group_condition(id, INITIALLY_SCHEDULED, status, &written, now);
-    }
-
-    /// Reports that all pods of a group are preempted, since one of them is.
-    pub(super) fn group_is_disrupted(&mut self, key: &Key, message: &str, now: Duration) {
-        let Some(record) = self.pods.get(key) else { return };
-        let Some(id) = record.application.clone() else { return };
-        let group = self.group_of(&record.pod);
-        if group.is_none_or(|group| group.spec.disruption_mode.all.is_none()) {
-            return;
-        }
-        let Some(application) = self.applications.get_mut(&id) else { return };
-        if !std::mem::replace(&mut application.is_disrupted, true) {
-            let why = WaitReason::new("PreemptionByScheduler", "", message);
-            self.report_group_condition(&id, DISRUPTION_TARGET, true, &why, now);
-        }
-    }
-
-    fn report_group_condition(
-        &mut self,
-        id: &Arc<str>,
-        type_: &'static str,
-        status: bool,
-        why: &WaitReason,
-        now: Duration,
-    ) {
-        let Some(first) = self.first_pod(id) else { return };
-        let Some(group) = self.group_of(&first) else { return };
-        let condition = GroupCondition {
-            namespace: group.namespace().to_owned(),
-            name: group.name().to_owned(),
-            type_,
-            status,
-            reason: why.reason.clone(),
-            message: why.message.clone(),
-        };
-        self.queue_group_condition(condition, now);
     }
 }
 
@@ -485,24 +398,6 @@ pub(super) fn declarer(pod: &Pod) -> &str {
 fn needed(group: &PodGroup) -> usize {
     let gang = group.spec.scheduling_policy.gang.as_ref();
     gang.map_or(0, |gang| usize::try_from(gang.min_count).unwrap_or(0))
-}
-
-/// The last reported status of a PodGroup.
-#[derive(Debug)]
-pub(super) struct GroupReport {
-    uid: String,
-    status: bool,
-    reason: String,
-    object: String,
-    at: Duration,
-}
-
-impl GroupReport {
-    /// Returns whether this report stays in place of `now`.
-    fn outranks(&self, now: &Self) -> bool {
-        let is_same = (&self.reason, &self.object) == (&now.reason, &now.object);
-        self.status || (!now.status && (is_same || self.at + APART > now.at))
-    }
 }
 
 impl Application {

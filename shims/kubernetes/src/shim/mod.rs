@@ -22,11 +22,13 @@ mod conditions;
 mod disruption;
 mod gangs;
 mod generations;
+mod group_status;
 mod hold_again;
 mod messages;
 mod nodes;
 mod notifications;
 mod orders;
+mod outcomes;
 mod pods;
 mod record;
 mod waiting;
@@ -54,6 +56,13 @@ use crate::translate::{CONFIG_MAPS, Mapping, QUEUES, Queues, queues, quota_tags}
 
 /// The scene, shared with the callbacks that answer predicates.
 pub type SharedScene = Arc<Mutex<Scene>>;
+
+/// Looks up an item that must exist, since another one refers to it.
+fn known<'m, V>(all: &'m mut FxHashMap<Arc<str>, V>, key: &Arc<str>) -> Option<&'m mut V> {
+    let found = all.get_mut(key);
+    debug_assert!(found.is_some(), "{key} is referred to, and does not exist");
+    found
+}
 
 /// Sorts pods, oldest first.
 fn by_age<'p>(pods: impl Iterator<Item = (&'p Key, &'p Record)>) -> Vec<Key> {
@@ -254,14 +263,6 @@ impl Shim {
         self.hold_again(now);
     }
 
-    /// Stops sending orders to the engine.
-    pub fn pause(&mut self) {
-        self.is_active = false;
-        self.holding = HoldAgain::default();
-        self.orders.clear();
-        self.api_orders.clear();
-    }
-
     /// Handles a change of the cluster.
     pub fn change(&mut self, change: Change, now: Duration) {
         match change {
@@ -331,6 +332,11 @@ impl Shim {
     /// Returns the work for the API server.
     pub fn api_orders(&mut self) -> Vec<ApiOrder> {
         std::mem::take(&mut self.api_orders)
+    }
+
+    /// Returns the application of a pod. `None` for a pod that is foreign or gone.
+    fn application_of(&self, key: &Key) -> Option<Arc<str>> {
+        self.pods.get(key)?.application.clone()
     }
 
     /// Updates the gauges.

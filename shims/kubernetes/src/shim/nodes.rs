@@ -9,7 +9,7 @@ use monoceros_proto::si::v1::node_info::ActionFromRm;
 use super::messages::{About, ApiOrder, Event, Key};
 use super::record::{EngineState, NodeRecord};
 use super::waiting::Alarm;
-use super::{Shim, open};
+use super::{Shim, known, open};
 use crate::objects::Node;
 use crate::translate::{created, updated};
 
@@ -115,7 +115,7 @@ impl Shim {
 
     /// Notes that a binding to the node begins.
     pub(super) fn binding_begins(&mut self, key: &Key, node: &Arc<str>) {
-        let Some(record) = self.pods.get_mut(key) else { return };
+        let Some(record) = known(&mut self.pods, key) else { return };
         record.target = Some(Arc::clone(node));
         self.in_flight.entry(Arc::clone(node)).or_default().insert(Arc::clone(key));
     }

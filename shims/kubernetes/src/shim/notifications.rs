@@ -1,14 +1,15 @@
-//! Handles notifications of the engine, and outcomes of work at the API server.
+//! Handles notifications of the engine.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::tags::HELD_AGAIN;
 use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
+use tokio_util::sync::CancellationToken;
 
-use super::applications::warning;
-use super::messages::{About, ApiOrder, Event, Key, Notification, Outcome, Placed};
-use super::record::{ApiWork, Ending, EngineState};
+use super::messages::{About, ApiOrder, Bind, Event, Key, Notification, Placed};
+use super::record::{ApiWork, AppState, EngineState};
+use super::waiting::Alarm;
 use super::{Shim, open};
 use crate::objects::Meta as _;
 
@@ -125,120 +126,8 @@ impl Shim {
             scene.clear(key);
         }
         self.reconcile(key, now);
-        let id = self.pods.get(key).and_then(|record| record.application.clone());
+        let id = self.application_of(key);
         self.pod_ending(id.as_ref(), now);
-    }
-
-    /// Handles the outcome of work at the API server.
-    pub fn done(&mut self, outcome: Outcome, now: Duration) {
-        match outcome {
-            Outcome::Bound(key) => {
-                self.meters.bound.inc();
-                let Some(record) = self.pods.get_mut(&key) else { return };
-                if record.api_work == ApiWork::Binding {
-                    record.api_work = ApiWork::Bound;
-                }
-                let EngineState::Placed(node) = &record.engine else {
-                    return self.reconcile(&key, now);
-                };
-                self.api_orders.push(ApiOrder::Event(Event {
-                    about: About::pod(&record.pod),
-                    is_warning: false,
-                    reason: "Scheduled",
-                    action: "Binding",
-                    message: format!(
-                        "assigned {}/{} to {node}",
-                        record.pod.namespace(),
-                        record.pod.name()
-                    ),
-                }));
-                self.evict(&key);
-            }
-            Outcome::NotBound(key, why) => {
-                let Some(record) = self.pods.get_mut(&key) else {
-                    self.meters.failed_bindings.inc();
-                    return;
-                };
-                if record.api_work == ApiWork::Binding {
-                    record.api_work = ApiWork::Idle;
-                }
-                if record.ending.is_some() && record.pod.node().is_none() && !record.is_gone {
-                    // The pod was a victim anyway, and is asked for again.
-                    self.eviction_accepted(&key);
-                    self.reconcile(&key, now);
-                    return self.binding_ended(&key);
-                }
-                self.meters.failed_bindings.inc();
-                if record.pod.node().is_none() && !record.is_gone {
-                    let message = format!("the pod could not be bound: {why}");
-                    self.api_orders.push(warning(&record.pod, "FailedBinding", "Binding", message));
-                    self.binding_failed(&key, why, now);
-                }
-                self.reconcile(&key, now);
-                self.binding_ended(&key);
-            }
-            Outcome::Evicting(key) => self.eviction_accepted(&key),
-            Outcome::EvictionDelayed(key, why) => {
-                let Some(record) = self.pods.get(&key) else { return };
-                self.api_orders.push(warning(&record.pod, "NotEvicted", "Evicting", why));
-            }
-            Outcome::EvictionFailed(key, why) => self.eviction_failed(&key, why),
-            Outcome::ConditionFailed(key) => self.condition_failed(&key, now),
-            Outcome::GroupConditionFailed(condition) => {
-                self.group_condition_failed(&condition, now);
-            }
-        }
-    }
-
-    /// Gives back the placement of a pod that could not be bound. The engine keeps its ask pending
-    /// and tries others first.
-    fn binding_failed(&mut self, key: &Key, why: String, now: Duration) {
-        let Some(record) = self.pods.get_mut(key).filter(|_| self.is_active) else { return };
-        if !matches!(record.engine, EngineState::Placed(_)) || record.pod.is_going() {
-            return;
-        }
-        let id = record.application.clone().unwrap_or_default();
-        let release = AllocationRelease {
-            termination_type: TerminationType::SchedulingFailedOnRm.into(),
-            message: why,
-            ..AllocationRelease::new(&*id, &**key)
-        };
-        (record.engine, record.is_confirmed) = (EngineState::Asked, false);
-        record.asked = now;
-        {
-            let mut scene = open(&self.scene);
-            scene.dismiss(key);
-            scene.clear(key);
-            scene.expect(key, Arc::clone(&record.pod));
-        }
-        self.orders.release(release);
-        // Later orders are about the pod's ask.
-        self.orders.cut();
-        self.examine_soon(key, now);
-    }
-
-    /// Counts a victim that is evicted, or whose binding was cancelled, and reports it by an event.
-    fn eviction_accepted(&mut self, key: &Key) {
-        self.meters.evicted.inc();
-        let Some(record) = self.pods.get(key) else { return };
-        let Some(ending) = record.ending.clone() else { return };
-        self.report_ending(key, ending);
-    }
-
-    /// Writes an event that says why a pod is evicted, once.
-    pub(super) fn report_ending(&mut self, key: &Key, ending: Ending) {
-        let Some(record) = self.pods.get_mut(key) else { return };
-        if ending.is_reported {
-            return;
-        }
-        if let Some(ending) = &mut record.ending {
-            ending.is_reported = true;
-        }
-        let reason = match ending.type_ {
-            TerminationType::PreemptedByScheduler => "Preempted",
-            _ => "Evicted",
-        };
-        self.api_orders.push(warning(&record.pod, reason, "Evicting", ending.message));
     }
 
     /// Reports rejected queues. The earlier ones stay in force, or those that a restart would use.
@@ -263,4 +152,127 @@ impl Shim {
             message: format!("{why}; {in_force}"),
         }));
     }
+
+    /// Handles a placement.
+    pub(super) fn placed_on(&mut self, placed: &Placed, now: Duration) {
+        let Placed { key, application, node } = placed;
+        let Some(record) = self.pods.get_mut(key) else {
+            // The pod was withdrawn meanwhile, and that release ends the placement.
+            open(&self.scene).clear(key);
+            return;
+        };
+        let is_of_another = record.application.as_ref().is_some_and(|own| own != application);
+        match record.engine {
+            // An earlier application of the pod had asked, and its release is in flight.
+            EngineState::Asked if is_of_another => return open(&self.scene).clear(key),
+            EngineState::Asked => {}
+            // A confirmation of a running allocation.
+            EngineState::Placed(_) => {
+                record.is_confirmed = true;
+                return;
+            }
+            EngineState::Foreign(_) | EngineState::Releasing => return,
+            EngineState::Absent => {
+                let id = record.application_id();
+                self.orders.release(AllocationRelease::new(&*id, &**key));
+                if record.pod.node().is_none() {
+                    open(&self.scene).clear(key);
+                }
+                return;
+            }
+        }
+        let node = Arc::clone(node);
+        let called_off = CancellationToken::new();
+        record.engine = EngineState::Placed(Arc::clone(&node));
+        record.is_confirmed = true;
+        record.api_work = ApiWork::Binding;
+        record.cancel_guard = Some(called_off.clone().drop_guard());
+        record.written = None;
+        record.scale_up = false;
+        record.refusals = 0;
+        let volumes = {
+            let mut scene = open(&self.scene);
+            let volumes = scene.volume_choices(key);
+            scene.dismiss(key);
+            volumes
+        };
+        let (pod, seen) = (Arc::clone(&record.pod), record.seen);
+        let application = record.application.clone();
+        self.binding_begins(key, &node);
+        let bind = Bind { key: Arc::clone(key), pod, node, volumes, seen, called_off };
+        self.api_orders.push(ApiOrder::Bind(bind));
+        if let Some(id) = application {
+            self.group_is_placed(&id, now);
+        }
+    }
+
+    /// Handles the rejection of an ask or allocation.
+    pub(super) fn pod_refused(&mut self, key: &Key, reason: &str, now: Duration) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        match record.engine {
+            EngineState::Asked | EngineState::Placed(_) | EngineState::Releasing => {}
+            EngineState::Foreign(_) => return self.change_refused(key, reason, now),
+            EngineState::Absent => return,
+        }
+        let application_is_over =
+            reason.contains("[R_APP_UNKNOWN]") || reason.contains("[R_APP_STATE]");
+        if record.is_confirmed
+            && matches!(record.engine, EngineState::Placed(_))
+            && !application_is_over
+        {
+            return self.change_refused(key, reason, now);
+        }
+        // A running pod with a rejected allocation takes room as a foreign one.
+        let was_placed = matches!(record.engine, EngineState::Placed(_));
+        record.engine = EngineState::Absent;
+        open(&self.scene).dismiss(key);
+        let id = record.application.clone();
+        if application_is_over {
+            // The application has just ended. It is submitted again with the pod, which is new to
+            // the engine.
+            if let Some(application) = id.and_then(|id| self.applications.get_mut(&id))
+                && application.state == AppState::Submitted
+            {
+                application.state = AppState::Unsubmitted;
+            }
+        } else {
+            tracing::warn!(
+                pod = record.pod.name(),
+                namespace = record.pod.namespace(),
+                reason,
+                "the engine refuses a pod"
+            );
+            record.refused = Some(reason.to_owned());
+            if !was_placed {
+                record.not_before = now + refused_pause(record.refusals);
+                record.refusals += 1;
+            }
+        }
+        self.reconcile(key, now);
+    }
+
+    /// Handles the rejection of a running pod's changed amounts. An earlier report stays in force.
+    /// The change is sent again after a pause, or as soon as it differs.
+    fn change_refused(&mut self, key: &Key, reason: &str, now: Duration) {
+        let Some(record) = self.pods.get_mut(key) else { return };
+        if record.refusals == 0 {
+            tracing::warn!(
+                pod = record.pod.name(),
+                namespace = record.pod.namespace(),
+                reason,
+                "the engine refuses what a running pod takes"
+            );
+        }
+        let at = now + refused_pause(record.refusals);
+        record.refusals += 1;
+        record.resend_at = Some(at);
+        self.alarm(at, Alarm::Pod(Arc::clone(key)));
+    }
+}
+
+/// Returns the pause after this many refusals in a row.
+fn refused_pause(refusals: u32) -> Duration {
+    const FIRST: Duration = Duration::from_secs(30);
+    const LAST: Duration = Duration::from_secs(300);
+    (FIRST * 2_u32.saturating_pow(refusals.min(10))).min(LAST)
 }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_proto::si::v1::{Allocation, AllocationRelease};
-use tokio_util::sync::CancellationToken;
 
-use super::messages::{ApiOrder, Bind, Key, Placed};
-use super::record::{ApiWork, AppState, Application, End, EngineState, Record};
+use super::messages::Key;
+use super::record::{ApiWork, Application, End, EngineState, Record};
 use super::waiting::{Alarm, WaitReason};
-use super::{Shim, open};
+use super::{Shim, known, open};
 use crate::objects::{Meta as _, Pod};
 use crate::predicates::unsupported;
 use crate::translate::{
@@ -102,7 +101,7 @@ impl Shim {
             _ => self.reconcile(key, now),
         }
         if goes {
-            let id = self.pods.get(key).and_then(|record| record.application.clone());
+            let id = self.application_of(key);
             self.pod_ending(id.as_ref(), now);
         }
         if pod.node().is_some() {
@@ -294,7 +293,7 @@ impl Shim {
     }
 
     fn ask(&mut self, key: &Key, now: Duration) {
-        let Some(record) = self.pods.get_mut(key) else { return };
+        let Some(record) = known(&mut self.pods, key) else { return };
         record.engine = EngineState::Asked;
         record.asked = now;
         record.refused = None;
@@ -314,7 +313,7 @@ impl Shim {
     fn report(&mut self, key: &Key, node: Option<&str>, is_again: bool, now: Duration) {
         let again = is_again.then_some(now);
         let Some((allocation, fingerprint)) = self.allocation_of(key, node, again) else { return };
-        let Some(record) = self.pods.get_mut(key) else { return };
+        let Some(record) = known(&mut self.pods, key) else { return };
         if node.is_some() {
             record.is_confirmed &= is_again;
             if fingerprint != record.fingerprint {
@@ -323,7 +322,7 @@ impl Shim {
         }
         record.resend_at = None;
         record.fingerprint = fingerprint;
-        let id = record.application.clone().unwrap_or_default();
+        let id = record.application_id();
         self.orders.allocation(allocation);
         if let Some(application) = self.applications.get_mut(&id) {
             application.is_new = false;
@@ -362,7 +361,7 @@ impl Shim {
     /// Reports a pod of another scheduler. A repeat is sent only if it differs, or if it was
     /// refused and the pause is over.
     fn report_foreign(&mut self, key: &Key, node: &str, is_again: bool, now: Duration) {
-        let Some(record) = self.pods.get_mut(key) else { return };
+        let Some(record) = known(&mut self.pods, key) else { return };
         let fingerprint =
             AskSpec::of(&record.pod, true).map_or(0, |ask_spec| ask_spec.fingerprint());
         let is_other = !is_again || fingerprint != record.fingerprint;
@@ -378,14 +377,13 @@ impl Shim {
 
     /// Withdraws the pod from the engine. Returns whether that takes effect at once.
     pub(super) fn release_pod(&mut self, key: &Key) -> bool {
-        let Some(record) = self.pods.get_mut(key) else { return false };
-        let id = record.application.clone().unwrap_or_default();
+        let Some(record) = known(&mut self.pods, key) else { return false };
+        let id = record.application_id();
         let mut release = AllocationRelease::new(&*id, &**key);
         let is_evicted = record.api_work == ApiWork::Evicting && record.cancel_guard.is_some();
         let ending = record.cancel_ending();
         let is_confirmation = ending.is_some() && matches!(record.engine, EngineState::Placed(_));
-        let cancelled = ending.clone();
-        if let Some(ending) = ending.filter(|_| is_confirmation) {
+        if let Some(ending) = ending.as_ref().filter(|_| is_confirmation) {
             release.termination_type = ending.type_.into();
         }
         release.failed = !is_confirmation && record.end == End::Lost;
@@ -395,7 +393,7 @@ impl Shim {
         record.engine = if is_answered { EngineState::Releasing } else { EngineState::Absent };
         let is_gone = record.is_gone;
         // The pod ended before the eviction was accepted.
-        let unreported = cancelled.filter(|_| is_gone && is_evicted);
+        let unreported = ending.filter(|_| is_gone && is_evicted);
         if record.pod.node().is_none() || record.is_gone {
             let mut scene = open(&self.scene);
             scene.dismiss(key);
@@ -410,59 +408,6 @@ impl Shim {
             self.orders.cut();
         }
         !is_answered
-    }
-
-    /// Handles a placement.
-    pub(super) fn placed_on(&mut self, placed: &Placed, now: Duration) {
-        let Placed { key, application, node } = placed;
-        let Some(record) = self.pods.get_mut(key) else {
-            // The pod was withdrawn meanwhile, and that release ends the placement.
-            open(&self.scene).clear(key);
-            return;
-        };
-        let is_of_another = record.application.as_ref().is_some_and(|own| own != application);
-        match record.engine {
-            // An earlier application of the pod had asked, and its release is in flight.
-            EngineState::Asked if is_of_another => return open(&self.scene).clear(key),
-            EngineState::Asked => {}
-            // A confirmation of a running allocation.
-            EngineState::Placed(_) => {
-                record.is_confirmed = true;
-                return;
-            }
-            EngineState::Foreign(_) | EngineState::Releasing => return,
-            EngineState::Absent => {
-                let id = record.application.clone().unwrap_or_default();
-                self.orders.release(AllocationRelease::new(&*id, &**key));
-                if record.pod.node().is_none() {
-                    open(&self.scene).clear(key);
-                }
-                return;
-            }
-        }
-        let node = Arc::clone(node);
-        let called_off = CancellationToken::new();
-        record.engine = EngineState::Placed(Arc::clone(&node));
-        record.is_confirmed = true;
-        record.api_work = ApiWork::Binding;
-        record.cancel_guard = Some(called_off.clone().drop_guard());
-        record.written = None;
-        record.scale_up = false;
-        record.refusals = 0;
-        let volumes = {
-            let mut scene = open(&self.scene);
-            let volumes = scene.volume_choices(key);
-            scene.dismiss(key);
-            volumes
-        };
-        let (pod, seen) = (Arc::clone(&record.pod), record.seen);
-        let application = record.application.clone();
-        self.binding_begins(key, &node);
-        let bind = Bind { key: Arc::clone(key), pod, node, volumes, seen, called_off };
-        self.api_orders.push(ApiOrder::Bind(bind));
-        if let Some(id) = application {
-            self.group_is_placed(&id, now);
-        }
     }
 
     /// Handles a namespace that has become known.
@@ -481,74 +426,4 @@ impl Shim {
             self.reconcile(&key, now);
         }
     }
-
-    /// Handles the rejection of an ask or allocation.
-    pub(super) fn pod_refused(&mut self, key: &Key, reason: &str, now: Duration) {
-        let Some(record) = self.pods.get_mut(key) else { return };
-        match record.engine {
-            EngineState::Asked | EngineState::Placed(_) | EngineState::Releasing => {}
-            EngineState::Foreign(_) => return self.change_refused(key, reason, now),
-            EngineState::Absent => return,
-        }
-        let application_is_over =
-            reason.contains("[R_APP_UNKNOWN]") || reason.contains("[R_APP_STATE]");
-        if record.is_confirmed
-            && matches!(record.engine, EngineState::Placed(_))
-            && !application_is_over
-        {
-            return self.change_refused(key, reason, now);
-        }
-        // A running pod with a rejected allocation takes room as a foreign one.
-        let was_placed = matches!(record.engine, EngineState::Placed(_));
-        record.engine = EngineState::Absent;
-        open(&self.scene).dismiss(key);
-        let id = record.application.clone();
-        if application_is_over {
-            // The application has just ended. It is submitted again with the pod, which is new to
-            // the engine.
-            if let Some(application) = id.and_then(|id| self.applications.get_mut(&id))
-                && application.state == AppState::Submitted
-            {
-                application.state = AppState::Unsubmitted;
-            }
-        } else {
-            tracing::warn!(
-                pod = record.pod.name(),
-                namespace = record.pod.namespace(),
-                reason,
-                "the engine refuses a pod"
-            );
-            record.refused = Some(reason.to_owned());
-            if !was_placed {
-                record.not_before = now + refused_pause(record.refusals);
-                record.refusals += 1;
-            }
-        }
-        self.reconcile(key, now);
-    }
-
-    /// Handles the rejection of a running pod's changed amounts. An earlier report stays in force.
-    /// The change is sent again after a pause, or as soon as it differs.
-    fn change_refused(&mut self, key: &Key, reason: &str, now: Duration) {
-        let Some(record) = self.pods.get_mut(key) else { return };
-        if record.refusals == 0 {
-            tracing::warn!(
-                pod = record.pod.name(),
-                namespace = record.pod.namespace(),
-                reason,
-                "the engine refuses what a running pod takes"
-            );
-        }
-        let at = now + refused_pause(record.refusals);
-        record.refusals += 1;
-        record.resend_at = Some(at);
-        self.alarm(at, Alarm::Pod(Arc::clone(key)));
-    }
-}
-
-/// Returns the pause after this many refusals in a row.
-fn refused_pause(refusals: u32) -> Duration {
-    const FIRST: Duration = Duration::from_secs(30);
-    const LAST: Duration = Duration::from_secs(300);
-    (FIRST * 2_u32.saturating_pow(refusals.min(10))).min(LAST)
 }

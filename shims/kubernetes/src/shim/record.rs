@@ -7,7 +7,8 @@ use std::time::Duration;
 use monoceros_proto::si::v1::TerminationType;
 use tokio_util::sync::DropGuard;
 
-use super::gangs::{Contribution, GroupReport, PodCounts};
+use super::gangs::{Contribution, PodCounts};
+use super::group_status::GroupReport;
 use super::messages::Key;
 use super::waiting::{WaitReason, WrittenReason};
 use crate::objects::{Meta as _, Node, Pod};
@@ -138,6 +139,11 @@ impl Record {
             written: None,
             due: None,
         }
+    }
+
+    /// Returns the id of its application; empty for a foreign pod.
+    pub(super) fn application_id(&self) -> Arc<str> {
+        self.application.clone().unwrap_or_default()
     }
 
     /// Returns its position in its application.

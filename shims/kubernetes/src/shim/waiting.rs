@@ -14,7 +14,7 @@ use monoceros_actors::Fits;
 use super::applications::warning;
 use super::messages::{ApiOrder, Condition, Explanation, Key};
 use super::record::EngineState;
-use super::{Shim, open};
+use super::{Shim, known, open};
 use crate::translate::hold_key;
 
 /// Shortest pause between two conditions of a pod.
@@ -60,8 +60,7 @@ pub(super) struct WaitReason {
 /// The last condition of a pod about its waiting.
 #[derive(Debug)]
 pub(super) struct WrittenReason {
-    reason: String,
-    object: String,
+    why: WaitReason,
     at: Duration,
     /// Whether it could not be written.
     has_failed: bool,
@@ -78,6 +77,11 @@ fn is_about_nodes(entry: &Explanation) -> bool {
 impl WaitReason {
     pub(super) fn new(reason: &str, object: &str, message: impl Into<String>) -> Self {
         Self { reason: reason.to_owned(), object: object.to_owned(), message: message.into() }
+    }
+
+    /// Returns whether both have the same reason and object. Their messages may differ by numbers.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (&self.reason, &self.object) == (&other.reason, &other.object)
     }
 
     /// Converts the engine's explanation into a reason for a condition.
@@ -106,7 +110,7 @@ impl Shim {
 
     /// Schedules the next examination of a pod, in place of an earlier one.
     fn set_due(&mut self, key: &Key, at: Duration) {
-        let Some(record) = self.pods.get_mut(key) else { return };
+        let Some(record) = known(&mut self.pods, key) else { return };
         if let Some(due) = record.due.replace(at) {
             self.due.remove(&(due, Arc::clone(key)));
         }
@@ -311,10 +315,9 @@ impl Shim {
 
     /// Writes why a pod waits, if that has changed, with a pause between two conditions.
     fn write_condition(&mut self, key: &Key, why: &WaitReason, now: Duration) {
-        let Some(record) = self.pods.get_mut(key) else { return };
+        let Some(record) = known(&mut self.pods, key) else { return };
         let last = record.written.as_ref();
-        let is_same =
-            last.is_some_and(|last| (&last.reason, &last.object) == (&why.reason, &why.object));
+        let is_same = last.is_some_and(|last| last.why.is_same(why));
         let has_failed = last.is_some_and(|last| last.has_failed);
         let at = if is_same && !has_failed {
             now + 2 * APART
@@ -325,12 +328,7 @@ impl Shim {
                 condition.reason.as_deref() == Some(&why.reason)
                     && condition.message.as_deref() == Some(&why.message)
             });
-            record.written = Some(WrittenReason {
-                reason: why.reason.clone(),
-                object: why.object.clone(),
-                at: now,
-                has_failed: false,
-            });
+            record.written = Some(WrittenReason { why: why.clone(), at: now, has_failed: false });
             if !is_written {
                 self.budget -= 1.0;
                 self.meters.conditions.inc();

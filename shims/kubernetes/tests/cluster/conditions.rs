@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use monoceros_kubernetes::shim::Change;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::side::IS_ELSEWHERE;
 use crate::world::{World, in_virtual_time};

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use monoceros_kubernetes::shim::{Change, Evict, Key, Notification, Outcome};
-use monoceros_proto::si::v1 as si;
-use serde_json::{Value, json};
+use monoceros_kubernetes::shim::Change;
+use serde_json::json;
 
 use crate::world::{Binding, World, in_virtual_time};
 
