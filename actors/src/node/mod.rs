@@ -19,9 +19,10 @@
 //! A predicate that panics counts as a refusal. If this actor is lost, the baton in its hands is
 //! lost with it, and that tells the Rm (see [`crate::step`]).
 
+mod changing;
 mod confirming;
+mod others;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -29,21 +30,19 @@ use monoceros_rules::audit::NodeFact;
 use monoceros_rules::books::Books;
 use monoceros_rules::nodes::utilization::NodeFigures;
 use monoceros_rules::nodes::{NodeIndex, attributes};
-use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::quotas::{self, Held};
-use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
-use monoceros_rules::values::rare::{Nothing, Rare};
+use monoceros_rules::values::rare::Rare;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::values::texts::Texts;
 use prometheus::IntGauge;
 
+pub(crate) use self::others::{Foreign, Others};
 use crate::application::ApplicationMail;
-use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::NodeReported;
 use crate::step::{
-    Answers, Baton, Consequences, ForeignReport, NodeChange, NodeWork, Passed, PlaceAnswer,
+    Answers, Baton, Consequences, NodeChange, NodeWork, Passed, PlaceAnswer,
     Placement, Surveyor, Visited,
 };
 
@@ -83,41 +82,6 @@ pub(crate) enum NodeReport {
     Changed { given_up: Vec<AllocationId> },
     /// The node leaves; the list is what was on it.
     Leaves { stranded: Vec<AllocationId> },
-}
-
-/// A foreign allocation: something on the node that no application of this scheduler has.
-#[derive(Clone)]
-pub(crate) struct Foreign {
-    pub(crate) resources: Resources,
-    pub(crate) tags: Option<Tags>,
-    pub(crate) priority: i32,
-    pub(crate) preemptable: bool,
-    /// When it was created, as far as that was said, or when it came.
-    pub(crate) since_ns: i64,
-}
-
-/// What others use of a node.
-#[derive(Default)]
-pub(crate) struct Others {
-    /// As one sum.
-    occupied: Resources,
-    /// By key; counts beside `occupied`.
-    pub(crate) foreign: BTreeMap<Arc<str>, Foreign>,
-    /// What quotas count of these.
-    foreign_bytes: u64,
-}
-
-impl Nothing for Others {
-    const NOTHING: &'static Self =
-        &Self { occupied: Resources::NONE, foreign: BTreeMap::new(), foreign_bytes: 0 };
-}
-
-impl Foreign {
-    /// What quotas count of it.
-    fn bytes(&self, key: &str) -> u64 {
-        let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(tags.iter())).sum::<u64>();
-        quotas::ALLOCATION_BYTES + key.len() as u64 + tags
-    }
 }
 
 /// The actor of one machine: what it has, what is allocated on it, and whether it takes more.
@@ -334,55 +298,6 @@ impl Node {
         self.allocated.subtract(resources);
     }
 
-    /// What has to leave the node, of which the RM need not be asked: placements that wait for their
-    /// predicate, all of them if the node has less than it holds, and those that may go elsewhere if
-    /// it is closed; and as many of the places held for members as the node has no room for.
-    fn given_up(&self, baton: &Baton) -> Vec<AllocationId> {
-        let is_short = self.available.has_negative();
-        if self.is_open() && !is_short {
-            return Vec::new();
-        }
-        let waits = baton.books.unsettled.placements() > 0;
-        let mut given_up: Vec<AllocationId> = if waits { self.holds.clone() } else { Vec::new() };
-        given_up.retain(|id| {
-            let Some(entry) = baton.books.allocations.get(*id) else { return false };
-            let question = entry.question.and_then(|number| baton.books.unsettled.get(number));
-            let required = match question {
-                Some(question) => question.required,
-                None if entry.is_in_bundle() => entry.spec.required_node.is_some(),
-                None => return false,
-            };
-            (!self.is_open() && !required) || entry.resources().overdraws(&self.available)
-        });
-        given_up.sort_unstable();
-        if is_short {
-            let table = &baton.books.allocations;
-            let gone = given_up.iter().filter_map(|id| table.get(*id));
-            let left = gone.fold(self.available.clone(), |left, it| left.plus(it.resources()));
-            given_up.extend(self.shed(left, baton));
-        }
-        given_up
-    }
-
-    /// The places held for members that the node has to lose, the newest first, until what is left
-    /// is not below nothing.
-    fn shed(&self, mut left: Resources, baton: &Baton) -> Vec<AllocationId> {
-        let place = |id: &AllocationId| {
-            let entry = baton.books.allocations.get(*id)?;
-            (entry.is_hold() && !entry.is_in_bundle()).then_some((*id, entry))
-        };
-        let mut places: Vec<_> = self.holds.iter().filter_map(place).collect();
-        places.sort_unstable_by(|(_, one), (_, other)| other.newness().cmp(&one.newness()));
-        places.retain(|(_, entry)| {
-            let goes = entry.resources().overdraws(&left);
-            if goes {
-                left.add(entry.resources());
-            }
-            goes
-        });
-        places.into_iter().map(|(id, _)| id).collect()
-    }
-
     fn tell_index(&mut self, baton: &mut Baton, total: Option<&Resources>) {
         self.show(baton, |nodes, left| nodes.update(self.slot, total, left));
         debug_assert!(
@@ -402,131 +317,13 @@ impl Node {
         }
     }
 
-    /// A closed node protects room for nobody who may go elsewhere: that one is to look there.
-    fn unreserve_if_closed(&self, baton: &mut Baton) {
-        if self.is_open() {
-            return;
-        }
-        for who in baton.books.reservations.not_bound_to(self.slot) {
-            baton.unreserve(who, End::NodeClosed);
-        }
-    }
-
     fn available_anew(&self) -> Resources {
         self.total.minus(&self.allocated).minus(&self.others()).pruned()
     }
 
     /// What anybody else uses.
     pub(crate) fn others(&self) -> Resources {
-        let foreign = self.others.foreign.values();
-        foreign.fold(self.others.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources))
-    }
-
-    fn change(&mut self, change: NodeChange, baton: &mut Baton) -> NodeReport {
-        match change {
-            NodeChange::Update { total, occupied, attributes } => {
-                let was_ready = self.ready;
-                self.set_ready(is_ready(attributes.get(attributes::READY).map(String::as_str)));
-                if was_ready != self.ready {
-                    let text = if self.ready { "ready: true" } else { "ready: false" };
-                    let event = |at| Event::of(EventKind::NodeReady, &self.id, at);
-                    baton.happens(|at| event(at).with_message(Message::Says(text)));
-                }
-                let mut known = self.attributes.to_map();
-                attributes::update(&mut known, attributes);
-                self.attributes = Arc::new(known.into());
-                baton.books.nodes.set_attributes(self.slot, &self.attributes);
-                baton.directory.note_instance_type(self.slot, &self.attributes);
-                baton.books.nodes.set_open(self.slot, self.is_open());
-                baton.effects.nominated_nodes.insert(self.slot);
-                baton.books.nodes.touch(self.slot);
-                let is_new = |new: &Resources| !new.same_amount(&self.others.occupied);
-                if let Some(occupied) = occupied.filter(is_new) {
-                    self.others.make().occupied = occupied;
-                    let event = |at| Event::of(EventKind::NodeOccupied, &self.id, at);
-                    baton.happens(|at| event(at).amount(&self.others.occupied));
-                }
-                if let Some(total) = total {
-                    let changed = !total.same_amount(&self.total);
-                    self.total = Arc::new(total);
-                    if changed {
-                        let event = |at| Event::of(EventKind::NodeCapacity, &self.id, at);
-                        baton.happens(|at| event(at).amount(&self.total));
-                    }
-                }
-                self.recount(baton);
-                let books = &baton.books;
-                for who in books.reservations.too_large_for(&books.nodes, self.slot) {
-                    baton.unreserve(who, End::NodeTooSmall);
-                }
-                self.unreserve_if_closed(baton);
-            }
-            NodeChange::Drain(draining) => {
-                if self.draining != draining {
-                    baton.happens(|at| Event::schedulable(&self.id, !draining, at));
-                }
-                self.set_draining(draining);
-                baton.books.nodes.set_open(self.slot, self.is_open());
-                baton.effects.nominated_nodes.insert(self.slot);
-                self.unreserve_if_closed(baton);
-                if baton.books.nodes.is_reserved(self.slot) {
-                    baton.wake_named(self.slot, &self.id);
-                }
-            }
-            NodeChange::Leave => {
-                let mut stranded = std::mem::take(&mut self.holds);
-                stranded.sort_unstable();
-                return NodeReport::Leaves { stranded };
-            }
-            NodeChange::Foreign(report) => {
-                let ForeignReport { key, resources, tags, priority, preemptable, created_ns } =
-                    *report;
-                let before = self.others.foreign.get(&key).map(|before| before.since_ns);
-                if before.is_none() {
-                    let event = |at| Event::of(EventKind::NodeAllocationAdded, &self.id, at);
-                    let pod = tags.as_ref().and_then(|tags| tags.pod());
-                    baton.happens(|at| event(at).referring(&key).of_pod(pod).amount(&resources));
-                }
-                let since_ns = created_ns.or(before).unwrap_or(baton.now_ns);
-                let foreign = Foreign { resources, tags, priority, preemptable, since_ns };
-                let others = self.others.make();
-                others.foreign_bytes += foreign.bytes(&key);
-                if let Some(before) = others.foreign.insert(Arc::clone(&key), foreign) {
-                    others.foreign_bytes -= before.bytes(&key);
-                }
-                self.recount(baton);
-            }
-            NodeChange::ForeignGone(key) => {
-                let others = self.others.find_mut();
-                if let Some(others) = others
-                    && let Some(gone) = others.foreign.remove(&key)
-                {
-                    others.foreign_bytes -= gone.bytes(&key);
-                    let event = |at| Event::of(EventKind::NodeAllocationRemoved, &self.id, at);
-                    let pod = gone.tags.as_ref().and_then(|tags| tags.pod());
-                    let event = |at| event(at).referring(&key).of_pod(pod);
-                    baton.happens(|at| event(at).amount(&gone.resources));
-                    self.recount(baton);
-                }
-            }
-        }
-        if baton.books.nodes.is_reserved(self.slot) {
-            // Growths count where a node is open to all; victims may be found on this one, too.
-            baton.books.note_change();
-        }
-        NodeReport::Changed { given_up: self.given_up(baton) }
-    }
-
-    /// After a change that is not that of one allocation.
-    fn recount(&mut self, baton: &mut Baton) {
-        self.available = self.available_anew();
-        let total = Arc::clone(&self.total);
-        self.tell_index(baton, Some(&total));
-        self.total = Arc::clone(baton.books.nodes.total(self.slot));
-        baton.wake_named(self.slot, &self.id);
-        if let Some((name, _)) = self.available.entries().find(|(_, quantity)| *quantity < 0) {
-            tracing::info!(node = %self.id, resource = %name, "node is over-committed");
-        }
+        self.others.sum()
     }
 
     /// What a node with these attributes counts as in quotas, apart from use by others.
@@ -667,7 +464,7 @@ impl Handler<Visit> for Node {
         let report = self.change(change, &mut baton);
         if !leaves {
             let mut counted = Self::counted(&self.attributes);
-            counted.bytes += self.others.foreign_bytes;
+            counted.bytes += self.others.bytes();
             baton.note_node(self.slot, counted);
         }
         NodeReported { baton, report }.go_home();
