@@ -114,8 +114,8 @@ impl<'o> Connection<'o> {
         Ok(Registered { session, taken })
     }
 
-    /// Opens all streams of a session. `acknowledged` is the number of the last acknowledged request,
-    /// `seen` that of the last received message of each kind.
+    /// Opens all streams of a session. `acknowledged` is the number of the last acknowledged
+    /// request, `seen` that of the last received message of each kind.
     pub(crate) async fn streams(
         &self,
         session: u64,

@@ -10,7 +10,7 @@
 //! * Placing has no side effects: the same submission over the same queues has the same result.
 //! * A returned path begins with `root.`, is in lower case, and each part of it is a [queue
 //!   name](monoceros_rules::values::names::is_queue_name); it has at most
-//!   [`MOST_LEVELS`](monoceros_rules::values::names::MOST_LEVELS) levels.
+//!   [`MOST_LEVELS`] levels.
 //! * A path costs one look-up per part, however many queues exist.
 //! * An application that runs already ([`is_forced`]) always gets a path: a failing rule is skipped
 //!   for it, and the last rule accepts it.
