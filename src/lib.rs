@@ -46,5 +46,5 @@ pub mod watchdog;
 
 /// The examples of the page about shims, so that they keep compiling.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/shims.md")]
+#[doc = include_str!("../docs/grpc.md")]
 struct Shims;
