@@ -44,7 +44,7 @@ pub mod users;
 pub mod validate;
 pub mod watchdog;
 
-/// The examples of the page about shims, so that they keep compiling.
+/// The example of the page about gRPC, so that it keeps compiling.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/grpc.md")]
-struct Shims;
+struct GrpcPage;
