@@ -14,4 +14,5 @@ mod fuzzing;
 mod logs;
 mod packages;
 mod python;
+mod rooms;
 mod stubs;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::failed_starts::FailedStarts;
 use super::failures::FailureLog;
+use super::preemption::Tries;
+use super::search::Try;
 use super::wish::AskWish;
-use crate::asks::Try;
-use crate::asks::failed_starts::FailedStarts;
-use crate::asks::preemption::Tries;
 use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, PassedBy};
 use crate::order::keys::AskKey;
 use crate::specs::ask::{AskSpec, Shape};

@@ -7,7 +7,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{AskKey, Asks, Class};
+use super::class::Class;
+use super::table::Asks;
+use crate::order::keys::AskKey;
 use crate::specs::ask::Shape;
 use crate::values::ids::{AskSlot, ClassId};
 use crate::values::resources::Resources;

@@ -6,31 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::failures::FailureLog;
-use super::reserved::ReservedWaits;
-use super::{AskKey, Asks};
+use super::class::Class;
+use super::reserved_waits::ReservedWaits;
+use super::table::Asks;
+use crate::order::keys::AskKey;
 use crate::specs::ask::Shape;
 use crate::values::ids::{AskSlot, ClassId};
 use crate::values::resources::Sum;
 use crate::waiting::WaitSet;
-use crate::waiting::obstacle::Obstacle;
-
-/// Asks of one shape, tried as one.
-#[derive(Debug)]
-pub(super) struct Class {
-    pub(super) shape: Shape,
-    pub(super) members: BTreeMap<(i64, u64), AskSlot>,
-    pub(super) key: AskKey,
-    /// Allocations outstanding over all members.
-    pub(super) outstanding: u64,
-    /// The number of members of which the RM was not yet told that more machines would help.
-    pub(super) unsignalled: usize,
-    /// Why its members were not placed so far, if any was tried in vain.
-    pub(super) failures: Option<Box<FailureLog>>,
-    /// What it was parked for when it was tried last, and since when that has been so, ns since the
-    /// epoch. Noted for explanations; none once a member was placed.
-    pub(super) noted: Option<(Obstacle, i64)>,
-}
 
 impl Asks {
     pub(super) fn class(&self, class: ClassId) -> &Class {
@@ -124,7 +107,9 @@ impl Asks {
             self.pending.prune();
         }
         let ask = &mut self.table[slot];
-        let Some(class) = ask.class.take() else { return };
+        let class = ask.class.take();
+        debug_assert!(class.is_some(), "an ask that leaves its class is in one");
+        let Some(class) = class else { return };
         self.n_pending -= 1;
         let (was_tried, is_reserved) = (ask.lacks_machines(), ask.is_reserved());
         let unsignalled = usize::from(!ask.signalled);
@@ -164,50 +149,5 @@ impl Asks {
                 }
             }
         }
-    }
-}
-
-impl Class {
-    /// The keys of its members, in their order.
-    pub(super) fn keys(&self) -> impl Iterator<Item = AskKey> {
-        let priority = self.shape.priority();
-        let key = move |(created, arrival): &(i64, u64)| AskKey::new(priority, *created, *arrival);
-        self.members.keys().map(key)
-    }
-
-    /// Its members with their keys, in order.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = (AskKey, AskSlot)> {
-        self.keys().zip(self.members.values().copied())
-    }
-
-    /// Its members after an ask that need not be one of them, in order.
-    pub(super) fn after(
-        &self,
-        after: Option<&AskKey>,
-    ) -> impl Iterator<Item = (AskKey, AskSlot)> + use<'_> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let priority = self.shape.priority();
-        let from = match after {
-            // Any member would stand before that one.
-            Some(after) if after.priority() < priority => None,
-            Some(after) if after.priority() == priority => Some(Excluded(after.age())),
-            _ => Some(Unbounded),
-        };
-        let members = from.map(|from| self.members.range((from, Unbounded)));
-        members.into_iter().flatten().map(move |((created, arrival), slot)| {
-            (AskKey::new(priority, *created, *arrival), *slot)
-        })
-    }
-
-    /// Its first member after an ask that need not be one of its members.
-    pub(super) fn first_after(&self, after: Option<&AskKey>) -> Option<(AskKey, AskSlot)> {
-        self.after(after).next()
-    }
-
-    /// The key of its last member.
-    pub(super) fn last_key(&self) -> AskKey {
-        self.members.last_key_value().map_or(self.key, |((created, arrival), _)| {
-            AskKey::new(self.shape.priority(), *created, *arrival)
-        })
     }
 }

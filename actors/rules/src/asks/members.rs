@@ -1,6 +1,7 @@
 //! Asks of real members of task groups, as far as they do not back off.
 
-use super::{Asks, Class};
+use super::class::Class;
+use super::table::Asks;
 use crate::specs::ask::TaskGroup;
 use crate::values::ids::{AskSlot, ClassId};
 use crate::waiting::View;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::classes::Class;
-use super::{Ask, Asks};
+use super::ask::Ask;
+use super::class::Class;
+use super::table::Asks;
 use crate::specs::ask::{Shape, TaskGroup};
 use crate::values::ids::{AskSlot, ClassId};
 use crate::waiting::WaitSet;

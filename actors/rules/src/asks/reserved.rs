@@ -11,38 +11,13 @@
 //!   an entry here, under its key. In the order of all classes that class waits for nothing.
 //! * No other class has an entry here.
 
-use super::{Ask, Asks};
+use super::ask::Ask;
+use super::reserved_waits::ReservedWaits;
+use super::table::Asks;
 use crate::order::keys::AskKey;
-use crate::order::tree::Bound;
 use crate::specs::ask::TaskGroup;
 use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 use crate::waiting::{View, WaitSet};
-
-/// What a class waits for whose ask has a node reserved.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct ReservedWaits {
-    /// Its node was not looked at since that or the ask changed.
-    own: bool,
-    /// What it waits for beside its node.
-    elsewhere: WaitSet,
-}
-
-impl ReservedWaits {
-    pub(super) fn of(waits: WaitSet) -> Self {
-        Self { own: waits == WaitSet::Due, elsewhere: waits }
-    }
-
-    pub(super) fn elsewhere(&self) -> &WaitSet {
-        &self.elsewhere
-    }
-}
-
-impl Bound for ReservedWaits {
-    fn join(&mut self, other: &Self) {
-        self.own |= other.own;
-        self.elsewhere.join(&other.elsewhere);
-    }
-}
 
 impl Asks {
     /// How many asks have a node reserved.
@@ -139,7 +114,9 @@ impl Asks {
     /// The reserved node of a class was looked at in vain: other nodes are next.
     pub fn pass_over_reserved(&mut self, class: ClassId) {
         let key = self.class(class).key;
-        let Some((_, waits)) = self.reserved.get(&key) else { return };
+        let entry = self.reserved.get(&key);
+        debug_assert!(entry.is_some(), "a class whose ask has a node reserved has an entry");
+        let Some((_, waits)) = entry else { return };
         let mut waits = ReservedWaits { own: false, elsewhere: waits.elsewhere.clone() };
         if waits.elsewhere.is_short() {
             waits.elsewhere = WaitSet::Due;
@@ -162,7 +139,9 @@ impl Asks {
             return false;
         };
         let key = self.class(class).key;
-        let Some((_, waits)) = self.reserved.get(&key) else { return false };
+        let entry = self.reserved.get(&key);
+        debug_assert!(entry.is_some(), "a class whose ask has a node reserved has an entry");
+        let Some((_, waits)) = entry else { return false };
         let waits = ReservedWaits { own: true, elsewhere: waits.elsewhere.clone() };
         self.reserved.set_bound(&key, waits)
     }

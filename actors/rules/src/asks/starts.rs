@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 
-use super::{Ask, Asks};
-use crate::asks::failed_starts::{FailedStart, FailedStarts, StartRetry};
+use super::ask::Ask;
+use super::failed_starts::{FailedStart, FailedStarts, StartRetry};
+use super::table::Asks;
 use crate::nodes::{NodeIndex, NodeRequest};
 use crate::specs::ask::AskSpec;
 use crate::values::ids::{AskSlot, ClassId, NodeSlot};

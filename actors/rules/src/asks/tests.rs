@@ -2,17 +2,19 @@
 //! sums must not be visible in any answer.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::asks::Waiting;
 use crate::nodes::{NodeIndex, NodeOrder};
+use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::specs::ask::AskSpec;
 use crate::values::epoch::Loosening;
 use crate::values::ids::{AskSlot, ClassId};
-use crate::values::resources::Limits;
-use crate::waiting::Parked;
+use crate::values::resources::{Limits, Resources, Sum};
+use crate::waiting::{Parked, View, WaitSet};
 
 fn spec(key: &str, vcore: i64) -> AskSpec {
     AskSpec::new(key, Resources::of(&[("vcore", vcore)]))

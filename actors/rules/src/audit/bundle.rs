@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::search::{Looking, Search, is_within};
 use super::{About, ApplicationFact, AskFact, BundleFact, Decision, NodeFact};
-use crate::nodes::recount::{Counted, Picture, alternatives};
+use crate::nodes::recount::{Counted, Picture, admits, alternatives};
 use crate::nodes::{Domain, NodeSortPolicy};
 use crate::order::keys::AskKey;
 use crate::order::shares::{compare_shares, shares};
@@ -453,8 +453,7 @@ impl Search<'_> {
     fn is_admitted(&self, places: &Places<'_>, ask: &AskFact, node: usize) -> bool {
         let Some((constraint, open)) = &ask.constraint else { return true };
         let (picture, node) = (self.picture_with(places), places.left[node].0.slot);
-        let mut usable = alternatives(constraint.constraint()).into_iter().take(*open);
-        usable.any(|alternative| alternative.admits(constraint, node, &picture))
+        admits(constraint, *open, node, &picture)
     }
 
     /// Moves each member away from nodes that refuse it. Where one has nowhere to go, the domain of its

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::allocations::Pairing;
 use crate::decide::reservations::Patience;
-use crate::nodes::recount::{Counted, Picture, alternatives};
+use crate::nodes::recount::{Counted, Picture, admits, alternatives};
 use crate::nodes::{Domain, NodeOrder};
 use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
 use crate::order::ledger;
@@ -464,8 +464,7 @@ impl Search<'_> {
         }
         let Some((constraint, open)) = &ask.constraint else { return true };
         let picture = self.facts.picture(application, gone);
-        let mut usable = alternatives(constraint.constraint()).into_iter().take(*open);
-        usable.any(|alternative| alternative.admits(constraint, node, &picture))
+        admits(constraint, *open, node, &picture)
     }
 
     /// Whether the ask can be placed on the node.

@@ -16,9 +16,11 @@ pub(super) struct Text {
 impl Text {
     pub(super) fn of(self, text: &[u8]) -> &str {
         let from = usize::from(self.at);
-        let bytes = text.get(from..from + usize::from(self.len)).unwrap_or_default();
-        // What was put in was text, and is taken out where it was put in.
-        std::str::from_utf8(bytes).unwrap_or_default()
+        let bytes = text.get(from..from + usize::from(self.len));
+        debug_assert!(bytes.is_some(), "a name is taken out where it was put in");
+        let name = std::str::from_utf8(bytes.unwrap_or_default());
+        debug_assert!(name.is_ok(), "a name ends where a character does");
+        name.unwrap_or_default()
     }
 
     /// The first bytes of it.

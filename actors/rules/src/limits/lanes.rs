@@ -9,23 +9,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::places::PlaceId;
-use super::shared::ShownBy;
+use super::ids::{LaneId, LaneSlot, PlaceId};
+use super::numbers::ShownBy;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
-
-crate::slot! {
-    /// A place among the lanes, given again when its lane is closed.
-    pub(super) struct LaneSlot;
-}
-
-/// The id of a lane of [`Trackers`](super::Trackers). An id is never given twice, so that a leaf
-/// which still knows a lane that is gone does not take another one for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneId {
-    serial: u64,
-    slot: LaneSlot,
-}
 
 /// What a lane's headroom, or its number of running applications, holds back.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,17 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::Subject;
-use super::lanes::{HeldBack, LaneId};
+use super::ids::{LaneId, PlaceId};
+use super::lanes::HeldBack;
+use super::subject::Subject;
 use super::tables::{Limit, Tables, upward};
 use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
-
-crate::slot! {
-    /// A place in the [`Forest`].
-    pub(super) struct PlaceId;
-}
 
 /// What a user or group uses of a queue.
 #[derive(Debug)]

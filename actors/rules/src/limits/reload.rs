@@ -13,10 +13,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::lanes::{Lane, LaneId};
-use super::places::PlaceId;
+use super::ids::{LaneId, PlaceId};
+use super::lanes::Lane;
+use super::places::Place;
+use super::subject::Subject;
 use super::tables::{Tables, upward};
-use super::{Joined, Place, Subject, Trackers};
+use super::trackers::{Joined, Trackers};
 use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 

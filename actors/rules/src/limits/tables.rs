@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Subject;
+use super::subject::Subject;
 use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::resources::Limits;
 

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::lanes::LaneId;
-use super::places::PlaceId;
-use super::{Subject, Trackers};
+use super::ids::{LaneId, PlaceId};
+use super::subject::Subject;
+use super::trackers::Trackers;
 use crate::values::resources::{Limits, Resources};
 
 /// A user who is tracked.

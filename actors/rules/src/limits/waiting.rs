@@ -14,9 +14,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Trackers;
-use super::lanes::{HeldBack, LaneId};
-use super::places::PlaceId;
+use super::ids::{LaneId, PlaceId};
+use super::lanes::HeldBack;
+use super::trackers::Trackers;
 
 impl Trackers {
     /// Notes what a lane holds back, so that its leaf is told when that may have changed. For a

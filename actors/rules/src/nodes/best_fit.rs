@@ -6,8 +6,9 @@
 //! of 2⁻⁶⁴ and not in floating point, whose sums would depend on the order of the names. The sum is
 //! rounded to 2⁻⁴⁸, so that two thirds of one are as much as a third of each of two.
 
+use super::index::NodeIndex;
+use super::request::NodeRequest;
 use super::room::Room;
-use super::{NodeIndex, NodeRequest};
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 

@@ -1,7 +1,8 @@
 //! Whether a node grew since that could hold what waits: the questions behind [`Growths`].
 
-use super::growth::Growths;
-use super::{IndexedNode, LOOKED_AT, NodeIndex};
+use super::growth::{Growths, LOOKED_AT};
+use super::index::NodeIndex;
+use super::node::IndexedNode;
 use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;

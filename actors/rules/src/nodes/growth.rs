@@ -8,6 +8,10 @@
 use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 
+/// How many of the nodes that grew are looked at for one question; beyond it the answer is that
+/// of the maximum over all nodes.
+pub(super) const LOOKED_AT: usize = 64;
+
 /// Nodes in order of their last growth. The growths are numbered by whoever logs them.
 #[derive(Debug, Default)]
 pub(super) struct Growths {

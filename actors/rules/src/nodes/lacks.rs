@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Fits, IndexedNode, NodeIndex, NodeRequest, SetAside};
+use super::fits::Fits;
+use super::index::NodeIndex;
+use super::node::IndexedNode;
+use super::request::NodeRequest;
+use super::set_aside::SetAside;
 use crate::values::ids::NodeSlot;
 use crate::values::readable::title;
 

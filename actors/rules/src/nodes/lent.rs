@@ -1,30 +1,16 @@
-//! Nodes that are set aside and whose room may be lent: a reservation keeps it from those who come
-//! after the ask that made it, and not from those who come before.
-//!
-//! # Why a tree of its own
-//! Most searches end among the nodes that are open to all. Who finds nothing there, and may borrow,
-//! looks here, in the same order of nodes; there are few of them, since what is set aside is bounded.
-//! Who may borrow from whom is a rule of its own ([`crate::decide::lending`]); the index knows the
-//! priority of the ask that reserved a node, so that whoever can be no borrower is not woken.
-//!
-//! # Invariants
-//! * The tree has exactly the nodes that are open and set aside within the bound.
-//! * A growth or a return of such a node is listed as of one that is open to all.
-//! * [`NodeIndex::may_lend_since`] never says `false` where a node that grew since has room for
-//!   `least`, and was reserved by an ask of a lower effective priority.
+//! The nodes whose room may be lent, in a tree of their own; see [`lending`](super::lending).
 
-use super::{IndexedNode, Key, NodeIndex, NodeRequest, Room, SetAside};
+use super::node::{IndexedNode, Key};
+use super::room::Room;
 use crate::order::tree::OrderedTree;
-use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
-use crate::values::resources::Resources;
 
 /// The nodes whose room may be lent.
 #[derive(Debug, Default)]
 pub(super) struct LentNodes {
-    tree: OrderedTree<Key, NodeSlot, Room>,
+    pub(super) tree: OrderedTree<Key, NodeSlot, Room>,
     /// Priorities compare otherwise than the numbers on asks: each ask may come before any other.
-    ranks_otherwise: bool,
+    pub(super) ranks_otherwise: bool,
 }
 
 impl LentNodes {
@@ -47,103 +33,5 @@ impl LentNodes {
         if node.is_lent() {
             self.tree.rekey(old, node.key, Room::open(&node.total, &node.available));
         }
-    }
-}
-
-impl NodeIndex {
-    /// Notes whether any ask may come before any other, whatever numbers are written on them.
-    pub fn rank_otherwise(&mut self, ranks_otherwise: bool) {
-        self.lent.ranks_otherwise = ranks_otherwise;
-    }
-
-    /// Counts as a growth of each node whose room may be lent: to others than before.
-    pub fn lend_anew(&mut self) {
-        let lent: Vec<NodeSlot> = self.lent.tree.iter().map(|(_, slot, _)| *slot).collect();
-        for slot in lent {
-            self.log_growth(slot);
-        }
-    }
-
-    /// Counts that something else than a node changed, of which it depends who may borrow.
-    pub fn note_lending(&mut self) {
-        if !self.lent.tree.is_empty() {
-            self.grown = self.grown.next();
-        }
-    }
-
-    /// A node was opened or closed, or set aside or given back. Says whether its room may be lent.
-    pub(super) fn follow_lending(&mut self, slot: NodeSlot) -> bool {
-        let entry = &self.nodes[slot];
-        if !entry.is_lent() {
-            self.lent.tree.remove(&entry.key);
-        } else if self.lent.tree.get(&entry.key).is_none() {
-            self.lent.enter(slot, entry);
-        }
-        entry.is_lent()
-    }
-
-    /// What is found at the first node in order whose room may be lent, that has room for the request,
-    /// and that it may use; behind a node, where one is given. Where nothing is found the next is looked
-    /// at.
-    pub fn first_lent<T>(
-        &self,
-        after: Option<NodeSlot>,
-        request: &NodeRequest<'_>,
-        find: impl Fn(NodeSlot) -> Option<T>,
-    ) -> Option<T> {
-        let holds = |room: &Room| room.holds(request.resources);
-        let mut found = match after {
-            None => self.lent.tree.first(holds),
-            Some(after) => self.lent.tree.first_after(&self.entry(after).key, holds),
-        };
-        while let Some((key, slot, _)) = found {
-            let may_use = request.own != Some(*slot) && self.admits(*slot, request);
-            if let Some(what) = may_use.then(|| find(*slot)).flatten() {
-                return Some(what);
-            }
-            found = self.lent.tree.first_after(key, holds);
-        }
-        None
-    }
-
-    /// Whether the room of the node may be lent.
-    pub fn is_lent(&self, slot: NodeSlot) -> bool {
-        self.entry(slot).is_lent()
-    }
-
-    /// Whether any node whose room may be lent could hold `least`. `false` is certain.
-    pub fn may_lend(&self, least: &Resources) -> bool {
-        self.lent.tree.bound().is_some_and(|room| room.holds(least))
-    }
-
-    /// Whether a node could lend `least` to an ask of this priority (`None`: of any), that grew after the
-    /// growth number `mark` or, unless `only_growths`, had something returned. `false` is certain.
-    pub fn may_lend_since(
-        &self,
-        mark: Growth,
-        least: &Resources,
-        priority: Option<i32>,
-        only_growths: bool,
-    ) -> bool {
-        let lends = |node: &IndexedNode| {
-            let SetAside::Bounded(of) = node.aside else { return false };
-            node.open
-                && (self.lent.ranks_otherwise || priority.is_none_or(|priority| of < priority))
-                && node.has_room(least)
-        };
-        mark < self.grown
-            && self.may_lend(least)
-            && (self.one_since(&self.growths, mark, lends)
-                || (!only_growths && self.one_since(&self.returns, mark, lends)))
-    }
-
-    #[cfg(test)]
-    pub(super) fn check_lent(&self) {
-        self.lent.tree.check();
-        let lent = self.nodes.iter().filter(|(_, node)| node.is_lent());
-        let mut there: Vec<_> = lent.map(|(slot, node)| (node.key, slot)).collect();
-        there.sort_unstable_by_key(|(key, _)| *key);
-        let listed: Vec<_> = self.lent.tree.iter().map(|(key, slot, _)| (*key, *slot)).collect();
-        assert_eq!(listed, there);
     }
 }

@@ -8,9 +8,12 @@
 
 use std::sync::Arc;
 
+use super::fits::Fits;
+use super::index::NodeIndex;
+use super::node::IndexedNode;
+use super::request::NodeRequest;
 use super::room::missing_share;
 use super::score::ordered_bits;
-use super::{Fits, IndexedNode, NodeIndex, NodeRequest};
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 

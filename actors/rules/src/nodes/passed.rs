@@ -8,7 +8,9 @@
 //!
 //! A node counts once, for the first reason in the order of [`PassedFor`].
 
-use super::{NodeIndex, NodeRequest, SetAside};
+use super::index::NodeIndex;
+use super::request::NodeRequest;
+use super::set_aside::SetAside;
 use crate::order::tree::Between;
 use crate::values::ids::NodeSlot;
 

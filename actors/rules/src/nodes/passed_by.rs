@@ -8,72 +8,15 @@
 //! reserves only after three growths in a row of nodes that it may use have left it no room.
 //!
 //! # Invariants
-//! * The last growths are listed, up to [`LISTED`] of them: those of nodes that were open to all.
+//! * The last growths are listed, up to 64 of them: those of nodes that were open to all.
 //! * [`NodeIndex::may_be_passed_by`] never says `false` where [`NodeIndex::passed_by`] has counted
 //!   enough for an ask that wants at least `least` and at most `most`.
 
-use std::collections::VecDeque;
-
-use super::{NodeIndex, NodeRequest};
+use super::index::NodeIndex;
+use super::last_growths::{Grown, PASSED_BY, PassedBy};
+use super::request::NodeRequest;
 use crate::values::epoch::Growth;
-use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
-
-/// So many growths that leave no room make an ask one that is passed by.
-pub const PASSED_BY: u8 = 3;
-/// How many growths are listed.
-const LISTED: usize = 64;
-
-/// The last growths.
-#[derive(Debug, Default)]
-pub(super) struct LastGrowths(VecDeque<Grown>);
-
-#[derive(Debug)]
-struct Grown {
-    number: Growth,
-    node: NodeSlot,
-    /// What it had left then.
-    available: Resources,
-}
-
-impl LastGrowths {
-    /// Notes the growth with this number, which is above all before, of a node that has so much left.
-    pub(super) fn note(&mut self, number: Growth, node: NodeSlot, available: &Resources) {
-        // What falls out is used again: it has the memory that it takes.
-        let mut grown = if self.0.len() < LISTED { None } else { self.0.pop_front() };
-        if let Some(grown) = &mut grown {
-            (grown.number, grown.node) = (number, node);
-            grown.available.clone_from(available);
-        }
-        let grown = grown.unwrap_or_else(|| Grown { number, node, available: available.clone() });
-        self.0.push_back(grown);
-    }
-
-    /// A node goes, and its slot may be given to another.
-    pub(super) fn forget(&mut self, node: NodeSlot) {
-        self.0.retain(|grown| grown.node != node);
-    }
-
-    fn newest_since(&self, mark: Growth) -> impl Iterator<Item = &Grown> {
-        self.0.iter().rev().take_while(move |grown| grown.number > mark)
-    }
-}
-
-/// The growths in a row that left no room for an ask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PassedBy {
-    /// Up to which growth they are counted.
-    pub at: Growth,
-    /// How many there are, up to [`PASSED_BY`].
-    pub times: u8,
-}
-
-impl PassedBy {
-    /// Whether there are enough for the ask to reserve a node.
-    pub fn is_enough(self) -> bool {
-        self.times >= PASSED_BY
-    }
-}
 
 impl NodeIndex {
     /// Counts the growths of nodes that the request may use, further than it was counted before; one
@@ -116,6 +59,7 @@ mod tests {
 
     use super::*;
     use crate::nodes::NodeOrder;
+    use crate::nodes::last_growths::LISTED;
 
     fn of(vcore: i64) -> Resources {
         Resources::of(&[("vcore", vcore)])

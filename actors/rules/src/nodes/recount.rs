@@ -73,6 +73,17 @@ fn collect<'a>(constraint: &'a Constraint, mut first: usize, into: &mut Vec<Alte
     }
 }
 
+/// Whether any of the first `open` alternatives of a constraint admits a node in this picture.
+pub(crate) fn admits(
+    ask: &AskConstraint,
+    open: usize,
+    node: NodeSlot,
+    in_it: &Picture<'_>,
+) -> bool {
+    let usable = alternatives(ask.constraint());
+    usable.iter().take(open).any(|alternative| alternative.admits(ask, node, in_it))
+}
+
 /// Whether a wish admits a node by all allocations, counted anew.
 pub(crate) fn admits_anew(
     nodes: &NodeIndex,
@@ -95,9 +106,7 @@ pub(crate) fn admits_anew(
             is_booked: is_mate || (entry.is_booked() && !entry.is_hold()),
         });
     }
-    let ask = wish.terms.constraint();
-    let all = alternatives(ask.constraint());
-    all.iter().take(wish.open).any(|alternative| alternative.admits(ask, node, &picture))
+    admits(wish.terms.constraint(), wish.open, node, &picture)
 }
 
 impl Alternative<'_> {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 use serde::{Deserialize, Serialize};
 
-use super::{Domain, NodeIndex, Wish};
+use super::affinity::Wish;
+use super::domain::Domain;
 use crate::values::hashing::SeededSet;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
@@ -74,11 +75,6 @@ impl<'a> NodeRequest<'a> {
     #[must_use]
     pub fn avoiding(self, slots: &'a FixedBitSet) -> Self {
         Self { avoided: Some(slots), ..self }
-    }
-
-    /// Whether there is a node with room that only its constraint keeps it off.
-    pub fn is_kept_off(&self, nodes: &NodeIndex) -> bool {
-        self.wish.is_some() && nodes.first(&Self { wish: None, ..*self }).is_some()
     }
 
     /// Whether any node with enough room will do.

@@ -14,23 +14,12 @@
 //! admitted by a placement constraint that kept it off.
 //! Vacancies are growths, too, and have their numbers; whether a node has room plays no part.
 
-use super::{NodeIndex, NodeRequest};
+use super::index::NodeIndex;
+use super::request::NodeRequest;
+use crate::nodes::set_aside::SetAside;
 use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
-
-/// Whether a node is set aside for asks, which it is all the same to searches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SetAside {
-    /// It is not: searches find it.
-    #[default]
-    No,
-    /// For an ask of this priority that reserved it and may go elsewhere. How much is set aside so has
-    /// a bound (`share.rs`), and it may be lent (`lent.rs`).
-    Bounded(i32),
-    /// For asks that require it, or for one for which others leave it: it counts for no bound.
-    Kept,
-}
 
 impl NodeIndex {
     /// Sets a node aside for asks, or gives it back to all. To give back an open one counts as a growth
@@ -122,5 +111,35 @@ impl NodeIndex {
     pub(super) fn log_vacancy(&mut self, slot: NodeSlot) {
         self.log_growth(slot);
         self.vacancies.log(slot, self.grown);
+    }
+}
+
+impl NodeIndex {
+    /// Sets the share of the capacity of open nodes that may be set aside for asks that reserve them,
+    /// in percent.
+    pub fn set_reservation_share(&mut self, percent: u32) {
+        self.share.percent = percent;
+    }
+
+    /// Whether the node may be set aside for an ask that wants so much, where another node
+    /// (`instead`) is given back for it. Two may be in any case.
+    pub fn may_set_aside(
+        &self,
+        slot: NodeSlot,
+        wanted: &Resources,
+        instead: Option<NodeSlot>,
+    ) -> bool {
+        let instead = instead.map(|slot| &**self.total(slot));
+        self.share.allows(self.total(slot), wanted, instead)
+    }
+
+    /// Whether some node may be set aside for what wants `least` at least. `false` is certain.
+    pub(super) fn may_set_aside_any(&self, least: &Resources) -> bool {
+        let share = &self.share;
+        share.of_other_sizes > 0
+            || share
+                .sizes
+                .iter()
+                .any(|(total, _)| total.holds(least) && share.allows(total, least, None))
     }
 }

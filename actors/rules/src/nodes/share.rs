@@ -7,13 +7,12 @@
 //! most a share of that of all open nodes, of each resource that the reserving ask wants.
 //!
 //! # Invariants
-//! * [`NodeIndex::may_set_aside_any`] never says `false` where some node could be set aside for
+//! * [`NodeIndex::may_set_aside_any`](super::NodeIndex::may_set_aside_any) never says `false` where some node could be set aside for
 //!   something that wants `least` at least.
 
 use std::sync::Arc;
 
-use super::{NodeIndex, SetAside};
-use crate::values::ids::NodeSlot;
+use super::set_aside::SetAside;
 use crate::values::resources::{Resources, Sum};
 
 /// The share that reservations may set aside, in percent of the capacity of open nodes.
@@ -26,15 +25,15 @@ const SIZES_MAX: usize = 64;
 /// What is set aside, and how much may be.
 #[derive(Debug)]
 pub(super) struct Share {
-    percent: u32,
+    pub(super) percent: u32,
     /// The capacity of open nodes.
-    open: Sum,
+    pub(super) open: Sum,
     /// The capacity of the nodes that are set aside within the bound, and how many they are.
-    aside: Sum,
-    n_aside: usize,
+    pub(super) aside: Sum,
+    pub(super) n_aside: usize,
     /// The capacities that nodes have, each with the number of nodes; of some nodes it is not known.
-    sizes: Vec<(Arc<Resources>, usize)>,
-    of_other_sizes: usize,
+    pub(super) sizes: Vec<(Arc<Resources>, usize)>,
+    pub(super) of_other_sizes: usize,
 }
 
 impl Default for Share {
@@ -82,7 +81,7 @@ impl Share {
         self.count(total, after.0, after.1, 1);
     }
 
-    fn count(&mut self, total: &Resources, open: bool, aside: SetAside, times: i8) {
+    pub(super) fn count(&mut self, total: &Resources, open: bool, aside: SetAside, times: i8) {
         if open {
             self.open.add_times(total, i64::from(times));
             self.open.prune();
@@ -96,7 +95,12 @@ impl Share {
 
     /// Whether a node of this capacity may be set aside for one that wants so much, where `instead` is
     /// no longer.
-    fn allows(&self, total: &Resources, wanted: &Resources, instead: Option<&Resources>) -> bool {
+    pub(super) fn allows(
+        &self,
+        total: &Resources,
+        wanted: &Resources,
+        instead: Option<&Resources>,
+    ) -> bool {
         let n_aside = self.n_aside - usize::from(instead.is_some());
         n_aside < ALWAYS
             || wanted.entries().filter(|(_, wanted)| *wanted > 0).all(|(name, _)| {
@@ -107,40 +111,11 @@ impl Share {
     }
 }
 
-impl NodeIndex {
-    /// Sets the share of the capacity of open nodes that may be set aside for asks that reserve them,
-    /// in percent.
-    pub fn set_reservation_share(&mut self, percent: u32) {
-        self.share.percent = percent;
-    }
-
-    /// Whether the node may be set aside for an ask that wants so much, where another node
-    /// (`instead`) is given back for it. Two may be in any case.
-    pub fn may_set_aside(
-        &self,
-        slot: NodeSlot,
-        wanted: &Resources,
-        instead: Option<NodeSlot>,
-    ) -> bool {
-        let instead = instead.map(|slot| &**self.total(slot));
-        self.share.allows(self.total(slot), wanted, instead)
-    }
-
-    /// Whether some node may be set aside for what wants `least` at least. `false` is certain.
-    pub(super) fn may_set_aside_any(&self, least: &Resources) -> bool {
-        let share = &self.share;
-        share.of_other_sizes > 0
-            || share
-                .sizes
-                .iter()
-                .any(|(total, _)| total.holds(least) && share.allows(total, least, None))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::NodeOrder;
+    use crate::nodes::{NodeIndex, NodeOrder};
+    use crate::values::ids::NodeSlot;
 
     fn of(vcore: i64, gpu: i64) -> Resources {
         Resources::of(&[("vcore", vcore), ("gpu", gpu)])

@@ -12,9 +12,13 @@
 
 use rustc_hash::FxHashMap;
 
-use super::affinity::{Families, Start};
+use super::affinity::Families;
+use super::growth::LOOKED_AT;
+use super::index::NodeIndex;
+use super::node::Start;
+use super::request::NodeRequest;
 use super::room::Room;
-use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSortPolicy};
+use super::score::NodeSortPolicy;
 use crate::specs::tags::Tags;
 use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;

@@ -1,10 +1,13 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::nodes::growth::LOOKED_AT;
+use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
-use crate::values::resources::Name;
+use crate::values::resources::{Limits, Name, Resources};
 
 fn amount(vcore: i64, memory: i64) -> Resources {
     Resources::of(&[("vcore", vcore), ("memory", memory)])

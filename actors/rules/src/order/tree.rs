@@ -43,6 +43,7 @@
 //! assert_eq!(nodes.rank(&40), 2);
 //! ```
 
+mod bound;
 mod change;
 mod least;
 mod node;
@@ -51,57 +52,8 @@ mod tests;
 
 use std::ops::ControlFlow;
 
+pub use bound::{Between, Bound};
 use node::{Node, Walk};
-
-/// What a search may learn about an entry, or about all entries below a node, without looking at
-/// each.
-///
-/// Joining must be commutative, associative and idempotent under `==`: equal sets of entries have
-/// equal bounds, in whatever order they were joined.
-pub trait Bound: Clone + PartialEq {
-    /// Widens this bound so that it also covers `other`.
-    fn join(&mut self, other: &Self);
-
-    /// Whether joining `other` would change nothing.
-    fn covers(&self, other: &Self) -> bool {
-        let mut joined = self.clone();
-        joined.join(other);
-        joined == *self
-    }
-
-    /// This bound is the join of `parts` and of `gone`, which was taken out. Returns the join of
-    /// `parts` alone, or none if that is the same: then no bound further up changes either.
-    ///
-    /// An implementation of its own pays where entries often change: it need only look at what
-    /// `gone` alone contributed, which most often is nothing.
-    fn without<'a>(
-        &self,
-        gone: &Self,
-        mut parts: impl Iterator<Item = &'a Self> + Clone,
-    ) -> Option<Self>
-    where
-        Self: 'a,
-    {
-        let _ = gone;
-        let mut joined = parts.next()?.clone();
-        for part in parts {
-            if joined == *self {
-                return None;
-            }
-            joined.join(part);
-        }
-        (joined != *self).then_some(joined)
-    }
-}
-
-/// What a walk [between](OrderedTree::between) two keys meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Between<'a, V, B> {
-    /// An entry.
-    One(&'a V, &'a B),
-    /// So many entries, which were not looked at.
-    Many(usize),
-}
 
 /// Entries of a value and a bound, in order of a unique key.
 #[derive(Clone, Debug)]

@@ -3,8 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use super::choose::Item;
+use smallvec::SmallVec;
+
 use super::rows::{Row, add, is_nothing, subtract};
+use super::score::Weight;
+
+/// What is taken at once: a candidate, or all of an application that goes as one.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) members: SmallVec<[u32; 2]>,
+    /// What it frees on the node.
+    pub(super) cover: Row,
+    /// It is the same to the search as the one before it.
+    pub(super) is_twin: bool,
+    pub(super) weight: Weight,
+}
 
 /// What some items can do together.
 #[derive(Clone, Default)]

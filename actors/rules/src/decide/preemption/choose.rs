@@ -17,64 +17,16 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use super::bounds::{Rest, rest};
+use super::bounds::{Item, Rest, rest};
 use super::demand::{Judge, Trial};
 use super::planner::{Elsewhere, Planner};
 use super::rows::{Row, is_nothing, shortfall, subtract};
 use super::score::Weight;
-use crate::values::ids::{AllocationId, NodeSlot};
+use super::solution::{Goal, Solution};
+use crate::values::ids::AllocationId;
 
 /// With so many candidates the best set is found.
 const EXACT: usize = 16;
-
-/// What has to be so where a member is to go.
-#[derive(Clone, Debug)]
-pub(super) struct Goal {
-    pub(super) member: usize,
-    /// What it wants.
-    pub(super) wanted: Row,
-    /// It is the last one: now queues have to bear all.
-    pub(super) is_last: bool,
-    /// A node that needs no victims will do.
-    pub(super) may_be_empty: bool,
-    /// Who is where already.
-    pub(super) mates: Vec<(usize, NodeSlot)>,
-}
-
-/// A node, and what goes for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Solution {
-    pub(super) node: u32,
-    /// In the order in which each may be taken.
-    pub(super) order: Vec<u32>,
-    /// What the RM wants gone besides; it does not count against the guarantee of the asker.
-    pub(super) more: Vec<u32>,
-    pub(super) weight: Weight,
-    /// The RM was asked, and said that these are enough.
-    pub(super) is_answered: bool,
-}
-
-impl Solution {
-    /// What solutions for different nodes are compared by: the weight, and of equal ones the place in
-    /// order of the first that goes.
-    pub(super) fn rank(&self) -> Rank {
-        (self.weight, self.order.iter().copied().min().unwrap_or(0))
-    }
-}
-
-/// What solutions for different nodes are compared by; smaller is better.
-pub(super) type Rank = (Weight, u32);
-
-/// What is taken at once: a candidate, or all of an application that goes as one.
-#[derive(Debug)]
-pub(super) struct Item {
-    members: SmallVec<[u32; 2]>,
-    /// What it frees on the node.
-    pub(super) cover: Row,
-    /// It is the same to the search as the one before it.
-    is_twin: bool,
-    pub(super) weight: Weight,
-}
 
 /// A search for the best set.
 struct Search<'a> {

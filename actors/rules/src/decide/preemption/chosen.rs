@@ -10,10 +10,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::quota::HOUR_NS;
 use crate::allocations::{Allocation, Grounds};
 use crate::values::ids::AllocationId;
 use crate::values::instant::rfc3339;
+
+/// The length of time in which the age of allocations makes no difference, ns.
+pub(super) const HOUR_NS: i64 = 3_600_000_000_000;
 
 /// A victim, and who would have been the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,11 +16,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::choose::{Goal, Solution};
 use super::demand::Judge;
 use super::plan::Plan;
 use super::planner::{Draft, Planner};
 use super::ranking::Emission;
+use super::solution::{Goal, Solution};
 use crate::asks::preemption::NoPreemption;
 use crate::values::ids::{AllocationId, NodeSlot};
 

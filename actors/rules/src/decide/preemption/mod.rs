@@ -113,6 +113,7 @@ mod hierarchy;
 mod inquiry;
 mod plan;
 mod planner;
+mod planning;
 mod preemptors;
 pub mod quota;
 mod ranking;
@@ -120,6 +121,7 @@ mod recheck;
 pub mod required_node;
 mod rows;
 mod score;
+mod solution;
 mod survey;
 mod taking;
 #[cfg(test)]

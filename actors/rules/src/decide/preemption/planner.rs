@@ -13,13 +13,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::choose::{Goal, Solution};
 use super::chosen::Chosen;
-use super::demand::{Asker, Judge};
+use super::demand::Asker;
 use super::hierarchy::Hierarchy;
 use super::plan::{Place, Plan};
-use super::ranking::{Emission, Ranking};
-use super::rows::{Row, Rows, UNSET, add, shortfall, subtract};
+use super::rows::{Row, Rows, UNSET, add, is_nothing, shortfall, subtract};
+use super::solution::{Goal, Ranking, Solution};
 use super::survey::{
     Candidate, NONE, Survey, SurveyedApplication, SurveyedGroup, SurveyedNode, index,
 };
@@ -131,26 +130,6 @@ impl Planner {
             nodes,
             rooms,
         }
-    }
-
-    /// A plan that lets the asker run, without asking the RM; the best one that is allowed, where no
-    /// node has more than 16 candidates.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn plan(&mut self, judge: &dyn Judge) -> Result<Plan, NoPreemption> {
-        self.begin()?;
-        let mut draft = Draft::default();
-        for member in self.members() {
-            let goal = self.goal(member, &draft);
-            let mut emission = Emission::default();
-            let Some(best) = emission.next(self, judge, &goal) else {
-                self.drop_draft(draft);
-                return Err(self.no_node());
-            };
-            self.settle(&mut draft, member, best);
-        }
-        self.complete(draft)
     }
 
     /// Why no node does.
@@ -399,5 +378,42 @@ impl Planner {
             let ids = self.candidates.iter().enumerate();
             self.by_id = ids.map(|(at, candidate)| (candidate.id, index(at))).collect();
         }
+    }
+}
+
+impl Survey {
+    /// The survey is complete.
+    pub fn finish(mut self) -> Planner {
+        let mut found = std::mem::take(&mut self.candidates);
+        let mut may_go = vec![0; self.applications.len()];
+        for (_, candidate, _) in &found {
+            may_go[candidate.application as usize] += 1;
+        }
+        for (application, may_go) in self.applications.iter_mut().zip(may_go) {
+            // One that may not be taken keeps all others.
+            application.is_out |= application.goes_as_one && application.alive != may_go;
+        }
+        found.retain(|(_, it, _)| !self.applications[it.application as usize].is_out);
+        for (order, candidate, _) in &mut found {
+            let group = self.groups.get(candidate.group as usize);
+            // Now it is known how many members run.
+            order.class += u8::from(group.is_some_and(|it| it.real <= it.min_members));
+            candidate.class = order.class;
+        }
+        found.sort_by(|(left, ..), (right, ..)| left.cmp(right));
+        let mut sizes = Rows::new(self.tree.columns().len());
+        let mut candidates = Vec::with_capacity(found.len());
+        for (at, (_, candidate, size)) in found.into_iter().enumerate() {
+            if candidate.node != NONE && !is_nothing(&size) {
+                self.nodes[candidate.node as usize].candidates.push(index(at));
+            }
+            let application = &mut self.applications[candidate.application as usize];
+            if application.goes_as_one {
+                application.together.push(index(at));
+            }
+            sizes.push(&size);
+            candidates.push(candidate);
+        }
+        Planner::new(self, candidates, sizes)
     }
 }

@@ -18,7 +18,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::chosen::Chosen;
+use super::chosen::{Chosen, HOUR_NS};
 use super::hierarchy::QueueFacts;
 use super::survey::{ApplicationFacts, class_of, is_running, may_be_taken, may_be_taken_by_now};
 use crate::allocations::Allocation;
@@ -26,9 +26,6 @@ use crate::decide::quota_timer::{Quota, QuotaTimer};
 use crate::specs::ask::TaskGroup;
 use crate::values::ids::{AllocationId, ApplicationSlot};
 use crate::values::resources::{Limits, Name, Resources};
-
-/// The length of time in which the age of allocations makes no difference, ns.
-pub(super) const HOUR_NS: i64 = 3_600_000_000_000;
 
 /// A queue whose time is watched.
 #[derive(Debug)]

@@ -12,24 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
-use super::choose::{Goal, Rank, Solution};
 use super::demand::Judge;
 use super::planner::Planner;
 use super::rows::{Row, is_nothing, shortfall, subtract};
 use super::score::{Weight, gang_bit};
+use super::solution::{Goal, Rank, Ranking, Solution};
 use super::survey::NONE;
 
 /// Every union of the bits of [`score`](super::score), smallest first.
 const KINDS: [u8; 8] = [0, 1, 4, 5, 8, 9, 12, 13];
-
-/// The bounds of all nodes for one size.
-#[derive(Debug)]
-pub(super) struct Ranking {
-    wanted: Row,
-    may_be_empty: bool,
-    keys: Vec<Option<Rank>>,
-    order: BTreeSet<(Rank, u32)>,
-}
 
 /// Solutions, one after another, the best first; of equal ones that for the first node by id.
 #[derive(Debug, Default)]
@@ -176,17 +167,5 @@ impl Planner {
             enough.map_or(sizes.len(), |at| at + 1)
         });
         super::survey::index(least.max().unwrap_or(0))
-    }
-}
-
-impl Ranking {
-    fn set(&mut self, node: u32, key: Option<Rank>) {
-        let old = std::mem::replace(&mut self.keys[node as usize], key);
-        if let Some(old) = old {
-            self.order.remove(&(old, node));
-        }
-        if let Some(key) = key {
-            self.order.insert((key, node));
-        }
     }
 }

@@ -10,11 +10,11 @@
 //! ones may be left out, and none if the RM wanted more gone than was needed: its answer is about
 //! this order, and it knows more.
 
-use super::choose::{Goal, Solution};
 use super::demand::Judge;
 use super::plan::{Place, Plan};
 use super::planner::{Draft, Planner};
 use super::rows::Row;
+use super::solution::{Goal, Solution};
 use super::survey::NONE;
 use crate::asks::preemption::{NoPreemption, Stale};
 use crate::values::ids::AllocationId;

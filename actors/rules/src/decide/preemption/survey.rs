@@ -18,8 +18,7 @@ use std::sync::Arc;
 
 use super::demand::Asker;
 use super::hierarchy::{Hierarchy, QueueFacts};
-use super::planner::Planner;
-use super::rows::{Rows, covers, is_nothing};
+use super::rows::{Rows, covers};
 use crate::allocations::Allocation;
 use crate::asks::preemption::NoPreemption;
 use crate::books::Books;
@@ -200,10 +199,10 @@ pub(super) struct SurveyedApplication {
     pub(super) allowance: Option<u32>,
     pub(super) goes_as_one: bool,
     /// Where its groups begin among all.
-    first_group: u32,
-    groups: Vec<TaskGroup>,
+    pub(super) first_group: u32,
+    pub(super) groups: Vec<TaskGroup>,
     /// How many allocations it has that do not leave yet.
-    alive: u32,
+    pub(super) alive: u32,
     /// Those that may be preempted, if they go together.
     pub(super) together: Vec<u32>,
     /// Nothing of it may be taken, or all at once could not.
@@ -230,11 +229,11 @@ pub(super) struct SurveyedNode {
 
 /// What sorts candidates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Order {
-    class: u8,
-    priority: i64,
-    newest: std::cmp::Reverse<i64>,
-    uuid: Arc<str>,
+pub(super) struct Order {
+    pub(super) class: u8,
+    pub(super) priority: i64,
+    pub(super) newest: std::cmp::Reverse<i64>,
+    pub(super) uuid: Arc<str>,
 }
 
 /// What is being collected for an asker.
@@ -243,20 +242,20 @@ pub struct Survey {
     pub(super) tree: Hierarchy,
     pub(super) asker: Asker,
     /// By leaf, what is possible there.
-    may_lose: Vec<bool>,
-    now_ns: i64,
-    bound_ends_ns: Option<i64>,
+    pub(super) may_lose: Vec<bool>,
+    pub(super) now_ns: i64,
+    pub(super) bound_ends_ns: Option<i64>,
     pub(super) demand: Rows,
     /// The amounts of all members together.
     pub(super) total: super::rows::Row,
     pub(super) applications: Vec<SurveyedApplication>,
-    by_slot: BTreeMap<ApplicationSlot, u32>,
+    pub(super) by_slot: BTreeMap<ApplicationSlot, u32>,
     pub(super) groups: Vec<SurveyedGroup>,
-    candidates: Vec<(Order, Candidate, super::rows::Row)>,
+    pub(super) candidates: Vec<(Order, Candidate, super::rows::Row)>,
     pub(super) nodes: Vec<SurveyedNode>,
     /// A node that would do is reserved by an ask for which victims leave.
     pub(super) is_any_promised: bool,
-    by_node: Vec<u32>,
+    pub(super) by_node: Vec<u32>,
     pub(super) rooms: Rows,
 }
 
@@ -342,7 +341,7 @@ impl Survey {
         self.bound_ends_ns
     }
 
-    fn note_bound(&mut self, ends_ns: Option<i64>) {
+    pub(super) fn note_bound(&mut self, ends_ns: Option<i64>) {
         self.bound_ends_ns = self.bound_ends_ns.into_iter().chain(ends_ns).min();
     }
 
@@ -432,46 +431,11 @@ impl Survey {
         self.candidates.push((order, candidate, size));
     }
 
-    fn group_of(of: &SurveyedApplication, allocation: &Allocation) -> u32 {
+    pub(super) fn group_of(of: &SurveyedApplication, allocation: &Allocation) -> u32 {
         let is_real = !allocation.is_hold() && !allocation.spec.placeholder;
         let name = allocation.spec.task_group.as_ref().filter(|_| is_real);
         let at = name.and_then(|name| of.groups.iter().position(|group| group == name));
         at.map_or(NONE, |at| of.first_group + index(at))
-    }
-
-    /// The survey is complete.
-    pub fn finish(mut self) -> Planner {
-        let mut found = std::mem::take(&mut self.candidates);
-        let mut may_go = vec![0; self.applications.len()];
-        for (_, candidate, _) in &found {
-            may_go[candidate.application as usize] += 1;
-        }
-        for (application, may_go) in self.applications.iter_mut().zip(may_go) {
-            // One that may not be taken keeps all others.
-            application.is_out |= application.goes_as_one && application.alive != may_go;
-        }
-        found.retain(|(_, it, _)| !self.applications[it.application as usize].is_out);
-        for (order, candidate, _) in &mut found {
-            let group = self.groups.get(candidate.group as usize);
-            // Now it is known how many members run.
-            order.class += u8::from(group.is_some_and(|it| it.real <= it.min_members));
-            candidate.class = order.class;
-        }
-        found.sort_by(|(left, ..), (right, ..)| left.cmp(right));
-        let mut sizes = Rows::new(self.tree.columns().len());
-        let mut candidates = Vec::with_capacity(found.len());
-        for (at, (_, candidate, size)) in found.into_iter().enumerate() {
-            if candidate.node != NONE && !is_nothing(&size) {
-                self.nodes[candidate.node as usize].candidates.push(index(at));
-            }
-            let application = &mut self.applications[candidate.application as usize];
-            if application.goes_as_one {
-                application.together.push(index(at));
-            }
-            sizes.push(&size);
-            candidates.push(candidate);
-        }
-        Planner::new(self, candidates, sizes)
     }
 }
 

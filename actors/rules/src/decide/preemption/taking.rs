@@ -13,9 +13,9 @@
 //! * What is taken and given back leaves everything as it was; the last one taken is the first to be
 //!   given back.
 
-use super::choose::Solution;
 use super::planner::Planner;
 use super::score::{Weight, gang_bit};
+use super::solution::Solution;
 use super::survey::NONE;
 
 impl Planner {

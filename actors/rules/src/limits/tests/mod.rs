@@ -8,9 +8,12 @@ mod waits;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use super::*;
-use crate::queues::LimitConfig;
+use crate::queues::{LimitConfig, QueueConfig};
+use crate::values::epoch::Loosening;
+use crate::values::resources::{Limits, Resources};
 
 /// A queue tree with these limits, one per line or semicolon: the queue, then any of `user=a,b`,
 /// `group=a,*`, `apps=n`, and amounts as `vcore=n`.

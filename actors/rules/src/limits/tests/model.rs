@@ -3,11 +3,15 @@
 //! are what may be wrong.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use super::*;
+use crate::queues::QueueConfig;
+use crate::values::epoch::Loosening;
+use crate::values::resources::{Limits, Resources};
 
 const QUEUES: [&str; 6] = ["root", "root.a", "root.a.x", "root.a.y", "root.a.y.z", "root.b"];
 const LEAVES: [&str; 4] = ["root.a.x", "root.a.y.z", "root.b", "root.c.dynamic"];

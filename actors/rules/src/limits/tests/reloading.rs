@@ -1,7 +1,10 @@
 //! Other limits while applications run: `docs/limits.md#other-limits-while-applications-run`, case
 //! by case.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::values::epoch::Loosening;
 
 #[test]
 fn every_place_has_the_new_limit_and_every_named_one_a_tracker() {

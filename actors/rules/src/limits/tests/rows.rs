@@ -1,6 +1,7 @@
 //! Which limit applies, what is counted, and what is left: `docs/limits.md`, case by case.
 
 use super::*;
+use crate::values::resources::Resources;
 
 #[test]
 fn a_named_limit_replaces_the_wildcard_and_each_level_counts_by_itself() {

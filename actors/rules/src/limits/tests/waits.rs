@@ -2,6 +2,8 @@
 //! would wait for ever, and no others.
 
 use super::*;
+use crate::values::epoch::Loosening;
+use crate::values::resources::Resources;
 
 const RELEASES: &[Case] = &[
     (

@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 
 use super::files::Files;
 use super::flags::Flagged;
+use super::ids::{CounterId, FamilyId, RangeId};
 use super::scopes::{Group, Scope, ScopeId};
 use crate::allocations::Allocation;
 use crate::specs::constraint::Expression;
@@ -26,19 +27,6 @@ use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::slots::Slots;
 use crate::values::texts::Texts;
 pub use needed::COUNTERS_MAX;
-
-crate::slot! {
-    /// Allocations whose tags satisfy the same expressions.
-    pub(in crate::nodes) struct FamilyId;
-}
-crate::slot! {
-    /// A family, counted by the groups of a scope.
-    pub(super) struct CounterId;
-}
-crate::slot! {
-    /// How many of a counter there may be in a group.
-    pub(super) struct RangeId;
-}
 
 /// The families of one allocation; most are of none.
 pub(in crate::nodes) type Families = SmallVec<[FamilyId; 2]>;

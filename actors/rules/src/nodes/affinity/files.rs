@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::counters::FamilyId;
+use super::ids::FamilyId;
 use crate::specs::constraint::{Expression, Operator};
 use crate::values::hashing::SeededMap;
 use crate::values::texts::Texts;
@@ -50,7 +50,9 @@ impl Files {
         let Some(expression) = Self::expression(expressions) else {
             return self.always.retain(|other| *other != family);
         };
-        let Some(file) = self.by_key.get_mut(&expression.key) else { return };
+        let file = self.by_key.get_mut(&expression.key);
+        debug_assert!(file.is_some(), "a family that is taken out was filed");
+        let Some(file) = file else { return };
         file.any.retain(|other| *other != family);
         for value in &expression.values {
             if let Some(families) = file.by_value.get_mut(value) {

@@ -12,30 +12,19 @@
 //!
 //! A group of a range that becomes full, or has room again, takes the flag from all of its nodes, or
 //! gives it to them. So a range has a flag only where that costs less than the searches that it saves:
-//! where its largest group is at most [`SMALL_GROUP`] nodes or one in [`PART_OF_ALL`]. With larger
+//! where its largest group is at most 64 nodes or one in eight. With larger
 //! ones there are so few groups that passing over the full ones node by node is the cheaper way.
 
-use super::counters::{Effects, RangeId, Wakes};
-use super::scopes::Group;
-use super::{Affinity, SelectorId};
-use crate::nodes::NodeIndex;
-use crate::values::ids::NodeSlot;
+use super::ids::{RangeId, SelectorId};
 
-/// How many flags there are.
-const FLAGS: usize = 64;
 /// How many nodes a condition excludes that may have a flag.
-const WORTH_IT: usize = 32;
-/// How many nodes a group of a range may have that has a flag, however few nodes there are.
-const SMALL_GROUP: usize = 64;
-/// A larger group may be at most this part of all nodes.
-const PART_OF_ALL: usize = 8;
-
+pub(super) const WORTH_IT: usize = 32;
 /// The flag of a condition.
 #[derive(Debug)]
 pub(super) struct Flagged {
-    flag: Option<u8>,
+    pub(super) flag: Option<u8>,
     /// How many nodes it has to exclude when it asks for one next.
-    asks_at: usize,
+    pub(super) asks_at: usize,
 }
 
 impl Default for Flagged {
@@ -51,7 +40,7 @@ impl Flagged {
     }
 
     /// Whether it is to ask for a flag, now that so many are excluded.
-    fn asks(&mut self, excluded: usize) -> bool {
+    pub(super) fn asks(&mut self, excluded: usize) -> bool {
         let asks = self.flag.is_none() && excluded >= self.asks_at;
         if asks {
             self.asks_at = excluded * 2;
@@ -62,7 +51,7 @@ impl Flagged {
 
 /// What has a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holder {
+pub(super) enum Holder {
     Selector(SelectorId),
     Range(RangeId),
 }
@@ -70,7 +59,7 @@ enum Holder {
 /// Who has which flag.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
-    holders: Vec<Option<Holder>>,
+    pub(super) holders: Vec<Option<Holder>>,
 }
 
 impl Flags {
@@ -81,179 +70,8 @@ impl Flags {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = (u8, Holder)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (u8, Holder)> {
         let numbered = (0..).zip(&self.holders);
         numbered.filter_map(|(flag, holder)| Some((flag, (*holder)?)))
-    }
-}
-
-impl Affinity {
-    fn flagged(&mut self, holder: Holder) -> &mut Flagged {
-        match holder {
-            Holder::Selector(id) => &mut self.selectors[id].flag,
-            Holder::Range(id) => &mut self.counters.range_mut(id).flag,
-        }
-    }
-
-    fn excludes(&self, holder: Holder) -> usize {
-        match holder {
-            Holder::Selector(id) => self.selectors[id].excluded,
-            Holder::Range(id) => self.counters.range_at(id).full,
-        }
-    }
-
-    fn holder_admits(&self, holder: Holder, node: NodeSlot) -> bool {
-        match holder {
-            Holder::Selector(id) => self.admits(id, node),
-            Holder::Range(id) => self.range_admits(id, node),
-        }
-    }
-
-    /// A flag for something that excludes so many nodes.
-    fn take_flag(&mut self, holder: Holder, excluded: usize) -> Option<u8> {
-        let holders = &mut self.flags.holders;
-        let free = holders.iter().position(Option::is_none);
-        let flag = match free {
-            Some(free) => free,
-            None if holders.len() < FLAGS => {
-                holders.push(None);
-                holders.len() - 1
-            }
-            None => {
-                let least = self.flags.all().min_by_key(|(_, other)| self.excludes(*other));
-                let (flag, other) = least.filter(|least| self.excludes(least.1) * 4 <= excluded)?;
-                self.flagged(other).flag = None;
-                usize::from(flag)
-            }
-        };
-        self.flags.holders[flag] = Some(holder);
-        let flag = u8::try_from(flag).ok();
-        self.flagged(holder).flag = flag;
-        flag
-    }
-
-    fn flags_of(&self, node: NodeSlot) -> u64 {
-        let all = self.flags.all();
-        all.filter(|(_, holder)| self.holder_admits(*holder, node))
-            .fold(0, |flags, (flag, _)| flags | 1 << flag)
-    }
-}
-
-impl NodeIndex {
-    /// Gives a selector a flag if that is worth it.
-    pub(super) fn flag_selector(&mut self, id: SelectorId) {
-        let selector = &mut self.affinity.selectors[id];
-        let excluded = selector.excluded;
-        if selector.flag.asks(excluded) {
-            self.give_flag(Holder::Selector(id), excluded);
-        }
-    }
-
-    /// [`Self::flag_selector`] of all: there are other nodes now.
-    pub(super) fn flag_selectors(&mut self) {
-        let asks = |(id, selector): (SelectorId, &mut super::Selector)| {
-            let excluded = selector.excluded;
-            selector.flag.asks(excluded).then_some((id, excluded))
-        };
-        let ids: Vec<SelectorId> = self.affinity.selectors.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            if let Some((id, excluded)) = asks((id, &mut self.affinity.selectors[id])) {
-                self.give_flag(Holder::Selector(id), excluded);
-            }
-        }
-    }
-
-    /// Gives a range a flag if that is worth it.
-    pub(super) fn flag_range(&mut self, id: RangeId) {
-        let counters = &mut self.affinity.counters;
-        let range = counters.range_mut(id);
-        let full = range.full;
-        if range.min <= 1 && range.flag.asks(full) {
-            let range = counters.range_at(id);
-            let counter = counters.counter(range.counter);
-            let size = |group: &Group| counters.size(counter.scope, *group);
-            let largest = (self.nodes.len() / PART_OF_ALL).max(SMALL_GROUP);
-            if counter.groups.keys().map(size).max().unwrap_or(0) <= largest {
-                self.give_flag(Holder::Range(id), full);
-            }
-        }
-    }
-
-    fn give_flag(&mut self, holder: Holder, excluded: usize) {
-        let Some(flag) = self.affinity.take_flag(holder, excluded) else { return };
-        for (slot, node) in self.nodes.iter_mut() {
-            let has = u64::from(self.affinity.holder_admits(holder, slot));
-            let flags = node.flags & !(1 << flag) | has << flag;
-            if flags != node.flags {
-                node.flags = flags;
-                let known = self.tree.set_bound(&node.key, node.room());
-                debug_assert!(known, "every node is in the tree");
-                self.domains.follow(slot, &node.key, node);
-            }
-        }
-    }
-
-    /// A node is to have the flags of what admits it.
-    pub(super) fn flag_node(&mut self, slot: NodeSlot) {
-        let flags = self.affinity.flags_of(slot);
-        self.set_flags(slot, flags);
-    }
-
-    fn set_flags(&mut self, slot: NodeSlot, flags: u64) {
-        let node = &mut self.nodes[slot];
-        if node.flags != flags {
-            node.flags = flags;
-            let known = self.tree.set_bound(&node.key, node.room());
-            debug_assert!(known, "every node is in the tree");
-            self.domains.follow(slot, &node.key, node);
-        }
-    }
-
-    /// Carries out what a change of counters means for nodes.
-    pub(super) fn apply(&mut self, effects: Effects, wakes: Wakes) {
-        for (id, group, admits) in effects.flips {
-            let counters = &self.affinity.counters;
-            let range = counters.range_at(id);
-            let bit = range.flag.bit();
-            if bit == 0 {
-                if !admits && wakes != Wakes::Nobody {
-                    self.flag_range(id);
-                }
-                continue;
-            }
-            if let Group::Node(slot) = group {
-                self.flip(slot, bit, admits);
-                continue;
-            }
-            let scope = counters.counter(range.counter).scope;
-            if counters.has(scope, group) {
-                let nodes: Vec<NodeSlot> = counters.nodes(scope, group).collect();
-                for slot in nodes {
-                    self.flip(slot, bit, admits);
-                }
-            }
-        }
-        if wakes == Wakes::Nobody {
-            return;
-        }
-        let woken: Vec<NodeSlot> = if effects.wakes_all {
-            self.nodes.iter().map(|(slot, _)| slot).collect()
-        } else {
-            effects.woken.into_vec()
-        };
-        for slot in woken {
-            // Whoever requires the node may use it even if another reserves it first.
-            self.affinity.woken_by_name.push((slot, wakes == Wakes::Return));
-            if wakes == Wakes::Return {
-                self.touch_by_return(slot);
-            } else if self.is_open_to_all(slot) {
-                self.log_vacancy(slot);
-            }
-        }
-    }
-
-    fn flip(&mut self, slot: NodeSlot, bit: u64, admits: bool) {
-        let flags = self.nodes[slot].flags;
-        self.set_flags(slot, if admits { flags | bit } else { flags & !bit });
     }
 }

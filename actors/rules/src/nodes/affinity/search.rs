@@ -7,29 +7,20 @@
 
 use smallvec::SmallVec;
 
-use super::counters::{Count, Counted, Effects, Families, RangeId, Wakes};
+use super::counters::{Count, Counted, Effects, Families, Wakes};
+use super::ids::{RangeId, SelectorId};
 use super::scopes::Group;
+use super::state::Affinity;
 use super::terms::{Choice, Condition, Near, Terms, Wish};
-use super::{Affinity, SelectorId};
 use crate::allocations::Allocation;
+use crate::nodes::node::Start;
 use crate::nodes::room::Room;
-use crate::nodes::{Key, NodeIndex, NodeRequest};
+use crate::nodes::{NodeIndex, NodeRequest};
 use crate::specs::tags::Tags;
 use crate::values::ids::{AllocationId, NodeSlot};
 
 /// How many nodes may be looked at one by one instead of searching the tree.
 const FEW: usize = 64;
-
-/// From where a search goes on, and in which direction.
-#[derive(Clone, Copy)]
-pub(in crate::nodes) enum Start<'a> {
-    /// From the first node on, upwards.
-    First,
-    /// From the node behind this one on, upwards.
-    Behind(&'a Key),
-    /// From the last node on, downwards.
-    Last,
-}
 
 /// What a condition of a constraint leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,6 +152,13 @@ impl Affinity {
             return None;
         }
         Some(groups.iter().flat_map(|group| self.counters.nodes(counter.scope, *group)).collect())
+    }
+}
+
+impl NodeRequest<'_> {
+    /// Whether there is a node with room that only its constraint keeps it off.
+    pub fn is_kept_off(&self, nodes: &NodeIndex) -> bool {
+        self.wish.is_some() && nodes.first(&Self { wish: None, ..*self }).is_some()
     }
 }
 

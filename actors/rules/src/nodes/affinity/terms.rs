@@ -7,17 +7,15 @@
 
 use std::sync::Arc;
 
-use super::counters::RangeId;
-use super::{Affinity, SelectorId};
-use crate::allocations::AllocationTable;
-use crate::specs::constraint::{AskConstraint, Constraint, DelayUnit, Simple};
+use super::ids::{RangeId, SelectorId};
+use crate::specs::constraint::AskConstraint;
 use crate::values::ids::{AllocationId, ApplicationSlot};
 
 /// A constraint that is ready for searches. It is kept as long as anybody keeps it.
 #[derive(Debug)]
 pub struct Terms {
-    choices: Vec<Choice>,
-    constraint: Arc<AskConstraint>,
+    pub(super) choices: Vec<Choice>,
+    pub(super) constraint: Arc<AskConstraint>,
 }
 
 /// Conditions that hold together, and when they may be used.
@@ -30,8 +28,8 @@ pub(super) struct Choice {
 /// After how long a choice may be used; both have to be over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opening {
-    milliseconds: u64,
-    opportunities: u64,
+    pub(super) milliseconds: u64,
+    pub(super) opportunities: u64,
 }
 
 /// What is expected of a node.
@@ -128,111 +126,5 @@ impl Terms {
             }
             Some(next)
         })
-    }
-}
-
-/// Makes terms of a constraint.
-pub(super) struct Compiler<'a> {
-    affinity: &'a mut Affinity,
-    constraint: &'a Arc<AskConstraint>,
-    allocations: &'a AllocationTable,
-    /// The place of the next simple constraint among all.
-    at: usize,
-}
-
-impl<'a> Compiler<'a> {
-    pub(super) fn new(
-        affinity: &'a mut Affinity,
-        constraint: &'a Arc<AskConstraint>,
-        allocations: &'a AllocationTable,
-    ) -> Self {
-        Self { affinity, constraint, allocations, at: 0 }
-    }
-
-    pub(super) fn terms(mut self) -> Terms {
-        let constraint = Arc::clone(self.constraint);
-        let mut choices = Vec::new();
-        self.choices(constraint.constraint(), Opening::default(), &mut choices);
-        Terms { choices, constraint }
-    }
-
-    fn choices(&mut self, constraint: &Constraint, opens: Opening, into: &mut Vec<Choice>) {
-        match constraint {
-            Constraint::Any(children) if !children.is_empty() => {
-                for child in children {
-                    self.choices(child, opens, into);
-                }
-            }
-            Constraint::InTurn(children) if !children.is_empty() => {
-                let mut opens = opens;
-                for child in children {
-                    self.choices(&child.constraint, opens, into);
-                    let delay = u64::try_from(child.delay).unwrap_or(0);
-                    let counted = match child.unit {
-                        DelayUnit::Milliseconds => &mut opens.milliseconds,
-                        DelayUnit::Opportunities => &mut opens.opportunities,
-                    };
-                    *counted = counted.saturating_add(delay);
-                }
-            }
-            _ => {
-                let (mut required, mut preferred) = (Vec::new(), Vec::new());
-                self.all(constraint, &mut required, &mut preferred);
-                if !preferred.is_empty() {
-                    let conditions = required.iter().cloned().chain(preferred).collect();
-                    into.push(Choice { opens, conditions });
-                }
-                into.push(Choice { opens, conditions: required });
-            }
-        }
-    }
-
-    /// Adds what a constraint requires, and what it prefers.
-    fn all(
-        &mut self,
-        constraint: &Constraint,
-        required: &mut Vec<Condition>,
-        preferred: &mut Vec<Condition>,
-    ) {
-        match constraint {
-            Constraint::Simple(simple) => self.simple(simple, required, preferred),
-            Constraint::All(children) => {
-                for child in children {
-                    self.all(child, required, preferred);
-                }
-            }
-            Constraint::Any(children) if !children.is_empty() => {
-                let lists = children.iter().map(|child| {
-                    let mut list = Vec::new();
-                    // The check has seen to it that nothing is preferred here.
-                    self.all(child, &mut list, &mut Vec::new());
-                    list
-                });
-                let lists: Vec<_> = lists.collect();
-                if lists.iter().all(|list| !list.is_empty()) {
-                    required.push(Condition::Any(lists));
-                }
-            }
-            Constraint::Any(_) | Constraint::InTurn(_) => {}
-        }
-    }
-
-    fn simple(
-        &mut self,
-        simple: &Simple,
-        required: &mut Vec<Condition>,
-        preferred: &mut Vec<Condition>,
-    ) {
-        let at = self.at;
-        self.at += 1;
-        if !simple.node.is_empty() {
-            required.push(Condition::Selector(self.affinity.selector(&simple.node)));
-        }
-        let Some(near) = simple.near.as_ref().filter(|near| near.counts()) else { return };
-        let Affinity { nodes, counters, .. } = &mut *self.affinity;
-        let range = counters.range(near, nodes, self.allocations);
-        let may_be_first = self.constraint.counts_itself(at);
-        let list = if near.required { required } else { preferred };
-        list.push(Condition::Near(Near { range, may_be_first }));
     }
 }

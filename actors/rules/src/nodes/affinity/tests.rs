@@ -5,15 +5,17 @@ use proptest::prelude::*;
 
 use super::counters::Count;
 use super::scopes::Group;
+use super::terms::Condition;
 use super::*;
-use crate::allocations::Allocation;
+use crate::allocations::{Allocation, AllocationTable};
 use crate::nodes::attributes::Attributes;
+use crate::nodes::index::NodeIndex;
 use crate::nodes::recount::{Counted, Picture, alternatives};
 use crate::nodes::{NodeOrder, NodeRequest};
 use crate::specs::ask::AskSpec;
-use crate::specs::constraint::{Constraint, Near, Operator, Simple};
+use crate::specs::constraint::{AskConstraint, Constraint, Expression, Near, Operator, Simple};
 use crate::specs::tags::{TagMap, Tags};
-use crate::values::ids::{AllocationId, ApplicationSlot};
+use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::Resources;
 
 fn vcores(n: i64) -> Resources {

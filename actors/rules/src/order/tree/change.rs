@@ -4,7 +4,7 @@
 //! Most changes leave the bound of a node as it is; then nothing above it can change, and the work
 //! ends there.
 
-use super::Bound;
+use super::bound::Bound;
 
 /// What a change did to the total of a node.
 pub(super) enum Change<B> {

@@ -291,7 +291,8 @@ impl Reservations {
     }
 
     /// The reservations of an application, each with the ask that has it.
-    pub fn of_application(
+    #[cfg(test)]
+    fn of_application(
         &self,
         application: ApplicationSlot,
     ) -> impl Iterator<Item = (AskSlot, &Reservation)> {

@@ -47,13 +47,11 @@ mod window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::allocations::Elsewhere;
 use crate::nodes::{NodeIndex, NodeRequest};
 use crate::values::epoch::Growth;
 use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
-
 use changes::Changes;
-
-use crate::allocations::Elsewhere;
 pub use scope::Scope;
 pub use window::Window;
 

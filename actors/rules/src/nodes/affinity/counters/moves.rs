@@ -1,7 +1,8 @@
 //! Nodes that come, go, and get other attributes: what is on them counts in other groups then.
 
+use super::super::ids::{CounterId, RangeId};
 use super::super::scopes::{Group, ScopeId};
-use super::{Count, CounterId, Counters, Effects, Families, RangeId};
+use super::{Count, Counters, Effects, Families};
 use crate::nodes::attributes::Attributes;
 use crate::values::ids::{AllocationId, NodeSlot};
 

@@ -7,12 +7,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::super::flags::{Flagged, Flags};
-use super::super::ordered;
+use super::super::ids::{CounterId, FamilyId, RangeId};
 use super::super::scopes::{Scope, ScopeId, scope_key};
-use super::{
-    Count, Counted, Counter, CounterId, Counters, Family, FamilyId, Range, RangeId, hold_of,
-    is_booked,
-};
+use super::super::selector::ordered;
+use super::{Count, Counted, Counter, Counters, Family, Range, hold_of, is_booked};
 use crate::allocations::AllocationTable;
 use crate::nodes::attributes::Attributes;
 use crate::specs::constraint::{Expression, Near};

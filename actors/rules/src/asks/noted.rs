@@ -1,0 +1,53 @@
+//! Where the reasons are noted for which asks were not placed: with their class, or with an ask that
+//! is in none.
+
+use super::failures::FailureLog;
+use super::table::Asks;
+use crate::values::ids::AskSlot;
+
+impl Asks {
+    /// Notes that an ask, which has something outstanding, was not placed for a reason that the
+    /// program contains.
+    pub fn note_failure(&mut self, slot: AskSlot, text: &'static str, now_ns: i64) {
+        self.failures_mut(slot).note_fixed(text, now_ns);
+    }
+
+    /// As [`Self::note_failure`], for reasons of predicates, each with the number of nodes.
+    pub fn note_refusals<'a>(
+        &mut self,
+        slot: AskSlot,
+        reasons: impl IntoIterator<Item = (&'a String, &'a u32)>,
+        now_ns: i64,
+    ) {
+        let log = self.failures_mut(slot);
+        for (text, nodes) in reasons {
+            log.note(text, *nodes, now_ns);
+        }
+    }
+
+    /// Why an ask was not placed so far; `None` if it was never tried in vain.
+    pub fn failures(&self, slot: AskSlot) -> Option<&FailureLog> {
+        let class = self.ask(slot).class.map(|class| self.class(class));
+        let of_class = class.and_then(|class| class.failures.as_deref());
+        of_class.or_else(|| self.ask(slot).refusals()?.failures.as_deref())
+    }
+
+    /// As [`Self::failures`], by the RM's key.
+    pub fn failures_of(&self, key: &str) -> Option<&FailureLog> {
+        self.failures(self.slot_of(key)?)
+    }
+
+    fn failures_mut(&mut self, slot: AskSlot) -> &mut FailureLog {
+        match self.ask(slot).class {
+            Some(class) => self.classes[class].failures.get_or_insert_default(),
+            None => self.ask_mut(slot).refusals_mut().failures.get_or_insert_default(),
+        }
+    }
+
+    /// An ask has left its class and takes the log along, if there is one.
+    pub(super) fn take_along(&mut self, slot: AskSlot, log: Option<Box<FailureLog>>) {
+        if log.is_some() {
+            self.ask_mut(slot).refusals_mut().failures = log;
+        }
+    }
+}

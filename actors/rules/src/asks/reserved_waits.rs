@@ -1,0 +1,30 @@
+//! What a class waits for whose ask has a node reserved.
+
+use crate::order::tree::Bound;
+use crate::waiting::WaitSet;
+
+/// What a class waits for whose ask has a node reserved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ReservedWaits {
+    /// Its node was not looked at since that or the ask changed.
+    pub(super) own: bool,
+    /// What it waits for beside its node.
+    pub(super) elsewhere: WaitSet,
+}
+
+impl ReservedWaits {
+    pub(super) fn of(waits: WaitSet) -> Self {
+        Self { own: waits == WaitSet::Due, elsewhere: waits }
+    }
+
+    pub(super) fn elsewhere(&self) -> &WaitSet {
+        &self.elsewhere
+    }
+}
+
+impl Bound for ReservedWaits {
+    fn join(&mut self, other: &Self) {
+        self.own |= other.own;
+        self.elsewhere.join(&other.elsewhere);
+    }
+}

@@ -1,0 +1,18 @@
+//! The numbers of selectors, families, counters and ranges.
+
+crate::slot! {
+    /// A selector that is in use.
+    pub(in crate::nodes) struct SelectorId;
+}
+crate::slot! {
+    /// Allocations whose tags satisfy the same expressions.
+    pub(in crate::nodes) struct FamilyId;
+}
+crate::slot! {
+    /// A family, counted by the groups of a scope.
+    pub(in crate::nodes) struct CounterId;
+}
+crate::slot! {
+    /// How many of a counter there may be in a group.
+    pub(in crate::nodes) struct RangeId;
+}

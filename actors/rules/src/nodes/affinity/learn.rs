@@ -1,0 +1,129 @@
+//! How the index learns constraints and the attributes of nodes.
+
+use std::sync::Arc;
+
+use super::compiler::Compiler;
+use super::counters::{self, COUNTERS_MAX};
+use super::terms::{Condition, Terms};
+use crate::allocations::AllocationTable;
+use crate::nodes::NodeIndex;
+use crate::nodes::attributes::Attributes;
+use crate::specs::constraint::AskConstraint;
+use crate::values::ids::NodeSlot;
+use crate::values::texts::Texts;
+
+/// There are [`COUNTERS_MAX`] counters in use already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{COUNTERS_MAX} sets of allocations are counted for placement constraints already")]
+pub struct TooManyCounters;
+
+impl NodeIndex {
+    /// Makes a constraint ready for searches: whoever keeps what is returned has it kept.
+    /// `allocations` are all that there are; they are gone through where something is to be counted
+    /// that was not counted before.
+    ///
+    /// # Errors
+    /// Too much would have to be counted.
+    pub fn learn(
+        &mut self,
+        constraint: &Arc<AskConstraint>,
+        allocations: &AllocationTable,
+    ) -> Result<Arc<Terms>, TooManyCounters> {
+        let affinity = &mut self.affinity;
+        if let Some(terms) = affinity.terms.get(constraint) {
+            return Ok(Arc::clone(terms));
+        }
+        affinity.sweep_if_due();
+        if !affinity.has_room_for(constraint) {
+            affinity.sweep();
+            if !affinity.has_room_for(constraint) {
+                return Err(TooManyCounters);
+            }
+        }
+        let terms = Arc::new(Compiler::new(affinity, constraint, allocations).terms());
+        affinity.terms.insert(Arc::clone(constraint), Arc::clone(&terms));
+        for condition in terms.conditions() {
+            match condition {
+                Condition::Selector(id) => self.flag_selector(*id),
+                Condition::Near(near) => self.flag_range(near.range),
+                Condition::Any(_) => {}
+            }
+        }
+        Ok(terms)
+    }
+
+    /// The terms of a constraint, if somebody has them kept.
+    pub fn terms_of(&self, constraint: &AskConstraint) -> Option<&Arc<Terms>> {
+        self.affinity.terms.get(constraint)
+    }
+
+    /// Tells the attributes of a node: from now on it is judged by these. Allocations that are there
+    /// stay.
+    pub fn set_attributes(&mut self, slot: NodeSlot, attributes: &Attributes) {
+        self.move_domains(slot, attributes);
+        let affinity = &mut self.affinity;
+        let before = affinity.nodes[slot].clone();
+        if !affinity.is_used() {
+            affinity.nodes[slot] = Some(Arc::clone(attributes));
+            return;
+        }
+        for selector in affinity.selectors.values_mut() {
+            selector.leave(slot, before.as_ref());
+            selector.enter(slot, Some(attributes));
+        }
+        affinity.nodes[slot] = Some(Arc::clone(attributes));
+        let mut effects = counters::Effects::default();
+        affinity.counters.move_node(slot, Some(attributes), &mut effects);
+        self.apply(effects, counters::Wakes::Growth);
+        self.flag_node(slot);
+        self.flag_selectors();
+        if self.is_open_to_all(slot) {
+            self.log_vacancy(slot);
+        }
+    }
+
+    /// A node is there from now on, without attributes.
+    pub(in crate::nodes) fn enter_affinity(&mut self, slot: NodeSlot) {
+        self.affinity.nodes.insert_at(slot, None);
+        if self.affinity.is_used() {
+            for selector in self.affinity.selectors.values_mut() {
+                selector.enter(slot, None);
+            }
+            self.affinity.counters.enter_node(slot, None);
+            self.flag_node(slot);
+            self.flag_selectors();
+        }
+    }
+
+    /// A node goes, with everything on it.
+    pub(in crate::nodes) fn leave_affinity(&mut self, slot: NodeSlot) {
+        let affinity = &mut self.affinity;
+        let attributes = affinity.nodes.remove(slot);
+        if affinity.is_used() {
+            for selector in affinity.selectors.values_mut() {
+                selector.leave(slot, attributes.as_ref());
+            }
+            let mut effects = counters::Effects::default();
+            affinity.counters.leave_node(slot, &mut effects);
+            self.apply(effects, counters::Wakes::Growth);
+            self.affinity.woken_by_name.retain(|(woken, _)| *woken != slot);
+        }
+    }
+
+    /// Whether constraints may admit more to some node since [those](Self::take_woken_by_name) were
+    /// asked for.
+    pub fn has_woken(&self) -> bool {
+        !self.affinity.woken_by_name.is_empty()
+    }
+
+    /// Nodes that constraints may admit more to since this was asked last; whether by the return of
+    /// what a placement in the air held.
+    pub fn take_woken_by_name(&mut self) -> Vec<(NodeSlot, bool)> {
+        std::mem::take(&mut self.affinity.woken_by_name)
+    }
+
+    /// The attributes of a node, as far as they were told.
+    pub(crate) fn attributes(&self, slot: NodeSlot) -> Option<&Texts> {
+        self.affinity.nodes.find(slot)?.as_deref()
+    }
+}

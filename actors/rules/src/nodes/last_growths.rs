@@ -1,0 +1,63 @@
+//! The last growths, each with what the node had left then, and how many in a row passed an ask by.
+
+use std::collections::VecDeque;
+
+use crate::values::epoch::Growth;
+use crate::values::ids::NodeSlot;
+use crate::values::resources::Resources;
+
+/// So many growths that leave no room make an ask one that is passed by.
+pub const PASSED_BY: u8 = 3;
+/// How many growths are listed.
+pub(super) const LISTED: usize = 64;
+
+/// The last growths.
+#[derive(Debug, Default)]
+pub(super) struct LastGrowths(pub(super) VecDeque<Grown>);
+
+#[derive(Debug)]
+pub(super) struct Grown {
+    pub(super) number: Growth,
+    pub(super) node: NodeSlot,
+    /// What it had left then.
+    pub(super) available: Resources,
+}
+
+impl LastGrowths {
+    /// Notes the growth with this number, which is above all before, of a node that has so much left.
+    pub(super) fn note(&mut self, number: Growth, node: NodeSlot, available: &Resources) {
+        // What falls out is used again: it has the memory that it takes.
+        let mut grown = if self.0.len() < LISTED { None } else { self.0.pop_front() };
+        if let Some(grown) = &mut grown {
+            (grown.number, grown.node) = (number, node);
+            grown.available.clone_from(available);
+        }
+        let grown = grown.unwrap_or_else(|| Grown { number, node, available: available.clone() });
+        self.0.push_back(grown);
+    }
+
+    /// A node goes, and its slot may be given to another.
+    pub(super) fn forget(&mut self, node: NodeSlot) {
+        self.0.retain(|grown| grown.node != node);
+    }
+
+    pub(super) fn newest_since(&self, mark: Growth) -> impl Iterator<Item = &Grown> {
+        self.0.iter().rev().take_while(move |grown| grown.number > mark)
+    }
+}
+
+/// The growths in a row that left no room for an ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedBy {
+    /// Up to which growth they are counted.
+    pub at: Growth,
+    /// How many there are, up to [`PASSED_BY`].
+    pub times: u8,
+}
+
+impl PassedBy {
+    /// Whether there are enough for the ask to reserve a node.
+    pub fn is_enough(self) -> bool {
+        self.times >= PASSED_BY
+    }
+}
