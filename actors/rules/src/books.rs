@@ -30,8 +30,8 @@ pub struct Books {
     pub nodes: NodeIndex,
     /// Every allocation, those included that wait for the RM's predicate.
     pub allocations: AllocationTable,
-    /// How many members have passed every predicate and wait for their placeholders to be gone. They
-    /// are in the table, beside the placeholders whose places they take.
+    /// How many members have passed every predicate and wait for their placeholders to be gone.
+    /// They are in the table, beside the placeholders whose places they take.
     pub on_their_way: usize,
     /// The open questions about allocations that wait for the RM's predicate.
     pub unsettled: Unsettled,
@@ -45,9 +45,9 @@ pub struct Books {
     pub evictions: History,
     /// What users and groups use of each queue, and what their limits allow.
     pub trackers: Trackers,
-    /// Everything that is allocated: what root uses, and what is gathered and has still to climb. It is
-    /// bounded so that no sum of allocations leaves the range of a quantity. What is pending has no
-    /// bound, and is counted in a [`Sum`].
+    /// Everything that is allocated: what root uses, and what is gathered and has still to climb.
+    /// It is bounded so that no sum of allocations leaves the range of a quantity. What is pending
+    /// has no bound, and is counted in a [`Sum`].
     pub allocated: Resources,
     /// Whether anything is asked for and not yet placed: root's pending. Where nothing is, no offer
     /// finds anybody.
@@ -93,8 +93,8 @@ impl Books {
         self.unsettled.placements() + self.on_their_way
     }
 
-    /// Whether others left, or leave, for this asker: it preempts nobody else until that is over. That
-    /// of an ask is over with the reservation that it has since then.
+    /// Whether others left, or leave, for this asker: it preempts nobody else until that is over.
+    /// That of an ask is over with the reservation that it has since then.
     pub fn has_preempted(&self, who: Promisee) -> bool {
         let by_reservation = || match who {
             Promisee::Ask(who) => self.reservations.of(who).is_some_and(|it| it.has_preempted),
@@ -133,19 +133,19 @@ impl Books {
     }
 
     /// Counts a step after which other allocations run or may leave, or queues are set otherwise:
-    /// victims that were looked for in vain may be found.
+    /// victims that were looked for without result may be found.
     pub fn note_change(&mut self) {
         self.changes += 1;
     }
 
-    /// How many such steps there were, and growths of nodes: a node that opens, changes its attributes
-    /// or is reserved by nobody any more may do for whoever looks for victims.
+    /// How many such steps there were, and growths of nodes: a node that opens, changes its
+    /// attributes or is reserved by nobody any more may do for whoever looks for victims.
     pub fn changes(&self) -> u64 {
         self.changes.wrapping_add(self.nodes.growth().number())
     }
 
-    /// Why `more` cannot be allocated, if a sum of what is allocated would leave the range of a quantity
-    /// with it. `extra` was allocated in this step and is not in the sum yet.
+    /// Why `more` cannot be allocated, if a sum of what is allocated would leave the range of a
+    /// quantity with it. `extra` was allocated in this step and is not in the sum yet.
     pub fn overflows(&self, extra: &Resources, more: &Sum) -> Option<Overflow> {
         let of = "that are allocated";
         if extra.is_empty() {

@@ -1,6 +1,6 @@
-//! What is noted of an ask whose placements are followed, each from the arrival of the ask to what its
-//! resource manager is told. Few are: an ask and an allocation without it pay for one pointer. Nothing
-//! is decided by it.
+//! The times that a followed placement goes through, from the arrival of its ask to the
+//! notification of its RM. Few asks are followed; an ask or allocation that is not pays for one
+//! pointer. No decision uses these times.
 
 use std::sync::Arc;
 

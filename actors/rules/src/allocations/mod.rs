@@ -1,5 +1,4 @@
-//! The allocations of a partition, each with what its preemption or the replacement of a placeholder
-//! has to do with it.
+//! The allocations of a partition, and placements that are still to become allocations.
 //!
 //! They stand below the node index, which counts them for placement constraints, and below the asks
 //! that they are made of.

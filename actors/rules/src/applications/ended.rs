@@ -1,5 +1,4 @@
-//! Applications that are over: kept for some days so that whoever asks what became of one gets an
-//! answer.
+//! Ended applications, kept for some days so that queries about them still get an answer.
 //!
 //! # Two lists
 //! *Terminated* applications have Completed or Failed. Each run is an entry of its own, since an id

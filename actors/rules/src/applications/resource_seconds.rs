@@ -49,7 +49,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 pub enum Account {
     /// That of its application.
     Used,
-    /// It was preempted, so its work may have been in vain.
+    /// It was preempted, so its work may have been without result.
     Preempted,
     /// None: it was a placeholder.
     Placeholder,

@@ -1,4 +1,5 @@
-//! How far a pass came: which asks were tried, and where it ends because too many found no node.
+//! The extent of a pass: which asks were tried, and at which ask the pass ended because too many
+//! before it had found no node.
 //!
 //! A pass tries asks in their order, and a class is tried once for all of its members. So the
 //! number of members that count as tried depends on where the pass ended. Without back-off the pass

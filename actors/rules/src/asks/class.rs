@@ -18,7 +18,7 @@ pub(super) struct Class {
     pub(super) outstanding: u64,
     /// The number of members of which the RM was not yet told that more machines would help.
     pub(super) unsignalled: usize,
-    /// Why its members were not placed so far, if any was tried in vain.
+    /// Why its members were not placed so far, if any was tried without result.
     pub(super) failures: Option<Box<FailureLog>>,
     /// What it was parked for when it was tried last, and since when that has been so, ns since the
     /// epoch. Noted for explanations; none once a member was placed.

@@ -1,4 +1,4 @@
-//! Classes: which asks are tried as one, and where each class stands.
+//! Classes: asks that are tried as one, and the place of each class in the order.
 //!
 //! A class stands where its first member would stand. Its other members are not in the order at
 //! all, so that a search cannot be slowed by how many asks are alike.

@@ -1,10 +1,10 @@
-//! Why an ask was not placed so far: each reason once, with when it was found last and how often.
-//! For people, who read it beside the ask.
+//! The reasons why an ask was not placed: each once, with the time when it was found last and how
+//! often. They are shown to people beside the ask.
 //!
 //! # Where it is kept
 //! Asks of one shape are tried as one, so their class has the log: a hundred thousand asks that
 //! wait for quota cost one. It goes along with an ask that leaves its class for one of its own, and
-//! with the last that leaves. What was never tried in vain costs nothing.
+//! with the last that leaves. What was never tried without result costs nothing.
 //!
 //! # Invariants
 //! * A log has at most [`TEXTS_MAX`] reasons, since predicates name them; one more pushes out the

@@ -1,5 +1,5 @@
-//! Where the reasons are noted for which asks were not placed: with their class, or with an ask that
-//! is in none.
+//! Records failure reasons: with the class of the ask, or with the ask itself while it is in no
+//! class.
 
 use super::failures::FailureLog;
 use super::table::Asks;
@@ -25,7 +25,7 @@ impl Asks {
         }
     }
 
-    /// Why an ask was not placed so far; `None` if it was never tried in vain.
+    /// Why an ask was not placed so far; `None` if it was never tried without result.
     pub fn failures(&self, slot: AskSlot) -> Option<&FailureLog> {
         let class = self.ask(slot).class.map(|class| self.class(class));
         let of_class = class.and_then(|class| class.failures.as_deref());

@@ -1,4 +1,4 @@
-//! What is pending, class by class, as it is explained to people.
+//! Pending asks, class by class, as they are explained to people.
 
 use std::sync::Arc;
 

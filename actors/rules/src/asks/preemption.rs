@@ -1,4 +1,4 @@
-//! What became of the tries of an ask, or a gang, to preempt others, and why one does not preempt.
+//! The preemption attempts of an ask or a gang, and the reasons why it does not preempt.
 //!
 //! Whether it may try is decided elsewhere; here is what is kept of it, and what people are told.
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// How long at least between two tries of one ask, or of those like it.
 pub const TRY_AGAIN: Duration = Duration::from_secs(15);
 
-/// A try in vain.
+/// A try without result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastTry {
     /// When, ns since the epoch.
@@ -24,9 +24,10 @@ pub struct LastTry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
     /// When it tried last, ns since the epoch, and how many changes there had been by then
-    /// ([`Books::changes`](crate::books::Books::changes)); none where that was no try in vain.
+    /// ([`Books::changes`](crate::books::Books::changes)); none where that was no try without
+    /// result.
     pub last: Option<(i64, u64)>,
-    /// Why that was in vain.
+    /// Why that was without result.
     pub why: Option<NoPreemption>,
     /// When the first bound ends that kept something from being taken, ns since the epoch.
     pub bound_ends_ns: Option<i64>,
@@ -35,8 +36,8 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// The last try in vain, where there have been so many changes by now. An RM that refused may
-    /// answer otherwise at any time.
+    /// The last try without result, where there have been so many changes by now. An RM that
+    /// refused may answer otherwise at any time.
     pub fn last(&self, changes: u64, now_ns: i64) -> Option<LastTry> {
         let (at_ns, _) = self.last?;
         let was_refused = matches!(self.why, Some(NoPreemption::Refused | NoPreemption::Short));
@@ -44,13 +45,14 @@ impl Tries {
         Some(LastTry { at_ns, has_changed_since })
     }
 
-    /// Whether what made the last try one in vain may be otherwise by now.
+    /// Whether what made the last try one without result may be otherwise by now.
     fn has_passed(&self, changes: u64, now_ns: i64) -> bool {
         let bound_ended = self.bound_ends_ns.is_some_and(|end| end <= now_ns);
         bound_ended || self.last.is_some_and(|(_, by_then)| by_then != changes)
     }
 
-    /// Why the last try was in vain, for people: said of the past where that may be otherwise by now.
+    /// Why the last try was without result, for people: said of the past where that may be
+    /// otherwise by now.
     ///
     /// ```
     /// use monoceros_rules::asks::preemption::{NoPreemption, Tries};
@@ -91,12 +93,12 @@ pub enum NoPreemption {
         /// That time.
         until_ns: i64,
     },
-    /// It was looked for in vain a moment ago: not before that time, ns since the epoch.
+    /// It was looked for without result a moment ago: not before that time, ns since the epoch.
     TriedLately {
         /// That time.
         until_ns: i64,
     },
-    /// It was looked for in vain, and nothing has changed since.
+    /// It was looked for without result, and nothing has changed since.
     NothingChanged,
     /// What the limits of its user or group leave beside what others were promised is not enough.
     OverLimits,
@@ -124,7 +126,7 @@ pub enum NoPreemption {
     /// No node has enough that may be taken.
     NoNode,
     /// No node has, but some that would do are reserved by asks for which victims leave. This is no
-    /// try in vain: it may try again as soon as one of these is placed.
+    /// try without result: it may try again as soon as one of these is placed.
     NodesArePromised,
     /// The RM refused every node that would do.
     Refused,

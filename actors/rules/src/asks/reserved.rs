@@ -35,7 +35,8 @@ impl Asks {
         self.n_reserved > self.n_suspended
     }
 
-    /// The node that an ask has reserved is for all, until it could run. Says whether it was not before.
+    /// The node that an ask has reserved is for all, until it could run. Says whether it was not
+    /// before.
     pub fn suspend(&mut self, slot: AskSlot) -> bool {
         let is_new = self.ask(slot).is_reserved() && !self.ask(slot).search.is_suspended;
         if is_new {
@@ -63,7 +64,8 @@ impl Asks {
         }
     }
 
-    /// The asks that have a node reserved, with their task groups, as far as they are members of any.
+    /// The asks that have a node reserved, with their task groups, as far as they are members of
+    /// any.
     pub fn reserved_members(&self) -> impl Iterator<Item = (AskSlot, &TaskGroup)> {
         self.reserved.iter().filter_map(|(_, class, _)| {
             let group = self.class(*class).shape.member_of()?;
@@ -111,7 +113,7 @@ impl Asks {
         true
     }
 
-    /// The reserved node of a class was looked at in vain: other nodes are next.
+    /// The reserved node of a class was looked at without result: other nodes are next.
     pub fn pass_over_reserved(&mut self, class: ClassId) {
         let key = self.class(class).key;
         let entry = self.reserved.get(&key);
@@ -124,8 +126,8 @@ impl Asks {
         self.reserved.set_bound(&key, waits);
     }
 
-    /// The reserved node of a class has refused it: other nodes are searched now, whatever was found
-    /// there before, so that the ask comes to rest as any that was refused if there is none.
+    /// The reserved node of a class has refused it: other nodes are searched now, whatever was
+    /// found there before, so that the ask comes to rest as any that was refused if there is none.
     pub fn try_beside_reserved(&mut self, class: ClassId) {
         let key = self.class(class).key;
         self.reserved.set_bound(&key, ReservedWaits { own: false, elsewhere: WaitSet::Due });

@@ -1,4 +1,4 @@
-//! What a class waits for whose ask has a node reserved.
+//! The bound of a class whose ask has a node reserved.
 
 use crate::order::tree::Bound;
 use crate::waiting::WaitSet;

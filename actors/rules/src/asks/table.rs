@@ -1,4 +1,4 @@
-//! The table of all asks of an application, and what becomes of them.
+//! The table of all asks of an application, and every change of an ask.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -92,7 +92,8 @@ impl Asks {
         self.table.iter().map(|(slot, _)| slot).collect()
     }
 
-    /// One more than the highest place that was ever in use: for whoever goes through them in parts.
+    /// One more than the highest place that was ever in use: for whoever goes through them in
+    /// parts.
     pub fn bound(&self) -> usize {
         self.table.bound()
     }
@@ -140,7 +141,7 @@ impl Asks {
         self.ask(slot).class
     }
 
-    /// Records what became of a class that was tried in vain, or that it must be tried.
+    /// Records what became of a class that was tried without result, or that it must be tried.
     pub fn set_waits(&mut self, class: ClassId, waits: WaitSet) {
         let (key, first) = (self.class(class).key, self.first_member(class));
         let waits = self.unless_backing_off(first, waits);
@@ -223,8 +224,8 @@ impl Asks {
         self.iter().any(|ask| !ask.is_fresh())
     }
 
-    /// Makes every class due that was tried in vain: its marks may not be those of its queues. What
-    /// predicates have refused is not, unless a node has grown since.
+    /// Makes every class due that was tried without result: its marks may not be those of its
+    /// queues. What predicates have refused is not, unless a node has grown since.
     pub fn wake_all(&mut self, nodes: &NodeIndex) {
         let parked = self.order.iter().filter(|(_, _, waits)| waits.may_be_tried(nodes));
         for class in parked.map(|(_, class, _)| *class).collect::<Vec<_>>() {
@@ -261,8 +262,8 @@ impl Asks {
         self.put_outstanding(spec, outstanding, now_ns, sequence)
     }
 
-    /// Adds an ask that no RM has sent, for members of a declared gang whose own asks are not there.
-    /// No key names it, and nobody is told that machines are missing for it.
+    /// Adds an ask that no RM has sent, for members of a declared gang whose own asks are not
+    /// there. No key names it, and nobody is told that machines are missing for it.
     pub fn put_internal(&mut self, spec: Arc<AskSpec>, now_ns: i64, sequence: u64) -> AskSlot {
         let mut ask = Ask::new(spec, 0, now_ns, sequence);
         ask.signalled = true;
@@ -529,7 +530,7 @@ impl Asks {
         is_admitted
     }
 
-    /// What a class waits for; of one with a reserved node, beside that.
+    /// The bound of a class. If it has a reserved node, the bound of what it waits for on other nodes.
     pub fn waits_of(&self, class: ClassId) -> &WaitSet {
         let key = self.class(class).key;
         let reserved = self.reserved.get(&key).map(|(_, waits)| waits.elsewhere());
@@ -547,7 +548,8 @@ impl Asks {
         self.set_apart_as(slot, waits, |_| {});
     }
 
-    /// As [`Self::set_apart`], with a change of the ask. What was found when it was tried goes along.
+    /// As [`Self::set_apart`], with a change of the ask. What was found when it was tried goes
+    /// along.
     pub(super) fn set_apart_as(
         &mut self,
         slot: AskSlot,
@@ -567,8 +569,8 @@ impl Asks {
         }
     }
 
-    /// The keys of all asks that the RM sent, of the form if one is given, with something outstanding
-    /// or waiting for its predicate, in order of arrival.
+    /// The keys of all asks that the RM sent, of the form if one is given, with something
+    /// outstanding or waiting for its predicate, in order of arrival.
     pub fn pending_keys(&self, form: Option<Form>) -> Vec<Arc<str>> {
         let mut pending: Vec<&Ask> = self
             .iter()

@@ -1,8 +1,8 @@
-//! What the placement constraint of an ask expects of nodes by now.
+//! The terms of the placement constraint that an ask has to meet by now.
 //!
-//! A constraint may have choices that open later, so what may be used depends on how long the ask has
-//! waited and how often it was tried in vain. Both count from when it came, or from when its
-//! constraint was changed.
+//! A constraint may have choices that open later, so what may be used depends on how long the ask
+//! has waited and how often it was tried without result. Both count from when it came, or from when
+//! its constraint was changed.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct AskWish {
     pub(super) open: usize,
     /// When it came with this constraint, ns since the epoch.
     pub(super) came_ns: i64,
-    /// How often it was tried in vain since.
+    /// How often it was tried without result since.
     pub(super) attempts: u64,
     /// When it is looked at next though nothing changed, ns since the epoch.
     pub(super) armed_ns: Option<i64>,
@@ -49,8 +49,8 @@ impl AskWish {
         self.open
     }
 
-    /// When so many of its choices are open, ns since the epoch, if it is not tried before and there
-    /// are so many.
+    /// When so many of its choices are open, ns since the epoch, if it is not tried before and
+    /// there are so many.
     pub fn opens_ns(&self, open: usize) -> Option<i64> {
         let delay = self.terms.opens_next(open.checked_sub(1)?, self.attempts)?;
         let delay = i64::try_from(delay).unwrap_or(i64::MAX).saturating_mul(MS);

@@ -1,4 +1,4 @@
-//! How asks come to what their placement constraints expect of nodes, and when more of it opens.
+//! Sets the terms of the placement constraints of asks, and opens further choices as time passes.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ impl Asks {
         self.table[slot].search.find_mut()?.wish.as_deref_mut()
     }
 
-    /// An ask was tried in vain. Says whether it may use more nodes now, so that it is to be tried
-    /// again at once.
+    /// An ask was tried without result. Says whether it may use more nodes now, so that it is to be
+    /// tried again at once.
     pub fn tried_in_vain(&mut self, slot: AskSlot, now_ns: i64) -> bool {
         self.wish_mut(slot).is_some_and(|wish| {
             wish.attempts = wish.attempts.saturating_add(1);
@@ -43,15 +43,16 @@ impl Asks {
         })
     }
 
-    /// When an ask is to be looked at because a choice of its opens then, ns since the epoch, unless
-    /// that was said before.
+    /// When an ask is to be looked at because a choice of its opens then, ns since the epoch,
+    /// unless that was said before.
     pub fn arm_wish(&mut self, slot: AskSlot) -> Option<i64> {
         let wish = self.wish_mut(slot)?;
         let at = wish.opens_ns(wish.open + 1)?;
         (wish.armed_ns.replace(at) != Some(at)).then_some(at)
     }
 
-    /// The time has come at which a choice of an ask may open. Says whether it may use more nodes now.
+    /// The time has come at which a choice of an ask may open. Says whether it may use more nodes
+    /// now.
     pub fn wish_is_due(&mut self, slot: AskSlot, now_ns: i64) -> bool {
         self.wish_mut(slot).is_some_and(|wish| {
             wish.armed_ns = None;

@@ -1,4 +1,4 @@
-//! What others have reserved and lend, by the full search.
+//! Lending of reserved nodes in the full search.
 
 use std::cmp::Ordering;
 

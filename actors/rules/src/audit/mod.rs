@@ -3,7 +3,7 @@
 //!
 //! # Why
 //! The scheduler is quick because it skips: bounds, marks, lanes and totals say that a look would
-//! be in vain. A fault there shows no symptom but an ask that waits for ever, which nobody notices
+//! be without result. A fault there shows no symptom but an ask that waits for ever, which nobody notices
 //! in a test that lists what was placed. So everything is also computed a second time, without any
 //! skipping.
 //!
@@ -136,8 +136,8 @@ pub struct BundleFact {
     pub topologies: Vec<Option<Arc<Topology>>>,
     /// The groups that are asked for internally where asks are missing.
     pub sized: Vec<TaskGroup>,
-    /// It was looked for, and waits for some node to grow that can take a member, since only that is
-    /// certain to change anything: none has grown.
+    /// It was looked for, and waits for some node to grow that can take a member, since only that
+    /// is certain to change anything: none has grown.
     pub rests: bool,
     /// Whether it waits because no member of it could be started.
     pub backs_off: bool,
@@ -175,7 +175,7 @@ pub struct AskFact {
     pub is_reserved: bool,
     /// Its reserved node is to be looked at, whatever it waits for.
     pub is_due_at_reserved: bool,
-    /// The node that it was to reserve refused that, and others are not looked at for a while.
+    /// The RM refused the reservation; no other node is tried for a while.
     pub may_not_reserve: bool,
     /// Growths have passed it by.
     pub is_passed_by: bool,
@@ -318,8 +318,8 @@ impl AllocationFact {
         matches!(self.pairing, Pairing::Takes { .. })
     }
 
-    /// Whether it counts as running and is not told: a held place, or what waits for a placeholder to
-    /// go, once predicates have passed.
+    /// Whether it counts as running and is not told: a held place, or what waits for a placeholder
+    /// to go, once predicates have passed.
     fn is_to_be_assumed(&self) -> bool {
         let is_asked = self.question.is_some() || self.pairing == Pairing::InBundle;
         !is_asked && (self.is_hold || self.takes_a_place())

@@ -46,8 +46,8 @@ pub enum About<'a> {
 /// The RM's predicates: who, on the node of this id, and whether it would be allocated there now.
 pub type Passes<'a> = dyn Fn(About<'_>, &str, bool) -> bool + 'a;
 
-/// How much the ask with this key prefers a node, and whether only to nodes that score the same; none
-/// where it prefers nothing.
+/// How much the ask with this key prefers a node, and whether only to nodes that score the same;
+/// none where it prefers nothing.
 pub type Prefers<'a> = dyn Fn(&str, &str) -> Option<(i64, bool)> + 'a;
 
 /// What an RM answers.
@@ -104,8 +104,8 @@ impl Facts {
 }
 
 impl Facts {
-    /// What a constraint of an ask of this application looks at, without what is gone. For a declared
-    /// gang, places that are held for it count like allocations.
+    /// What a constraint of an ask of this application looks at, without what is gone. For a
+    /// declared gang, places that are held for it count like allocations.
     pub(super) fn picture(
         &self,
         application: &ApplicationFact,
@@ -414,8 +414,8 @@ impl Search<'_> {
         elsewhere.or_else(|| self.first_node_of(application, ask, &[]))
     }
 
-    /// The first node that is none of `but`, by the first alternative of the ask's constraint that has
-    /// one.
+    /// The first node that is none of `but`, by the first alternative of the ask's constraint that
+    /// has one.
     fn first_node_of(
         &self,
         application: &ApplicationFact,
@@ -515,7 +515,7 @@ impl Search<'_> {
                 if let Some((constraint, open)) = &ask.constraint
                     && *open < alternatives(constraint.constraint()).len()
                 {
-                    // One more attempt in vain may let it use more nodes.
+                    // One more attempt without result may let it use more nodes.
                     return Some(Foreseen::Unknown);
                 }
                 if let Some(foreseen) = self.reserves(looking, ask) {
@@ -556,8 +556,8 @@ impl Search<'_> {
             if gain > 1e-9 { next } else { best }
         });
         let Some(node) = node.filter(|node| self.may_set_aside(ask, node)) else {
-            // Whether it reserves in place of another is decided when it is looked at, and nobody has it
-            // looked at for that alone.
+            // Whether it reserves in place of another is decided when it is looked at, and nobody
+            // has it looked at for that alone.
             let may_replace = self.may_replace(looking.application, ask);
             return may_replace.then_some(Foreseen::Unknown);
         };

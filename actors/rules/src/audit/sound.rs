@@ -1,4 +1,4 @@
-//! What can be found wrong with one actor alone, in the step that visits it.
+//! Checks of a single actor, made in the step that visits it.
 //!
 //! # Why so little
 //! [`super::Facts`] compares everything with everything, and visits all actors in one step for that.

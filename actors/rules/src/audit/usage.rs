@@ -1,5 +1,5 @@
-//! Users and groups: their usage summed up from applications, their limits as the queues were
-//! configured. Nothing is taken from the trackers, because they are what is checked.
+//! Checks of users and groups: their usage summed up from applications, their limits as the queues
+//! were configured. Nothing is taken from the trackers, because they are what is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -14,8 +14,9 @@
 //!
 //! A gang for which others have left gets the places that were promised to it instead ([`rooms`]).
 //!
-//! For n members that takes time in proportion to n × log(nodes), also in vain; with a topology, and
-//! to the number of domains. What takes longer than one step goes on in a later one ([`find_within`]).
+//! For n members that takes time in proportion to n × log(nodes), also without result; with a
+//! topology, and to the number of domains. What takes longer than one step goes on in a later one
+//! ([`find_within`]).
 //!
 //! # When to look again
 //! A bundle whose members are all of one size fits exactly when the places on all nodes add up to
@@ -27,8 +28,8 @@
 //! lie in one whose nodes together have enough for such a group.
 //!
 //! # Invariants
-//! * After a search in vain the index is as it was, and nobody is woken by what was taken and given
-//!   back.
+//! * After a search without result the index is as it was, and nobody is woken by what was taken
+//!   and given back.
 //! * A bundle of one size that fits now is due.
 //!
 //! ```
@@ -144,11 +145,11 @@ pub struct Chosen {
 pub struct Shortage {
     /// The first members of which one found none.
     pub of: MembersAt,
-    /// The number of members that find none for want of room of that size; of a group without a domain,
-    /// the number that found none where most did.
+    /// The number of members that find none for want of room of that size; of a group without a
+    /// domain, the number that found none where most did.
     pub lacks: u64,
-    /// The same by groups: members of each that find none, with their number. Members of other sizes,
-    /// and those that may use other nodes, were not looked for.
+    /// The same by groups: members of each that find none, with their number. Members of other
+    /// sizes, and those that may use other nodes, were not looked for.
     pub short: Vec<(MembersAt, u64)>,
     /// No domain takes the whole group.
     pub domain: Option<NoDomain>,
@@ -203,9 +204,9 @@ fn short_of_room(bundle: &[Group<'_>], order: &[MembersAt], first: u32) -> Vec<(
     short
 }
 
-/// The members for which there are too few places even if the rest of the bundle takes none: by groups,
-/// with their number. For bundles that no search has looked at. `fits` says which nodes members may use
-/// by what the nodes alone say; it is asked about the first member of each group.
+/// The members for which there are too few places even if the rest of the bundle takes none: by
+/// groups, with their number. For bundles that no search has looked at. `fits` says which nodes
+/// members may use by what the nodes alone say; it is asked about the first member of each group.
 pub fn short_alone(
     nodes: &NodeIndex,
     bundle: &[Group<'_>],
@@ -228,7 +229,8 @@ pub fn short_alone(
         let shares = |(size, of): &(&Resources, &Fits)| {
             of.is_same(fits) && size.same_amount(request.resources)
         };
-        // Members that want as much of the same nodes, and nothing else, share the places: the last have none.
+        // Members that want as much of the same nodes, and nothing else, share the places: the last
+        // have none.
         if request.wants_only_room() && known.iter().any(shares) {
             continue;
         }
@@ -394,7 +396,8 @@ impl Group<'_> {
         self.topology?.required.as_deref()
     }
 
-    /// What its members want of open nodes together: those that require a node may use a closed one.
+    /// What its members want of open nodes together: those that require a node may use a closed
+    /// one.
     fn wants_open(&self) -> Resources {
         let mut sum = Resources::new();
         for members in self.members.iter().filter(|it| it.request.required.is_none()) {

@@ -1,4 +1,5 @@
-//! Who may use room on a node that somebody else has reserved: `docs/scheduling.md#reservations`.
+//! Lending: which asks may use a node that another ask has reserved; the rule of
+//! `docs/scheduling.md#reservations`.
 //!
 //! # Why
 //! What is free on a reserved node is idle until the ask fits that reserved it. That is worth it for

@@ -12,7 +12,7 @@
 //!    nodes where a start of the member failed are asked after all others.
 //! 3. When no node of a placeholder takes any member, the first member is tried on other nodes
 //!    ([`NextPair::Elsewhere`]), in place of the first placeholder of its group. Its new node is
-//!    charged at once, so that the placeholder is not given up in vain.
+//!    charged at once, so that the placeholder is not given up without result.
 //!
 //! Places that are held for members of a declared gang are tried in the order of their nodes, since
 //! all of a group are alike.
@@ -87,16 +87,16 @@ impl HoldsInOrder {
         &self.ids[self.taken..]
     }
 
-    /// This one is free, which was not. Says whether it is among these; where it comes among them if
-    /// not is not known.
+    /// This one is free, which was not. Says whether it is among these; where it comes among them
+    /// if not is not known.
     fn freed(&mut self, place: AllocationId) -> bool {
         let at = self.ids.iter().position(|id| *id == place);
         self.taken = self.taken.min(at.unwrap_or(usize::MAX));
         at.is_some()
     }
 
-    /// Takes those out that are gone for good. A place that a member is on its way to is not: it may
-    /// be free again.
+    /// Takes those out that are gone for good. A place that a member is on its way to is not: it
+    /// may be free again.
     fn take_gone_out(&mut self, allocations: &AllocationTable) {
         let is_there = |id: &AllocationId| allocations.get(*id).is_some();
         self.taken = self.ids[..self.taken].iter().filter(|id| is_there(id)).count();

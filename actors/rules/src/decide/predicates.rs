@@ -1,5 +1,5 @@
-//! What becomes of a placement whose predicate passes: it is settled only where nothing came between
-//! question and answer that the answer rests on.
+//! Confirms a placement whose predicate has passed: it is settled only if nothing that the answer
+//! depends on has changed since the question.
 //!
 //! Which placements wait, and when an answer is void, is kept by
 //! [`unsettled`](crate::pending::unsettled).

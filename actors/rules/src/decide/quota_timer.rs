@@ -1,4 +1,4 @@
-//! When a queue above its maximum begins to give up what is too much.
+//! The delay after which a queue above its maximum starts to evict.
 //!
 //! A maximum that is lowered below what is used takes nothing away at once: the queue first has the
 //! time `quota.preemption.delay` to shrink by itself. One [`QuotaTimer`] per queue keeps when that

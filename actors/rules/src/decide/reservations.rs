@@ -1,5 +1,5 @@
-//! Which ask reserves which node, and in place of whom: the rule of
-//! `docs/scheduling.md#reservations`. What is reserved is kept in
+//! The decision to reserve a node for an ask, or to replace another reservation: the rule of
+//! `docs/scheduling.md#reservations`. The table of reservations is
 //! [`pending::reservations`](crate::pending::reservations).
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);
 /// After how long a reservation ends whose ask does not fit its quotas.
 pub const RESERVATION_WAIT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// When a node may be reserved, and for how long it may be kept in vain.
+/// When a node may be reserved, and for how long it may be kept without result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// How old an ask has to be before it reserves a node that it does not require; `None`: it
@@ -95,8 +95,8 @@ pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns:
     }
 }
 
-/// The node that an ask reserves in place of the last of those that come after it, where no more may
-/// be reserved: the one that lacks least of what it wants (`best`), or that of the other.
+/// The node that an ask reserves in place of the last of those that come after it, where no more
+/// may be reserved: the one that lacks least of what it wants (`best`), or that of the other.
 fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Option<Claim> {
     let (nodes, request) = (&books.nodes, ask.request());
     let (of, last) = books.reservations.last_replaced_by(rank, &books.queues)?;

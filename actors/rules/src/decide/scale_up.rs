@@ -1,4 +1,4 @@
-//! For which requests more machines would help: the rule of
+//! The scale-up signal: pending requests that would run on more machines; the rule of
 //! `docs/scheduling.md#the-scale-up-signal`.
 //!
 //! # Why counted, and not listed

@@ -1,5 +1,5 @@
-//! The last decisions of a partition, and why they were made as they were: for people, who ask "why
-//! was this one placed, and not that one".
+//! The record of recent decisions and of their reasons, which answers people who ask why one ask
+//! was placed before another.
 //!
 //! # What is a decision
 //! An allocation that the RM is told of, a node that is reserved, an allocation that is told to leave
@@ -253,9 +253,9 @@ impl Decisions {
         self.kept.put(&mut self.way, told);
     }
 
-    /// Keeps that the RM is told of an allocation, of an application of this leaf: as it was
-    /// [decided just now](Self::is_about), or before. Of one of which neither is known, nothing is
-    /// said of how it was decided.
+    /// Records the decision behind an allocation when the RM is notified of it. Uses the notes of the
+    /// decision [made just now](Self::is_about), or those kept while the placement waited for an
+    /// answer. If there are neither, the record has no explanation.
     pub fn keep_allocation(
         &mut self,
         id: AllocationId,

@@ -1,4 +1,4 @@
-//! A ring of plain values: what comes last takes the place of what came first.
+//! A ring of plain values: the newest value replaces the oldest.
 //!
 //! # Invariants
 //! * A ring never allocates after it was made. Memory that nothing was put in yet is not touched, so

@@ -1,4 +1,4 @@
-//! A decision as it is read.
+//! The shown form of a recorded decision.
 
 use std::sync::Arc;
 

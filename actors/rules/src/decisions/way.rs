@@ -1,4 +1,4 @@
-//! How a decision is made, as it is noted while it is made.
+//! Notes of how a decision is made, taken while it is made.
 
 use super::Ruled;
 use crate::decide::preemption::Choice;
@@ -84,7 +84,7 @@ pub struct Way {
     pub(super) tried: u32,
     /// The rule, where it is known before the decision is told.
     pub ruled: Option<Ruled>,
-    /// When it was made, if that was before it was told.
+    /// Decision time, ns since the epoch, if earlier than the notification.
     pub(super) decided_ns: Option<i64>,
     pub(super) preempted_for: String,
 }

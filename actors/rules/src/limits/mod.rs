@@ -1,4 +1,4 @@
-//! Who uses how much of which queue, and how much each user and group may.
+//! Usage of users and groups by queue, and their limits.
 //!
 //! # Why lanes
 //! What user and group leave has to be known for every ask that is tried. To compute it per

@@ -1,4 +1,4 @@
-//! Other limits for trackers that count already.
+//! Reloads limits while the trackers have usage.
 //!
 //! # What changes
 //! Limits change at once and everywhere; what users use never changes. An application that counts for

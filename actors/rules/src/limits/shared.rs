@@ -1,4 +1,5 @@
-//! Limits that many lanes wait for: what waits for one of them is seen from above.
+//! Shared limits: limits of users and groups that several lanes wait for. The queues above see what
+//! waits for one of them.
 //!
 //! # Why
 //! A lane that its own limits hold back is hidden from the queues above, and told when it may go on.
@@ -19,8 +20,8 @@
 //! the same time have them all; what waits for one more is told as before.
 //!
 //! # Invariants
-//! * A number is given back when no lane shows it any more. By then the queues above may show it for the
-//!   rest of the step, to nobody's harm: nothing below is meant by it.
+//! * A number is given back when no lane shows it any more. Queues above may still show it until
+//!   the step ends. That is harmless: no lane below uses it.
 //! * A lane shows at most one number of a limit on what may be used, which holds back the least of
 //!   what waits there, and one of a limit on running applications; or it tells the trackers what it
 //!   holds back.

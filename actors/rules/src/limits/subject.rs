@@ -1,4 +1,4 @@
-//! Whom limits are for.
+//! Users and groups, as limits name them.
 
 use std::fmt;
 use std::sync::Arc;

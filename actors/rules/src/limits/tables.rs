@@ -1,4 +1,4 @@
-//! Which limit applies to whom, as configured: by queue, and there by user and group.
+//! The configured limits, by queue, and there by user and group.
 //!
 //! # Named and wildcard
 //! A user who is named on a queue has that limit there, and no other: it counts even where the

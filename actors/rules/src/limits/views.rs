@@ -1,4 +1,4 @@
-//! What trackers count, as REST shows it to people and the audit compares it.
+//! Copies of what the trackers count, for REST and for the audit.
 //!
 //! Both get copies in an order of their own, since a place knows only its neighbours and its number
 //! means nothing outside.

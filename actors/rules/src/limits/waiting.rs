@@ -1,4 +1,4 @@
-//! Which lanes wait for a user's or a group's limit, and which are told when it is loosened.
+//! Lanes that wait for a limit of a user or group, and those that are reported when it is loosened.
 //!
 //! # How
 //! Each place keeps a bound: no more than the least of what is held back there and below. Whatever
@@ -8,8 +8,8 @@
 //! and a release that helps nobody costs a comparison.
 //!
 //! A bound is only lowered when something more is held back; it is made anew when all below the
-//! place was looked at. So a bound may be lower than what waits, which costs one look in vain; it
-//! must never be higher, since a lane would then be forgotten.
+//! place was looked at. So a bound may be lower than what waits, which costs one look without
+//! result; it must never be higher, since a lane would then be forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

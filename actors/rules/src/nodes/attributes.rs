@@ -1,4 +1,5 @@
-//! What an update makes of a node's attributes. For people, `docs/nodes.md#another-capacity`.
+//! Attributes of a node, and how an update changes them. For people,
+//! `docs/nodes.md#another-capacity`.
 //!
 //! An update names what is new and leaves the rest alone, so that an RM need not repeat what it said
 //! before. What is gone has to be named, too: [`REMOVED`] is the attribute for that. It is an order

@@ -1,4 +1,4 @@
-//! The node that lacks least of what an ask wants: the one that an ask without room reserves.
+//! The best fit: the node that lacks least of what an ask wants. An ask without room reserves it.
 //!
 //! # The score
 //! Of each resource that is wanted, the part of it that a node does not have, all of them added up:

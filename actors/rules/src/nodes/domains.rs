@@ -1,5 +1,5 @@
-//! Domains: the nodes with one value of an attribute, for whoever has to stay together. The rules
-//! for people are `docs/gangs.md#topology`.
+//! Domains: the nodes with one value of an attribute, for gangs that have to stay together. The
+//! rules for people are `docs/gangs.md#topology`.
 //!
 //! # Why in the index
 //! A gang that needs one rack asks "which rack can take all of it, and which of those has least to

@@ -1,4 +1,4 @@
-//! Whether a node grew since that could hold what waits: the questions behind [`Growths`].
+//! Whether a node that could hold a pending ask has grown since a mark: queries of [`Growths`].
 
 use super::growth::{Growths, LOOKED_AT};
 use super::index::NodeIndex;

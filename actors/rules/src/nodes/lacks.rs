@@ -1,4 +1,4 @@
-//! Why no node holds a request: how many nodes lack what.
+//! The reasons why no node holds a request: how many nodes lack what.
 //!
 //! A search answers with a node or with nothing, and costs one descent. The reason why a request
 //! waits is asked for by people, one ask at a time, so finding it may look at every node; a search

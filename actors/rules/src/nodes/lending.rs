@@ -1,5 +1,4 @@
-//! Nodes that are set aside and whose room may be lent: a reservation keeps it from those who come
-//! after the ask that made it, and not from those who come before.
+//! Lent nodes: nodes set aside by a reservation whose room asks of a higher priority may use.
 //!
 //! # Why a tree of its own
 //! Most searches end among the nodes that are open to all. Who finds nothing there, and may borrow,

@@ -1,5 +1,4 @@
-//! Which node comes nearest to a request that none holds: where the least has to be given back so
-//! that the request has room.
+//! The nearest node of a request that none holds: the one where the least has to be freed.
 //!
 //! *Nearest* is the node whose largest shortage, relative to what is wanted, is least; of several
 //! the first in order. Nodes that would not hold the request even when empty do not count, nor do

@@ -1,4 +1,4 @@
-//! Which nodes a search passed over before the one that it found, and why.
+//! Nodes that a search passed over before its result, and the reasons.
 //!
 //! # What it costs, and what it leaves open
 //! A search steps over thousands of full nodes by one comparison, and saying why each of them was

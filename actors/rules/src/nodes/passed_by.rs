@@ -1,5 +1,5 @@
-//! Growths that leave no room for an ask: what tells a large one that is passed by from one that the
-//! next release serves.
+//! Growths that leave no room for an ask. They tell a large ask that growths keep passing by from
+//! one that the next release serves.
 //!
 //! # Why
 //! In a full cluster of equal asks each release serves the next one, and a reservation would only keep

@@ -1,5 +1,5 @@
-//! The reference for placement constraints: each is read as it was sent, and everything is counted
-//! anew for every node that is judged.
+//! The reference for placement constraints: reads each constraint as it was sent, and counts all
+//! allocations again for every node that is judged.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What an ask wants of a node.
+//! The request for a node that a search is given.
 //!
 //! # Why a type
 //! A search for a node is given one of these and not bare amounts, so that whatever else may decide

@@ -1,4 +1,4 @@
-//! Nodes that are set aside for the asks that reserved them.
+//! Reserved nodes: nodes set aside for the asks that reserved them.
 //!
 //! # Why in the index
 //! A reservation keeps a node from being filled by smaller asks, so every search has to leave it

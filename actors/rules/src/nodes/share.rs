@@ -1,4 +1,4 @@
-//! How much of the cluster reservations may set aside.
+//! The share of the cluster that reservations may set aside.
 //!
 //! # Why a bound
 //! What is free on a reserved node is idle until the ask that reserved it fits. Where every large ask

@@ -1,5 +1,5 @@
-//! What is taken off nodes while places for several are looked for together, and given back where
-//! one of them finds none.
+//! Tentative placements: amounts taken off nodes while places for several members are searched
+//! together, and given back if one of them finds none.
 //!
 //! # Why in the index
 //! Each place that is found counts for the next search, in what its node has left and in the order

@@ -1,4 +1,4 @@
-//! What is really used, as somebody measures it, and what that says of nodes.
+//! Measured utilization of nodes, and the recommendations that follow from it.
 //!
 //! Measurements never change what is accounted: a node has what its allocations leave, whatever
 //! runs on it. They are kept for a while and compared. If they decided anything, the same requests

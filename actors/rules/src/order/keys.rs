@@ -1,4 +1,4 @@
-//! Who comes first: sort keys of queues, applications and asks.
+//! Sort keys of queues, applications and asks.
 //!
 //! # Keys, not comparisons
 //! Children are kept in an ordered structure and re-keyed when something changed, so each order is

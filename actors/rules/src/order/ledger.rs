@@ -1,4 +1,4 @@
-//! What one queue has used, waits for and may use.
+//! The ledger of one queue: its usage, its pending amount and its limits.
 //!
 //! # One queue at a time
 //! Each queue owns one [`QueueLedger`], which knows neither parent nor children. What concerns a

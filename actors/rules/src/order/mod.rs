@@ -1,4 +1,4 @@
-//! Which queue, application and ask comes first, and which can be passed over.
+//! The order of queues, applications and asks.
 //!
 //! Queues, applications, asks and nodes are each kept in an order that is re-keyed on change,
 //! because sorting them for each decision would cost more than the decision ([`tree`]). An order

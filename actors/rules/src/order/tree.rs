@@ -12,15 +12,15 @@
 //! A test handed to [`OrderedTree::first`] must be *monotonic*: where it passes a bound, it passes
 //! every bound that covers it. Then the answer is the one a scan of all entries would give. The
 //! test may well pass the bound of a subtree in which no single entry passes (one node has the
-//! memory, another the cores); such a subtree is searched in vain, which costs time and nothing
+//! memory, another the cores); such a subtree is searched without result, which costs time and nothing
 //! else.
 //!
 //! # Invariants
 //! * Keys ascend strictly, and every key lies where the separators above it lead.
 //! * Every bound of a subtree equals the join of the bounds of its entries: never stale, and never
 //!   wider than it need be.
-//! * All leaves are equally deep, no node is empty but a root, and of two neighbours at least one is a
-//!   quarter full: the depth is logarithmic whatever was removed.
+//! * All leaves are equally deep, no node is empty but a root, and of two neighbours at least one
+//!   is a quarter full: the depth is logarithmic whatever was removed.
 //!
 //! ```
 //! use monoceros_rules::order::tree::{Bound, OrderedTree};

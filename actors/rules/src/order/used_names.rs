@@ -1,4 +1,4 @@
-//! Which resources a queue has ever used, asked for, or was to give back.
+//! Resource types that a queue has ever used, asked for, or was to give back.
 //!
 //! # Why
 //! Totals forget a name as soon as nothing of it is left. Who looks at them every now and then sees

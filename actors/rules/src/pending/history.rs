@@ -1,5 +1,5 @@
-//! Who lost what to whom lately: how often an application may still lose something, and whether two
-//! would take from each other in turns.
+//! The history of evictions: how often an application may still be preempted, and whether two
+//! applications would preempt each other in turns.
 //!
 //! # Loops
 //! If application A lost something to B, and then took from B, B could take it back, and so on: each

@@ -1,5 +1,5 @@
-//! What is pending between two decisions, as state without decisions: placements that wait for an
-//! answer, nodes that asks have reserved, what preemptors were promised, and who lost what lately.
+//! State between two decisions, which decides nothing itself: placements that wait for an answer,
+//! reserved nodes, nominations of preemptors, and recent evictions.
 
 pub mod history;
 pub mod promises;

@@ -1,32 +1,34 @@
-//! What was promised to askers for whom victims leave: the room is theirs.
+//! Nominations: capacity that is promised to a preemptor, an ask or a gang, while its victims
+//! leave.
 //!
 //! # Why
-//! Between the moment at which victims are chosen and that at which the asker runs, the room must not
-//! go to somebody else, least of all to those who lost it: they would ask again at once, get what they
-//! lost, and the asker would preempt once more. The node is the asker's by its reservation. What
-//! reservations do not cover is kept here:
-//! * The asker's amount is taken off the headroom of its own path, for everybody but itself. What its
-//!   victims below a queue still hold there is not taken off twice: it is used until they have left.
-//! * Whatever an application that lost something asks for afterwards is not tried meanwhile.
-//! * A gang needs room on many nodes at once: it has *room reservations*, amounts on nodes. What is
-//!   beyond them stays usable by others. What of them no victim holds any more is *kept*: the node
-//!   index does not show it. While the gang itself looks for places its rooms are *lifted*: they are
-//!   not kept from it, and nobody else looks.
+//! Between the choice of victims and the placement of the preemptor, the capacity must not go to
+//! another ask, least of all to the applications that were preempted: they would ask again at once, get
+//! back what they lost, and the preemptor would preempt once more. A reservation keeps the node for the
+//! preemptor. This table keeps what reservations do not cover:
+//! * The amount of the preemptor is taken off the headroom of its path, for all other asks. What its
+//!   victims below a queue still hold is not taken off twice: it counts as used until they have left.
+//! * Asks of a preempted application that arrive later are not tried while the nomination lasts.
+//! * A gang needs room on many nodes at once: it reserves amounts on nodes, its *rooms*. Other asks may
+//!   use what a node has beyond them. The part of a room that no victim holds any more is *kept*: the
+//!   node index does not show it. While the gang itself searches for places its rooms are *lifted*,
+//!   which means suspended: they are not kept from it, and no other ask is tried.
 //!
 //! # When a promise ends
-//! When the asker is placed, when its reservation ends, when it is refused for the first time after
+//! When the preemptor is placed, when its reservation ends, when it is refused for the first time after
 //! the last victim is confirmed, or after the time for which a reservation may wait; whichever is
-//! first. Whoever ends it calls [`Promises::end`].
+//! first. The code that ends it calls [`Promises::end`].
 //!
-//! # Who leaves for nobody
-//! A promise may end while its victims have still to leave: its asker was withdrawn, say. What they
-//! hold is [coming](Promises::coming), and nobody else is told to leave for what that is enough for.
-//! The same holds for those who leave because a queue is above its maximum.
+//! # Victims whose preemptor is gone
+//! A promise may end before its victims have left, for example because the preemptor was withdrawn.
+//! These are *orphaned victims*. What they hold is [coming](Promises::coming), and no further victims
+//! are chosen for an ask that it is enough for. The same holds for the victims of a queue above its
+//! maximum, which have no preemptor.
 //!
 //! # Invariants
-//! * An asker has at most one promise; a victim leaves for at most one asker.
-//! * What is promised below a queue is the sum of the promises to askers there; what is taken off it is
-//!   the sum of what each of their victims below the queue do not hold any more.
+//! * A preemptor has at most one promise; a victim belongs to at most one preemptor.
+//! * What is promised below a queue is the sum of the promises to preemptors there; what is taken off it
+//!   is the sum of what the victims of each below the queue do not hold any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +39,7 @@ use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::instant::after;
 use crate::values::resources::Resources;
 
-/// Who was promised something.
+/// A preemptor that has a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promisee {
     /// An ask.
@@ -46,12 +48,12 @@ pub enum Promisee {
     Gang(ApplicationSlot),
 }
 
-/// What was promised.
+/// The promise to one preemptor.
 #[derive(Clone, Debug)]
 pub struct Promise {
-    /// The leaf of the asker.
+    /// The path of the preemptor's leaf.
     pub queue: Arc<str>,
-    /// What it will take; of a gang, all members together.
+    /// The amount that the preemptor needs; of a gang, all members together.
     pub amount: Resources,
     /// When it was promised, ns since the epoch.
     pub since_ns: i64,
@@ -60,7 +62,7 @@ pub struct Promise {
     pub arrival: u64,
     /// The victims that are not confirmed yet.
     pub victims: BTreeMap<AllocationId, Victim>,
-    /// Who lost something.
+    /// The applications of its victims.
     pub losers: Vec<ApplicationSlot>,
     /// The rooms of a gang, one for each member.
     pub rooms: Vec<Room>,
@@ -77,7 +79,7 @@ pub struct Room {
     pub amount: Resources,
 }
 
-/// One who leaves for an asker.
+/// A victim that has not left yet.
 #[derive(Clone, Debug)]
 pub struct Victim {
     /// Its leaf.
@@ -88,27 +90,27 @@ pub struct Victim {
     pub amount: Resources,
 }
 
-/// One who leaves for nobody.
+/// A victim whose preemptor is gone, or that never had one.
 #[derive(Clone, Debug)]
-struct Stray {
+struct OrphanedVictim {
     node: NodeSlot,
     amount: Resources,
-    /// When it was told to leave, ns since the epoch.
+    /// When its eviction was requested, ns since the epoch.
     since_ns: i64,
 }
 
-/// What comes free on a node because somebody leaves for nobody.
+/// What comes free on a node because of orphaned victims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coming {
-    /// How much.
+    /// What the victims hold together.
     pub amount: Resources,
-    /// Who leaves.
+    /// The victims.
     pub who: Vec<AllocationId>,
-    /// Until when that is counted on, ns since the epoch.
+    /// Until when it is relied on, ns since the epoch.
     pub until_ns: i64,
 }
 
-/// What was promised to askers below a queue.
+/// The promises to preemptors below a queue.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     promised: Resources,
@@ -122,11 +124,11 @@ pub struct Promises {
     victims: BTreeMap<AllocationId, Promisee>,
     queues: BTreeMap<Arc<str>, Sums>,
     losers: BTreeMap<ApplicationSlot, BTreeSet<Promisee>>,
-    /// By node, the gangs that have rooms there.
+    /// By node, the gangs with reserved capacity there.
     nodes: BTreeMap<NodeSlot, BTreeSet<Promisee>>,
-    /// Those who leave for nobody any more, or never did.
-    strays: BTreeMap<AllocationId, Stray>,
-    /// The gangs whose rooms are lifted.
+    /// Orphaned victims.
+    orphans: BTreeMap<AllocationId, OrphanedVictim>,
+    /// The gangs whose reserved capacity is suspended.
     lifted: BTreeSet<Promisee>,
     /// A deadline is armed for the next one that will have waited too long.
     is_watched: bool,
@@ -135,14 +137,14 @@ pub struct Promises {
 /// What the confirmation of a victim meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmed {
-    /// For whom it left.
+    /// The preemptor.
     pub promisee: Promisee,
-    /// It was the last one: the asker may be placed.
+    /// It was the last victim: the preemptor may be placed.
     pub is_last: bool,
 }
 
 impl Promises {
-    /// A plan was carried out.
+    /// Records the promise of a plan that was carried out. It replaces an earlier one of the preemptor.
     pub fn make(&mut self, promisee: Promisee, promise: Promise) {
         self.end(promisee);
         for victim in promise.victims.keys() {
@@ -162,12 +164,13 @@ impl Promises {
         self.askers.insert(promisee, promise);
     }
 
-    /// The promise is over. `None` if there is none.
+    /// Ends the promise of a preemptor; victims that have still to leave become orphaned. `None` if there
+    /// is no promise.
     pub fn end(&mut self, promisee: Promisee) -> Option<Promise> {
         let promise = self.askers.remove(&promisee)?;
         for (id, victim) in &promise.victims {
             self.victims.remove(id);
-            self.strays_away(*id, victim, promise.since_ns);
+            self.add_orphan(*id, victim, promise.since_ns);
         }
         for queue in path(&promise.queue) {
             if let Some(sums) = self.queues.get_mut(queue) {
@@ -190,42 +193,43 @@ impl Promises {
         Some(promise)
     }
 
-    /// A victim is gone. `None` if it left for nobody who still waits.
+    /// Records that a victim has left. `None` if its preemptor does not wait any more.
     pub fn confirmed(&mut self, victim: AllocationId) -> Option<Confirmed> {
-        self.strays.remove(&victim);
+        self.orphans.remove(&victim);
         let confirmed = self.change(victim, |victims| drop(victims.remove(&victim)));
         self.victims.remove(&victim);
         confirmed
     }
 
-    /// One leaves for nobody since then, ns since the epoch, until it is [confirmed](Self::confirmed).
-    pub fn strays_away(&mut self, id: AllocationId, victim: &Victim, since_ns: i64) {
+    /// Records an orphaned victim, which counts since that time, ns since the epoch, until it is
+    /// [confirmed](Self::confirmed).
+    pub fn add_orphan(&mut self, id: AllocationId, victim: &Victim, since_ns: i64) {
         let Victim { node, amount, .. } = victim.clone();
-        self.strays.insert(id, Stray { node, amount, since_ns });
+        self.orphans.insert(id, OrphanedVictim { node, amount, since_ns });
     }
 
-    /// What comes free because somebody leaves for nobody, by node: nobody else has to leave for what
-    /// that is enough for. It is counted on for as long as a reservation may wait.
+    /// What comes free because of orphaned victims, by node. It is relied on for as long as a
+    /// reservation may wait.
     pub fn coming(&self, now_ns: i64, timeout: Duration) -> BTreeMap<NodeSlot, Coming> {
         let mut coming: BTreeMap<NodeSlot, Coming> = BTreeMap::new();
-        for (id, stray) in &self.strays {
-            let until_ns = after(stray.since_ns, timeout);
+        for (id, orphan) in &self.orphans {
+            let until_ns = after(orphan.since_ns, timeout);
             if until_ns <= now_ns {
                 continue;
             }
             let first = || Coming { until_ns, ..Coming::default() };
-            let here = coming.entry(stray.node).or_insert_with(first);
-            here.amount.add(&stray.amount);
+            let here = coming.entry(orphan.node).or_insert_with(first);
+            here.amount.add(&orphan.amount);
             here.who.push(*id);
             here.until_ns = here.until_ns.min(until_ns);
         }
         coming
     }
 
-    /// A victim that has still to leave holds so much now.
+    /// Records that a victim which has still to leave holds another amount now.
     pub fn resized(&mut self, victim: AllocationId, amount: &Resources) {
-        if let Some(stray) = self.strays.get_mut(&victim) {
-            stray.amount.clone_from(amount);
+        if let Some(orphan) = self.orphans.get_mut(&victim) {
+            orphan.amount.clone_from(amount);
         }
         self.change(victim, |victims| {
             if let Some(victim) = victims.get_mut(&victim) {
@@ -234,8 +238,8 @@ impl Promises {
         });
     }
 
-    /// Changes the victims of the asker for whom this one leaves, and what is taken off queues with
-    /// them. `None` if it leaves for nobody who still waits; else the asker, and whether any are left.
+    /// Changes the victims of the preemptor of this one, and what is taken off queues with them. `None`
+    /// if the preemptor does not wait any more; else the preemptor, and whether any victims are left.
     fn change(
         &mut self,
         victim: AllocationId,
@@ -258,23 +262,23 @@ impl Promises {
         Some(Confirmed { promisee, is_last: promise.victims.is_empty() })
     }
 
-    /// The promise of an asker; it does not preempt again while it has one.
+    /// The promise of a preemptor, which does not preempt again while it has one.
     pub fn of(&self, promisee: Promisee) -> Option<&Promise> {
         self.askers.get(&promisee)
     }
 
-    /// For whom a victim leaves.
+    /// The preemptor of a victim.
     pub fn of_victim(&self, victim: AllocationId) -> Option<Promisee> {
         self.victims.get(&victim).copied()
     }
 
-    /// What is taken off the headroom of a queue; who was promised some of it adds
-    /// [its own](Self::own) again.
+    /// The amount that is taken off the headroom of a queue. A preemptor adds [its own](Self::own) part
+    /// again.
     pub fn taken_off(&self, queue: &str) -> Option<&Resources> {
         self.queues.get(queue).map(|sums| &sums.taken_off)
     }
 
-    /// What askers in a queue and below were promised and do not have yet.
+    /// The sum of the promises to preemptors in a queue and below.
     pub fn promised(&self, queue: &str) -> Option<&Resources> {
         self.queues.get(queue).map(|sums| &sums.promised)
     }
@@ -304,8 +308,8 @@ impl Promises {
         gangs.map(|gang| self.kept_for(node, *gang)).reduce(|sum, kept| sum.plus(&kept))
     }
 
-    /// What is kept of a node for one: its rooms there, as far as its victims do not hold them still.
-    /// Nothing while they are lifted.
+    /// The reserved capacity of a preemptor on a node, without what its victims still hold. Nothing while
+    /// it is suspended.
     pub fn kept_for(&self, node: NodeSlot, promisee: Promisee) -> Resources {
         let promise = self.askers.get(&promisee).filter(|_| !self.lifted.contains(&promisee));
         let Some(promise) = promise else { return Resources::new() };
@@ -320,7 +324,7 @@ impl Promises {
         room.minus_clamped(&leaving).pruned()
     }
 
-    /// The rooms of a gang are kept from it no longer, or again.
+    /// Suspends the reserved capacity of a gang, or ends that.
     pub fn lift(&mut self, promisee: Promisee, lifted: bool) {
         if lifted && self.askers.contains_key(&promisee) {
             self.lifted.insert(promisee);
@@ -329,7 +333,7 @@ impl Promises {
         }
     }
 
-    /// The gangs that have reserved room on a node.
+    /// The gangs with reserved capacity on a node.
     pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = Promisee> {
         self.nodes.get(&node).into_iter().flatten().copied()
     }
@@ -352,7 +356,7 @@ impl Promises {
         (over, next_ns)
     }
 
-    /// All of them, each with its asker.
+    /// All promises, each with its preemptor.
     pub fn all(&self) -> impl Iterator<Item = (Promisee, &Promise)> {
         self.askers.iter().map(|(promisee, promise)| (*promisee, promise))
     }
@@ -362,14 +366,14 @@ impl Promises {
         self.askers.len()
     }
 
-    /// Whether nobody was promised anything.
+    /// Whether there are no promises.
     pub fn is_empty(&self) -> bool {
         self.askers.is_empty()
     }
 }
 
 impl Promise {
-    /// What is taken off a queue above the asker.
+    /// The amount that is taken off a queue above the preemptor.
     fn part(&self, queue: &str) -> Resources {
         let mut leaving = Resources::new();
         for victim in self.victims.values() {
@@ -500,7 +504,7 @@ mod tests {
         promises.confirmed(AllocationId::numbered(1));
         assert_eq!(coming(&promises, 100)[&NodeSlot::at(0)].amount, vcore(1));
         promises.confirmed(AllocationId::numbered(2));
-        assert!(coming(&promises, 100).is_empty() && promises.strays.is_empty());
+        assert!(coming(&promises, 100).is_empty() && promises.orphans.is_empty());
     }
 
     #[test]

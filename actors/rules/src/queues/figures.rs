@@ -1,4 +1,5 @@
-//! What everybody may know of each queue: how it is set, and what its maximum and its guarantee leave.
+//! Figures of each queue that all rules may read: its settings, and what its maximum and its
+//! guarantee leave.
 //!
 //! # Why beside the queues
 //! The totals of a queue are its own: its actor counts them, and an offer carries those of its path.

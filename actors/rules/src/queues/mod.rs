@@ -1,4 +1,5 @@
-//! What a queue is: its settings after a configuration was checked, who may use it, and its life.
+//! Queues: their settings after the configuration was checked, their access lists, and their
+//! states.
 //!
 //! # Why here
 //! Reading and checking a configuration is a crate of its own, beside this one. What it yields is

@@ -1,6 +1,5 @@
-//! When an ask arrived, of an ask whose placements are followed: the part of the way that all of them
-//! have in common. The rest is noted by each placement
-//! ([`Course`](crate::allocations::journey::Course)).
+//! The arrival of an ask whose placements are followed: the times that all its placements have in
+//! common. Each placement adds its own ([`Course`](crate::allocations::journey::Course)).
 
 /// The first part of the way, which all placements of an ask have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

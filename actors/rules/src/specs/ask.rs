@@ -1,4 +1,5 @@
-//! What is asked for, as the RM sent it: one value, shared by everything that is made of it.
+//! The specification of an ask, as the RM sent it: one value, shared by the ask and its
+//! allocations.
 //!
 //! # Why shared
 //! An ask, the allocations made of it and what the RM is told of them say the same things: key,

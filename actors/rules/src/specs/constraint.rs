@@ -1,10 +1,10 @@
-//! What an RM says of where an allocation may be: a placement constraint in a form that is checked.
+//! Placement constraints, in a form that is checked.
 //!
 //! Two forms of the interface say the same, a message and JSON; both become this type, so that they
 //! can be compared and are bounded alike. The rules for people are `docs/placement-constraints.md`;
 //! what is placed by a constraint, and how that is found fast, is `nodes/affinity/`. Here is what a
-//! constraint *says*: whether an expression holds of some attributes or tags, and what is wrong with
-//! one that cannot be taken.
+//! constraint *says*: whether an expression holds of some attributes or tags, and what is wrong
+//! with one that cannot be taken.
 //!
 //! # Bounds
 //! At most [`MAX_LEVELS`] levels, the simple constraint at the end counted as one, and at most
@@ -125,7 +125,7 @@ pub enum DelayUnit {
     /// Milliseconds.
     #[default]
     Milliseconds,
-    /// Attempts in vain.
+    /// Attempts without result.
     Opportunities,
 }
 
@@ -342,8 +342,8 @@ impl fmt::Display for Expression {
     }
 }
 
-/// The constraint of an ask, with what the tags of the ask say to it: all that decides which nodes it
-/// may use. Asks with equal ones are tried as one.
+/// The constraint of an ask, with what the tags of the ask say to it: all that decides which nodes
+/// it may use. Asks with equal ones are tried as one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "WrittenConstraint", into = "WrittenConstraint")]
 pub struct AskConstraint {

@@ -1,4 +1,4 @@
-//! What a gang declares with its application: the members that it needs, group by group.
+//! The declaration of a gang: the members that it needs, group by group.
 //!
 //! # Why checked once
 //! A declaration comes as a message or as JSON. Either becomes [`DeclaredGroup`]s, and

@@ -1,4 +1,4 @@
-//! What an RM says of the places that a scheduler before this one held for a declared gang.
+//! Tags by which an RM reports the places that an earlier scheduler held for a declared gang.
 //!
 //! # Why the RM says it
 //! Held places are nobody's pods: when the scheduler ends nothing of them is left but the members that ran, and those

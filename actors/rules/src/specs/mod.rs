@@ -1,5 +1,5 @@
-//! What is asked for, as plain data: asks and the declarations of gangs as their RM sent them, who
-//! asks, and why something is refused.
+//! What is asked for, as plain data: asks, declarations of gangs, the owners of applications, and
+//! the reasons to reject.
 //!
 //! Nothing here knows what became of an ask. What an application has of it is in
 //! `asks`, what was allocated for it in [`allocations`](crate::allocations).

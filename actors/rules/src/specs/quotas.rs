@@ -1,5 +1,5 @@
-//! How much one resource manager may have: a bound for each kind of thing that it can make the
-//! scheduler keep, so that none can take the memory or the threads of all.
+//! Quotas of a resource manager: a bound for each kind of thing that it can make the scheduler
+//! keep, so that none can take the memory or the threads of all.
 //!
 //! # What is refused
 //! Only what is new. What runs is reported and not asked for, and a release or a change of a node

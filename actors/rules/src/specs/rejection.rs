@@ -1,4 +1,4 @@
-//! Why something an RM sent was not accepted: the sentences and codes of the interface.
+//! Rejections: the sentences and codes by which the interface says why something was not accepted.
 //!
 //! A reason on the wire is `<sentence> [<code>]`: people read the sentence, programs the bracket.
 //! Every sentence names the object it is about. Clients look for some of the words and for the

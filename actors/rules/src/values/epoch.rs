@@ -1,4 +1,4 @@
-//! How far things had been loosened when something was looked at.
+//! Epochs: marks of how far quotas and nodes had been loosened at a try.
 //!
 //! # Why two counters
 //! What waits is tried again when its obstacle may have become smaller, and there are two kinds of
@@ -62,8 +62,8 @@ impl Growth {
     }
 }
 
-/// The point up to which something was looked at in vain: the last loosening on its path and the
-/// last growth of a node by then.
+/// The point up to which something was looked at without result: the last loosening on its path and
+/// the last growth of a node by then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
     /// The last loosening of quota on the path from root.

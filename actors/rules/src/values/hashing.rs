@@ -1,4 +1,4 @@
-//! How keys that come from outside are hashed.
+//! Hashing of keys that come from outside.
 //!
 //! # Why
 //! Whoever knows a hash function can send keys that all have one hash, and then each look-up among a

@@ -1,4 +1,4 @@
-//! Which names there can be, of queues, users and groups.
+//! Valid names of queues, users and groups.
 //!
 //! All patterns of names stand here, because what a configuration may say, what an application is
 //! placed by, and what a reader may ask for are held to the same ones. They are written out by

@@ -1,4 +1,5 @@
-//! Tries after refusals that are repeated though nothing has changed, after pauses that grow.
+//! Retries after refusals: tries that are repeated though nothing has changed, after growing
+//! pauses.
 //!
 //! # Invariants
 //! * Only refusals in a row make a pause longer: one that follows a change of anything begins anew.

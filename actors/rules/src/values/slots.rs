@@ -1,4 +1,4 @@
-//! Things at numbered places, and the numbers as types.
+//! Slots: typed numbers of entries, and tables by slot.
 //!
 //! # Why
 //! Asks, classes, queues, nodes, applications, allocations, lanes and rows are all found by a small

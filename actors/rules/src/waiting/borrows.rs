@@ -1,4 +1,4 @@
-//! What may come to use a node that others have reserved: [`crate::decide::lending`].
+//! Pending asks that may borrow a node which others have reserved; the rule is `decide::lending`.
 //!
 //! Two things let it: a growth of such a node, where the ask comes before the one that reserved it;
 //! and that its queue is owed as much by its guarantee, since when the room is there does not matter.

@@ -1,5 +1,4 @@
-//! Bounds of what waits: they let an offer skip every queue, application and class that cannot use
-//! it.
+//! Bounds over pending asks: an offer skips every queue, application and class that cannot use it.
 //!
 //! There is no polling and no list of sleepers. An ask that waits stays where it is in the order
 //! of its queue and is skipped by a bound: [`WaitSet`] for one ask class or one application,
@@ -7,7 +6,7 @@
 //! comparison skips thousands.
 //!
 //! # The rule
-//! A class that was tried in vain is [`Parked`]: it says what it wants at least and up to which
+//! A class that was tried without result is [`Parked`]: it says what it wants at least and up to which
 //! *loosening* it was tried. There are two kinds of obstacle, and each has a counter that rises
 //! whenever an obstacle of its kind may have become smaller:
 //!
@@ -24,10 +23,9 @@
 //! had such room in hand. If returns counted, two refused asks would wake each other for ever.
 //!
 //! An ask that found no node may reserve one, whatever that has free. Where there was none to
-//! reserve either, it also waits for a node that comes to be there for that
-//! ([`Parked::reserves`]), which counts as a growth. One that wants more than all nodes have left
-//! waits for growths that pass it by ([`Passed`]). It may also come to use what others have reserved
-//! ([`Borrows`]).
+//! reserve either, it also waits for a node that comes to be there for that ([`Parked::reserves`]),
+//! which counts as a growth. One that wants more than all nodes have left waits for growths that
+//! pass it by ([`Passed`]). It may also come to use what others have reserved ([`Borrows`]).
 //!
 //! What a limit of a user or group holds back is hidden from the queues above, since they know
 //! nothing of it, and its lane is told when that may have changed. A limit that many lanes share is
@@ -48,7 +46,7 @@
 //!
 //! # Why no ask is forgotten
 //! Marks only move forward when the class itself was tried, and a join keeps the *oldest* mark and
-//! the *least* want: a bound errs only towards looking again. What is looked at in vain once too
+//! the *least* want: a bound errs only towards looking again. What is looked at without result once too
 //! often is stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all
 //! was loosened. The property tests compare every skip with a full search.
 

@@ -1,4 +1,5 @@
-//! What an ask waits for that was not placed, and when time alone lets it be tried again.
+//! Obstacles: why an ask was not placed, what it waits for, and when time alone lets it be tried
+//! again.
 //!
 //! # Why
 //! An ask that cannot be placed would cost a look with every offer if it were simply tried again.

@@ -1,5 +1,5 @@
-//! What may reserve a node once growths have passed it by: asks for more than all nodes have left
-//! together ([`PassedBy`](crate::nodes::PassedBy)).
+//! Pending asks that may reserve a node once growths have passed them by: asks for more than all
+//! nodes have left together ([`PassedBy`](crate::nodes::PassedBy)).
 
 use super::view::View;
 use crate::values::epoch::Growth;

@@ -1,4 +1,4 @@
-//! What waits below a row, phase by phase, and in each of applications that run and of those that
+//! The bounds below a row, phase by phase, and in each for running applications and for those that
 //! have still to start.
 //!
 //! Most rows wait in the last phase alone; what waits in the others is behind one pointer

@@ -1,4 +1,5 @@
-//! What an offer knows where it stands, and in which phase it is made.
+//! The view of an offer: the headroom and the marks at the row where it stands, and the phase in
+//! which it is made.
 
 use crate::limits::Trackers;
 use crate::nodes::NodeIndex;

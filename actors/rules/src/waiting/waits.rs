@@ -1,4 +1,5 @@
-//! What waits in one respect ([`WaitSet`]), and the bound over what was tried in vain ([`Parked`]).
+//! The bound of pending asks in one respect ([`WaitSet`]), and the bound over those that were tried
+//! without result ([`Parked`]).
 
 use super::borrows::{self, Borrows};
 use super::bundle::BundleWaits;
@@ -12,7 +13,7 @@ use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::resources::Resources;
 
 /// What waits below in one respect: nothing, something that must be looked at, or only what was
-/// tried in vain.
+/// tried without result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum WaitSet {
     /// Nothing waits.
@@ -20,11 +21,11 @@ pub enum WaitSet {
     Nothing,
     /// Something waits that was not tried since it changed.
     Due,
-    /// Everything that waits was tried in vain.
+    /// Everything that waits was tried without result.
     Parked(Box<Parked>),
 }
 
-/// The bound over asks that were tried in vain.
+/// The bound over asks that were tried without result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parked {
     /// The component-wise least of what waits for quota.
@@ -55,7 +56,8 @@ pub struct Parked {
     pub places_at: Growth,
     /// What waits for limits of users and groups that many share.
     pub limited: Option<Box<Limited>>,
-    /// Quota loosening and node growth of the last visit in vain; the oldest of what was joined.
+    /// Quota loosening and node growth of the last visit without result; the oldest of what was
+    /// joined.
     pub judged: Epoch,
 }
 
@@ -302,7 +304,7 @@ impl WaitSet {
         }
     }
 
-    /// Whether something here found no node, or may have been looked at in vain for that.
+    /// Whether something here found no node, or may have been looked at without result for that.
     pub fn may_lack_node(&self) -> bool {
         match self {
             Self::Nothing => false,

@@ -207,7 +207,7 @@ impl Survey for GiveBack {
             eviction.count(None, baton);
             let (promises, now_ns) = (&mut baton.books.promises, baton.now_ns);
             for (id, victim) in &eviction.victims {
-                promises.strays_away(*id, victim, now_ns);
+                promises.add_orphan(*id, victim, now_ns);
             }
             let queue = Arc::clone(&self.queues[*due].path);
             let chosen: Vec<Chosen> =

@@ -1,4 +1,4 @@
-//! The places that were promised to a gang for which others have left.
+//! Places of a gang on capacity that preemption has reserved for it.
 //!
 //! Each member gets the room that was reserved for one of its task group: the larger members get the
 //! larger rooms, of equal ones the first the first. Whoever asks looks at rooms that are

@@ -7,12 +7,13 @@
 //! *preferred* the first attribute decides for which one domain takes the whole group. With both,
 //! the first required domain is taken, in the same order, that has a preferred one inside.
 //!
-//! A later group may find no domain because an earlier one of its gang has taken it. Then the earlier
-//! one makes way, if it finds another; each does so once, and there are at most [`MOVES_MAX`] tries.
+//! A later group may find no domain because an earlier one of its gang has taken it. Then the
+//! earlier one makes way, if it finds another; each does so once, and there are at most
+//! [`MOVES_MAX`] tries.
 //!
 //! # Invariants
 //! * A group with a required domain has all of its places in it, or none.
-//! * A try in vain leaves what was found before as it was.
+//! * A try without result leaves what was found before as it was.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What keeps a declared gang from its places, all of which it gets at once or none.
+//! The reasons why a declared gang has no places; it gets all of them at once or none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

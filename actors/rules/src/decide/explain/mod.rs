@@ -1,4 +1,4 @@
-//! Why an ask waits: everything that stands in its way, and the smallest change that lets it run.
+//! The explanation of a pending ask: every obstacle, and the smallest change that lets the ask run.
 //!
 //! # Why beside `attempt`
 //! An [attempt](super::attempt) stops at the first obstacle, since that is enough to park an ask.

@@ -1,4 +1,4 @@
-//! One thing that stands in the way of an ask, with its figures, and the sentence that says so.
+//! One obstacle of an ask, with its figures, and the sentence that states it.
 //!
 //! # Why one type
 //! The debug log, the admin service, REST and the command line say why an ask waits. All of them

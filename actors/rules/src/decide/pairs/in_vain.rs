@@ -1,10 +1,11 @@
-//! What is known of free places while one search for pairs goes on, so that members that ask the same
+//! Members without result: what one search for pairs knows of free places, so that equal members
 //! are not each compared with every place.
 //!
 //! # Invariants
-//! * What is known holds as long as nothing changes, and is forgotten with the search that found it.
-//! * A member is passed over only where a look at each place would find none that it may take, and none
-//!   that is too small for it.
+//! * What is known holds as long as nothing changes, and is forgotten with the search that found
+//!   it.
+//! * A member is passed over only where a look at each place would find none that it may take, and
+//!   none that is too small for it.
 
 use std::collections::VecDeque;
 
@@ -18,8 +19,8 @@ use crate::specs::ask::TaskGroup;
 use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Resources;
 
-/// What members of a task group looked for in vain while nothing changes. Where the first of a
-/// thousand may go to none of a thousand places, those like it need not look at each.
+/// What members of a task group looked for without result while nothing changes. Where the first of
+/// a thousand may go to none of a thousand places, those like it need not look at each.
 #[derive(Default)]
 pub(super) struct InVain<'a> {
     groups: Vec<InGroup<'a>>,
@@ -35,7 +36,7 @@ struct InGroup<'a> {
     requests: VecDeque<NodeRequest<'a>>,
 }
 
-/// So many requests are known at a time that are in vain.
+/// So many requests are known at a time that are without result.
 const IN_VAIN_AT_MOST: usize = 8;
 
 impl<'a> InVain<'a> {

@@ -1,5 +1,5 @@
-//! The preemptors that one search for victims serves, and what they want of nodes: asks of one class, one
-//! after another, or a declared gang as a whole.
+//! The preemptors that one search for victims serves, and what they want of nodes: asks of one
+//! class, one after another, or a declared gang as a whole.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ pub struct Asking {
     pub lane: Option<LaneId>,
     /// Whether the application has no place yet among those that run.
     pub is_starting: bool,
-    /// The preemptors, in the order in which each gets a plan of its own. A gang has no specification.
+    /// The preemptors, in the order in which each gets a plan of its own. A gang has no
+    /// specification.
     pub askers: Vec<(Promisee, Option<Arc<AskSpec>>)>,
     /// What one asker consists of: one kind with one member for asks.
     kinds: Vec<Kind>,
@@ -84,8 +85,8 @@ impl Kind {
         }
     }
 
-    /// Whether one of them may use the node once the allocations `gone` are gone, as far as its placement
-    /// constraint and the nodes that the RM excluded are concerned.
+    /// Whether one of them may use the node once the allocations `gone` are gone, as far as its
+    /// placement constraint and the nodes that the RM excluded are concerned.
     pub fn may_use(&self, node: NodeSlot, gone: &[AllocationId], nodes: &NodeIndex) -> bool {
         nodes.admits(node, &self.request(gone))
     }
@@ -106,8 +107,8 @@ impl Kind {
 }
 
 impl Preemptors<'_> {
-    /// What a preemptor wants whose turn it is, with the asks of its class that may look, too. `None` if it
-    /// asks no more.
+    /// What a preemptor wants whose turn it is, with the asks of its class that may look, too.
+    /// `None` if it asks no more.
     ///
     /// # Errors
     /// The reason why it may have no victims now.
@@ -244,7 +245,7 @@ impl Asking {
 pub struct MayUse<'a> {
     asking: &'a Asking,
     nodes: RefCell<&'a mut NodeIndex>,
-    /// Domains that were tried in vain for a group.
+    /// Domains that were tried without result for a group.
     avoided: &'a [(usize, Domain)],
     /// The domain that was tried last for a group of which not all members had places yet.
     tried: RefCell<Option<(usize, Domain)>>,

@@ -1,5 +1,5 @@
-//! What those can do who are still to be looked at in a search for the best set of victims, so that sets
-//! are not followed that cannot become better than the best so far.
+//! Bounds on what the remaining candidates can free, so that the search for the best set of victims
+//! drops sets that cannot beat the best one so far.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which allocations make room for one member on one node.
+//! The choice of victims for one member of the preemptor on one node.
 //!
 //! # The best set, where that can be found
 //! With up to 16 candidates on a node every set that could be the best is looked at: first the kinds

@@ -1,5 +1,5 @@
-//! Why one allocation was chosen to leave and not another that could have left as well: for people,
-//! after the choice was made.
+//! The reason why one allocation was chosen as victim and another candidate was not; shown to
+//! people after the choice.
 //!
 //! Who leaves is decided by [plans](super::Plan). A plan that follows an order says of each victim
 //! what comes next in that order and stays; a plan that weighs sets of victims may take one although

@@ -1,4 +1,4 @@
-//! Whether an ask, or a gang, may look for victims at all now.
+//! Whether an ask or a gang may search for victims now.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Wish {
     pub created_ns: i64,
     /// How old it has to be: `preemption.delay` of its leaf.
     pub delay: Duration,
-    /// The last try in vain.
+    /// The last try without result.
     pub last: Option<LastTry>,
     /// How long at least between two tries: [`TRY_AGAIN`].
     pub again: Duration,

@@ -1,4 +1,4 @@
-//! Who asks, and what has to be so of a node beyond room.
+//! The preemptor, and the conditions on a node besides room.
 
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::Resources;

@@ -1,5 +1,5 @@
-//! The queues as one asking queue sees them: what each has of its guarantee left, while allocations
-//! are taken away and given back in thought.
+//! The queues as one preempting queue sees them: the remaining guarantee of each, while candidates
+//! are tentatively removed and put back.
 //!
 //! # What remains of a guarantee
 //! A queue *has remaining* its own guarantee less what it uses, and no more than what remains above

@@ -1,19 +1,21 @@
-//! What may be taken from whom: so that an ask or a gang gets what its queue is guaranteed, so that an
-//! ask gets the only node on which it may run, and so that a queue comes back to its maximum.
+//! Preemption: which allocations are evicted, so that an ask or a gang gets what its queue is
+//! guaranteed, an ask gets the only node on which it may run, or a queue comes back to its maximum.
 //!
 //! # The words
-//! An *asker* is the ask, or the gang, that would run. *Candidates* are allocations that may be
-//! preempted for it, *victims* those that are. The *fence* is the queue below which an asker may take
-//! something. A *guarantee* is what a queue is promised by its configuration; what *remains* of it is
-//! what the queue does not use. What victims hold until their RM has confirmed that they are gone is
-//! *preempting*. A *promise* is made to an asker when victims are told to leave for it.
+//! The *preemptor* is the ask, or the gang, that would run; in code it is also called the *asker*.
+//! *Candidates* are allocations that may be preempted for it, *victims* those that are. The *fence* is
+//! the queue below which a preemptor may take something. A *guarantee* is the amount that the
+//! configuration gives a queue; what *remains* of it is what the queue does not use. What victims hold
+//! until their RM has confirmed that they are gone is *preempting*. A *promise* is made to a preemptor
+//! when its victims are asked to leave: it nominates the preemptor for what they hold.
 //!
 //! # What is never done
-//! * Nobody goes for an asker that cannot run afterwards ([`Planner::plan`], [`Planner::recheck`]).
-//! * Nobody goes who is not needed, unless the RM wanted it gone.
+//! * No victim is evicted for a preemptor that cannot run afterwards ([`Planner::plan`],
+//!   [`Planner::recheck`]).
+//! * No victim is evicted that is not needed, unless the RM wanted it gone.
 //! * No queue falls below its guarantee, and only a queue below its own takes anything, never more
-//!   than is left of it: what earlier askers were promised counts as used.
-//! * The room is the asker's ([`Promises`]).
+//!   than is left of it: what earlier preemptors were promised counts as used.
+//! * The freed capacity goes to the preemptor alone ([`Promises`]).
 //! * No application loses more than its leaf says, and none takes back what it lost a moment ago
 //!   ([`History`]).
 //!
@@ -39,7 +41,7 @@
 //! placed, refused, …:   promises.end
 //! ```
 //! A plan that is [`Stale`] is made anew at once, [`PLANNED_ANEW`] times at most. [`NoPreemption`] is what
-//! becomes of an attempt in vain; but for [`NoPreemption::NodesArePromised`] the next one may come
+//! becomes of an attempt without result; but for [`NoPreemption::NodesArePromised`] the next one may come
 //! after [`TRY_AGAIN`], and after something has changed.
 //!
 //! For a daemon, [`required_node::plan`] and its question; for a maximum that was lowered,

@@ -1,4 +1,4 @@
-//! What is to be done for an asker: who goes, and where the asker will be.
+//! A plan: the victims of a preemptor, and the nodes that it gets.
 
 use super::chosen::Chosen;
 use super::score::Weight;

@@ -1,4 +1,4 @@
-//! One plan after another for asks that are alike, on one survey.
+//! Plans for equal asks, one after another, on one survey.
 //!
 //! # Why one survey for many
 //! Thousands of asks of a queue may want their guarantee at the same moment. What one plan takes is

@@ -1,4 +1,4 @@
-//! A plan without questions to the RM: member by member, the best node first.
+//! Plans that need no question to the RM: member by member, the best node first.
 
 use super::demand::Judge;
 use super::plan::Plan;

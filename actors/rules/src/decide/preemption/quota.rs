@@ -1,4 +1,4 @@
-//! Who goes so that a queue comes back to a maximum that was lowered.
+//! The choice of victims in a queue above its maximum, after that was lowered.
 //!
 //! # One shot
 //! A queue that is above its maximum for longer than `quota.preemption.delay` gives up what is too

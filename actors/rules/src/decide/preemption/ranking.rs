@@ -1,4 +1,4 @@
-//! Which nodes are looked at first.
+//! The order in which nodes are evaluated.
 //!
 //! # Why lazily
 //! Of hundreds of nodes that would do, one is needed, or ten where the RM is asked. So each node has a

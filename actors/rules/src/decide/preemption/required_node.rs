@@ -1,4 +1,4 @@
-//! Who goes so that an ask that requires a node can run there.
+//! The choice of victims on the node that an ask requires.
 //!
 //! # How it differs
 //! A daemon belongs on its node, whatever its queue is guaranteed. So neither delay, fences nor

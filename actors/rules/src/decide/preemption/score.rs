@@ -1,5 +1,5 @@
-//! How much a set of victims hurts: first what kinds of allocations are among them, then how important
-//! the most important of them is, then how many there are.
+//! The weight of a set of victims: first which kinds of allocations are among them, then how
+//! important the most important of them is, then how many there are.
 //!
 //! So ten ordinary allocations are better than one that asked not to be preempted, and two of low
 //! priority are better than one of a higher. That is no licence to take more than it needs: a set of

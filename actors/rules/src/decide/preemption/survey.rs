@@ -1,4 +1,4 @@
-//! What a plan is made of: the queues, who asks, and what may be taken from whom on which node.
+//! The survey that a plan is made from: the queues, the preemptor, and the candidates on each node.
 //!
 //! # Why
 //! A plan is made on plain numbers that were collected once, not by asking actors. The survey leaves

@@ -1,4 +1,4 @@
-//! Allocations that are taken in thought, and given back.
+//! Tentative removal of candidates, and its undo.
 //!
 //! # What is tested
 //! While a plan is made, allocations are *taken* one by one and given back. Each is tested when it is

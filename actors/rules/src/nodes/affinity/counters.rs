@@ -1,4 +1,4 @@
-//! How many allocations of some kind there are in each group of nodes.
+//! Counters of allocations: how many of a family are in each group of nodes.
 //!
 //! An allocation counts from the moment its node holds it until the node lets it go: as *there* at
 //! once, as *booked* when its RM has been told of it. What may be there at most is compared with the

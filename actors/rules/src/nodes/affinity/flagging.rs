@@ -1,4 +1,4 @@
-//! Which selectors and ranges get a flag, and which nodes have it.
+//! Gives flags to selectors and ranges, and sets them on nodes.
 
 use super::counters::{Effects, Wakes};
 use super::flags::{Flagged, Holder};

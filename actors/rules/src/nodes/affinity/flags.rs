@@ -1,4 +1,4 @@
-//! Which parts of the tree of nodes have a node that a condition admits.
+//! Flags: which parts of the tree of nodes have a node that a condition admits.
 //!
 //! Each of 64 flags stands for a selector or a range. A node has the flag of what admits it, and
 //! every part of the tree has the flags of its nodes, joined: a search skips a part without the

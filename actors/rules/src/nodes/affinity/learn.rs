@@ -1,4 +1,4 @@
-//! How the index learns constraints and the attributes of nodes.
+//! Adds constraints and attributes of nodes to the index.
 
 use std::sync::Arc;
 

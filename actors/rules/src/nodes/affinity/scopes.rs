@@ -1,4 +1,5 @@
-//! What "near" means: nodes are in groups by the value of an attribute, or each is one by itself.
+//! Scopes: groups of nodes with the same value of an attribute. In the scope of the host name each
+//! node is a group.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

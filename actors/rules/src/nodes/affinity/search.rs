@@ -1,4 +1,4 @@
-//! Searches that a constraint takes part in, and the counts that they look at.
+//! Searches with a placement constraint, and the counts that they read.
 //!
 //! A search goes through the choices of a constraint, and in each through the nodes in order. What a
 //! choice excludes is skipped: few nodes that may be meant are looked at one by one; of many, parts

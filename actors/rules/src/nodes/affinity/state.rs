@@ -1,4 +1,4 @@
-//! All that placement constraints in use have to know, as a field of the index.
+//! The state that the index keeps for all placement constraints in use.
 
 use std::sync::Arc;
 

@@ -97,8 +97,8 @@ impl Terms {
         self.choices.is_empty()
     }
 
-    /// How many of the choices may be used after so many milliseconds and attempts in vain. A second
-    /// counts as an attempt.
+    /// How many of the choices may be used after so many milliseconds and attempts without result.
+    /// A second counts as an attempt.
     pub fn open_after(&self, milliseconds: u64, attempts: u64) -> usize {
         let opportunities = attempts.saturating_add(milliseconds / 1_000);
         let is_open = |choice: &&Choice| {

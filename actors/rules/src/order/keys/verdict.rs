@@ -1,5 +1,5 @@
-//! What put one of two siblings before the other: the first thing in which their keys differ, with
-//! the figures of both.
+//! The verdict between two siblings: the first part in which their keys differ, with the figures of
+//! both.
 //!
 //! # Why apart from the comparison
 //! A search compares keys thousands of times for each decision and wants one bit of each. Which part

@@ -1,4 +1,5 @@
-//! Which ask has reserved which node: the rule of `docs/scheduling.md#reservations`.
+//! The table of reservations: which ask has reserved which node; see
+//! `docs/scheduling.md#reservations`.
 //!
 //! # Why
 //! A large ask that waits for a whole machine would never get one if smaller asks took each part of

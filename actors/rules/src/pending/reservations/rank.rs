@@ -1,4 +1,5 @@
-//! Who comes before whom where reservations are few, and who may use what another has reserved.
+//! The rank of a request among those that would reserve nodes, and effective priorities, by which
+//! others may borrow a reserved node.
 //!
 //! # Effective priorities
 //! Two requests are compared where their queues meet: a priority counts with the offsets of the

@@ -1,4 +1,4 @@
-//! What has changed since a question was asked: numbers that say whether its answer still counts.
+//! Changes since a question was asked: numbers that say whether its answer is still valid.
 //!
 //! # Why numbers
 //! Everything that is placed or ends is a *change*, and a question remembers how many there had been

@@ -1,5 +1,5 @@
-//! Placements that wait for the RM's predicate, when an answer is void, and what becomes of one
-//! that passes.
+//! Unsettled placements: placements that wait for the RM's predicate, and the rule when an answer
+//! is void.
 //!
 //! # Why
 //! An RM behind a network answers in milliseconds, and a scheduler that waited for each answer

@@ -1,4 +1,4 @@
-//! What an answer of the RM's predicate depends on.
+//! The scope of an answer of the RM's predicate: what it depends on.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How many placements may wait for an answer at once.
+//! The window: how many placements may wait for an answer at once.
 //!
 //! # Why it changes
 //! A question whose answer comes back void, or never, was a lost round trip. Such answers become

@@ -1,4 +1,4 @@
-//! Who submits an application: the user's name, and the groups the user is in.
+//! The owner of an application: the user's name, and the groups the user is in.
 //!
 //! An RM that knows the groups says so and is believed. Otherwise a resolver is asked, which may
 //! take long or fail; what it said is kept for a while by a [`UserCache`]. Asking is not done here:

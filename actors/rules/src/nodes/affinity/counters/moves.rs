@@ -1,4 +1,4 @@
-//! Nodes that come, go, and get other attributes: what is on them counts in other groups then.
+//! Moves the counts of a node when it comes, goes or changes its attributes.
 
 use super::super::ids::{CounterId, RangeId};
 use super::super::scopes::{Group, ScopeId};

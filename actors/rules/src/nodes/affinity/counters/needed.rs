@@ -1,5 +1,5 @@
-//! What is counted at all: a range, its counter, scope and family are made when somebody needs them
-//! first, from one pass over nodes and allocations, and go with the last who does.
+//! Creates and drops counters: a range with its counter, scope and family is created on first use,
+//! by one pass over nodes and allocations, and dropped with its last user.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What changes in an inner node: its children are led to, split when they are too wide, and become one
-//! with a neighbour when both are narrow.
+//! Changes of an inner node: it leads to a child, splits a child that is too wide, and joins two
+//! neighbours that are both narrow.
 
 use std::slice::SliceIndex;
 

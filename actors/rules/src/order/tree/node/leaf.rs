@@ -1,4 +1,4 @@
-//! What changes in a leaf: its entries, in order of their keys.
+//! Changes of a leaf: its entries, in order of their keys.
 
 use super::{Change, Entry, Leaf, Removed};
 use crate::order::tree::Bound;
