@@ -15,11 +15,11 @@ use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
 
-/// Why the scheduler has asked the RM to end an allocation. It has asked once; until the RM confirms
-/// it, the allocation holds what it held.
+/// Why the scheduler has asked the RM to end an allocation. It has asked once; until the RM
+/// confirms it, the allocation holds what it held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// Its time is over, or its place is taken.
+    /// Its deadline has passed, or a member takes its place.
     Released,
     /// It was preempted.
     Preempted,
@@ -30,7 +30,7 @@ pub enum Leaving {
 /// is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairing {
-    /// It has none.
+    /// No part.
     #[default]
     None,
     /// A placeholder: this one takes its place.
@@ -43,8 +43,8 @@ pub enum Pairing {
         /// It stays on the placeholder's node, which it will share with nobody else's amount.
         in_place: bool,
     },
-    /// It is one of a bundle that has places, and waits until the RM's predicates have passed for all
-    /// of it.
+    /// It is one of a bundle that has places, and waits until the RM's predicates have passed for
+    /// all of it.
     InBundle,
     /// It has taken the place of a placeholder that was created then, ns since the epoch.
     Took {
@@ -53,7 +53,7 @@ pub enum Pairing {
     },
 }
 
-/// What a placement on one node has to do with what runs on others, in numbers of the RM's own choice,
+/// The relation of a placement to allocations on other nodes, in numbers of the RM's own choice,
 /// *topics*. One that both a placement affects and an answer depends on is where the one matters to
 /// the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,15 +65,15 @@ pub struct Elsewhere {
 }
 
 /// One allocation, a placement that waits for the RM's predicate, or one that waits for the
-/// placeholder whose place it takes. What most do not have is among its [`Circumstances`], to which it
-/// dereferences.
+/// placeholder whose place it takes. What most do not have is among its [`Circumstances`], to which
+/// it dereferences.
 #[derive(Clone, Debug)]
 pub struct Allocation {
     /// The application that it belongs to.
     pub application: ApplicationSlot,
     /// The node that it is on.
     pub node: NodeSlot,
-    /// What was asked for, with the amount that this allocation holds: the ask may want another by
+    /// The specification, with the amount that this allocation holds: the ask may want another by
     /// now, and one that is reported in another size gets a specification of its own.
     pub spec: Arc<AskSpec>,
     /// The allocation's own name within the application; the key until it is settled.
@@ -85,11 +85,11 @@ pub struct Allocation {
     pub bound_ns: i64,
     /// Its RM counts it as running on its node, and was not told of it as an allocation (yet).
     pub is_assumed: bool,
-    /// What most do not have.
+    /// Attributes that most allocations do not have.
     pub circumstances: Rare<Circumstances>,
 }
 
-/// What most allocations do not have.
+/// Attributes that most allocations do not have.
 #[derive(Clone, Debug)]
 pub struct Circumstances {
     /// The question whose answer it waits for; `None` once it is settled.
@@ -98,13 +98,14 @@ pub struct Circumstances {
     pub leaving: Option<Leaving>,
     /// For whom it is preempted, and by which rule.
     pub preempted_for: Option<Arc<Grounds>>,
-    /// It was preempted, and stayed: it is not again before that time, ns since the epoch.
+    /// Protects an allocation that was preempted and stayed: it is not preempted again before that
+    /// time, ns since the epoch.
     pub stays_until_ns: i64,
     /// Its part in the replacement of a placeholder.
     pub pairing: Pairing,
     /// The deadline that ends it, while one is set.
     pub deadline: Option<u64>,
-    /// What it has to do with other nodes, as far as the RM said so; `None`: it may affect anything.
+    /// The relation to other nodes, as far as the RM stated it; `None`: it may affect anything.
     pub elsewhere: Option<Arc<Elsewhere>>,
     /// The way of a placement that is followed, until it is told.
     pub course: Option<Box<Course>>,
@@ -142,7 +143,8 @@ impl Deref for Allocation {
 }
 
 impl Allocation {
-    /// One that is made now on a node; its name is the key until it gets another.
+    /// An allocation that is made now on a node. Its name is the key of the ask until it gets
+    /// another.
     pub fn new(
         application: ApplicationSlot,
         spec: Arc<AskSpec>,
@@ -162,18 +164,18 @@ impl Allocation {
         }
     }
 
-    /// Creation time of the ask as its RM stated it, ns since the epoch: for people, since it may lie
-    /// ahead.
+    /// Creation time of the ask as its RM stated it, ns since the epoch: for people, since it may
+    /// lie ahead.
     pub fn stated_creation_ns(&self) -> i64 {
         self.spec.created_ns.unwrap_or(self.created_ns)
     }
 
-    /// Its circumstances, to be changed.
+    /// Mutable access to the circumstances.
     pub fn change(&mut self) -> &mut Circumstances {
         self.circumstances.make()
     }
 
-    /// It waits for an answer no longer.
+    /// Records that the answer to its question has come.
     pub fn answered(&mut self) {
         if let Some(circumstances) = self.circumstances.find_mut() {
             circumstances.question = None;
@@ -202,7 +204,7 @@ impl Allocation {
         &self.spec.key
     }
 
-    /// What it holds.
+    /// The amount that it holds.
     pub fn resources(&self) -> &Resources {
         &self.spec.resources
     }
@@ -228,14 +230,14 @@ impl Allocation {
         self.spec.form == Form::Internal
     }
 
-    /// Where it stands among places that are held: the later, the newer.
+    /// Sort key among held places: the newest has the greatest.
     pub fn newness(&self) -> impl Ord + '_ {
         // Names of places of a group end in their numbers.
         (self.bound_ns, self.uuid.len(), &*self.uuid)
     }
 
-    /// Whether it is an allocation that the RM was told of: it waits neither for a predicate nor for
-    /// a placeholder to go.
+    /// Whether it is an allocation that the RM was told of: it waits neither for a predicate nor
+    /// for a placeholder to go.
     pub fn is_booked(&self) -> bool {
         self.question.is_none() && self.takes().is_none() && !self.is_in_bundle()
     }
@@ -245,7 +247,8 @@ impl Allocation {
         self.pairing == Pairing::InBundle
     }
 
-    /// What it holds on its node now.
+    /// The amount that it holds on its node now; `None` while it shares the node of its
+    /// placeholder.
     pub fn held_on_node(&self) -> Option<&Resources> {
         match self.pairing {
             Pairing::Takes { in_place: true, .. } => None,
@@ -253,7 +256,7 @@ impl Allocation {
         }
     }
 
-    /// It holds this much from now on.
+    /// Sets the amount that it holds.
     pub fn resize(&mut self, to: Resources) {
         Arc::make_mut(&mut self.spec).resources = Arc::new(to);
     }

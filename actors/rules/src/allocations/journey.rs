@@ -10,7 +10,7 @@ use crate::specs::ask::AskSpec;
 /// The second part, which each placement has for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Course {
-    /// What the ask has gone through before.
+    /// The times of the ask before this placement.
     pub arrival: Arrival,
     /// When the partition began to look for the best ask, ns since the epoch.
     pub offered_ns: i64,
@@ -32,8 +32,8 @@ impl Course {
     }
 }
 
-/// Notes when a partition takes an ask in, if anybody follows it. An ask that is shared already stays
-/// as it is.
+/// Notes when a partition takes an ask in, if anybody follows it. An ask that is shared already
+/// stays as it is.
 pub fn enters(spec: &mut Arc<AskSpec>, now_ns: impl FnOnce() -> i64) {
     if spec.arrival.is_some()
         && let Some(particulars) = Arc::get_mut(spec).and_then(|spec| spec.particulars.find_mut())

@@ -23,11 +23,11 @@ use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Sum;
 use crate::values::retries::Retries;
 
-/// One ask of the application. What was asked for is its specification, to which it dereferences.
+/// One ask of an application. It dereferences to its specification.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub struct Ask {
-    /// What was asked for.
+    /// The specification.
     pub spec: Arc<AskSpec>,
     /// Outstanding allocations.
     pub outstanding: u32,
@@ -38,13 +38,13 @@ pub struct Ask {
     pub arrived_ns: i64,
     /// Order of arrival.
     pub sequence: u64,
-    /// What was outstanding of it was withdrawn.
+    /// The outstanding instances were withdrawn.
     pub withdrawn: bool,
-    /// It did not fit its queues when it was tried last.
+    /// The last try did not fit the quota of its queues.
     pub over_quota: bool,
-    /// It did not fit what its user and group had left when it was tried last.
+    /// The last try did not fit the limits of its user and group.
     pub over_user_quota: bool,
-    /// The RM was told that more machines would help it: once in its life.
+    /// A scale-up signal was sent for it: once in its life.
     pub signalled: bool,
     /// Tried at least once with enough room by its user's limits.
     pub attempted: bool,
@@ -55,33 +55,34 @@ pub struct Ask {
     pub live: SmallVec<[AllocationId; 1]>,
     /// The next number to try in `<key>#n`.
     pub next_uuid: u32,
-    /// It has a class of its own, which nobody joins.
+    /// The ask has a class of its own, which no other joins.
     pub(super) is_single: bool,
     pub(super) class: Option<ClassId>,
-    /// What few asks come to while a node is sought.
+    /// State of a search that few asks need.
     pub search: Rare<Search>,
 }
 
-/// What few asks come to while a node is sought.
+/// State of a search that few asks need.
 #[derive(Debug, Default)]
 pub struct Search {
-    /// Its placements that wait for their predicate, or for the placeholder whose place they take.
+    /// Placements that wait for their predicate, or for the placeholder whose place they take.
     pub unsettled: SmallVec<[AllocationId; 1]>,
-    /// Its tries to preempt others.
+    /// Preemption attempts.
     pub tries: Option<Box<Tries>>,
-    /// What its placement constraint expects of nodes.
+    /// The terms of the placement constraint.
     pub(super) wish: Option<Box<AskWish>>,
-    /// The domain that its task group has chosen, if it is to stay in one; shared by the whole group.
+    /// The domain that its task group has chosen, if it is to stay in one; shared by the whole
+    /// group.
     pub domain: Option<Arc<Domain>>,
-    /// What was refused of it.
+    /// Refusals by predicates and the RM.
     pub(super) refusals: Option<Box<Refusals>>,
-    /// Its starts that failed since one succeeded.
+    /// Starts that failed since one succeeded.
     pub(super) starts: Option<Box<FailedStarts>>,
     /// The node that it has reserved.
     pub(super) reserved: Option<NodeSlot>,
     /// That node is for all, since the ask could not run.
     pub(super) is_suspended: bool,
-    /// How growths pass it by, while it wants more than all nodes have left together.
+    /// The growths that passed it by, while it wants more than all nodes have left together.
     pub(super) passed_by: Option<PassedBy>,
     /// Another ask reserved a node in its place.
     pub was_replaced: bool,
@@ -102,7 +103,7 @@ impl Nothing for Search {
     };
 }
 
-/// What predicates and the RM refused of an ask.
+/// Refusals of an ask by predicates and the RM.
 #[derive(Debug, Default)]
 pub struct Refusals {
     /// Some nodes refused it since its last allocation, and the next are asked.
@@ -117,7 +118,7 @@ pub struct Refusals {
     pub claim: Option<u64>,
     /// Why, in its present search, each with the number of nodes.
     pub reasons: BTreeMap<String, u32>,
-    /// What they were when every node with room had refused it last; only for explanations.
+    /// The reasons when every node with room had refused it last; only for explanations.
     pub last_reasons: BTreeMap<String, u32>,
     /// When it is tried again though nothing changed.
     pub retries: Retries,
@@ -156,13 +157,13 @@ impl Ask {
         }
     }
 
-    /// What its placement constraint expects of nodes, if it has one.
+    /// The terms of its placement constraint, if it has one.
     pub fn wish(&self) -> Option<&AskWish> {
         self.search.wish.as_deref()
     }
 
-    /// Creation time as its RM stated it, or else its arrival, ns since the epoch: for people, since
-    /// it may lie ahead.
+    /// Creation time as its RM stated it, or else its arrival, ns since the epoch: for people,
+    /// since it may lie ahead.
     pub fn stated_creation_ns(&self) -> i64 {
         self.spec.created_ns.unwrap_or(self.arrived_ns)
     }
@@ -192,29 +193,29 @@ impl Ask {
         }
     }
 
-    /// What was refused of it, if anything ever was.
+    /// The refusals, if there ever were any.
     pub fn refusals(&self) -> Option<&Refusals> {
         self.search.refusals.as_deref()
     }
 
-    /// What was refused of it, to be noted.
+    /// Mutable access to the refusals, which are created if there were none.
     pub fn refusals_mut(&mut self) -> &mut Refusals {
         self.search.make().refusals.get_or_insert_default()
     }
 
-    /// What was refused of it, to be changed, if anything ever was.
+    /// Mutable access to the refusals, if there ever were any.
     pub fn noted_refusals(&mut self) -> Option<&mut Refusals> {
         self.search.find_mut()?.refusals.as_deref_mut()
     }
 
-    /// It has never tried to preempt others.
+    /// Forgets its preemption attempts.
     pub fn forget_tries(&mut self) {
         if let Some(search) = self.search.find_mut() {
             search.tries = None;
         }
     }
 
-    /// It stays in the domain that its task group has chosen, or is free of any.
+    /// Sets the domain that its task group has chosen, or clears it.
     pub fn set_domain(&mut self, domain: Option<Arc<Domain>>) {
         if domain.is_some() {
             self.search.make().domain = domain;
@@ -255,8 +256,8 @@ impl Ask {
         self.refusals().is_some_and(|refusals| refusals.rests)
     }
 
-    /// It found no node: growths are counted from now on that leave no room for it, if it wants more
-    /// than all nodes have left together.
+    /// It found no node: growths are counted from now on that leave no room for it, if it wants
+    /// more than all nodes have left together.
     pub fn count_passed_by(&mut self, nodes: &NodeIndex) {
         let counted = match self.search.passed_by {
             Some(before) => nodes.passed_by(&self.request(), before),
@@ -266,7 +267,7 @@ impl Ask {
         self.search.make().passed_by = Some(counted);
     }
 
-    /// How growths pass it by, as counted when it was looked at last.
+    /// The growths that passed it by, as counted at its last try.
     pub fn passed_by(&self) -> PassedBy {
         self.search.passed_by.unwrap_or_default()
     }
@@ -315,7 +316,7 @@ impl Ask {
         })
     }
 
-    /// What predicates said of it does not count any more.
+    /// Forgets what predicates have refused.
     pub fn refresh(&mut self) {
         if let Some(refusals) = self.noted_refusals() {
             (refusals.trying, refusals.rests) = (None, false);
@@ -350,7 +351,7 @@ impl Ask {
         self.is_single = is_excluded || self.is_reserved() || self.starts().is_some();
     }
 
-    /// What is outstanding of it.
+    /// The outstanding amount.
     pub(super) fn pending(&self) -> Sum {
         Sum::times(&self.spec.resources, i64::from(self.outstanding))
     }
@@ -371,7 +372,8 @@ impl Ask {
         }
     }
 
-    /// Its next allocation begins as if no predicate had ever refused it, and nothing had passed it by.
+    /// Its next allocation begins as if no predicate had ever refused it, and nothing had passed it
+    /// by.
     pub(super) fn forget_refusals(&mut self) {
         self.begin_anew();
         if let Some(search) = self.search.find_mut() {

@@ -21,23 +21,24 @@ use crate::waiting::{View, WaitSet};
 pub struct Waiting {
     /// The class that the requests are of.
     pub class: ClassId,
-    /// What each allocation takes.
+    /// The amount of each allocation.
     pub resources: Resources,
-    /// How many allocations are outstanding.
+    /// The number of outstanding allocations.
     pub count: u64,
 }
 
 /// The asks that make one bundle, group by group, each with how many instances of it.
 pub type Bundled = Vec<Vec<(AskSlot, u32)>>;
 
-/// The first requests of a class, of which the RM is told those that it was not told of: a part at a
-/// time, so that something else may be done in between.
+/// The first requests of a class, of which the RM is told those that it was not told of: a part at
+/// a time, so that something else may be done in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToTell {
     class: ClassId,
-    /// What each allocation takes: by then the class may be gone, and its number another's.
+    /// The amount of each allocation: by then the class may be gone, and its number given to
+    /// another.
     resources: Resources,
-    /// How many allocations there are behind `behind`.
+    /// The number of allocations behind `behind`.
     count: u64,
     behind: Option<AskKey>,
 }
@@ -54,12 +55,13 @@ impl ToTell {
     }
 }
 
-/// What a part came to.
+/// The result of one part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signalled {
-    /// The requests that the RM is to be told of.
+    /// The requests for which a signal is to be sent.
     pub told: Vec<AskSlot>,
-    /// How many were looked at: those, and others of which it was told before.
+    /// The number of requests that were looked at, those included for which a signal was sent
+    /// before.
     pub looked_at: usize,
 }
 
@@ -69,8 +71,8 @@ impl Asks {
     /// is above 0.
     ///
     /// What stands before `next` and fits the headroom was tried, now or before, and had no node;
-    /// what needs a node of its own, or `waits_otherwise`, or could not be started and backs off, is not
-    /// counted.
+    /// what needs a node of its own, or `waits_otherwise`, or could not be started and backs off,
+    /// is not counted.
     pub fn last_of_pass(
         &self,
         limit: u64,
@@ -138,8 +140,9 @@ impl Asks {
         tried
     }
 
-    /// The asks of a bundle that were tried together and wait, class by class. Nothing, if one of them
-    /// was not tried with the others: then the bundle is another one, which is still to be tried.
+    /// The asks of a bundle that were tried together and wait, class by class. Nothing, if one of
+    /// them was not tried with the others: then the bundle is another one, which is still to be
+    /// tried.
     pub fn tried_together(&self, bundled: &Bundled) -> Vec<Waiting> {
         let mut tried: Vec<Waiting> = Vec::new();
         let mut places = FxHashMap::default();
@@ -157,8 +160,8 @@ impl Asks {
     }
 
     /// The members of a class, behind an ask if one is given, that have its first `count` tried
-    /// allocations outstanding, each with how many of them it has. `reached` as in [`Self::tried`]. None
-    /// of a class that is not there any more.
+    /// allocations outstanding, each with how many of them it has. `reached` as in [`Self::tried`].
+    /// None of a class that is not there any more.
     pub fn tried_after(
         &self,
         class: ClassId,
@@ -176,9 +179,9 @@ impl Asks {
         })
     }
 
-    /// Marks those that the RM is to be told of: each is told once in its life, and one that may use
-    /// only one node never. At most `most` requests are looked at, told or not; what is left is left in
-    /// `to_tell`.
+    /// Marks those that the RM is to be told of: each is told once in its life, and one that may
+    /// use only one node never. At most `most` requests are looked at, told or not; what is left is
+    /// left in `to_tell`.
     pub fn signal(
         &mut self,
         to_tell: &mut ToTell,

@@ -20,7 +20,7 @@ pub(super) struct Class {
     pub(super) unsignalled: usize,
     /// Why its members were not placed so far, if any was tried without result.
     pub(super) failures: Option<Box<FailureLog>>,
-    /// What it was parked for when it was tried last, and since when that has been so, ns since the
+    /// The obstacle of the last try, and since when it has been the same, ns since the
     /// epoch. Noted for explanations; none once a member was placed.
     pub(super) noted: Option<(Obstacle, i64)>,
 }
@@ -33,12 +33,12 @@ impl Class {
         self.members.keys().map(key)
     }
 
-    /// Its members with their keys, in order.
+    /// The members with their keys, in order.
     pub(super) fn in_order(&self) -> impl Iterator<Item = (AskKey, AskSlot)> {
         self.keys().zip(self.members.values().copied())
     }
 
-    /// Its members after an ask that need not be one of them, in order.
+    /// The members after an ask that need not be one of them, in order.
     pub(super) fn after(
         &self,
         after: Option<&AskKey>,
@@ -57,7 +57,7 @@ impl Class {
         })
     }
 
-    /// Its first member after an ask that need not be one of its members.
+    /// The first member after an ask that need not be one of them.
     pub(super) fn first_after(&self, after: Option<&AskKey>) -> Option<(AskKey, AskSlot)> {
         self.after(after).next()
     }

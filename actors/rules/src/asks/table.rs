@@ -30,16 +30,16 @@ pub struct Asks {
     pub(super) order: OrderedTree<AskKey, ClassId, WaitSet>,
     /// The classes of the real members of each task group.
     pub(super) members: BTreeMap<TaskGroup, BTreeSet<ClassId>>,
-    /// Those of them whose ask has a node reserved.
+    /// The classes of these whose ask has a node reserved.
     pub(super) reserved: OrderedTree<AskKey, ClassId, ReservedWaits>,
-    /// How many asks have a node reserved, those included that wait for a predicate.
+    /// The number of asks with a reserved node, those included that wait for a predicate.
     pub(super) n_reserved: usize,
     pub(super) n_suspended: usize,
-    /// How many asks of all classes the RM may still have to be told of.
+    /// The number of asks for which a scale-up signal may still be sent.
     pub(super) n_untold: usize,
-    /// How many asks have something outstanding.
+    /// The number of asks with outstanding instances.
     pub(super) n_pending: usize,
-    /// The memory that all take, about.
+    /// The approximate memory of all asks, bytes.
     pub(super) bytes: u64,
     pub(super) pending: Sum,
 }
@@ -108,7 +108,7 @@ impl Asks {
         self.by_key.len()
     }
 
-    /// How many asks have something outstanding.
+    /// The number of asks with outstanding instances.
     pub fn n_pending(&self) -> usize {
         self.n_pending
     }
@@ -182,7 +182,7 @@ impl Asks {
         classes.filter_map(|class| class.first_after(after)).min_by(|a, b| a.0.cmp(&b.0))
     }
 
-    /// What [`Self::next_member`] gives after this one, and after each other: to begin looks at all
+    /// The results of [`Self::next_member`] after this one, one by one: to begin looks at all
     /// classes of the groups, to go on at one.
     pub fn next_members(
         &self,
@@ -288,7 +288,7 @@ impl Asks {
         before.since(&self.pending)
     }
 
-    /// How many instances are outstanding of asks that are real members of the task group.
+    /// The number of outstanding instances of real members of the task group.
     pub fn outstanding_members(&self, group: &TaskGroup) -> u64 {
         let classes = self.members.get(group).into_iter().flatten();
         classes.map(|class| self.class(*class).outstanding).sum()
@@ -410,7 +410,7 @@ impl Asks {
         self.join_class(slot);
     }
 
-    /// One outstanding instance of the ask was placed.
+    /// Records that one outstanding instance was placed.
     pub fn take_one(&mut self, slot: AskSlot) {
         let ask = self.ask_mut(slot);
         if let Some(refusals) = ask.noted_refusals() {
@@ -419,7 +419,7 @@ impl Asks {
         self.take(slot);
     }
 
-    /// One outstanding instance of the ask has a node and waits for its predicate.
+    /// Records that one outstanding instance has a node and waits for its predicate.
     pub fn hold_one(&mut self, slot: AskSlot, placement: AllocationId) {
         self.ask_mut(slot).search.make().unsettled.push(placement);
         self.take(slot);
@@ -467,7 +467,7 @@ impl Asks {
         }
     }
 
-    /// One instance is outstanding again. Returns the change of pending.
+    /// Makes one instance outstanding again. Returns the change of pending.
     pub fn give_back(&mut self, slot: AskSlot) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
@@ -530,7 +530,8 @@ impl Asks {
         is_admitted
     }
 
-    /// The bound of a class. If it has a reserved node, the bound of what it waits for on other nodes.
+    /// The bound of a class. If it has a reserved node, the bound of what it waits for on other
+    /// nodes.
     pub fn waits_of(&self, class: ClassId) -> &WaitSet {
         let key = self.class(class).key;
         let reserved = self.reserved.get(&key).map(|(_, waits)| waits.elsewhere());

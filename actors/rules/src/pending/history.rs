@@ -34,7 +34,7 @@ use crate::values::instant::after;
 
 /// Over how many losses a loop is found.
 pub const LINKS: usize = 4;
-/// How many losses are kept at most.
+/// The most losses that are kept.
 pub const MOST: usize = 65_536;
 
 /// The evictions of the windows.
@@ -79,7 +79,7 @@ impl History {
         }
     }
 
-    /// How many allocations an application may still lose; `None`: any number.
+    /// The number of allocations that an application may still lose; `None`: any number.
     pub fn allowance(
         &self,
         application: ApplicationSlot,

@@ -1,5 +1,5 @@
-//! What a bundle waits for: a bundle is the members of a gang that find places all at once or none of
-//! them.
+//! What a bundle waits for: a bundle is the members of a gang that find places all at once or none
+//! of them.
 
 use std::sync::Arc;
 
@@ -9,17 +9,18 @@ use crate::nodes::NodeIndex;
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
-/// What a bundle waits for that found no places.
+/// The places that a bundle waits for after it has found too few.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleWaits {
     /// The growth of the node index up to which it was looked for.
     at: Growth,
-    /// The sizes of its members, each once; of many different ones the least that any of them takes.
+    /// The sizes of its members, each once; of many different ones the least that any of them
+    /// takes.
     sizes: SmallVec<[Resources; 1]>,
-    /// How many places have to come, of any of these sizes.
+    /// The number of places that have to come, of any of these sizes.
     lacks: u64,
-    /// How many places there have to be in all, where its members are all of one size and may go
-    /// anywhere; else 0.
+    /// The number of places that have to exist in all, where its members are all of one size and
+    /// may go anywhere; else 0.
     needs: u64,
     /// Where a group found no domain: of each group that has to stay in one the attribute, and what
     /// all of it wants.
@@ -27,7 +28,7 @@ pub struct BundleWaits {
 }
 
 impl BundleWaits {
-    /// What a bundle waits for with members of these sizes; see the fields.
+    /// The places of a bundle with members of these sizes; see the fields.
     pub(crate) fn with(
         at: Growth,
         sizes: SmallVec<[Resources; 1]>,
@@ -73,17 +74,17 @@ impl BundleWaits {
         self.at
     }
 
-    /// How many places have to come at least.
+    /// The number of places that have to come at least.
     pub fn lacks(&self) -> u64 {
         self.lacks
     }
 
-    /// How many places there have to be in all; 0 where that is not known.
+    /// The number of places that have to exist in all; 0 if it is not known.
     pub fn needs(&self) -> u64 {
         self.needs
     }
 
-    /// What each of these places holds at least.
+    /// The least amount that each of these places holds.
     pub fn least(&self) -> Resources {
         let mut sizes = self.sizes.iter();
         let mut least = sizes.next().cloned().unwrap_or_default();

@@ -16,12 +16,12 @@ use crate::waiting::{Parked, View, WaitSet};
 /// For how long an ask does not go back to a node on which the RM says that it can never run.
 pub const EXCLUDED_FOR: Duration = Duration::from_secs(300);
 
-/// What keeps an ask from being placed.
+/// The reason why an ask is not placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// What the maxima of its queues leave does not hold it.
+    /// The maxima of its queues leave too little.
     Quota,
-    /// What the limits of its user or group leave does not hold it.
+    /// The limits of its user or group leave too little.
     Limits,
     /// No open node that it may use has room.
     NoNode,
@@ -36,9 +36,10 @@ pub enum Obstacle {
     HeldByOthers,
     /// Every node with room refused it, and one has grown since it began to ask.
     GrewMeanwhile,
-    /// It takes the place of a placeholder of its task group, and some are still to come or to go.
+    /// The ask takes the place of a placeholder of its task group, and some are still to be placed
+    /// or to be released.
     Placeholders,
-    /// Something was taken from its application for another, which is to run before it.
+    /// Its application was preempted for another, which is to run first.
     GivesWay,
 }
 
@@ -56,12 +57,12 @@ impl Obstacle {
         matches!(self, Self::Quota | Self::Limits | Self::Placeholders | Self::GivesWay)
     }
 
-    /// What the ask waits for when this was found with an offer that has this view.
+    /// The bound of an ask that met this obstacle with an offer that has this view.
     pub fn waits(self, ask: &AskSpec, view: &View<'_>) -> WaitSet {
         let parked = match self {
             Self::Quota | Self::Limits => Parked::short(&ask.resources, view),
             Self::NoNode | Self::Constraints => Parked::roomless(&ask.resources, view),
-            // What its constraint counts may change elsewhere, too.
+            // The counts of its constraint may change on other nodes, too.
             Self::RequiredNode if ask.constraint.is_some() => {
                 Parked::roomless(&ask.resources, view)
             }

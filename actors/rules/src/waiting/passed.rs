@@ -13,9 +13,10 @@ pub struct Passed {
     least: Resources,
     /// The component-wise most of it: what left room for so much left room for each.
     most: Resources,
-    /// The growth of the node index up to which all of them were tried; the oldest of what was joined.
+    /// The growth of the node index up to which all of them were tried; the oldest of what was
+    /// joined.
     at: Growth,
-    /// How many growths have to leave no room: the fewest of what was joined.
+    /// The number of growths that have to leave no room; the fewest of what was joined.
     times: u8,
 }
 

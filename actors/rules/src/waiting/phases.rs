@@ -16,19 +16,20 @@ use crate::limits::{SharedLimits, ShownBy, Trackers};
 use crate::order::tree::Bound;
 use crate::values::epoch::{Epoch, Loosening};
 
-/// What waits of applications that run and of those that have still to start. They are kept apart,
+/// The bounds of running applications and of those that have still to start. They are kept apart,
 /// because the latter count only while one more application may run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Started {
-    /// Of applications that have started.
+    /// Asks of running applications.
     pub running: WaitSet,
-    /// Of applications that are Accepted and hold nothing yet.
+    /// Asks of applications that are Accepted and hold nothing yet.
     pub starting: WaitSet,
-    /// Of such applications that limits seen from above keep from starting.
+    /// Applications of these that shared limits keep from starting.
     pub limited: Option<Box<LimitedStarts>>,
 }
 
-/// Applications that limits of users and groups keep from starting, where those are seen from above.
+/// Applications that limits of users and groups keep from starting, where those are seen from
+/// above.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitedStarts {
     /// Each of them is kept back by one of these.
@@ -43,10 +44,10 @@ impl LimitedStarts {
         view.limits.is_none_or(let_start)
     }
 
-    /// What a queue tells its parent of it, as in [`WaitSet::as_seen_from_above`].
+    /// The part that a queue shows its parent, as in [`WaitSet::as_seen_from_above`].
     fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
         let at = self.at.max(declined_at.loosening);
-        // What the queue itself held back was never tried since, however far the limits were
+        // Asks that the queue itself held back were not tried since, however far the limits were
         // loosened before.
         Self { by: self.by, at: if own.loosening > at { Loosening::NONE } else { at } }
     }
@@ -60,7 +61,7 @@ impl Bound for LimitedStarts {
 }
 
 impl Started {
-    /// What waits of one application.
+    /// The bounds of one application.
     pub fn of(waits: WaitSet, is_starting: bool) -> Self {
         if is_starting {
             Self { starting: waits, ..Self::default() }
@@ -116,16 +117,16 @@ impl Bound for Started {
     }
 }
 
-/// What waits below a row of a queue, phase by phase.
+/// The bounds of all pending asks below a row of a queue, phase by phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Waits {
-    /// What waits for any node.
+    /// Asks that may use any node.
     pub normal: Started,
-    /// What waits in earlier phases; none where nothing does.
+    /// Asks of earlier phases; `None` if there are none.
     early: Option<Box<Early>>,
 }
 
-/// What waits in the phases before the last.
+/// The bounds in the phases before the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Early {
     /// Asks that have a node reserved.
@@ -135,7 +136,7 @@ pub struct Early {
 }
 
 impl Waits {
-    /// What waits of one application that has still to start, or not.
+    /// The bounds of one application, which runs or has still to start.
     pub fn new(normal: WaitSet, reserved: WaitSet, pairs: WaitSet, is_starting: bool) -> Self {
         let mut waits = Self { normal: Started::of(normal, is_starting), early: None };
         if reserved != WaitSet::Nothing || pairs != WaitSet::Nothing {
@@ -145,7 +146,7 @@ impl Waits {
         waits
     }
 
-    /// What waits in the phases before the last, if anything does.
+    /// The bounds in the phases before the last, if any ask waits there.
     pub fn early(&self) -> Option<&Early> {
         self.early.as_deref()
     }
@@ -160,7 +161,7 @@ impl Waits {
         }
     }
 
-    /// What is bound by quota, in any phase: of applications that run, and of those that start.
+    /// Every bound that depends on quota, in any phase, of running and of starting applications.
     pub fn bound_by_quota(&self) -> impl Iterator<Item = &WaitSet> {
         let early = self.early.as_ref().map(|early| &early.reserved);
         std::iter::once(&self.normal)
@@ -182,7 +183,7 @@ impl Waits {
         self.as_seen_past_limits(own, declined, ShownBy::default())
     }
 
-    /// What a lane shows of what waits in it and is held back by these limits; as
+    /// The bounds that a lane shows of its asks that these limits hold back; as
     /// [`Self::as_seen_from_above`] without any.
     #[must_use]
     pub fn as_seen_past_limits(&self, own: &View<'_>, declined: &Declined, by: ShownBy) -> Self {

@@ -7,8 +7,8 @@ use crate::queues::figures::QueueTable;
 use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::resources::Limits;
 
-/// What an offer looks for. Every decision begins again with the first phase in which something may
-/// be decided.
+/// The phase of an offer: which asks it looks for. Every decision begins again with the first phase
+/// in which something may be decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// An ask that has a node reserved.
@@ -41,13 +41,13 @@ impl Declined {
         self.0[phase as usize] = at;
     }
 
-    /// What [`View::epoch`] said of the last offer in this phase that was declined.
+    /// The [`View::epoch`] of the last offer in this phase that was declined.
     pub fn at(&self, phase: Phase) -> Epoch {
         self.0[phase as usize]
     }
 }
 
-/// What an offer knows where it stands, to decide whether something below can use it.
+/// The state of an offer at a row, by which it decides whether an ask below can use it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// Room by quota for whatever is below.
@@ -60,7 +60,7 @@ pub struct View<'a> {
     pub nodes: Option<&'a NodeIndex>,
     /// The limits of users and groups; `None` where nothing below is [`Limited`].
     pub limits: Option<&'a Trackers>,
-    /// What guarantees leave; `None` asks about nothing that is owed by one.
+    /// The figures of queues, to see which guarantees are unused; `None` ignores guarantees.
     pub queues: Option<&'a QueueTable>,
 }
 

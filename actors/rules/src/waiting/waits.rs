@@ -12,7 +12,7 @@ use crate::queues::figures::QueueTable;
 use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::resources::Resources;
 
-/// What waits below in one respect: nothing, something that must be looked at, or only what was
+/// The bound of pending asks in one respect: none, some that must be tried, or only asks that were
 /// tried without result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum WaitSet {
@@ -42,26 +42,26 @@ pub struct Parked {
     pub refused_at: Growth,
     /// Some of what waits for room, or was refused, may also reserve a node, however full that is.
     pub reserves: bool,
-    /// What may reserve a node once growths have passed it by.
+    /// Asks that may reserve a node once growths have passed them by.
     pub passed: Option<Box<Passed>>,
     /// Some of what waits for room, or was refused, may use what others have reserved.
     pub borrows: Option<Borrows>,
     /// The component-wise least of what members of bundles want that found too few places.
     pub places: Option<Resources>,
-    /// How many places have to come for any of these bundles: the least.
+    /// The least number of places that has to come for any of these bundles.
     pub places_lacking: u64,
-    /// How many places there have to be in all for any of these bundles: the least.
+    /// The least number of places that has to exist in all for any of these bundles.
     pub places_needed: u64,
     /// The growth of the node index up to which all of these bundles were tried; the oldest.
     pub places_at: Growth,
-    /// What waits for limits of users and groups that many share.
+    /// Asks that wait for shared limits of users and groups.
     pub limited: Option<Box<Limited>>,
     /// Quota loosening and node growth of the last visit without result; the oldest of what was
     /// joined.
     pub judged: Epoch,
 }
 
-/// What waits for limits of users and groups that are seen from above.
+/// The bound of asks that wait for shared limits of users and groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limited {
     /// The component-wise least of it.
@@ -79,14 +79,14 @@ impl Limited {
         view.headroom.allows(&self.least) && view.limits.is_none_or(let_on)
     }
 
-    /// What a queue tells its parent of it, as in [`WaitSet::as_seen_from_above`].
+    /// The part that a queue shows its parent, as in [`WaitSet::as_seen_from_above`].
     fn as_seen_from_above(mut self: Box<Self>, own: &View<'_>) -> Option<Box<Self>> {
         if !own.headroom.allows(&self.least) {
             return None;
         }
         if own.loosening > self.at {
-            // What the queue itself held back was never tried since, however far the limits were
-            // loosened before.
+            // Asks that the queue itself held back were not tried since, however far the limits
+            // were loosened before.
             self.at = Loosening::NONE;
         }
         Some(self)
@@ -354,10 +354,10 @@ impl WaitSet {
         self
     }
 
-    /// What a queue tells its parent of what waits below it.
+    /// The bound that a queue shows its parent.
     ///
-    /// What the queue's own quota holds back is left out, because no loosening above can help it. A
-    /// loosening of the queue itself makes this value anew: if the queue's last loosening
+    /// Asks that the queue's own quota holds back are left out, because no loosening above can help
+    /// them. A loosening of the queue itself makes this value anew: if the queue's last loosening
     /// (`own.loosening`) may have helped something, the queue is due. `declined_at` is what
     /// [`View::epoch`] said when the queue last declined an offer.
     #[must_use]

@@ -68,17 +68,18 @@ use crate::queues::figures::QueueTable;
 use crate::specs::ask::AskSpec;
 use crate::values::ids::{ApplicationSlot, AskSlot, NodeSlot};
 
-/// Those that have waited too long are looked at as often as this, unless their time is shorter,
+/// Reservations that have waited too long are checked as often as this, unless their timeout is
+/// shorter,
 const LOOK_AGAIN_NS: i64 = 60_000_000_000;
 /// and no more often than this.
 const LOOK_AGAIN_LEAST_NS: i64 = 1_000_000_000;
 
-/// Who has reserved a node: an ask of an application.
+/// The ask that has reserved a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reserver {
     /// The application.
     pub application: ApplicationSlot,
-    /// Its ask.
+    /// The ask.
     pub ask: AskSlot,
 }
 
@@ -87,15 +88,16 @@ pub struct Reserver {
 pub struct Reservation {
     /// The node.
     pub node: NodeSlot,
-    /// What was asked for.
+    /// The specification of the ask.
     pub spec: Arc<AskSpec>,
     /// When it was made, ns since the epoch.
     pub since_ns: i64,
-    /// Who has it, to others.
+    /// The holder, as others see it.
     pub holder: Holder,
-    /// Others left, or leave, the node for it: it preempts nobody else while it stands.
+    /// Victims left, or leave, the node for the ask, which preempts no others while the reservation
+    /// lasts.
     pub has_preempted: bool,
-    /// Its ask could not run there even with the room: the node is for all until it can.
+    /// The ask could not run on the node even with the room: the node is open to all until it can.
     pub is_suspended: bool,
 }
 
@@ -115,7 +117,7 @@ pub enum End {
     NodeTooSmall,
     /// The node takes nothing new any more.
     NodeClosed,
-    /// It could not be used for too long, because quotas leave too little.
+    /// The reservation could not be used for too long, because quotas leave too little.
     TimedOut,
     /// An ask requires the node.
     Displaced,
@@ -129,11 +131,11 @@ pub enum End {
     Placeholders,
     /// A start of the ask failed.
     StartFailed,
-    /// Others leave the node for another ask, which is as important.
+    /// Victims leave the node for another ask, which is as important.
     Preempted,
-    /// Others leave another node for the ask.
+    /// Victims leave another node for the ask.
     Moved,
-    /// One of those who were to leave the node for the ask stays.
+    /// A victim that was to leave the node for the ask stays.
     VictimStays,
 }
 
@@ -144,7 +146,7 @@ impl Reservation {
         Self { node, spec, since_ns, holder, has_preempted: false, is_suspended: false }
     }
 
-    /// The same, of this one.
+    /// The same reservation with this holder.
     #[must_use]
     pub fn held_by(self, holder: Holder) -> Self {
         Self { holder, ..self }
@@ -162,7 +164,7 @@ impl Reservation {
         !self.is_required() && !self.has_preempted
     }
 
-    /// Its place among those who reserve.
+    /// The rank of its ask.
     pub fn rank(&self, queues: &QueueTable) -> Rank {
         self.holder.rank(queues, self.spec.priority)
     }
@@ -222,8 +224,8 @@ impl Reservations {
         }
     }
 
-    /// The node that an ask has reserved is for all, as long as the ask could not run. Says whether it
-    /// was not before.
+    /// The node that an ask has reserved is for all, as long as the ask could not run. Says whether
+    /// it was not before.
     pub fn suspend(&mut self, nodes: &mut NodeIndex, who: Reserver) -> bool {
         self.set_suspended(nodes, who, true)
     }
@@ -309,13 +311,15 @@ impl Reservations {
         all.map(|(_, who)| (*who, &self.by_ask[who]))
     }
 
-    /// The ask that has reserved the node and may go elsewhere, be its reservation suspended or not.
+    /// The ask that has reserved the node and may go elsewhere, be its reservation suspended or
+    /// not.
     pub fn normal_on(&self, node: NodeSlot) -> Option<Reserver> {
         let (who, reservation) = self.on_node(node).next()?;
         (!reservation.is_required()).then_some(who)
     }
 
-    /// Of those that count for the share of reservations and that one of this rank replaces, the last.
+    /// The lowest of the reservations that count for the share and that an ask of this rank
+    /// replaces.
     pub(crate) fn last_replaced_by(
         &self,
         rank: &Rank,
@@ -354,8 +358,8 @@ impl Reservations {
     }
 
     /// That deadline is over. Returns the reservations that have waited, each with its key, and at
-    /// which time to look again, unless there is none any more. One that has waited and still fits its
-    /// quotas is looked at every minute, or as often as its time is over.
+    /// which time to look again, unless there is none any more. One that has waited and still fits
+    /// its quotas is looked at every minute, or as often as its time is over.
     pub fn waited(
         &mut self,
         now_ns: i64,
@@ -384,18 +388,18 @@ impl Reservations {
         self.by_ask.iter().map(|(who, reservation)| (*who, reservation))
     }
 
-    /// How many there are.
+    /// The number of reservations.
     pub fn len(&self) -> usize {
         self.by_ask.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no reservations.
     pub fn is_empty(&self) -> bool {
         self.by_ask.is_empty()
     }
 }
 
-/// Its place in the order by written priorities and age.
+/// The place of a reservation in the order by stated priority and age.
 fn place(who: Reserver, reservation: &Reservation) -> (i32, Reverse<i64>, Reserver) {
     (reservation.spec.priority, Reverse(reservation.holder.created_ns), who)
 }

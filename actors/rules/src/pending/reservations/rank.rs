@@ -39,8 +39,8 @@ pub struct EffectivePriority {
 }
 
 impl EffectivePriority {
-    /// The effective priorities of a request of this priority in the queues from its leaf up to root,
-    /// each with its place in the directory.
+    /// The effective priorities of a request of this priority in the queues from its leaf up to
+    /// root, each with its place in the directory.
     pub fn of<'a>(priority: i32, upward: impl Iterator<Item = (u32, &'a QueueSettings)>) -> Self {
         let mut seen = i64::from(priority);
         let mut at = SmallVec::new();
@@ -70,7 +70,7 @@ impl EffectivePriority {
     }
 }
 
-/// Who has a node reserved, as far as others have to do with it.
+/// The holder of a reservation, as far as the decisions of others depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     /// The id of its application.
@@ -81,12 +81,12 @@ pub struct Holder {
     pub lane: Option<LaneId>,
     /// When the request was created, ns since the epoch.
     pub created_ns: i64,
-    /// It had a node reserved and lost it to one that comes before it.
+    /// Its earlier reservation was replaced by one of a higher rank.
     pub was_replaced: bool,
 }
 
 impl Holder {
-    /// Its place among those that would reserve nodes, where its request has this priority.
+    /// The rank of a request of this priority.
     pub fn rank(&self, queues: &QueueTable, priority: i32) -> Rank {
         Rank {
             effective: EffectivePriority::in_leaf(queues, self.leaf, priority),
@@ -99,19 +99,19 @@ impl Holder {
 /// The place of a request among those that would reserve nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
-    /// Its priority.
+    /// The priority in each queue of the path.
     pub effective: EffectivePriority,
     /// When it was created, ns since the epoch.
     pub created_ns: i64,
-    /// It had a node reserved and lost it to one that comes before it: it takes none for its age.
+    /// Its earlier reservation was replaced: it replaces no other for its age.
     pub was_replaced: bool,
 }
 
 impl Rank {
     /// Whether a reservation of `other` ends for this one: that has a lower effective priority, or
-    /// the same and is younger. Age counts only until a request was replaced itself. Where fences make
-    /// equal what is not, three requests may each come before the next by age and priority in turn,
-    /// and would replace each other for ever.
+    /// the same and is younger. Age counts only until a request was replaced itself. Where fences
+    /// make equal what is not, three requests may each come before the next by age and priority in
+    /// turn, and would replace each other for ever.
     pub fn replaces(&self, other: &Self) -> bool {
         match self.effective.compare(&other.effective) {
             Ordering::Greater => true,

@@ -57,12 +57,12 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// How many there have been.
+    /// The number of changes so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// One more, on this node; without topics it affects everything elsewhere.
+    /// Records a change on this node. Without topics it affects all other nodes.
     pub(super) fn note(&mut self, node: NodeSlot, elsewhere: Option<&Elsewhere>) {
         self.count += 1;
         if self.of_node.len() <= node.index() {

@@ -19,8 +19,8 @@
 //! halves when answers come back void or missing and grows by one when they do not.
 //!
 //! Whether an ask may [reserve](super::reservations) a node is a question, too ([`OpenClaim`]).
-//! Nothing is held meanwhile; it takes its place among those that wait, so that an RM which is asked
-//! one question at a time sees the order of decisions.
+//! Nothing is held meanwhile; it takes its place among those that wait, so that an RM which is
+//! asked one question at a time sees the order of decisions.
 //!
 //! # Invariants
 //! * A number is never given twice among all partitions of an RM, to questions as to bundles. The
@@ -68,7 +68,7 @@ pub struct OpenQuestion {
     pub required: bool,
     /// The growth of the node index when it was asked.
     pub growth: Growth,
-    /// How many of the choices of its placement constraint could be used then.
+    /// The number of choices of its placement constraint that were open then.
     pub open: usize,
     /// The number of changes in the partition when it was asked.
     asked_at: u64,
@@ -90,11 +90,11 @@ pub struct OpenClaim {
 pub struct BundleInTheAir {
     /// The application that it is of.
     pub application: ApplicationSlot,
-    /// How many of its members have no open question.
+    /// The number of members without an open question.
     pub unasked: usize,
-    /// How many of these have still to be asked about.
+    /// The number of these that have still to be asked about.
     pub to_ask: usize,
-    /// An answer was void: nothing else is placed until it is settled or taken back.
+    /// An answer was void: nothing else is placed until the bundle is settled or withdrawn.
     pub stops_offers: bool,
 }
 
@@ -112,9 +112,9 @@ pub struct Unsettled {
     pub bundle: Option<BundleInTheAir>,
     /// Applications whose bundles wait for that one.
     pub bundles_waiting: BTreeSet<ApplicationSlot>,
-    /// How many may wait.
+    /// The number of placements that may wait.
     pub window: Window,
-    /// How many candidates a question may name.
+    /// The most candidates that a question names.
     pub widest: usize,
 }
 
@@ -136,7 +136,7 @@ impl Default for Unsettled {
 }
 
 impl OpenQuestion {
-    /// How many changes there had been when it was asked.
+    /// The number of changes in the partition when it was asked.
     pub fn asked_at(&self) -> u64 {
         self.asked_at
     }
@@ -163,22 +163,22 @@ impl Unsettled {
         self.last_bundle
     }
 
-    /// How many questions are open.
+    /// The number of open questions.
     pub fn len(&self) -> usize {
         self.questions.len() + self.claims.len()
     }
 
-    /// Whether none is open.
+    /// Whether no question is open.
     pub fn is_empty(&self) -> bool {
         self.questions.is_empty() && self.claims.is_empty()
     }
 
-    /// How many more may be asked now.
+    /// The number of further questions that may be asked now.
     pub fn room(&self) -> usize {
         self.window.room(self.len())
     }
 
-    /// How many placements wait: for an answer of their own, or for those of their bundle.
+    /// The number of placements that wait for an answer of their own or for those of their bundle.
     pub fn placements(&self) -> usize {
         self.questions.len() + self.bundle.map_or(0, |bundle| bundle.unasked)
     }
@@ -230,7 +230,7 @@ impl Unsettled {
         self.claims.get(&number)
     }
 
-    /// Takes such a question out.
+    /// Removes a question whether an ask may reserve a node.
     pub fn take_claim(&mut self, number: u64) -> Option<OpenClaim> {
         self.claims.remove(&number)
     }
@@ -245,7 +245,7 @@ impl Unsettled {
         self.questions.get(&number)
     }
 
-    /// Takes a question out; whoever does settles or refunds its placement.
+    /// Removes a question. The caller settles or refunds its placement.
     pub fn take(&mut self, number: u64) -> Option<OpenQuestion> {
         self.questions.remove(&number)
     }
@@ -271,7 +271,7 @@ impl Unsettled {
         self.changes.note(node, elsewhere);
     }
 
-    /// How many changes there have been.
+    /// The number of changes so far.
     pub fn changes(&self) -> u64 {
         self.changes.count()
     }

@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocations::Elsewhere;
 
-/// What an answer depends on.
+/// The scope of an answer: what it depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
-    /// It depends on everything that runs: void once anything was placed or ended meanwhile.
+    /// Everything that runs: the answer is void once anything was placed or ended meanwhile.
     #[default]
     Topology,
-    /// It depends on the node and on some of what runs elsewhere: void once anything was placed or
+    /// The node and some allocations elsewhere: the answer is void once anything was placed or
     /// ended there meanwhile, or affects what it depends on, or may affect anything.
     Elsewhere(Arc<Elsewhere>),
-    /// It depends on the node: void once anything was placed or ended there meanwhile.
+    /// The node: the answer is void once anything was placed or ended there meanwhile.
     Node,
-    /// It depends on nothing that the scheduler changes.
+    /// Nothing that the scheduler changes.
     Static,
 }
 
 impl Scope {
-    /// What a placement with this answer has to do with other nodes; `None`: it affects everything.
+    /// The relation of a placement with this answer to other nodes; `None`: it affects everything.
     pub fn elsewhere(&self) -> Option<&Arc<Elsewhere>> {
         match self {
             Self::Elsewhere(elsewhere) => Some(elsewhere),

@@ -6,7 +6,7 @@
 //! the answers of others. So the window halves when one comes, once for all answers that come
 //! together, and grows by one when none does.
 
-/// How many placements may wait for an answer.
+/// The number of placements that may wait for an answer.
 #[derive(Clone, Debug)]
 pub struct Window {
     most: usize,
@@ -28,7 +28,7 @@ impl Window {
         self.most
     }
 
-    /// How many more may wait when so many do.
+    /// The number of further placements that may wait when so many do.
     pub fn room(&self, waiting: usize) -> usize {
         self.now.saturating_sub(waiting)
     }
