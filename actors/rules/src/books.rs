@@ -30,20 +30,20 @@ pub struct Books {
     pub nodes: NodeIndex,
     /// Every allocation, those included that wait for the RM's predicate.
     pub allocations: AllocationTable,
-    /// How many members have passed every predicate and wait for their placeholders to be gone.
-    /// They are in the table, beside the placeholders whose places they take.
+    /// The number of members that have passed every predicate and wait for their placeholders to be
+    /// gone. They are in the table, beside the placeholders whose places they take.
     pub on_their_way: usize,
     /// The open questions about allocations that wait for the RM's predicate.
     pub unsettled: Unsettled,
-    /// Which ask has reserved which node.
+    /// The reservations: which ask has reserved which node.
     pub reservations: Reservations,
-    /// How queues are set, and what their maxima and guarantees leave.
+    /// The settings of queues, and what their maxima and guarantees leave.
     pub queues: QueueTable,
-    /// What was promised to whom for whom victims of preemption leave.
+    /// The promises to preemptors whose victims leave.
     pub promises: Promises,
-    /// Who lost what to whom lately.
+    /// Recent evictions: which application lost allocations to which.
     pub evictions: History,
-    /// What users and groups use of each queue, and what their limits allow.
+    /// The usage of users and groups by queue, and their limits.
     pub trackers: Trackers,
     /// Everything that is allocated: what root uses, and what is gathered and has still to climb.
     /// It is bounded so that no sum of allocations leaves the range of a quantity. What is pending
@@ -52,7 +52,7 @@ pub struct Books {
     /// Whether anything is asked for and not yet placed: root's pending. Where nothing is, no offer
     /// finds anybody.
     pub is_waiting: bool,
-    /// What its RM may have, and has.
+    /// The quotas of the RM, and its usage.
     pub quotas: Standing,
     loosenings: Loosening,
     arrivals: u64,
@@ -81,14 +81,14 @@ impl Books {
         }
     }
 
-    /// How many allocations there are, placeholders included: those that their RM was told of, and
+    /// The number of allocations, placeholders included: those that their RM was told of, and
     /// places that are held for members of gangs. A placement that waits for a predicate, or for a
     /// placeholder to go, is none yet.
     pub fn n_booked(&self) -> usize {
         self.allocations.len() - self.n_unbooked()
     }
 
-    /// How many placements are in the table and no allocations yet.
+    /// The number of placements that are in the table and no allocations yet.
     pub fn n_unbooked(&self) -> usize {
         self.unsettled.placements() + self.on_their_way
     }

@@ -26,7 +26,7 @@ impl AllocationTable {
         Self::default()
     }
 
-    /// How many allocations there are.
+    /// The number of allocations.
     pub fn len(&self) -> usize {
         self.allocations.len()
     }

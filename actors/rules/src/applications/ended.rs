@@ -96,8 +96,8 @@ impl Ended {
         }
     }
 
-    /// What there is to say of an application that its RM removes now, in whatever state it is, once
-    /// everything that it held has left.
+    /// What there is to say of an application that its RM removes now, in whatever state it is,
+    /// once everything that it held has left.
     pub fn removed(application: &Application, now_ns: i64) -> Self {
         debug_assert!(application.allocated().is_zero(), "what it holds is counted when it leaves");
         debug_assert!(
@@ -282,7 +282,8 @@ pub struct Expired {
 #[derive(Debug)]
 struct List {
     entries: BTreeMap<u64, Ended>,
-    /// How many entries are in which state, none left out: counted along, since a list may be long.
+    /// The number of entries that are in which state, none left out: counted along, since a list
+    /// may be long.
     states: BTreeMap<ApplicationState, u64>,
     /// The number of the next entry; the first has 1.
     next: u64,

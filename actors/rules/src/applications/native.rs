@@ -44,10 +44,11 @@ pub struct Native {
     pub has_real: bool,
     /// Places were held for as long as they may.
     pub is_over: bool,
-    /// Whether a member has run: it was reported, ended otherwise than by a failed start, or was not
-    /// given back for the longest back-off.
+    /// Whether a member has run: it was reported, ended otherwise than by a failed start, or was
+    /// not given back for the longest back-off.
     pub has_run: bool,
-    /// The failed starts of the gang as a whole since a member ran: each time no member could be started.
+    /// The failed starts of the gang as a whole since a member ran: each time no member could be
+    /// started.
     pub starts: Option<Box<FailedStarts>>,
     /// The sum of `lost` over its groups.
     n_lost: u64,
@@ -98,17 +99,17 @@ pub enum Stage {
 pub struct NativeGroup {
     /// The name.
     pub name: TaskGroup,
-    /// How many members it needs.
+    /// The number of members it needs.
     pub min_members: u32,
-    /// For how many members places are looked for together. That are fewer than it needs only where places are
-    /// looked for that a scheduler before this one held.
+    /// For how many members places are looked for together. That are fewer than it needs only where
+    /// places are looked for that a scheduler before this one held.
     wanted: u32,
     /// What is asked for where a member has no ask; `None`: nothing, its asks are waited for.
     pub spec: Option<Arc<AskSpec>>,
     /// Its internal ask, as long as the gang is not decided.
     pub ask: Option<AskSlot>,
-    /// The constraint of its members, ready for searches as long as the application is there: so that
-    /// a gang whose holds are lost can be looked for anew.
+    /// The constraint of its members, ready for searches as long as the application is there: so
+    /// that a gang whose holds are lost can be looked for anew.
     pub terms: Option<Arc<Terms>>,
     /// Where its members are relative to each other.
     pub topology: Option<Arc<Topology>>,
@@ -116,14 +117,15 @@ pub struct NativeGroup {
     pub domain: Option<Arc<Domain>>,
     /// The domain was chosen with a bundle that may still be taken back.
     is_domain_tentative: bool,
-    /// How many members were reported to run in which domain, where that was chosen before this
-    /// scheduler began.
+    /// The number of members that were reported to run in which domain, where that was chosen
+    /// before this scheduler began.
     reported: BTreeMap<Arc<str>, u32>,
     /// The number of the last hold.
     last_hold: u64,
     /// The number of members that have an allocation. Held places are not counted.
     members: u32,
-    /// The number of lost members that have no successor yet. Only losses count that left the group short.
+    /// The number of lost members that have no successor yet. Only losses count that left the group
+    /// short.
     lost: u32,
 }
 
@@ -152,8 +154,9 @@ impl Native {
         }
     }
 
-    /// Has it look for places that were held before, from now on: those of each group that are not `held` now. A
-    /// group whose members have no size had none, and none has more than the members that it lacks.
+    /// Has it look for places that were held before, from now on: those of each group that are not
+    /// `held` now. A group whose members have no size had none, and none has more than the members
+    /// that it lacks.
     pub(super) fn hold_again(
         &mut self,
         again: &HoldAgain,
@@ -175,13 +178,14 @@ impl Native {
         self.held_before.is_some_and(|before| before.is_sought)
     }
 
-    /// Since when its places are held, where a scheduler before this one held them; ns since the epoch.
+    /// Since when its places are held, where a scheduler before this one held them; ns since the
+    /// epoch.
     pub fn held_since_ns(&self) -> Option<i64> {
         self.held_before.map(|before| before.since_ns)
     }
 
-    /// Records that places are held for its members, or that none are. Returns whether it was one of which a
-    /// scheduler before this one held places.
+    /// Records that places are held for its members, or that none are. Returns whether it was one
+    /// of which a scheduler before this one held places.
     pub fn decide(&mut self) -> bool {
         (self.stage, self.is_over) = (Stage::Decided, false);
         for group in &mut self.groups {
@@ -191,7 +195,8 @@ impl Native {
         before.is_some_and(|before| std::mem::take(&mut before.is_sought))
     }
 
-    /// Has all members be looked for together: what a scheduler before this one held does not count any more.
+    /// Has all members be looked for together: what a scheduler before this one held does not count
+    /// any more.
     pub fn forget_held_before(&mut self) {
         self.held_before = None;
         for group in &mut self.groups {
@@ -256,8 +261,8 @@ impl Native {
         self.group(group).is_some()
     }
 
-    /// Counts a member of the group that has an allocation now. It succeeds a lost member, if there is
-    /// one, unless it `took_a_place` that was held.
+    /// Counts a member of the group that has an allocation now. It succeeds a lost member, if there
+    /// is one, unless it `took_a_place` that was held.
     pub fn joined(&mut self, group: &TaskGroup, took_a_place: bool) {
         let Some(group) = self.group_mut(group) else { return };
         group.members += 1;
@@ -267,16 +272,16 @@ impl Native {
         }
     }
 
-    /// Counts the end of a member's allocation; `held` places of the group are held. Returns whether the
-    /// group lost the member and has fewer than it needs.
+    /// Counts the end of a member's allocation; `held` places of the group are held. Returns
+    /// whether the group lost the member and has fewer than it needs.
     pub fn left(&mut self, group: &TaskGroup, departure: Departure, held: u64) -> bool {
         let Some(of) = self.group_mut(group) else { return false };
         of.members = of.members.saturating_sub(1);
         departure.is_loss() && self.lost_one(group, held)
     }
 
-    /// Counts the loss of a member, or of a place that was held for one; `held` places are held still.
-    /// Returns whether the group has fewer members than it needs.
+    /// Counts the loss of a member, or of a place that was held for one; `held` places are held
+    /// still. Returns whether the group has fewer members than it needs.
     pub fn lost_one(&mut self, group: &TaskGroup, held: u64) -> bool {
         let is_decided = self.stage == Stage::Decided;
         let Some(group) = self.group_mut(group) else { return false };
@@ -417,9 +422,9 @@ impl NativeGroup {
         }
     }
 
-    /// A member is reported to run where the required attribute has this value. Where no decision of
-    /// this scheduler chose a domain, it is the one with most members, of several the first by value.
-    /// Says whether it is another now.
+    /// A member is reported to run where the required attribute has this value. Where no decision
+    /// of this scheduler chose a domain, it is the one with most members, of several the first by
+    /// value. Says whether it is another now.
     pub fn member_reported(&mut self, value: &str) -> bool {
         let Some(key) = self.topology.as_ref().and_then(|it| it.required.as_deref()) else {
             return false;

@@ -20,7 +20,7 @@ use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 use crate::waiting::{View, WaitSet};
 
 impl Asks {
-    /// How many asks have a node reserved.
+    /// The number of asks that have a node reserved.
     pub fn reserved_len(&self) -> usize {
         self.n_reserved
     }

@@ -155,7 +155,7 @@ pub struct AskFact {
     pub key: Arc<str>,
     /// What each allocation takes.
     pub resources: Resources,
-    /// How many allocations are outstanding.
+    /// The number of allocations that are outstanding.
     pub repeat: u32,
     /// Higher is more important.
     pub priority: i32,

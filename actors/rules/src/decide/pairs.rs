@@ -68,8 +68,8 @@ struct HoldsInOrder {
     moves: u64,
 }
 
-/// How many places are put in order at first: more than an offer decides about. Then twice as many
-/// each time, so that those of a large gang are not gone through again and again.
+/// The number of places that are put in order at first: more than an offer decides about. Then
+/// twice as many each time, so that those of a large gang are not gone through again and again.
 const HOLDS_AT_FIRST: usize = 128;
 
 /// So many places of those in order that are gone may be passed for a member that those before them

@@ -148,7 +148,7 @@ pub enum Later {
 /// The search for a node that is under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Search {
-    /// How many nodes were asked.
+    /// The number of nodes that were asked.
     pub tried: u32,
     /// Those that were not.
     pub passed: PassedOver,
@@ -253,9 +253,9 @@ impl Decisions {
         self.kept.put(&mut self.way, told);
     }
 
-    /// Records the decision behind an allocation when the RM is notified of it. Uses the notes of the
-    /// decision [made just now](Self::is_about), or those kept while the placement waited for an
-    /// answer. If there are neither, the record has no explanation.
+    /// Records the decision behind an allocation when the RM is notified of it. Uses the notes of
+    /// the decision [made just now](Self::is_about), or those kept while the placement waited for
+    /// an answer. If there are neither, the record has no explanation.
     pub fn keep_allocation(
         &mut self,
         id: AllocationId,
@@ -272,8 +272,8 @@ impl Decisions {
         }
     }
 
-    /// What was noted is for something that is told later, if at all. `is_there` says of others that
-    /// were put aside whether they may still be told.
+    /// What was noted is for something that is told later, if at all. `is_there` says of others
+    /// that were put aside whether they may still be told.
     pub fn put_aside(&mut self, what: Later, at_ns: i64, is_there: impl Fn(Later) -> bool) {
         if self.aside.len() >= ASIDE_LEAST && self.aside.len() == self.aside.capacity() {
             // Before there is more room for those that will never be told, these go.

@@ -1,8 +1,8 @@
 //! A ring of plain values: the newest value replaces the oldest.
 //!
 //! # Invariants
-//! * A ring never allocates after it was made. Memory that nothing was put in yet is not touched, so
-//!   that the ring of a partition in which little happens takes little.
+//! * A ring never allocates after it was made. Memory that nothing was put in yet is not touched,
+//!   so that the ring of a partition in which little happens takes little.
 //! * What was put in by one call lies in one piece.
 //! * A place is never given twice: what was overwritten is known to be gone.
 
@@ -13,7 +13,7 @@ pub(super) struct Ring<T> {
     items: Vec<T>,
     /// Zero, or a power of two, so that a place is found without a division.
     room: usize,
-    /// How many places were given so far.
+    /// The number of places that were given so far.
     given: u64,
 }
 

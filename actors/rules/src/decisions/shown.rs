@@ -59,7 +59,7 @@ pub struct ShownDecision {
     pub node: Arc<str>,
     /// From root to the leaf, who came first, and why.
     pub levels: Vec<ShownLevel>,
-    /// How many nodes were asked.
+    /// The number of nodes that were asked.
     pub tried: u32,
     /// How many were passed over, by reason.
     pub passed: Vec<ShownPassed>,
@@ -79,7 +79,8 @@ pub struct ShownLevel {
     pub chosen: Arc<str>,
     /// The second, if there was one.
     pub runner_up: Option<Arc<str>>,
-    /// Namespace and name of the pod that the second is, of those who leave; empty where it is none.
+    /// Namespace and name of the pod that the second is, of those who leave; empty where it is
+    /// none.
     pub runner_up_pod: Arc<str>,
     /// What put the first before the second.
     pub rule: String,

@@ -14,7 +14,7 @@ use super::numbers::ShownBy;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 
-/// What a lane's headroom, or its number of running applications, holds back.
+/// The asks and applications that the limits of a lane hold back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeldBack {
     /// The component-wise least of what waits for headroom.
@@ -23,7 +23,7 @@ pub struct HeldBack {
     pub starting: bool,
 }
 
-/// What makes a lane: its user, its group if any, and the path of its leaf.
+/// The key of a lane: its user, its group if any, and the path of its leaf.
 pub(super) type LaneKey = (Arc<str>, Option<Arc<str>>, Arc<str>);
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(super) struct Lane {
     /// The places on both paths to root that have a limit: only these are looked at when something
     /// is to be placed.
     pub(super) limited: SmallVec<[PlaceId; 4]>,
-    /// Its applications, and whether each counts as running.
+    /// The applications, and whether each counts as running.
     pub(super) applications: BTreeMap<Arc<str>, bool>,
     pub(super) held_back: HeldBack,
     /// By which limits it shows what they hold back.

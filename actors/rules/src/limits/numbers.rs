@@ -2,7 +2,7 @@
 
 use super::ids::PlaceId;
 
-/// How many limits can have a number at a time.
+/// The number of limits that can have a number at a time.
 pub(super) const MOST: usize = u64::BITS as usize;
 
 /// A set of limits, by their numbers.
@@ -13,9 +13,11 @@ pub struct SharedLimits(u64);
 /// above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShownBy {
-    /// Of what is short of quota ([`Trackers::shared_limit`](super::Trackers::shared_limit)).
+    /// The limits that hold back asks short of quota
+    /// ([`Trackers::shared_limit`](super::Trackers::shared_limit)).
     pub quota: Option<SharedLimits>,
-    /// Of applications that have still to start ([`Trackers::shared_limit_of_starts`](super::Trackers::shared_limit_of_starts)).
+    /// The limits that keep applications from starting
+    /// ([`Trackers::shared_limit_of_starts`](super::Trackers::shared_limit_of_starts)).
     pub starts: Option<SharedLimits>,
 }
 
@@ -77,8 +79,8 @@ impl Numbers {
         }
     }
 
-    /// One lane shows it no longer. If it was the last one the number is free again; the limit that had
-    /// it is returned.
+    /// One lane shows it no longer. If it was the last one the number is free again; the limit that
+    /// had it is returned.
     pub(super) fn hide(&mut self, number: usize) -> Option<PlaceId> {
         let numbered = self.given.get_mut(number)?;
         numbered.as_mut()?.n_shown -= 1;

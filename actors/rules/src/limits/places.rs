@@ -21,7 +21,7 @@ use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 
-/// What a user or group uses of a queue.
+/// The place of a user or group for one queue: its usage and limit there.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) subject: Subject,
@@ -34,7 +34,7 @@ pub(super) struct Place {
     pub(super) limit: Option<Arc<Limit>>,
     /// The number of the last step that gave more room under the limit here.
     pub(super) loosened: Loosening,
-    /// How many lanes end here or below.
+    /// The number of lanes that end here or below.
     pub(super) n_lanes: u32,
     /// The number of its limit, if it has one ([`super::shared`]).
     pub(super) number: Option<u8>,

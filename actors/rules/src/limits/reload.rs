@@ -22,11 +22,11 @@ use super::trackers::{Joined, Trackers};
 use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 
-/// What a reload did.
+/// The effects of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Leaves with a lane that other limits apply to, or whose applications choose their group anew:
-    /// each application there is to be asked about by [`Trackers::rejoin`].
+    /// Leaves with a lane that other limits apply to, or whose applications choose their group
+    /// anew: each application there is to be asked about by [`Trackers::rejoin`].
     pub leaves: BTreeSet<Arc<str>>,
     /// Every limit of somebody who is tracked, and every one that is gone: users by name, then
     /// groups by name, each from root on, queues by path. Each is told as an event.
@@ -199,8 +199,8 @@ impl Trackers {
     /// leaves it where it is. Otherwise its group was chosen anew, exactly its own usage moved from
     /// the old group to the new one, and it is in another lane.
     ///
-    /// A new limit does not move it from one group to another, even if it is closer to the leaf than
-    /// the one its group was chosen by.
+    /// A new limit does not move it from one group to another, even if it is closer to the leaf
+    /// than the one its group was chosen by.
     pub fn rejoin(
         &mut self,
         lane: LaneId,

@@ -15,11 +15,11 @@ use crate::values::resources::Limits;
 /// The name that stands for everybody who is not named.
 const WILDCARD: &str = "*";
 
-/// What one user or one group may use of one queue.
+/// The limit of one user or one group on one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limit {
     pub(super) resources: Option<Limits>,
-    /// How many applications may run; 0 is unlimited.
+    /// The number of applications that may run; 0 is unlimited.
     pub(super) applications: u64,
 }
 
@@ -71,7 +71,7 @@ impl Tables {
         })
     }
 
-    /// What a user or group may use of the queue at `path`.
+    /// The limit of a user or group on the queue at `path`.
     pub(super) fn limit(&self, path: &str, subject: &Subject) -> Option<&Arc<Limit>> {
         let limits = self.by_path.get(path)?;
         match subject {

@@ -23,7 +23,7 @@ pub struct Trackers {
     pub(super) loosened: Loosening,
 }
 
-/// What an application is told when it joins.
+/// The lane and group that an application gets when it joins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// The lane of the application.
@@ -93,7 +93,7 @@ impl Trackers {
         !self.lanes.get(lane).limited.is_empty()
     }
 
-    /// What user and group leave; negative where they are above their limits.
+    /// The headroom that the limits of user and group leave; negative where they are exceeded.
     pub fn headroom(&self, lane: LaneId) -> Limits {
         let mut headroom = Limits::unlimited();
         self.narrow(lane, &mut headroom);
@@ -109,8 +109,8 @@ impl Trackers {
         }
     }
 
-    /// What each limit of the lane leaves; the least of them is [`Self::headroom`]. Lanes may share
-    /// a limit.
+    /// The headroom of each limit of the lane; the least of them is [`Self::headroom`]. Lanes may
+    /// share a limit.
     pub fn rooms(&self, lane: LaneId) -> impl Iterator<Item = (LimitId, Limits)> {
         self.lanes.get(lane).limited.iter().filter_map(|id| {
             let place = self.forest.get(*id);

@@ -18,7 +18,7 @@ pub struct UserUsage {
     pub name: Arc<str>,
     /// The group of each application that counts for one.
     pub groups: BTreeMap<Arc<str>, Arc<str>>,
-    /// What the user uses, from root on.
+    /// The usage by queue, from root on.
     pub queues: PlaceUsage,
 }
 
@@ -29,22 +29,22 @@ pub struct GroupUsage {
     pub name: Arc<str>,
     /// The applications that count for it, by id.
     pub applications: Vec<Arc<str>>,
-    /// What the group uses, from root on.
+    /// The usage by queue, from root on.
     pub queues: PlaceUsage,
 }
 
-/// What a user or group uses of a queue.
+/// The usage of a user or group of one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceUsage {
     /// The path of the queue.
     pub path: Arc<str>,
-    /// What is used here and below.
+    /// The usage here and below.
     pub usage: Resources,
     /// The applications that hold something here or below, by id.
     pub running: Vec<Arc<str>>,
     /// The limit of amounts here.
     pub max_resources: Option<Limits>,
-    /// How many applications may run here and below; 0 is unlimited.
+    /// The number of applications that may run here and below; 0 is unlimited.
     pub max_applications: u64,
     /// The queues below in which the user or group is tracked, by path.
     pub children: Vec<PlaceUsage>,
@@ -59,9 +59,9 @@ pub struct LimitUse<'a> {
     pub path: &'a Arc<str>,
     /// The limit of amounts.
     pub max: Option<&'a Limits>,
-    /// What is used there and below.
+    /// The usage there and below.
     pub usage: &'a Resources,
-    /// How many applications run there and below.
+    /// The number of applications that run there and below.
     pub running: u64,
     /// How many may; 0 is unlimited.
     pub most_running: u64,

@@ -48,7 +48,8 @@ impl NodeIndex {
         found.map(|(_, _, slot, _)| *slot)
     }
 
-    /// Whether the node would hold the request if nothing were there, and is none that it may not use.
+    /// Whether the node would hold the request if nothing were there, and is none that it may not
+    /// use.
     pub fn may_ever_hold(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         self.total(slot).holds(request.resources) && self.admits(slot, request)
     }
@@ -61,7 +62,7 @@ impl Room {
     }
 }
 
-/// How much of what is wanted is not there, in units of 2⁻⁴⁸ of a resource: 0, nothing is missing.
+/// The missing part of a wanted amount, in units of 2⁻⁴⁸ of a resource: 0, nothing is missing.
 fn lack(wanted: &Resources, available: &Resources) -> u128 {
     let lacks = wanted.entries().map(|(name, wanted)| {
         let missing = wanted.saturating_sub(available.get(name).max(0));

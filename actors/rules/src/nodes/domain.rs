@@ -12,7 +12,7 @@ use crate::values::resources::Resources;
 pub struct Domain {
     /// The attribute.
     pub key: Arc<str>,
-    /// Its value.
+    /// The value.
     pub value: Arc<str>,
 }
 
@@ -33,7 +33,7 @@ impl std::fmt::Display for Domain {
     }
 }
 
-/// What several members want of a domain together.
+/// The amounts that several members want of one domain together.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// The sum.

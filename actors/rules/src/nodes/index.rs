@@ -46,11 +46,11 @@ pub struct NodeIndex {
     pub(super) lent: LentNodes,
     /// The sum of all totals, without names of which there is nothing.
     pub(super) capacity: Sum,
-    /// How much may be set aside for reservations; see `share.rs`.
+    /// The share that reservations may set aside; see `share.rs`.
     pub(super) share: Share,
-    /// What nodes have left, closed ones included; one that is overcommitted has nothing.
+    /// The free amounts of all nodes, closed ones included; an overcommitted node has none.
     pub(super) free: Sum,
-    /// How often a node got another place in the order.
+    /// The number of moves of nodes in the order.
     pub(super) moves: u64,
     /// Growths and returns so far.
     pub(super) grown: Growth,
@@ -60,11 +60,11 @@ pub struct NodeIndex {
     pub(super) vacancies: Growths,
     /// The last growths, each with what there was; see `passed_by.rs`.
     pub(super) last_growths: LastGrowths,
-    /// Which nodes placement constraints admit.
+    /// The nodes that placement constraints admit.
     pub(super) affinity: Affinity,
-    /// Which nodes are together, as far as somebody asks.
+    /// The domains of nodes, of attributes that were asked for.
     pub(super) domains: Domains,
-    /// How often searches looked at something; see [`Self::looks`].
+    /// The number of looks of searches; see [`Self::looks`].
     pub(super) looks: Cell<u64>,
 }
 
@@ -148,10 +148,10 @@ impl NodeIndex {
         self.last_growths.forget(slot);
     }
 
-    /// Tells what a node has available, and its total where that changed. On a node that is open to
-    /// all a quantity of either that is larger than before counts as a growth; amounts below zero
-    /// count as zero here, since they hold nothing either way. A larger quantity on another node has a
-    /// number, too, since all nodes together have more left then.
+    /// Sets the available amount of a node, and its total if that changed. On a node that is open
+    /// to all a quantity of either that is larger than before counts as a growth; amounts below
+    /// zero count as zero here, since they hold nothing either way. A larger quantity on another
+    /// node has a number, too, since all nodes together have more left then.
     pub fn update(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) {
         self.forget_domains();
         let extends = total.is_some_and(|total| !self.entry(slot).total.holds(total));
@@ -175,8 +175,8 @@ impl NodeIndex {
         self.list_growth(slot);
     }
 
-    /// Tells what a node has available after a placement that was never settled gave back what it
-    /// held. What is larger than before is a return and no growth.
+    /// Sets the available amount of a node after a placement that was never settled gave back what
+    /// it held. What is larger than before is a return and no growth.
     pub fn take_back(&mut self, slot: NodeSlot, available: &Resources) {
         if self.change(slot, None, available) {
             self.grown = self.grown.next();
@@ -186,8 +186,8 @@ impl NodeIndex {
         }
     }
 
-    /// Tells what a node has available after it took in what was [taken](Taken) from here before.
-    /// That is no growth, also where more was taken than it has taken in yet.
+    /// Sets the available amount of a node after it took in what was [taken](Taken) from here
+    /// before. That is no growth, also where more was taken than it has taken in yet.
     pub fn take_in(&mut self, slot: NodeSlot, available: &Resources) {
         self.forget_domains();
         self.change(slot, None, available);
@@ -311,8 +311,8 @@ impl NodeIndex {
         if behind.is_empty() { from(self.first(request)) } else { behind }
     }
 
-    /// Up to `most` nodes that the request may use, in order, from this one on: of `only_equal` those
-    /// that score the same.
+    /// Up to `most` nodes that the request may use, in order, from this one on: of `only_equal`
+    /// those that score the same.
     pub fn from(
         &self,
         first: NodeSlot,
@@ -332,7 +332,7 @@ impl NodeIndex {
             || request.passes_over(self.id(slot))
     }
 
-    /// How often searches have looked at a node, or at what several have free, so far.
+    /// The number of times that searches have looked at a node, or at a bound over several, so far.
     pub fn looks(&self) -> u64 {
         self.looks.get()
     }
@@ -343,8 +343,8 @@ impl NodeIndex {
         room.holds(amount)
     }
 
-    /// Whether the request may use this node now: it would be found by a search that passed over all
-    /// others.
+    /// Whether the request may use this node now: it would be found by a search that passed over
+    /// all others.
     pub fn takes(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         let Some(node) = self.nodes.find(slot) else { return false };
         match request.required {
@@ -398,12 +398,12 @@ impl NodeIndex {
         &self.entry(slot).id
     }
 
-    /// What a node has in all.
+    /// The total of a node.
     pub fn total(&self, slot: NodeSlot) -> &Arc<Resources> {
         &self.entry(slot).total
     }
 
-    /// What a node has left, as last told; may be negative.
+    /// The available amount of a node, as last set; may be negative.
     pub fn available(&self, slot: NodeSlot) -> &Resources {
         &self.entry(slot).available
     }
@@ -421,7 +421,8 @@ impl NodeIndex {
         self.moves
     }
 
-    /// Where a node stands in the order in which nodes are tried: orders as that does.
+    /// The position of a node in the order in which nodes are tried; positions compare as the nodes
+    /// do.
     pub fn position(&self, slot: NodeSlot) -> impl Ord + Copy + use<> {
         self.entry(slot).key
     }
@@ -447,9 +448,9 @@ impl NodeIndex {
         self.capacity.shown()
     }
 
-    /// What nodes have left together of each resource that any of them has, closed and reserved ones
-    /// included. One that is used beyond its capacity has nothing left: what it is over is taken from
-    /// no other. Unlimited without nodes.
+    /// What nodes have left together of each resource that any of them has, closed and reserved
+    /// ones included. One that is used beyond its capacity has nothing left: what it is over is
+    /// taken from no other. Unlimited without nodes.
     pub fn left(&self) -> Limits {
         let mut left = Resources::new();
         for (name, _) in self.capacity().entries() {

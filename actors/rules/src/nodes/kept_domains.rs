@@ -1,5 +1,5 @@
-//! The domains that are kept, attribute by attribute: the sum of what their nodes have free, and the
-//! nodes in their order.
+//! The domains that are kept, attribute by attribute: the sum of what their nodes have free, and
+//! the nodes in their order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) type NodeTree = OrderedTree<Key, NodeSlot, Room>;
 #[derive(Debug, Default)]
 pub(super) struct Domains {
     pub(super) kept: Vec<Kept>,
-    /// How often domains were asked for.
+    /// The number of times that domains were asked for.
     pub(super) asked: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Area {
     pub(super) free: Free,
 }
 
-/// What open nodes have free together.
+/// The free amounts of open nodes together.
 #[derive(Debug, Default)]
 pub(super) struct Free(pub(super) Sum);
 
@@ -167,7 +167,7 @@ impl Domains {
         self.kept.iter().find(|kept| *kept.key == *key)
     }
 
-    /// What a node has free, or its place in the order, is another; this was its place before.
+    /// Follows a change of a node's free amount or place in the order; `old` was its place before.
     pub(super) fn follow(&mut self, slot: NodeSlot, old: &Key, node: &IndexedNode) {
         for kept in &mut self.kept {
             kept.follow(slot, old, node);

@@ -30,7 +30,7 @@ struct Labelled {
     label: u64,
 }
 
-/// What a new id did.
+/// The result of an insertion.
 pub(super) struct Inserted {
     pub(super) label: u64,
     /// The nodes that have another label now.

@@ -6,9 +6,9 @@ use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
-/// So many growths that leave no room make an ask one that is passed by.
+/// The number of growths without room after which an ask counts as passed by.
 pub const PASSED_BY: u8 = 3;
-/// How many growths are listed.
+/// The number of growths that are listed.
 pub(super) const LISTED: usize = 64;
 
 /// The last growths.
@@ -19,12 +19,13 @@ pub(super) struct LastGrowths(pub(super) VecDeque<Grown>);
 pub(super) struct Grown {
     pub(super) number: Growth,
     pub(super) node: NodeSlot,
-    /// What it had left then.
+    /// The available amount of the node then.
     pub(super) available: Resources,
 }
 
 impl LastGrowths {
-    /// Notes the growth with this number, which is above all before, of a node that has so much left.
+    /// Notes the growth with this number, which is above all before, of a node that has so much
+    /// left.
     pub(super) fn note(&mut self, number: Growth, node: NodeSlot, available: &Resources) {
         // What falls out is used again: it has the memory that it takes.
         let mut grown = if self.0.len() < LISTED { None } else { self.0.pop_front() };

@@ -7,7 +7,7 @@ use super::score::{NodeOrder, ordered_bits};
 use super::set_aside::SetAside;
 use crate::values::resources::Resources;
 
-/// What the index keeps of a node.
+/// The entry of a node in the index.
 #[derive(Debug)]
 pub(super) struct IndexedNode {
     pub(super) id: Arc<str>,

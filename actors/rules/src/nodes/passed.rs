@@ -18,19 +18,19 @@ use crate::values::ids::NodeSlot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum PassedFor {
-    /// It takes nothing now: it drains or is not ready.
+    /// The node drains or is not ready.
     Closed,
-    /// It is set aside for asks that reserved it.
+    /// The node is set aside for asks that reserved it.
     Reserved,
-    /// It has too little free.
+    /// The node has too little free.
     Room,
-    /// Its predicate refused the ask.
+    /// The predicate of the node refused the ask.
     Refused,
-    /// Its RM said that the ask can never run there.
+    /// The RM said that the ask can never run on the node.
     Excluded,
     /// A start of the ask failed there.
     Failed,
-    /// It lies outside of the domain of the task group.
+    /// The node lies outside the domain of the task group.
     Topology,
     /// The placement constraint of the ask does not admit it.
     Constraint,
@@ -73,7 +73,7 @@ impl PassedFor {
     }
 }
 
-/// How many nodes were passed over for each reason, each with the first that was seen.
+/// The number of nodes that were passed over for each reason, each with the first that was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
     /// A bit for each reason for which there are any: most often there are none.
@@ -126,8 +126,8 @@ impl PassedOver {
 
 impl NodeIndex {
     /// Adds the nodes that a search for `request` passed over, from behind `after` (else from the
-    /// first on) to `found`, which it found. Nothing may have changed since. Of a request that names
-    /// its node there are none.
+    /// first on) to `found`, which it found. Nothing may have changed since. Of a request that
+    /// names its node there are none.
     ///
     /// ```
     /// use std::sync::Arc;

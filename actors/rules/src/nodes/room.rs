@@ -12,11 +12,11 @@ use smallvec::SmallVec;
 use crate::order::tree::Bound;
 use crate::values::resources::{Name, Resources};
 
-/// What a node has room for, or the most that nodes of each kind have.
+/// The room of a node, or the most that nodes of each kind have.
 ///
-/// Kinds ascend, and amounts have no names of zero or below: equal rooms are equal values. A
-/// node that is closed or reserved has no kind at all; an open one that is full has its kind, with nothing in it, since
-/// it still holds an ask for nothing.
+/// Kinds ascend, and amounts have no names of zero or below: equal rooms are equal values. A node
+/// that is closed or reserved has no kind at all; an open one that is full has its kind, with
+/// nothing in it, since it still holds an ask for nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Room {
     kinds: SmallVec<[(Name, Resources); 1]>,
@@ -68,8 +68,8 @@ impl Room {
         !self.kinds.is_empty()
     }
 
-    /// At most the [`missing_share`] of the node that comes nearest to an ask; none where no node is
-    /// open.
+    /// At most the [`missing_share`] of the node that comes nearest to an ask; none where no node
+    /// is open.
     pub(super) fn least_missing(&self, ask: &Resources) -> Option<f64> {
         let shares = self.kinds.iter().map(|(_, free)| missing_share(ask, free));
         shares.reduce(f64::min)

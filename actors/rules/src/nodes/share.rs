@@ -7,8 +7,8 @@
 //! most a share of that of all open nodes, of each resource that the reserving ask wants.
 //!
 //! # Invariants
-//! * [`NodeIndex::may_set_aside_any`](super::NodeIndex::may_set_aside_any) never says `false` where some node could be set aside for
-//!   something that wants `least` at least.
+//! * [`NodeIndex::may_set_aside_any`](super::NodeIndex::may_set_aside_any) never says `false` where
+//!   some node could be set aside for something that wants `least` at least.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::values::resources::{Resources, Sum};
 
 /// The share that reservations may set aside, in percent of the capacity of open nodes.
 pub const RESERVATION_SHARE: u32 = 20;
-/// So many nodes may be set aside whatever their share is.
+/// The number of nodes that may be set aside whatever their share is.
 const ALWAYS: usize = 2;
-/// How many different sizes of nodes are told apart.
+/// The number of different sizes of nodes that are told apart.
 const SIZES_MAX: usize = 64;
 
-/// What is set aside, and how much may be.
+/// The capacity that is set aside, and how much may be.
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) percent: u32,
@@ -31,7 +31,8 @@ pub(super) struct Share {
     /// The capacity of the nodes that are set aside within the bound, and how many they are.
     pub(super) aside: Sum,
     pub(super) n_aside: usize,
-    /// The capacities that nodes have, each with the number of nodes; of some nodes it is not known.
+    /// The capacities that nodes have, each with the number of nodes; of some nodes it is not
+    /// known.
     pub(super) sizes: Vec<(Arc<Resources>, usize)>,
     pub(super) of_other_sizes: usize,
 }
@@ -93,8 +94,8 @@ impl Share {
         }
     }
 
-    /// Whether a node of this capacity may be set aside for one that wants so much, where `instead` is
-    /// no longer.
+    /// Whether a node of this capacity may be set aside for one that wants so much, where `instead`
+    /// is no longer.
     pub(super) fn allows(
         &self,
         total: &Resources,
@@ -129,7 +130,7 @@ mod tests {
         (nodes, slots)
     }
 
-    /// How many nodes may be set aside, one after the other.
+    /// The number of nodes that may be set aside, one after the other.
     fn set_aside_all(nodes: &mut NodeIndex, slots: &[NodeSlot], wanted: &Resources) -> usize {
         let mut n = 0;
         for slot in slots {

@@ -24,7 +24,7 @@ use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
-/// What was taken off nodes and can be given back to all of them at once.
+/// Amounts taken off nodes, which can be given back to all of them at once.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -44,9 +44,9 @@ use crate::values::resources::Resources;
 /// ```
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// What each touched node had.
+    /// The available amount of each touched node before.
     before: FxHashMap<NodeSlot, Resources>,
-    /// What constraints count as being there, though it is not yet.
+    /// Placements that constraints count though they are not made yet.
     supposed: FxHashMap<NodeSlot, Vec<Families>>,
 }
 
@@ -140,8 +140,8 @@ impl NodeIndex {
             && self.count_since(mark, size, enough, LOOKED_AT).is_none_or(|n| n >= enough)
     }
 
-    /// For how many of this size nodes that grew after the growth number `mark` have places, at most
-    /// `enough`. It looks at each of these nodes until it has found so many.
+    /// For how many of this size nodes that grew after the growth number `mark` have places, at
+    /// most `enough`. It looks at each of these nodes until it has found so many.
     pub fn places_since(&self, mark: Growth, size: &Resources, enough: u64) -> u64 {
         if mark >= self.grown || !self.may_hold(size) {
             return 0;
@@ -149,8 +149,8 @@ impl NodeIndex {
         self.count_since(mark, size, enough, usize::MAX).map_or(enough, |places| places.min(enough))
     }
 
-    /// Whether all nodes together may have places for at least `enough` of this size now. `false` is
-    /// certain; `true` is too for up to 64 places. For more it would take long to say.
+    /// Whether all nodes together may have places for at least `enough` of this size now. `false`
+    /// is certain; `true` is too for up to 64 places. For more it would take long to say.
     pub fn may_place(&self, size: &Resources, enough: u64) -> bool {
         enough > LOOKED_AT as u64 || self.places_now(size, enough) >= enough
     }
@@ -186,7 +186,7 @@ impl NodeIndex {
         Some(places)
     }
 
-    /// How many of this size the node has places for.
+    /// The number of places of this size that the node has.
     pub(super) fn places_on(&self, slot: NodeSlot, size: &Resources) -> u64 {
         let node = self.entry(slot);
         if !node.holds(size) {

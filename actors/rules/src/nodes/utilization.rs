@@ -25,7 +25,7 @@
 
 use crate::values::resources::Resources;
 
-/// How long a measurement is kept, ns.
+/// The time for which a measurement is kept, ns.
 pub const KEPT_NS: i64 = 300_000_000_000;
 
 /// How many measurements in a row make an overload.
@@ -34,7 +34,7 @@ const OVERLOADS: u32 = 3;
 /// The newest measurement of a node or an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// What was used.
+    /// The measured usage.
     pub usage: Resources,
     /// When it was measured, ns since the epoch; whoever measured says so.
     pub at_ns: i64,
@@ -108,14 +108,14 @@ impl RecommendationKind {
     }
 }
 
-/// What is accounted of a node.
+/// The accounted figures of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFigures {
     /// The capacity of the node.
     pub capacity: Resources,
-    /// What this scheduler placed there.
+    /// The amount that this scheduler has placed there.
     pub allocated: Resources,
-    /// What anybody else uses.
+    /// The amount that others use.
     pub others: Resources,
     /// It takes no new allocations.
     pub is_draining: bool,

@@ -51,20 +51,20 @@ pub fn exposed_priority(raw: i32, policy: PriorityPolicy, offset: i32) -> i32 {
     }
 }
 
-/// What decides the place of a queue among its siblings.
+/// The facts that decide the place of a queue among its siblings.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueView<'a> {
     /// The priority it shows, see [`exposed_priority`].
     pub priority: i32,
-    /// Its usage, unsettled placements included.
+    /// The usage, unsettled placements included.
     pub allocated: &'a Resources,
-    /// Its own guarantee.
+    /// The guarantee of the queue itself.
     pub guaranteed: Option<&'a Resources>,
-    /// Its own fair maximum.
+    /// The fair maximum of the queue itself.
     pub fair_max: Option<&'a Limits>,
-    /// What it waits for.
+    /// The pending amount.
     pub pending: &'a Resources,
-    /// Its full path.
+    /// The full path.
     pub path: &'a Arc<str>,
 }
 
@@ -96,28 +96,28 @@ impl QueueKey {
     }
 }
 
-/// What decides the place of an application in its leaf.
+/// The facts that decide the place of an application in its leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplicationView<'a> {
     /// The highest priority among its pending asks, else [`MIN_PRIORITY`].
     pub priority: i32,
-    /// Whether its gang has fewer members than it needs because it lost some, and asks for them with
-    /// this priority.
+    /// Whether its gang has fewer members than it needs because it lost some, and asks for them
+    /// with this priority.
     pub lacks_members: bool,
     /// When it was submitted, in nanoseconds; moved back to its oldest request.
     pub submitted: i64,
-    /// Its usage without placeholders, unsettled placements included.
+    /// The usage without placeholders, unsettled placements included.
     pub allocated: &'a Resources,
     /// The guarantee of the leaf, of which usage is a share.
     pub guaranteed: Option<&'a Resources>,
-    /// Its id.
+    /// The id.
     pub id: &'a Arc<str>,
 }
 
 /// The place of an application in its leaf.
 ///
-/// A gang that lost members comes before all others of its priority, or, where priority comes after age
-/// or use, before all others.
+/// A gang that lost members comes before all others of its priority, or, where priority comes after
+/// age or use, before all others.
 // The derived order is that of the fields; those a policy does not want are zero or empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApplicationKey {
@@ -178,7 +178,7 @@ impl AskKey {
         self.priority.0
     }
 
-    /// Its creation and its arrival: the order among asks of one priority.
+    /// The creation time and the number of arrival: the order among asks of one priority.
     pub fn age(&self) -> (i64, u64) {
         (self.created, self.arrival)
     }

@@ -55,7 +55,7 @@ pub struct QueueLedger {
     pub capacity: Option<Limits>,
     /// The stored guarantee.
     pub guaranteed: Option<Resources>,
-    /// How many applications may run at once; 0 is unlimited.
+    /// The number of applications that may run at once; 0 is unlimited.
     pub max_running: u64,
     allocated: Resources,
     pending: Sum,
@@ -83,52 +83,53 @@ pub struct LedgerDelta {
 /// By how much a delta would have taken totals below zero. For the caller to log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clamped {
-    /// What was not there of the used amount.
+    /// The part of the used amount that was not there.
     pub allocated: Resources,
-    /// What was not there of the pending amount.
+    /// The part of the pending amount that was not there.
     pub pending: Resources,
-    /// What was not there of the preempting amount.
+    /// The part of the preempting amount that was not there.
     pub preempting: Resources,
-    /// How many running applications were not there.
+    /// The number of running applications that were not there.
     pub running: u64,
-    /// How many starting applications were not there.
+    /// The number of starting applications that were not there.
     pub starting: u64,
 }
 
 impl QueueLedger {
-    /// What the queue uses, unsettled placements included.
+    /// The usage of the queue, unsettled placements included.
     pub fn allocated(&self) -> &Resources {
         &self.allocated
     }
 
-    /// What is asked for below and not yet placed.
+    /// The amount that is asked for below and not yet placed.
     pub fn pending(&self) -> &Sum {
         &self.pending
     }
 
-    /// What is held by victims of preemption.
+    /// The amount that victims of preemption hold.
     pub fn preempting(&self) -> &Resources {
         &self.preempting
     }
 
-    /// How many applications run. Recovered ones may take it above the maximum.
+    /// The number of applications that run. Recovered ones may take it above the maximum.
     pub fn running(&self) -> u64 {
         self.running
     }
 
-    /// How many applications hold nothing but placements that wait for their predicate: each may
-    /// run in a moment, and counts against the maximum.
+    /// The number of applications that hold nothing but placements that wait for their predicate:
+    /// each may run in a moment, and counts against the maximum.
     pub fn starting(&self) -> u64 {
         self.starting
     }
 
-    /// Its maximum to whoever reads: of root, what all nodes have.
+    /// The maximum as it is shown: of root, what all nodes have.
     pub fn shown_max(&self) -> Option<&Limits> {
         self.capacity.as_ref().or(self.max.as_ref())
     }
 
-    /// What may still be placed here when the parent has `parent` left, which for root is
-    /// [`Limits::unlimited`]. An absent quota limits nothing. Negative in what the queue is over.
+    /// The amount that may still be placed here when the parent has `parent` left, which for root
+    /// is [`Limits::unlimited`]. An absent quota limits nothing. Negative in what the queue is
+    /// over.
     ///
     /// *Max headroom* is the same recursion that starts below root.
     #[must_use]
@@ -161,8 +162,8 @@ impl QueueLedger {
     }
 
     /// The maximum of root that keeps what it uses a quantity, where all nodes together have this
-    /// capacity. It limits nothing unless more was reported as running than nodes have room for: what is
-    /// placed beside that is at most the capacity.
+    /// capacity. It limits nothing unless more was reported as running than nodes have room for:
+    /// what is placed beside that is at most the capacity.
     pub fn countable_max(&self, capacity: &Resources) -> Limits {
         let mut max = Resources::new();
         for (name, used) in self.allocated.entries() {
@@ -217,7 +218,7 @@ impl LedgerDelta {
         self.starting = self.starting.saturating_add(other.starting);
     }
 
-    /// What this sum of changes is more than an earlier one.
+    /// The difference between this sum of changes and an earlier one.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -229,7 +230,7 @@ impl LedgerDelta {
         }
     }
 
-    /// What undoes this delta.
+    /// The delta that undoes this one.
     #[must_use]
     pub fn reversed(&self) -> Self {
         Self {

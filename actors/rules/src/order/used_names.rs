@@ -50,17 +50,17 @@ impl UsedNames {
         note(&mut self.preempting, &delta.preempting);
     }
 
-    /// What was used, by name.
+    /// The types that were used.
     pub fn allocated(&self) -> Vec<Arc<str>> {
         texts(&self.allocated)
     }
 
-    /// What was asked for, by name.
+    /// The types that were asked for.
     pub fn pending(&self) -> Vec<Arc<str>> {
         texts(&self.pending)
     }
 
-    /// What was to be given back, by name.
+    /// The types that were to be given back.
     pub fn preempting(&self) -> Vec<Arc<str>> {
         texts(&self.preempting)
     }

@@ -35,7 +35,7 @@ pub struct QueueConfig {
     pub max: Option<Limits>,
     /// What the queue is promised. None also where only zeros were written.
     pub guaranteed: Option<Resources>,
-    /// How many applications may run at once; 0 is unlimited.
+    /// The number of applications that may run at once; 0 is unlimited.
     pub max_applications: u64,
     /// Who may submit here and below.
     pub submit_acl: Acl,
@@ -59,7 +59,7 @@ pub struct QueueConfig {
 /// What a dynamic leaf begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
-    /// How many applications may run at once; 0 is unlimited.
+    /// The number of applications that may run at once; 0 is unlimited.
     pub max_applications: u64,
     /// Its properties; it inherits none.
     pub properties: BTreeMap<String, String>,
@@ -82,7 +82,7 @@ pub struct LimitConfig {
     pub groups: Vec<String>,
     /// How much each may use. What is not named is unlimited; an explicit zero is nothing.
     pub max_resources: Option<Limits>,
-    /// How many applications may run at once; 0 is unlimited.
+    /// The number of applications that may run at once; 0 is unlimited.
     pub max_applications: u64,
 }
 

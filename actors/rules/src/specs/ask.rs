@@ -21,15 +21,15 @@ use crate::specs::tags::Tags;
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
 
-/// What is asked for, as the RM sent it. What few asks say is among its [`Particulars`], to which it
-/// dereferences.
+/// What is asked for, as the RM sent it. What few asks say is among its [`Particulars`], to which
+/// it dereferences.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AskSpec {
     /// The RM's key, unique within the application.
     pub key: Arc<str>,
     /// What each allocation takes. Many asks share one amount.
     pub resources: Arc<Resources>,
-    /// How many allocations are wanted.
+    /// The number of allocations that are wanted.
     pub instances: u32,
     /// Higher is more important.
     pub priority: i32,
@@ -62,7 +62,8 @@ pub struct Particulars {
     /// Which nodes it may use.
     #[serde(default)]
     pub constraint: Option<Arc<AskConstraint>>,
-    /// Its placements are followed. Nothing that is asked for, and not part of what is written down.
+    /// Its placements are followed. Nothing that is asked for, and not part of what is written
+    /// down.
     #[serde(skip)]
     pub arrival: Option<Box<Arrival>>,
 }
@@ -116,8 +117,8 @@ pub enum Form {
 pub type TaskGroup = Arc<String>;
 
 impl AskSpec {
-    /// The task group of the member for which a place is held by this ask, if the scheduler made it for
-    /// that.
+    /// The task group of the member for which a place is held by this ask, if the scheduler made it
+    /// for that.
     pub fn holds_for(&self) -> Option<&str> {
         let group = self.task_group.as_deref().filter(|_| self.form == Form::Internal);
         group.map(String::as_str)
@@ -180,15 +181,15 @@ impl AskSpec {
         Shape::of(self, 0) == Shape::of(said, 0) && self.tags == said.tags
     }
 
-    /// Priority, policy and tags are those of a repetition from now on. What was read from tags when
-    /// it came stays: node, creation time, constraint.
+    /// Priority, policy and tags are those of a repetition from now on. What was read from tags
+    /// when it came stays: node, creation time, constraint.
     pub fn restate(&mut self, said: &Self) {
         (self.priority, self.preemption) = (said.priority, said.preemption);
         self.tags.clone_from(&said.tags);
     }
 
-    /// Creation time as decisions count it, of what arrived then: the stated one, but never later than
-    /// the arrival. Otherwise nothing of an RM whose clock is ahead would ever be old enough.
+    /// Creation time as decisions count it, of what arrived then: the stated one, but never later
+    /// than the arrival. Otherwise nothing of an RM whose clock is ahead would ever be old enough.
     ///
     /// ```
     /// use monoceros_rules::specs::ask::AskSpec;

@@ -49,7 +49,7 @@ impl<S: Copy + PartialEq> KeyIndex<S> {
         }
     }
 
-    /// How many places there are.
+    /// The number of places.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -65,7 +65,8 @@ fn short(key: &str) -> u32 {
     (Seeded.hash_one(key) >> 32) as u32
 }
 
-/// A table takes a place from the low bits of a hash and a tag from the high ones: both come of all 32.
+/// A table takes a place from the low bits of a hash and a tag from the high ones: both come of all
+/// 32.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

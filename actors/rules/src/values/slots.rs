@@ -67,8 +67,9 @@ macro_rules! slot {
     };
 }
 
-/// How many places are together in memory. The first so many grow as a vector does, so that a small
-/// table is small; each further part is there at once, so that what a large one has is never moved.
+/// The number of places that are together in memory. The first so many grow as a vector does, so
+/// that a small table is small; each further part is there at once, so that what a large one has is
+/// never moved.
 const PART: usize = 256;
 
 /// A table of things by their slots.
@@ -205,7 +206,7 @@ impl<S: Slot, T> Slots<S, T> {
         self.parts.iter_mut().flatten().flatten()
     }
 
-    /// How many things there are.
+    /// The number of things.
     pub fn len(&self) -> usize {
         self.bound - self.free.len()
     }

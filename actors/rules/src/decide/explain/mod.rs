@@ -77,7 +77,7 @@ pub struct QueueRoom<'a> {
     pub max: Option<&'a Limits>,
     /// What is used.
     pub used: &'a Resources,
-    /// How many applications run, or will once their placements are settled.
+    /// The number of applications that run, or will once their placements are settled.
     pub running: u64,
     /// How many may; 0 is unlimited.
     pub most_running: u64,
@@ -124,10 +124,10 @@ pub fn limits(trackers: &Trackers, lane: LaneId, wanted: &Resources, starts: boo
     found
 }
 
-/// The placeholders that an ask waits for, if it is a member of a task group that has some: it takes
-/// the place of one, and no quota, limit or node of its own is looked at before all are gone. `free`
-/// are those that nobody is about to take. About so many placements of members of the group the
-/// RM's predicates are `asked` at present.
+/// The placeholders that an ask waits for, if it is a member of a task group that has some: it
+/// takes the place of one, and no quota, limit or node of its own is looked at before all are gone.
+/// `free` are those that nobody is about to take. About so many placements of members of the group
+/// the RM's predicates are `asked` at present.
 pub fn placeholders(
     asks: &Asks,
     gang: &Gang,

@@ -51,8 +51,8 @@ pub struct ApplicationFacts {
     /// How many more of its allocations may be preempted now; `None`: any number. See
     /// [`History::allowance`](super::History::allowance).
     pub allowance: Option<u32>,
-    /// It took from the asker lately what the asker would take now, so nothing is taken from it. See
-    /// [`History::is_barred`](super::History::is_barred).
+    /// It took from the asker lately what the asker would take now, so nothing is taken from it.
+    /// See [`History::is_barred`](super::History::is_barred).
     pub is_barred: bool,
     /// When the first of these two bounds ends, ns since the epoch; none where there is none. See
     /// [`History::bound_ends_ns`](super::History::bound_ends_ns).
@@ -157,10 +157,10 @@ pub enum Claimed {
     ByOthers,
 }
 
-/// Whether the reservation of another gives way to an asker that takes what its queue is guaranteed.
-/// That of an ask that requires the node does not, nor of one of a higher effective priority, unless
-/// the queue of that has all of its own guarantee, or none. Nor does one for which victims leave,
-/// which is not asked here.
+/// Whether the reservation of another gives way to an asker that takes what its queue is
+/// guaranteed. That of an ask that requires the node does not, nor of one of a higher effective
+/// priority, unless the queue of that has all of its own guarantee, or none. Nor does one for which
+/// victims leave, which is not asked here.
 pub(super) fn gives_way(reservation: &Reservation, asker: &Claimant<'_>, books: &Books) -> bool {
     let (leaf, spec) = (reservation.holder.leaf, &reservation.spec);
     let theirs = || EffectivePriority::in_leaf(&books.queues, leaf, spec.priority);
@@ -201,7 +201,7 @@ pub(super) struct SurveyedApplication {
     /// Where its groups begin among all.
     pub(super) first_group: u32,
     pub(super) groups: Vec<TaskGroup>,
-    /// How many allocations it has that do not leave yet.
+    /// The number of allocations it has that do not leave yet.
     pub(super) alive: u32,
     /// Those that may be preempted, if they go together.
     pub(super) together: Vec<u32>,

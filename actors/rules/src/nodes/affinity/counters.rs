@@ -1,9 +1,10 @@
 //! Counters of allocations: how many of a family are in each group of nodes.
 //!
 //! An allocation counts from the moment its node holds it until the node lets it go: as *there* at
-//! once, as *booked* when its RM has been told of it. What may be there at most is compared with the
-//! one, what there has to be at least with the other: a placement that waits for its predicate, or a
-//! place that is held for a member of a gang, must not attract others and is in their way already.
+//! once, as *booked* when its RM has been told of it. What may be there at most is compared with
+//! the one, what there has to be at least with the other: a placement that waits for its predicate,
+//! or a place that is held for a member of a gang, must not attract others and is in their way
+//! already.
 //!
 //! `needed` says what is counted at all, `moves` what becomes of it when nodes change.
 
@@ -31,7 +32,7 @@ pub use needed::COUNTERS_MAX;
 /// The families of one allocation; most are of none.
 pub(in crate::nodes) type Families = SmallVec<[FamilyId; 2]>;
 
-/// How many allocations there are.
+/// The number of allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     /// On nodes.
@@ -96,7 +97,7 @@ impl Range {
     }
 }
 
-/// What is counted of an allocation.
+/// The counts of one allocation.
 #[derive(Debug)]
 pub(super) struct Counted {
     pub(super) node: NodeSlot,
@@ -112,7 +113,7 @@ impl Counted {
     }
 }
 
-/// What a change of counters means for nodes.
+/// The effects of a change of counters on nodes.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     /// Groups to which one more may come now, or no more.
@@ -123,7 +124,7 @@ pub(super) struct Effects {
     pub(super) wakes_all: bool,
 }
 
-/// How those who wait are to be woken.
+/// The kind of growth by which pending asks are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wakes {
     /// As by a growth.
@@ -217,7 +218,7 @@ impl Counters {
         }
     }
 
-    /// How many nodes are in a group.
+    /// The number of nodes that are in a group.
     pub(super) fn size(&self, scope: ScopeId, group: Group) -> usize {
         match group {
             Group::Node(_) => 1,

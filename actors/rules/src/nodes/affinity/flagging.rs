@@ -9,9 +9,9 @@ use super::state::Affinity;
 use crate::nodes::NodeIndex;
 use crate::values::ids::NodeSlot;
 
-/// How many flags there are.
+/// The number of flags.
 const FLAGS: usize = 64;
-/// How many nodes a group of a range may have that has a flag, however few nodes there are.
+/// The number of nodes a group of a range may have that has a flag, however few nodes there are.
 const SMALL_GROUP: usize = 64;
 /// A larger group may be at most this part of all nodes.
 const PART_OF_ALL: usize = 8;

@@ -2,28 +2,28 @@
 //!
 //! Each of 64 flags stands for a selector or a range. A node has the flag of what admits it, and
 //! every part of the tree has the flags of its nodes, joined: a search skips a part without the
-//! flags that it needs. There may be thousands of conditions, of which most exclude a few nodes, and
-//! passing over a few is cheap. So a flag goes to what excludes [`WORTH_IT`] nodes or more, and is
-//! taken from another only by what excludes four times as many.
+//! flags that it needs. There may be thousands of conditions, of which most exclude a few nodes,
+//! and passing over a few is cheap. So a flag goes to what excludes [`WORTH_IT`] nodes or more, and
+//! is taken from another only by what excludes four times as many.
 //!
 //! A flag that comes to mean something else is set on every node, which costs as much as there are
 //! nodes. A condition asks for one when what it excludes has doubled since it asked last, so that
 //! the searches in between would have cost more.
 //!
-//! A group of a range that becomes full, or has room again, takes the flag from all of its nodes, or
-//! gives it to them. So a range has a flag only where that costs less than the searches that it saves:
-//! where its largest group is at most 64 nodes or one in eight. With larger
-//! ones there are so few groups that passing over the full ones node by node is the cheaper way.
+//! A group of a range that becomes full, or has room again, takes the flag from all of its nodes,
+//! or gives it to them. So a range has a flag only where that costs less than the searches that it
+//! saves: where its largest group is at most 64 nodes or one in eight. With larger ones there are
+//! so few groups that passing over the full ones node by node is the cheaper way.
 
 use super::ids::{RangeId, SelectorId};
 
-/// How many nodes a condition excludes that may have a flag.
+/// The number of nodes a condition excludes that may have a flag.
 pub(super) const WORTH_IT: usize = 32;
 /// The flag of a condition.
 #[derive(Debug)]
 pub(super) struct Flagged {
     pub(super) flag: Option<u8>,
-    /// How many nodes it has to exclude when it asks for one next.
+    /// The number of nodes it has to exclude when it asks for one next.
     pub(super) asks_at: usize,
 }
 
@@ -49,21 +49,21 @@ impl Flagged {
     }
 }
 
-/// What has a flag.
+/// The holder of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     Selector(SelectorId),
     Range(RangeId),
 }
 
-/// Who has which flag.
+/// The holders of all flags.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
     pub(super) holders: Vec<Option<Holder>>,
 }
 
 impl Flags {
-    /// Whoever had this flag is no longer there.
+    /// Frees the flag of a holder that was dropped.
     pub(super) fn free(&mut self, flagged: &Flagged) {
         if let Some(flag) = flagged.flag {
             self.holders[usize::from(flag)] = None;

@@ -57,7 +57,7 @@ impl NodeIndex {
         self.affinity.terms.get(constraint)
     }
 
-    /// Tells the attributes of a node: from now on it is judged by these. Allocations that are there
+    /// Sets the attributes of a node, by which it is judged from now on. Allocations that are there
     /// stay.
     pub fn set_attributes(&mut self, slot: NodeSlot, attributes: &Attributes) {
         self.move_domains(slot, attributes);

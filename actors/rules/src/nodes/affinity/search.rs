@@ -1,9 +1,9 @@
 //! Searches with a placement constraint, and the counts that they read.
 //!
-//! A search goes through the choices of a constraint, and in each through the nodes in order. What a
-//! choice excludes is skipped: few nodes that may be meant are looked at one by one; of many, parts
-//! of the tree without the flags that are needed. What has no flag is asked of each node that is
-//! left.
+//! A search goes through the choices of a constraint, and in each through the nodes in order. What
+//! a choice excludes is skipped: few nodes that may be meant are looked at one by one; of many,
+//! parts of the tree without the flags that are needed. What has no flag is asked of each node that
+//! is left.
 
 use smallvec::SmallVec;
 
@@ -19,7 +19,7 @@ use crate::nodes::{NodeIndex, NodeRequest};
 use crate::specs::tags::Tags;
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// How many nodes may be looked at one by one instead of searching the tree.
+/// The number of nodes that may be looked at one by one instead of searching the tree.
 const FEW: usize = 64;
 
 /// What a condition of a constraint leaves.
@@ -27,9 +27,9 @@ const FEW: usize = 64;
 pub struct Excluding {
     /// The condition, for people.
     pub condition: String,
-    /// How many nodes it excludes by itself.
+    /// The number of nodes it excludes by itself.
     pub excluded: usize,
-    /// How many nodes it leaves.
+    /// The number of nodes it leaves.
     pub left: usize,
 }
 
@@ -358,8 +358,8 @@ impl NodeIndex {
         self.apply(effects, Wakes::Nobody);
     }
 
-    /// What each condition of a wish leaves of all nodes, the one that excludes most first. It looks
-    /// at every node.
+    /// What each condition of a wish leaves of all nodes, the one that excludes most first. It
+    /// looks at every node.
     pub fn excluding(&self, wish: &Wish<'_>) -> Vec<Excluding> {
         let mut found: Vec<Excluding> = Vec::new();
         let conditions = wish.choices().iter().flat_map(|choice| &choice.conditions);

@@ -13,7 +13,7 @@ pub(in crate::nodes) struct Selector {
     pub(super) expressions: Arc<[Expression]>,
     /// By node, one bit each; none where there are too many selectors.
     pub(super) admits: Option<Vec<u64>>,
-    /// How many nodes it admits, and how many it does not.
+    /// The number of nodes it admits, and how many it does not.
     pub(super) admitted: usize,
     pub(super) excluded: usize,
     pub(super) flag: Flagged,

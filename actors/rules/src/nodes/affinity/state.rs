@@ -29,7 +29,7 @@ pub(in crate::nodes) struct Affinity {
     pub(super) flags: Flags,
     /// Nodes that may admit more now, whether by a return: for whoever waits for one by its name.
     pub(super) woken_by_name: Vec<(NodeSlot, bool)>,
-    /// What was done since the last sweep.
+    /// The number of operations since the last sweep.
     pub(super) done: usize,
 }
 

@@ -32,18 +32,18 @@ pub(super) struct Opening {
     pub(super) opportunities: u64,
 }
 
-/// What is expected of a node.
+/// One condition on a node.
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
     /// Its attributes.
     Selector(SelectorId),
-    /// How many allocations are in its group.
+    /// The number of allocations that are in its group.
     Near(Near),
     /// One of these lists.
     Any(Vec<Vec<Condition>>),
 }
 
-/// How many allocations are expected in the group of a node.
+/// The number of allocations that are expected in the group of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Near {
     pub(super) range: RangeId,
@@ -51,7 +51,7 @@ pub(super) struct Near {
     pub(super) may_be_first: bool,
 }
 
-/// What an ask expects of the nodes it may use: part of a request.
+/// The terms that a request has to meet by now.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
     /// The terms.
@@ -87,7 +87,7 @@ impl Terms {
         self.conditions().any(|condition| matches!(condition, Condition::Near(_)))
     }
 
-    /// How many choices there are, those included that have to wait.
+    /// The number of choices, those included that have to wait.
     pub fn len(&self) -> usize {
         self.choices.len()
     }

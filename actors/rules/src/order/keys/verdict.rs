@@ -20,7 +20,7 @@ use crate::values::instant::rfc3339;
 use crate::values::readable;
 use crate::values::resources::Name;
 
-/// How the children of a queue are ordered.
+/// The policy by which the children of a queue are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SiblingOrder {
     /// Queues: the higher priority, then the smaller fair share.
@@ -38,7 +38,7 @@ pub enum SiblingOrder {
     Fair,
 }
 
-/// What put the first before the second.
+/// The part of the keys that put the first before the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Verdict {
     /// There was no second: no other could use the offer.

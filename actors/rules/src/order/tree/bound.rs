@@ -1,7 +1,6 @@
 //! The bound that every subtree carries, and what a walk meets that asks for no more.
 
-/// What a search may learn about an entry, or about all entries below a node, without looking at
-/// each.
+/// The summary of an entry, or of all entries below a node, by which a search skips them.
 ///
 /// Joining must be commutative, associative and idempotent under `==`: equal sets of entries have
 /// equal bounds, in whatever order they were joined.
@@ -41,11 +40,11 @@ pub trait Bound: Clone + PartialEq {
     }
 }
 
-/// What a walk [between](super::OrderedTree::between) two keys meets.
+/// The results of a walk [between](super::OrderedTree::between) two keys meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between<'a, V, B> {
     /// An entry.
     One(&'a V, &'a B),
-    /// So many entries, which were not looked at.
+    /// A number of entries that were not looked at.
     Many(usize),
 }

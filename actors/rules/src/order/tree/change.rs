@@ -6,7 +6,7 @@
 
 use super::bound::Bound;
 
-/// What a change did to the total of a node.
+/// The effect of a change on the total of a node.
 pub(super) enum Change<B> {
     None,
     /// The new total covers the old one, and more.
@@ -16,7 +16,7 @@ pub(super) enum Change<B> {
 }
 
 impl<B: Bound> Change<B> {
-    /// What this change of a child does to the `total` of its parent, where `new` is now the
+    /// The effect of this change of a child on the `total` of its parent, where `new` is now the
     /// child's own among `bounds`.
     pub(super) fn lift<'a>(
         self,

@@ -6,12 +6,12 @@
 //! it works on handed in, brings it up to date, and says by a [`Change`] what that did to it; a
 //! total that stayed as it was ends the work for all levels above.
 //!
-//! A change may leave a node one entry too wide, or narrow, or empty; whoever called it (the parent, or
-//! the tree for its root) puts that right before it returns itself.
+//! A change may leave a node one entry too wide, or narrow, or empty; whoever called it (the
+//! parent, or the tree for its root) puts that right before it returns itself.
 //!
-//! A narrow node between wide ones stays until it is empty, and takes nothing from them: the first leaf of
-//! an order whose first entry always goes elsewhere (the emptiest node gets an allocation) would else be
-//! filled from its neighbour again and again.
+//! A narrow node between wide ones stays until it is empty, and takes nothing from them: the first
+//! leaf of an order whose first entry always goes elsewhere (the emptiest node gets an allocation)
+//! would else be filled from its neighbour again and again.
 
 mod inner;
 mod leaf;
@@ -27,8 +27,8 @@ use super::change::{Change, join_all};
 /// The widest a node gets. To re-key one of 100,000 entries took 1.3 us with 16, 1.1 with 24, and
 /// 1.0 with 32; 48 is no quicker.
 const MAX: usize = 32;
-/// A node that is narrower than this looks for a neighbour to become one with. A quarter, so that an
-/// entry that goes to and fro between two leaves does not split and merge them each time.
+/// A node that is narrower than this looks for a neighbour to become one with. A quarter, so that
+/// an entry that goes to and fro between two leaves does not split and merge them each time.
 const MIN: usize = MAX / 4;
 /// Two neighbours become one when both fit with room to spare.
 const MERGED: usize = MAX * 3 / 4;
@@ -71,7 +71,7 @@ struct Child<K, V, B> {
     node: Node<K, V, B>,
 }
 
-/// What is left of an entry that was taken out.
+/// The value of an entry that was removed.
 pub(super) struct Removed<V, B> {
     pub(super) value: V,
     change: Change<B>,
@@ -110,8 +110,8 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         self.count()
     }
 
-    /// Puts the first entry of a tree in, which may have had some before: trees with an entry now and
-    /// then, such as the row of a queue in which a request waits at times, keep their room.
+    /// Puts the first entry of a tree in, which may have had some before: trees with an entry now
+    /// and then, such as the row of a queue in which a request waits at times, keep their room.
     pub(super) fn start(&mut self, key: K, value: V, bound: B) {
         let entry = Entry { key, bound, value };
         match self {
@@ -257,8 +257,8 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// Goes through the entries strictly between two keys, of which the first may be missing: one by
-    /// one where they share their place with either, and as a number where whole subtrees lie
+    /// Goes through the entries strictly between two keys, of which the first may be missing: one
+    /// by one where they share their place with either, and as a number where whole subtrees lie
     /// between.
     pub(super) fn between<'a>(
         &'a self,

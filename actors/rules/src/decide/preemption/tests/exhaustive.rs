@@ -40,7 +40,7 @@ pub(super) struct RandomCluster {
     runs: Vec<RandomRun>,
     allowances: Vec<Option<u32>>,
     goes_as_one: Vec<bool>,
-    /// How many members the gang of each application needs.
+    /// The number of members the gang of each application needs.
     min_members: Vec<u32>,
     pub(super) ask: (i64, i64),
     pub(super) asks_in: usize,
@@ -211,8 +211,8 @@ pub(super) struct Laws<'a> {
 
 type Remaining = Option<Vec<(Name, i64)>>;
 
-/// What sets are compared by: kinds of victims, the most important of them, how many they are, the same
-/// of places that are held, and where the first that goes stands among all candidates.
+/// What sets are compared by: kinds of victims, the most important of them, how many they are, the
+/// same of places that are held, and where the first that goes stands among all candidates.
 type Cost = (u64, i64, usize, (i64, usize), usize);
 
 impl<'a> Laws<'a> {

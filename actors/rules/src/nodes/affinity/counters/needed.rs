@@ -17,7 +17,7 @@ use crate::specs::constraint::{Expression, Near};
 use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 
-/// How many counters a partition has at most: pairs of a scope and a set of expressions.
+/// The number of counters a partition has at most: pairs of a scope and a set of expressions.
 pub const COUNTERS_MAX: usize = 4_096;
 
 impl Counters {

@@ -2,7 +2,7 @@
 
 use super::{Child, Entry, Node};
 
-/// Where a walk stands on each level.
+/// The position of a walk on each level.
 pub(in crate::order::tree) struct Walk<'a, K, V, B> {
     above: Vec<std::slice::Iter<'a, Child<K, V, B>>>,
     leaf: std::slice::Iter<'a, Entry<K, V, B>>,
