@@ -24,11 +24,11 @@
 //! Of held places in the order of their nodes it keeps the first, and how many of them are taken, also
 //! when it begins anew: where a place comes in that order does not depend on who refused what.
 
-mod in_vain;
+mod without_result;
 
 use rustc_hash::FxHashSet;
 
-use self::in_vain::InVain;
+use self::without_result::WithoutResult;
 use crate::allocations::{Allocation, AllocationTable};
 use crate::applications::gang::{Gang, PlaceKey};
 use crate::asks::Asks;
@@ -184,10 +184,10 @@ pub struct Pair {
 /// that it passes.
 pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> NextPair {
     let has_free = |group: &TaskGroup| gang.group(group).is_some_and(|it| !it.free.is_empty());
-    let (mut in_vain, mut behind) = (InVain::default(), None);
+    let (mut without_result, mut behind) = (WithoutResult::default(), None);
     let mut member = asks.next_member(search.passed.as_ref(), has_free);
     while let Some((key, ask)) = member {
-        if !in_vain.covers(asks.ask(ask), books) {
+        if !without_result.covers(asks.ask(ask), books) {
             let found = match &gang.native {
                 None => {
                     let places = free(asks, ask, gang, books);
@@ -199,7 +199,7 @@ pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> Nex
                 return found;
             }
             if !search.refused.contains_key(&key) {
-                in_vain.note(asks.ask(ask), free(asks, ask, gang, books));
+                without_result.note(asks.ask(ask), free(asks, ask, gang, books));
             }
         }
         search.passed = Some(key);

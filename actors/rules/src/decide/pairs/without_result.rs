@@ -19,27 +19,27 @@ use crate::specs::ask::TaskGroup;
 use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Resources;
 
-/// What members of a task group looked for without result while nothing changes. Where the first of
+/// The members of each task group that found no place while nothing changes. Where the first of
 /// a thousand may go to none of a thousand places, those like it need not look at each.
 #[derive(Default)]
-pub(super) struct InVain<'a> {
+pub(super) struct WithoutResult<'a> {
     groups: Vec<InGroup<'a>>,
 }
 
 /// The free places of a task group, and who may take none of them.
 struct InGroup<'a> {
     name: &'a TaskGroup,
-    /// Of each type what every place has.
+    /// Of each resource type the least that any of the places has.
     least: Resources,
     nodes: FxHashSet<NodeSlot>,
-    /// The last few that were different.
+    /// The last few different requests.
     requests: VecDeque<NodeRequest<'a>>,
 }
 
-/// So many requests are known at a time that are without result.
-const IN_VAIN_AT_MOST: usize = 8;
+/// The number of requests without result that are known at a time.
+const KNOWN_MOST: usize = 8;
 
-impl<'a> InVain<'a> {
+impl<'a> WithoutResult<'a> {
     /// This member may take none of the free places of its group, for what it asks.
     pub(super) fn note<'p>(
         &mut self,
@@ -56,7 +56,7 @@ impl<'a> InVain<'a> {
             self.groups.len() - 1
         });
         let requests = &mut self.groups[at].requests;
-        if requests.len() == IN_VAIN_AT_MOST {
+        if requests.len() == KNOWN_MOST {
             requests.pop_front();
         }
         requests.push_back(request);
