@@ -6,8 +6,8 @@
 //! another node while the reserved one of a later ask would do. An application waits for neither
 //! its age nor its back-off here.
 //!
-//! What could not run even with the room has its reservation suspended, and is tried when it may run
-//! again.
+//! What could not run even with the room has its reservation suspended, and is tried when it may
+//! run again.
 //!
 //! As in [`attempt`](super::attempt), nothing moves while it is decided; the application carries
 //! out what comes back, and asks again.
@@ -19,10 +19,10 @@ use crate::pending::reservations::Reserver;
 use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 use crate::waiting::obstacle::Obstacle;
 
-/// What is to be done next.
+/// The next thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextReserved {
-    /// What an attempt of any ask may lead to.
+    /// The result of an attempt of any ask.
     Do(Next),
     /// The reservation was suspended, and the ask could run now: the node is to be for it again.
     Resume(AskSlot),
@@ -94,7 +94,7 @@ impl Attempt<'_> {
         Candidate { is_continued, ..Candidate::first(ask, node) }
     }
 
-    /// What keeps an ask waiting whose reserved node cannot have it, and no other can.
+    /// The obstacle of an ask that neither its reserved node nor any other can take.
     fn why_not_reserved(&self, slot: AskSlot) -> Obstacle {
         let ask = self.asks.ask(slot);
         let is_refused = ask.is_refused_at_reserved() || self.trying(slot).is_some();

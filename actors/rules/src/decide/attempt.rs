@@ -85,9 +85,9 @@ use crate::waiting::{View, WaitSet};
 pub struct Attempt<'a> {
     /// The asks of the application.
     pub asks: &'a Asks,
-    /// Its placeholders, if it has any.
+    /// The placeholders of the application, if it has any.
     pub gang: Option<&'a Gang>,
-    /// Its task groups whose asks go first, because they lost members.
+    /// The task groups whose asks go first, because they lost members.
     pub owed: &'a [TaskGroup],
     /// Its place.
     pub application: ApplicationSlot,
@@ -109,7 +109,7 @@ pub struct Attempt<'a> {
     pub asks_later: bool,
 }
 
-/// What is to be done next.
+/// The next thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing may use the offer; up to where it was looked for.
@@ -131,10 +131,10 @@ pub struct Candidate {
     pub node: NodeSlot,
     /// The nodes to be asked after it in the same question, in order.
     pub alternatives: Vec<NodeSlot>,
-    /// Its search goes on where others have refused it.
+    /// The search goes on after nodes have refused the ask.
     pub is_continued: bool,
-    /// The node that comes first in order, and how many before this one have room, where the RM prefers
-    /// this one.
+    /// The node that comes first in order, and how many before this one have room, where the RM
+    /// prefers this one.
     pub preferred_to: Option<(NodeSlot, usize)>,
     /// The node is reserved by another, who lends it.
     pub lent: Option<Lent>,
@@ -165,7 +165,7 @@ pub struct Parking {
     pub class: ClassId,
     /// The ask, which speaks for its class.
     pub ask: AskSlot,
-    /// What is in the way.
+    /// The obstacle.
     pub obstacle: Obstacle,
 }
 
@@ -247,7 +247,7 @@ impl Attempt<'_> {
     /// The node to be asked for an ask that fits its quotas.
     ///
     /// # Errors
-    /// What is in the way of it.
+    /// The obstacle.
     pub fn node_for(&self, slot: AskSlot) -> Result<Candidate, Obstacle> {
         let ask = self.asks.ask(slot);
         let (books, request) = (self.books, ask.request());

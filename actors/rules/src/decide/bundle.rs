@@ -84,7 +84,7 @@ pub use search::{Paused, Unfound, find, find_within};
 pub struct Group<'a> {
     /// Members that follow each other and are alike.
     pub members: Vec<Members<'a>>,
-    /// Where they are relative to each other.
+    /// The topology: where the members are relative to each other.
     pub topology: Option<&'a Topology>,
     /// Domains that are not chosen for it.
     pub avoid: &'a [Domain],
@@ -93,9 +93,9 @@ pub struct Group<'a> {
 /// Members of a group that want the same of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a> {
-    /// What each wants of a node.
+    /// The request of each for a node.
     pub request: NodeRequest<'a>,
-    /// How many they are.
+    /// The number of members.
     pub count: u32,
     /// Their tags, by which placement constraints count them.
     pub tags: Option<&'a Tags>,
@@ -136,7 +136,7 @@ pub struct Chosen {
     pub group: usize,
     /// The domain.
     pub domain: Domain,
-    /// It has made way for another group.
+    /// The group has made way for another.
     has_moved: bool,
 }
 
@@ -164,7 +164,7 @@ pub struct NoDomain {
     pub value: Option<Arc<str>>,
 }
 
-/// How a node is chosen.
+/// The way in which a node is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum How {
     /// The first in the order of nodes.

@@ -7,8 +7,8 @@
 //! priority, and one whose queue is owed the room by its guarantee. And a reservation whose ask could
 //! not run even with the room protects nothing.
 //!
-//! Nothing is lent where others left for the ask that reserved the node, nor where that may use no other
-//! node, nor what a gang has set aside.
+//! Nothing is lent where others left for the ask that reserved the node, nor where that may use no
+//! other node, nor what a gang has set aside.
 //!
 //! ```
 //! use monoceros_rules::books::Books;
@@ -47,10 +47,10 @@ use crate::values::ids::NodeSlot;
 /// Why an ask may use a node that another has reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loan {
-    /// Its effective priority is higher.
+    /// The effective priority of the borrower is higher.
     Priority,
-    /// It fits into what its queue does not use of its guarantee, and the queue of the other has all of
-    /// its own, or none.
+    /// It fits into what its queue does not use of its guarantee, and the queue of the other has
+    /// all of its own, or none.
     Guarantee,
     /// The other could not run even with the room.
     Suspended,
@@ -61,13 +61,13 @@ pub enum Loan {
 pub struct Lent {
     /// The node.
     pub node: NodeSlot,
-    /// Who has it reserved.
+    /// The ask that has reserved the node.
     pub by: Reserver,
     /// Why it may be used.
     pub loan: Loan,
 }
 
-/// Who would use what others have reserved.
+/// An ask that would use a node which others have reserved.
 #[derive(Debug)]
 pub struct Borrower {
     effective: EffectivePriority,
@@ -102,8 +102,8 @@ impl Borrower {
 }
 
 impl Lent {
-    /// The first node in order that others have reserved and lend to an ask of an application in this
-    /// leaf, whose request this is; behind a node, where one is given.
+    /// The first node in order that others have reserved and lend to an ask of an application in
+    /// this leaf, whose request this is; behind a node, where one is given.
     pub fn first(
         (leaf, ask): (u32, &AskSpec),
         after: Option<NodeSlot>,
@@ -122,8 +122,8 @@ impl Lent {
     }
 }
 
-/// Whether the ask of a reservation could run if there were room: its queues leave as much, beside what
-/// was promised to others, and so do the limits of its user and group.
+/// Whether the ask of a reservation could run if there were room: its queues leave as much, beside
+/// what was promised to others, and so do the limits of its user and group.
 pub fn could_run(reservation: &Reservation, books: &Books) -> bool {
     let (of, wanted) = (&reservation.holder, &reservation.spec.resources);
     let is_allowed = books.queues.upward(of.leaf).all(|(_, queue)| {

@@ -39,7 +39,7 @@ use crate::specs::ask::TaskGroup;
 use crate::values::hashing::SeededMap;
 use crate::values::ids::{AllocationId, AskSlot, NodeSlot};
 
-/// How far the search for pairs has come since something changed.
+/// The progress of the search for pairs since something changed.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     /// All members up to this one are refused by every node of a placeholder of theirs, or wait for
@@ -64,7 +64,7 @@ struct HoldsInOrder {
     taken: usize,
     /// Whether no other place of the group is free.
     is_all: bool,
-    /// What the node index said of the order of nodes then.
+    /// The number of moves of nodes in the index at that time.
     moves: u64,
 }
 
@@ -128,7 +128,7 @@ impl Search {
         self.passed = None;
     }
 
-    /// Who refused what does not count any more.
+    /// Forgets all refusals.
     pub fn begin_anew(&mut self) {
         *self = Self { held: std::mem::take(&mut self.held), ..Self::default() };
     }
@@ -158,7 +158,7 @@ fn is_refused(refused: &Refusals, member: &AskKey, node: NodeSlot) -> bool {
     refused.get(member).is_some_and(|nodes| nodes.contains(&node))
 }
 
-/// What is to be done next.
+/// The next thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextPair {
     /// Nothing: no member waits that a placeholder is there for, or nodes refuse.
@@ -317,7 +317,7 @@ fn in_node_order(
     places.into_iter().map(|(_, id)| id).collect()
 }
 
-/// What the free places of a group are to one of its members.
+/// The free places of a group, as one of its members may use them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreePlaces {
     /// How many are to be tried still, or to be ended because they are too small for it.

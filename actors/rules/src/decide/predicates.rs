@@ -13,12 +13,13 @@ use crate::nodes::recount::admits_anew;
 use crate::pending::unsettled::{OpenQuestion, Scope};
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// What a node makes of the answer that a placement passes on it.
+/// The outcome of an answer that a placement passes on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
     /// The placement becomes an allocation there.
     Confirmed,
-    /// What the answer rests on has changed since the question: it is to be asked anew.
+    /// Something that the answer depends on has changed since the question, which is to be asked
+    /// again.
     Void,
     /// The node cannot have it any more: it has no room left, takes nothing now, or is reserved.
     Refused,

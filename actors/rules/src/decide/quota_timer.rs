@@ -29,12 +29,12 @@
 
 use crate::values::resources::{Limits, Resources};
 
-/// What a queue is configured with.
+/// The configuration of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quota<'a> {
-    /// Its stored maximum.
+    /// The stored maximum.
     pub max: Option<&'a Limits>,
-    /// How long it may stay above, in nanoseconds; 0 is for ever.
+    /// The time for which it may stay above, ns; 0 is for ever.
     pub delay_ns: i64,
 }
 
@@ -87,8 +87,8 @@ impl QuotaTimer {
         }
     }
 
-    /// Less is used than before, or more of it is leaving: a queue that is back below its maximum is
-    /// not waited for any more.
+    /// Less is used than before, or more of it is leaving: a queue that is back below its maximum
+    /// is not waited for any more.
     pub fn discharged(&mut self, quota: Quota<'_>, used: &Resources) {
         if !self.is_running && !quota.is_exceeded_by(used) {
             self.start_ns = None;

@@ -10,7 +10,7 @@ use crate::nodes::{PASSED_BY, RESERVATION_SHARE};
 use crate::pending::reservations::{Rank, Reserver};
 use crate::values::ids::NodeSlot;
 
-/// How old an ask has to be before it reserves a node that it does not require.
+/// The age from which an ask reserves a node that it does not require.
 pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);
 /// After how long a reservation ends whose ask does not fit its quotas.
 pub const RESERVATION_WAIT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
@@ -57,10 +57,10 @@ pub enum Claim {
     WhenThereIsOne,
     /// As soon as so many more growths leave no room for it, or all nodes together have enough.
     WhenPassedBy {
-        /// How many.
+        /// The number of growths.
         times: u8,
     },
-    /// It does not.
+    /// It reserves no node.
     Never,
 }
 

@@ -31,18 +31,18 @@ use crate::order::keys::{ApplicationKey, QueueKey};
 use crate::values::ids::{ApplicationSlot, ClassId};
 use crate::values::resources::{Limits, Resources};
 
-/// What a queue has left.
+/// The room that a queue has left.
 #[derive(Clone, Debug)]
 pub struct QueueRoom {
     /// The place of its parent in the list of queues; `None`: it is root, whose room is not asked.
     pub parent: Option<usize>,
     /// The key of the queue among its siblings.
     pub key: QueueKey,
-    /// What its own maximum leaves beside what is allocated there.
+    /// The room that its own maximum leaves beside the allocated amount.
     pub left: Limits,
 }
 
-/// What an application waits for.
+/// The pending requests of an application.
 #[derive(Clone, Debug)]
 pub struct ApplicationWaiting {
     /// The application that waits.
@@ -55,12 +55,12 @@ pub struct ApplicationWaiting {
     pub limits: Vec<LimitId>,
     /// Its classes that wait, in the order in which they are tried.
     pub classes: Vec<Waiting>,
-    /// They are the members of a gang, which run together or not at all.
+    /// The requests are members of a gang, which run together or not at all.
     pub together: bool,
 }
 
 impl ApplicationWaiting {
-    /// What all of its requests take together.
+    /// The amount of all its requests together.
     fn total(&self) -> Resources {
         let mut total = Resources::new();
         for waiting in &self.classes {
@@ -70,14 +70,14 @@ impl ApplicationWaiting {
     }
 }
 
-/// How many allocations of one class would run if there were more machines.
+/// The number of allocations of one class that would run on more machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The application that asks.
     pub application: ApplicationSlot,
     /// The class of its asks.
     pub class: ClassId,
-    /// What each allocation takes.
+    /// The amount of each allocation.
     pub resources: Resources,
     /// The number, at least one; meant are the first asks of the class.
     pub count: u64,
@@ -100,7 +100,7 @@ impl InOrder {
 #[derive(Debug)]
 pub struct Counting {
     queues: Vec<QueueRoom>,
-    /// What the limits of users and groups leave.
+    /// The room that limits of users and groups leave.
     limits: BTreeMap<LimitId, Limits>,
     waiting: InOrder,
     /// The queues whose applications are still to come.
@@ -121,7 +121,8 @@ impl Counting {
         Self { queues, limits, waiting, order, here: BTreeMap::new(), path: Vec::new() }
     }
 
-    /// How often an amount fits what the queues on the path and these limits leave.
+    /// The number of times that an amount fits the room of the queues on the path and of these
+    /// limits.
     fn fit(&self, limits: &[LimitId], resources: &Resources) -> u64 {
         let by_queues = self.path.iter().map(|queue| &self.queues[*queue].left);
         let by_limits = limits.iter().filter_map(|limit| self.limits.get(limit));
@@ -194,10 +195,11 @@ fn as_times(count: u64) -> i64 {
 /// For each queue, whether all that waits in it has to be counted to know how much of what waits in
 /// these leaves is wanted: it is below a queue with a maximum that one of them is below, too.
 ///
-/// The leaves are those of requests that are to be told of, and of all applications with limits: what limits of users
-/// and groups leave is shared wherever their applications wait, and how much of it another application takes depends
-/// on the maxima that it shares. Most requests that wait were told of already. Where no maximum is shared with these
-/// leaves, they need not be visited to tell of another one.
+/// The leaves are those of requests that are to be told of, and of all applications with limits:
+/// what limits of users and groups leave is shared wherever their applications wait, and how much
+/// of it another application takes depends on the maxima that it shares. Most requests that wait
+/// were told of already. Where no maximum is shared with these leaves, they need not be visited to
+/// tell of another one.
 pub fn shares_room(queues: &[QueueRoom], leaves: &BTreeSet<usize>) -> Vec<bool> {
     let shared: BTreeSet<usize> = leaves
         .iter()
@@ -208,7 +210,7 @@ pub fn shares_room(queues: &[QueueRoom], leaves: &BTreeSet<usize>) -> Vec<bool> 
     (0..queues.len()).map(|leaf| !shared.is_empty() && is_below(leaf)).collect()
 }
 
-/// How often an amount fits, beside itself.
+/// The number of times that an amount fits.
 pub fn times(left: &Limits, resources: &Resources) -> u64 {
     let wanted = resources.entries().filter(|(_, quantity)| *quantity > 0);
     let fit = wanted.filter_map(|(name, quantity)| Some(left.find(name)?.max(0) / quantity));

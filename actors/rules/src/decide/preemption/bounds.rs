@@ -8,27 +8,27 @@ use smallvec::SmallVec;
 use super::rows::{Row, add, is_nothing, subtract};
 use super::score::Weight;
 
-/// What is taken at once: a candidate, or all of an application that goes as one.
+/// An item of the search: a candidate, or all candidates of an application that goes as one.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) members: SmallVec<[u32; 2]>,
-    /// What it frees on the node.
+    /// The amount that it frees on the node.
     pub(super) cover: Row,
-    /// It is the same to the search as the one before it.
+    /// The search sees no difference from the item before it.
     pub(super) is_twin: bool,
     pub(super) weight: Weight,
 }
 
-/// What some items can do together.
+/// The amounts that some items can free together.
 #[derive(Clone, Default)]
 pub(super) struct Rest {
-    /// What they free.
+    /// The sum.
     sum: Row,
-    /// What the largest victim frees, by resource.
+    /// The amount of the largest victim, by resource.
     largest: Row,
-    /// What places that are held free.
+    /// The amount of held places.
     held: Row,
-    /// What the others of this priority free, the lowest priority first.
+    /// The amounts of the others by priority, the lowest first.
     by_priority: BTreeMap<i64, Row>,
 }
 
@@ -59,8 +59,8 @@ pub(super) fn rest(items: &[Item], width: usize) -> Vec<Rest> {
 }
 
 impl Rest {
-    /// The priority of the most important victim, at least, of those that free what is left; the lowest
-    /// number where places that are held do. `None` where all together are not enough.
+    /// The priority of the most important victim, at least, of those that free what is left; the
+    /// lowest number where places that are held do. `None` where all together are not enough.
     pub(super) fn least_priority(&self, left: &Row) -> Option<i64> {
         let mut left = left.clone();
         if left.iter().zip(&self.sum).any(|(left, sum)| left > sum) {
@@ -78,7 +78,7 @@ impl Rest {
         Some(least)
     }
 
-    /// How many victims it takes at least to free what is left.
+    /// The least number of victims that free what is left.
     pub(super) fn least_victims(&self, left: &Row) -> u32 {
         let mut least = 0;
         for (k, left) in left.iter().enumerate() {

@@ -139,7 +139,7 @@ impl Planner {
         judge.suits(&Trial { member: goal.member, node, gone, mates: &goal.mates })
     }
 
-    /// What may be taken at once, in order.
+    /// The items that may be taken at once, in order.
     fn items(&self, candidates: &[u32], node: u32, judge: &dyn Judge) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::with_capacity(candidates.len());
         let mut seen: SmallVec<[u32; 4]> = SmallVec::new();
@@ -432,7 +432,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How much of what is missing an amount covers, in millionths of each resource.
+/// The share of a shortage that an amount covers, in millionths of each resource.
 pub(super) fn cover_share(cover: &[i64], short: &[i64]) -> i128 {
     let missing = cover.iter().zip(short).filter(|(_, short)| **short > 0);
     missing

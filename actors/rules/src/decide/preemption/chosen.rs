@@ -2,8 +2,8 @@
 //! people after the choice.
 //!
 //! Who leaves is decided by [plans](super::Plan). A plan that follows an order says of each victim
-//! what comes next in that order and stays; a plan that weighs sets of victims may take one although
-//! another comes before it, and then the set decided ([`Choice::Together`]).
+//! what comes next in that order and stays; a plan that weighs sets of victims may take one
+//! although another comes before it, and then the set decided ([`Choice::Together`]).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -24,38 +24,38 @@ pub struct Chosen {
     pub victim: AllocationId,
     /// The first in the same order that could leave and stays.
     pub next: Option<AllocationId>,
-    /// Where both stand among the kinds of what may be taken.
+    /// The places of both among the kinds of candidates.
     pub kinds: (u16, u16),
-    /// How important both are: for a guarantee as seen from the queue that each shares with the asker,
-    /// otherwise by their own priorities.
+    /// How important both are: for a guarantee as seen from the queue that each shares with the
+    /// asker, otherwise by their own priorities.
     pub priorities: (i64, i64),
 }
 
-/// What made the choice between two.
+/// The reason for the choice between two candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// There was no other that could have left.
     #[default]
     Only,
-    /// What kind of allocation it is; the figures are places in the order of kinds.
+    /// The kind of the allocation; the figures are places in the order of kinds.
     Kind {
-        /// Of the victim.
+        /// The figure of the victim.
         first: u16,
-        /// Of the other.
+        /// The figure of the other.
         second: u16,
     },
     /// The lower priority.
     Priority {
-        /// Of the victim.
+        /// The figure of the victim.
         first: i64,
-        /// Of the other.
+        /// The figure of the other.
         second: i64,
     },
-    /// It was asked for later; ns since the epoch.
+    /// The later request; ns since the epoch.
     Newer {
-        /// Of the victim.
+        /// The figure of the victim.
         first: i64,
-        /// Of the other.
+        /// The figure of the other.
         second: i64,
     },
     /// Nothing of this: the size, or the name.
@@ -72,7 +72,7 @@ pub(super) fn those_who_stay(chosen: &[Chosen], victims: &[AllocationId]) -> Vec
 }
 
 impl Chosen {
-    /// What made the choice, in the order of candidates for these grounds.
+    /// The reason for the choice, in the order of candidates for these grounds.
     pub fn choice(
         &self,
         grounds: &Grounds,

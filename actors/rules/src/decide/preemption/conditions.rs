@@ -5,25 +5,25 @@ use std::time::Duration;
 use crate::asks::preemption::{LastTry, NoPreemption};
 use crate::values::instant::after;
 
-/// One who would preempt for a guarantee.
+/// The facts of an ask or a gang that would preempt for a guarantee.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub struct Wish {
     /// The partition has preemption switched on.
     pub is_enabled: bool,
-    /// Its policy lets it preempt others; of a gang, that of every group.
+    /// The policy of the ask lets it preempt others; of a gang, that of every group does.
     pub may_preempt: bool,
     /// Victims leave for it already.
     pub has_preempted: bool,
-    /// It requires a node.
+    /// The ask requires a node.
     pub requires_node: bool,
     /// When it was created, or its gang was admitted, ns since the epoch.
     pub created_ns: i64,
-    /// How old it has to be: `preemption.delay` of its leaf.
+    /// The age from which it may preempt: `preemption.delay` of its leaf.
     pub delay: Duration,
     /// The last try without result.
     pub last: Option<LastTry>,
-    /// How long at least between two tries: [`TRY_AGAIN`].
+    /// The least time between two tries: [`TRY_AGAIN`].
     pub again: Duration,
 }
 

@@ -6,18 +6,19 @@ use crate::values::resources::Resources;
 /// An ask, or a gang that asks as a whole.
 #[derive(Clone, Debug)]
 pub struct Asker {
-    /// Its application.
+    /// The application of the preemptor.
     pub application: ApplicationSlot,
-    /// Where its leaf stands among the queues surveyed.
+    /// The place of its leaf among the surveyed queues.
     pub queue: usize,
-    /// Its priority; of a gang, that of its lowest group.
+    /// The priority; of a gang, that of its lowest group.
     pub priority: i32,
-    /// What it wants: one amount, or one for each member of a gang.
+    /// The demand: one amount, or one for each member of a gang.
     pub members: Vec<Resources>,
-    /// It is a gang: all members or none, and all must fit what is left of the guarantee.
+    /// The preemptor is a gang: all members or none, and all must fit what is left of the
+    /// guarantee.
     pub is_gang: bool,
-    /// The nodes that have room were tried, and none took it: so only those are left where something
-    /// has to go.
+    /// The nodes that have room were tried, and none took it: so only those are left where
+    /// something has to go.
     pub nodes_were_tried: bool,
 }
 
@@ -53,13 +54,13 @@ impl Asker {
 /// A node that is tried for a member, if some allocations were gone.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    /// Which member: its place among those of the asker.
+    /// The place of the member among those of the preemptor.
     pub member: usize,
     /// The node.
     pub node: NodeSlot,
-    /// What would be gone, anywhere.
+    /// The allocations that would be gone, on any node.
     pub gone: &'a [AllocationId],
-    /// Which members would be where already.
+    /// The nodes of members that have places already.
     pub mates: &'a [(usize, NodeSlot)],
 }
 
@@ -68,8 +69,8 @@ pub trait Judge {
     /// Whether the node would do.
     fn suits(&self, trial: &Trial<'_>) -> bool;
 
-    /// Whether the node could do for the member, whatever were gone there and elsewhere. Only where not,
-    /// nobody looks at what may be taken there.
+    /// Whether the node could do for the member, whatever were gone there and elsewhere. Only where
+    /// not, nobody looks at what may be taken there.
     fn could_suit(&self, _member: usize, _node: NodeSlot) -> bool {
         true
     }

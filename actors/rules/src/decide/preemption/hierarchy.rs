@@ -32,22 +32,22 @@ use crate::values::resources::{Limits, Resources};
 pub struct QueueFacts {
     /// The full path.
     pub path: Arc<str>,
-    /// Where the queue above stands among those surveyed; none of root.
+    /// The place of the queue above among the surveyed queues; `None` for root.
     pub parent: Option<usize>,
-    /// Its own guarantee.
+    /// The guarantee of the queue itself.
     pub guaranteed: Option<Resources>,
-    /// Its own maximum; root has none.
+    /// The maximum of the queue itself; root has none.
     pub max: Option<Limits>,
-    /// Of root, what all nodes have.
+    /// The capacity of all nodes; only of root.
     pub capacity: Option<Limits>,
-    /// What it uses.
+    /// The usage.
     pub allocated: Resources,
-    /// What victims of preemption hold of that.
+    /// The part of the usage that victims of preemption hold.
     pub preempting: Resources,
     /// What askers here and below were promised and do not have yet
     /// ([`Promises::promised`]).
     pub promised: Resources,
-    /// What its properties mean.
+    /// The settings of the queue.
     pub settings: QueueSettings,
 }
 
@@ -74,7 +74,7 @@ impl QueueFacts {
     }
 }
 
-/// Which queue loses nothing to which, and how much is left of guarantees.
+/// The queues with their fences, and what is left of their guarantees.
 #[derive(Clone, Debug)]
 pub(super) struct Hierarchy {
     columns: Columns,
@@ -87,14 +87,14 @@ pub(super) struct Hierarchy {
     guaranteed: Rows,
     has_guarantee: Vec<bool>,
     max: Rows,
-    /// What all nodes have.
+    /// The capacity of all nodes.
     capacity: Row,
     promised: Rows,
     asker: usize,
     is_above_asker: Vec<bool>,
     /// Of each queue, how many queues of its path are also on that of the asker.
     shared: Vec<usize>,
-    /// What the asker has grown by in thought, for what was taken.
+    /// The amount by which the preemptor has grown tentatively, for what was removed.
     grown: Row,
 }
 
@@ -177,8 +177,9 @@ impl Hierarchy {
     }
 
     /// The queue below which an ask may take something: the nearest above it that is root, or a
-    /// fence, or whose maximum would not bear the ask. It may be the leaf itself. What all nodes have
-    /// is a maximum here: where a leaf would use more than that, only what is below it can give way.
+    /// fence, or whose maximum would not bear the ask. It may be the leaf itself. What all nodes
+    /// have is a maximum here: where a leaf would use more than that, only what is below it can
+    /// give way.
     pub(super) fn fence(&self, demand: &[i64]) -> usize {
         let path = &self.paths[self.asker];
         let mut max: SmallVec<[Row; 8]> = SmallVec::new();
@@ -208,7 +209,7 @@ impl Hierarchy {
         })
     }
 
-    /// What remains of the guarantee of a queue.
+    /// The remaining guarantee of a queue.
     pub(super) fn remaining(&self, queue: usize) -> Row {
         let mut remaining = Row::from_elem(UNSET, self.columns.len());
         for &on_path in &self.paths[queue] {
@@ -279,7 +280,7 @@ impl Hierarchy {
         }
     }
 
-    /// What was taken is there again.
+    /// Puts back what was removed.
     pub(super) fn give_back(&mut self, leaf: usize, size: &[i64]) {
         for queue in &self.paths[leaf] {
             add(self.used.row_mut(*queue as usize), size);
@@ -292,7 +293,7 @@ impl Hierarchy {
         add(&mut self.grown, size);
     }
 
-    /// It has not grown by this.
+    /// Undoes that growth.
     pub(super) fn shrink(&mut self, size: &[i64]) {
         self.take(self.asker, size);
         subtract(&mut self.grown, size);
@@ -375,7 +376,7 @@ impl Hierarchy {
     }
 }
 
-/// How a priority is seen further up.
+/// A priority as a queue further up sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SeenPriority {
     is_replaced: bool,

@@ -7,9 +7,9 @@
 //! asked if those that go by it are no more important than those that would go on the next node. A
 //! member that has no ask of its own is known to no RM and is asked about by nobody.
 //!
-//! A list begins with the victims that are needed by what is known here; behind them stands whatever
-//! else may be taken on the node. What is held for members of gangs is in no list: the RM does not
-//! know of it, and it is gone before anything else.
+//! A list begins with the victims that are needed by what is known here; behind them stands
+//! whatever else may be taken on the node. What is held for members of gangs is in no list: the RM
+//! does not know of it, and it is gone before anything else.
 //!
 //! Between two steps of an inquiry its planner holds what was decided so far; nothing else may be
 //! planned on it until the inquiry is done. One that is given up is dropped with its planner.
@@ -24,13 +24,13 @@ use super::solution::{Goal, Solution};
 use crate::asks::preemption::NoPreemption;
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// How many questions are asked at a time.
+/// The number of questions that are asked at a time.
 pub const BATCH: usize = 10;
 
 /// Would the member fit on the node if some allocations there were gone?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Which member of the asker.
+    /// The member of the preemptor.
     pub member: usize,
     /// The node.
     pub node: NodeSlot,
@@ -41,21 +41,21 @@ pub struct Question {
     pub start_index: i32,
 }
 
-/// What the RM says of a question.
+/// The answer of the RM to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It fits once the victims up to this one are gone; -1: as it is.
+    /// The member fits once the victims up to this one are gone; -1: without any.
     Fits(i32),
-    /// It does not fit, or there was no answer.
+    /// The member does not fit, or there was no answer.
     Refused,
 }
 
-/// How an inquiry goes on.
+/// The next step of an inquiry.
 #[derive(Debug)]
 pub enum Next {
     /// These are to be asked; the answers are handed to [`Inquiry::answer`].
     Ask(Vec<Question>),
-    /// It is over.
+    /// The inquiry is over.
     Done(Result<Plan, NoPreemption>),
 }
 
@@ -89,7 +89,8 @@ impl Current {
         next.or_else(|| self.emission.next(planner, judge, &self.goal))
     }
 
-    /// Whether the best solution so far counts: those that would go on other nodes are as important.
+    /// Whether the best solution so far counts: those that would go on other nodes are as
+    /// important.
     fn is_settled(&mut self, planner: &mut Planner, judge: &dyn Judge) -> bool {
         let Some(best) = self.best.as_ref().map(|best| best.weight.importance()) else {
             return false;
@@ -120,7 +121,7 @@ impl Inquiry {
         })
     }
 
-    /// What is to be asked next, or the end.
+    /// The next questions, or the end.
     pub fn next(&mut self, planner: &mut Planner, judge: &dyn Judge) -> Next {
         loop {
             let current = self.current.take().or_else(|| self.next_member(planner));

@@ -11,16 +11,16 @@ pub const PLANNED_ANEW: u32 = 3;
 /// Victims that let an asker run. Nothing moves by it; the commit is a step of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Where each member will be, in the order in which they got their places.
+    /// The place of each member, in the order in which they got them.
     pub places: Vec<Place>,
     /// The allocations that the RM is asked to end, in the order in which they were chosen.
     pub victims: Vec<AllocationId>,
-    /// Places held for members of gangs, which end in the step of the commit: their RM does not know
-    /// of them.
+    /// Places held for members of gangs, which end in the step of the commit: their RM does not
+    /// know of them.
     pub holds: Vec<AllocationId>,
     /// The applications that lose something.
     pub losers: Vec<ApplicationSlot>,
-    /// Of each victim on a node, who would have been the next there.
+    /// The choice of each victim on a node, with the next candidate there.
     pub chosen: Vec<Chosen>,
     pub(super) weight: Weight,
 }
@@ -28,22 +28,22 @@ pub struct Plan {
 /// The place of one member, or of an ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which member of the asker.
+    /// The member of the preemptor.
     pub member: usize,
     /// The node that it reserves; of a gang, where its amount is reserved.
     pub node: NodeSlot,
     /// Reservations of others on the node end.
     pub cancels: bool,
-    /// What goes for this place, in the order in which each may be taken.
+    /// The victims for this place, in the order in which each may be removed.
     pub(super) order: Vec<AllocationId>,
-    /// What the RM wants gone besides.
+    /// Further victims that the RM wants gone.
     pub(super) more: Vec<AllocationId>,
     pub(super) is_answered: bool,
 }
 
 impl Plan {
-    /// Whether the RM has to end something. If not, what goes was held for members of gangs, and the
-    /// asker is placed in the step of the commit, without a reservation.
+    /// Whether the RM has to end something. If not, what goes was held for members of gangs, and
+    /// the asker is placed in the step of the commit, without a reservation.
     pub fn has_victims(&self) -> bool {
         !self.victims.is_empty()
     }

@@ -25,8 +25,8 @@ use super::survey::{
 use crate::asks::preemption::NoPreemption;
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// How many steps all exact searches of a plan may take together. Beyond it the rest of its nodes is
-/// judged by taking what covers most first.
+/// How many steps all exact searches of a plan may take together. Beyond it the rest of its nodes
+/// is judged by taking what covers most first.
 const STEPS: u32 = 500_000;
 
 /// How many nodes of a plan are looked at where more than a few candidates, on any node, could help
@@ -60,16 +60,16 @@ pub struct Planner {
     pub(super) is_any_promised: bool,
     pub(super) ranking: Option<Ranking>,
     pub(super) steps_left: u32,
-    /// What serves every node with room, where queues lack some; found once for each member.
+    /// Victims that serve every node with room, where queues lack some; found once for each member.
     pub(super) elsewhere: Elsewhere,
     pub(super) wide_left: u32,
     by_id: FxHashMap<AllocationId, u32>,
 }
 
-/// What is to be taken on any node for the sake of queues.
+/// The victims on any node for the sake of queues.
 #[derive(Clone, Debug)]
 pub(super) enum Elsewhere {
-    /// It was not looked for yet.
+    /// They were not searched yet.
     Unknown,
     /// This, or nothing that may be taken is enough.
     Known(Option<Vec<u32>>),
@@ -223,8 +223,8 @@ impl Planner {
         if is_any_open { Ok(()) } else { Err(NoPreemption::NoCandidates) }
     }
 
-    /// Whether the ask would fit the guarantee if all that may be taken were gone. That matters where
-    /// the guarantee is one that the asking queue has in common with others.
+    /// Whether the ask would fit the guarantee if all that may be taken were gone. That matters
+    /// where the guarantee is one that the asking queue has in common with others.
     fn could_fit_guarantee(&mut self) -> bool {
         let open = |(leaf, ..): &&(usize, Row, u32)| self.is_open[*leaf];
         let taken: Vec<_> = self.leaves.iter().filter(open).cloned().collect();
@@ -243,8 +243,8 @@ impl Planner {
         is_some && is_enough
     }
 
-    /// The members in the order in which they get places: the larger ones first, by the share of what
-    /// all want together.
+    /// The members in the order in which they get places: the larger ones first, by the share of
+    /// what all want together.
     pub(super) fn members(&self) -> Vec<usize> {
         let share = |member: &usize| {
             let row = self.demand.row(*member);
@@ -257,7 +257,7 @@ impl Planner {
         members
     }
 
-    /// What has to be so for the next member.
+    /// The conditions for the next member.
     pub(super) fn goal(&self, member: usize, draft: &Draft) -> Goal {
         Goal {
             member,
@@ -367,7 +367,7 @@ impl Planner {
         solution.order.iter().copied().filter(on_node).collect()
     }
 
-    /// Where an allocation stands among the candidates.
+    /// The place of an allocation among the candidates.
     pub(super) fn find(&mut self, id: AllocationId) -> Option<u32> {
         self.index_ids();
         self.by_id.get(&id).copied()

@@ -30,18 +30,18 @@ use crate::values::resources::{Limits, Name, Resources};
 /// A queue whose time is watched.
 #[derive(Debug)]
 pub struct Watched<'a> {
-    /// Where the queue above stands among those watched.
+    /// The place of the queue above among the watched queues.
     pub parent: Option<usize>,
-    /// Its timer.
+    /// The timer.
     pub timer: &'a mut QuotaTimer,
-    /// Its maximum and delay. One that nobody configured has no delay.
+    /// The maximum and the delay. A queue that was not configured has no delay.
     pub quota: Quota<'a>,
-    /// What it uses.
+    /// The usage.
     pub used: &'a Resources,
 }
 
-/// The queues that are due; each of them runs from now on. They are looked at from root down (parents
-/// stand before their children), and below one that runs none is looked at.
+/// The queues that are due; each of them runs from now on. They are looked at from root down
+/// (parents stand before their children), and below one that runs none is looked at.
 pub fn due(queues: &mut [Watched<'_>], now_ns: i64) -> Vec<usize> {
     let mut is_below_run = vec![false; queues.len()];
     let mut due = Vec::new();
@@ -57,35 +57,35 @@ pub fn due(queues: &mut [Watched<'_>], now_ns: i64) -> Vec<usize> {
     due
 }
 
-/// What a queue gives up.
+/// The plan for a queue above its maximum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaPlan {
-    /// What was too much, as far as guarantees let it be taken.
+    /// The excess, as far as guarantees let it be taken.
     pub target: Resources,
     /// By leaf.
     pub leaves: Vec<LeafPlan>,
 }
 
-/// What a leaf gives up.
+/// The part of a leaf in the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafPlan {
-    /// Where it stands among the queues surveyed.
+    /// The place of the leaf among the surveyed queues.
     pub queue: usize,
-    /// Its part of the target.
+    /// The part of the target.
     pub target: Resources,
-    /// How many allocations could have been chosen.
+    /// The number of candidates.
     pub candidates: usize,
-    /// What those hold that were.
+    /// The amount that the chosen ones hold.
     pub claimed: Resources,
-    /// Of each victim, who would have been the next.
+    /// The choice of each victim, with the next candidate.
     pub chosen: Vec<Chosen>,
-    /// Those of which the RM is told.
+    /// The victims that the RM is notified of.
     pub victims: Vec<AllocationId>,
     /// Places held for members of gangs; they end at once.
     pub holds: Vec<AllocationId>,
 }
 
-/// What is too much in a queue, and may be taken.
+/// The excess of a queue that may be taken.
 pub fn target(queues: &[QueueFacts], queue: usize) -> Resources {
     let Some(max) = &queues[queue].max else { return Resources::new() };
     let used = used(&queues[queue]);
@@ -191,12 +191,12 @@ struct Choice<'a> {
     max: Limits,
     /// Each with how many it loses.
     applications: BTreeMap<ApplicationSlot, (&'a ApplicationFacts, u32)>,
-    /// How many members of each gang run.
+    /// The number of running members of each gang.
     real: BTreeMap<(ApplicationSlot, TaskGroup), u32>,
     now_ns: i64,
 }
 
-/// What goes at once.
+/// Allocations that are taken together.
 type Unit<'a> = Vec<(AllocationId, &'a Allocation)>;
 
 impl Choice<'_> {
@@ -253,7 +253,7 @@ impl Choice<'_> {
         plan
     }
 
-    /// What may be taken, an application that goes as one in one piece.
+    /// The candidates, an application that goes as one in one piece.
     fn units<'a>(
         &self,
         queue: usize,
@@ -295,7 +295,7 @@ impl Choice<'_> {
         unit.iter().map(|(_, it)| of(it)).max()
     }
 
-    /// What kind of allocation it is, and then how few of its types are of no use here.
+    /// The kind of the allocation, then the share of its resource types that are of no use here, percent.
     fn kind(&self, target: &Resources, it: &Allocation) -> u16 {
         let names = it.resources().entries().len();
         let common = it.resources().entries().filter(|(name, _)| target.find(*name).is_some());
@@ -354,7 +354,7 @@ impl Choice<'_> {
     }
 }
 
-/// How many of these count as evictions.
+/// The number of these that count as evictions.
 fn counted(unit: &Unit<'_>) -> u32 {
     let counted = unit.iter().filter(|(_, it)| !it.is_hold() && !it.spec.placeholder);
     u32::try_from(counted.count()).unwrap_or(u32::MAX)

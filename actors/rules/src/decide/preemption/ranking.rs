@@ -153,7 +153,7 @@ impl Planner {
         Some((weight, first))
     }
 
-    /// How many of these it takes at least to free what is short.
+    /// The least number of these that frees what is short.
     fn least_victims(&self, short: &Row, victims: &(impl Iterator<Item = u32> + Clone)) -> u32 {
         let least = (0..short.len()).filter(|k| short[*k] > 0).map(|k| {
             let sizes = victims.clone().map(|at| self.sizes.row(at as usize)[k]);

@@ -6,9 +6,9 @@
 //! important goes for it. Any application may lose something, its own included. The ask has its
 //! node reserved already, so there is nothing to choose but the victims.
 //!
-//! Places that are held go first, then placeholders, ordinary allocations, and members of a gang that
-//! needs them; then in the same order those that asked not to be preempted, and those that are the
-//! first of their application. Among these the least important first, then the newest, then the
+//! Places that are held go first, then placeholders, ordinary allocations, and members of a gang
+//! that needs them; then in the same order those that asked not to be preempted, and those that are
+//! the first of their application. Among these the least important first, then the newest, then the
 //! smallest, then the lower UUID.
 
 use std::cmp::Reverse;
@@ -30,7 +30,7 @@ pub struct OnNode<'a> {
     pub id: AllocationId,
     /// The same.
     pub allocation: &'a Allocation,
-    /// It is a member of a gang that has no more than it needs.
+    /// The allocation is a member of a gang that has no more than it needs.
     pub is_short: bool,
     /// The others of its application that do not leave yet, wherever they are, where these are
     /// preempted together or not at all.
@@ -38,24 +38,24 @@ pub struct OnNode<'a> {
 }
 
 impl<'a> OnNode<'a> {
-    /// One that goes by itself.
+    /// A candidate that goes by itself.
     pub fn single(id: AllocationId, allocation: &'a Allocation) -> Self {
         Self { id, allocation, is_short: false, mates: Vec::new() }
     }
 }
 
-/// Who goes.
+/// The plan: the victims on the required node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequiredPlan {
-    /// Those on the node, in order.
+    /// The victims on the node, in order.
     pub victims: Vec<AllocationId>,
-    /// Those of the same applications that are on other nodes.
+    /// The victims of the same applications on other nodes.
     pub elsewhere: Vec<AllocationId>,
     /// Places that are held, which end in the step of the commit.
     pub holds: Vec<AllocationId>,
-    /// Who else could go, in order: for the RM, which may want more gone.
+    /// Further candidates, in order: for the RM, which may want more gone.
     pub others: Vec<AllocationId>,
-    /// Of each victim on the node, who would have been the next.
+    /// The choice of each victim on the node, with the next candidate.
     pub chosen: Vec<Chosen>,
     /// The RM wants more gone than was needed.
     wants_more: bool,
@@ -64,9 +64,9 @@ pub struct RequiredPlan {
 /// A node that an ask requires.
 #[derive(Clone, Copy)]
 pub struct RequiredNode<'a> {
-    /// What is free there.
+    /// The free amount of the node.
     pub available: &'a Resources,
-    /// What is there.
+    /// The allocations on the node.
     pub holds: &'a [OnNode<'a>],
     /// Whether the ask may use the node once these are gone, as far as its placement constraint is
     /// concerned.
@@ -75,8 +75,8 @@ pub struct RequiredNode<'a> {
     pub now_ns: i64,
 }
 
-/// Who has to go so that the ask may run on the node that it requires. `None` where nobody has to, or
-/// everybody would not be enough.
+/// Who has to go so that the ask may run on the node that it requires. `None` where nobody has to,
+/// or everybody would not be enough.
 pub fn plan(ask: &AskSpec, node: &RequiredNode<'_>) -> Option<RequiredPlan> {
     let mut candidates: Vec<&OnNode<'_>> =
         node.holds.iter().filter(|it| may_go(ask, it, node.now_ns)).collect();
@@ -110,9 +110,9 @@ pub fn plan(ask: &AskSpec, node: &RequiredNode<'_>) -> Option<RequiredPlan> {
 }
 
 impl RequiredNode<'_> {
-    /// When it is worth another look though nothing has changed on the node, ns since the epoch: the
-    /// first that stayed may be taken again, or, where somebody goes with others that run elsewhere,
-    /// a while later. `None` where only a change of the node can help.
+    /// When it is worth another look though nothing has changed on the node, ns since the epoch:
+    /// the first that stayed may be taken again, or, where somebody goes with others that run
+    /// elsewhere, a while later. `None` where only a change of the node can help.
     pub fn bound_ends_ns(&self) -> Option<i64> {
         let on_node = self.holds.iter().map(|it| it.allocation);
         let mates = self.holds.iter().flat_map(|it| it.mates.iter().map(|(_, mate)| *mate));
@@ -143,10 +143,9 @@ impl RequiredPlan {
         self.holds.iter().chain(&self.victims).chain(&self.elsewhere)
     }
 
-    /// What the RM is asked: the victims on the node and who else could go, in order, and up to which
-    /// of them all go at least (-1: none has to).
-    /// Where only places that are held go, this is an ordinary question: the RM knows of nothing that
-    /// goes.
+    /// What the RM is asked: the victims on the node and who else could go, in order, and up to
+    /// which of them all go at least (-1: none has to). Where only places that are held go, this is
+    /// an ordinary question: the RM knows of nothing that goes.
     pub fn question(&self) -> (Vec<AllocationId>, i32) {
         if self.victims.is_empty() {
             return (Vec::new(), -1);
@@ -169,10 +168,11 @@ impl RequiredPlan {
         Some(Self { victims, others: Vec::new(), chosen, wants_more, ..self.clone() })
     }
 
-    /// Tests a plan that the RM was asked about on fresh facts: those who may not go any more are left
-    /// out, and what is no longer needed is spared. The RM answered about this order, so of those it
-    /// was asked about only the last ones are spared, and none if it wanted more gone than was needed:
-    /// it knows more. `None` where the rest is not enough, or nobody has to go any more.
+    /// Tests a plan that the RM was asked about on fresh facts: those who may not go any more are
+    /// left out, and what is no longer needed is spared. The RM answered about this order, so of
+    /// those it was asked about only the last ones are spared, and none if it wanted more gone than
+    /// was needed: it knows more. `None` where the rest is not enough, or nobody has to go any
+    /// more.
     pub fn recheck(&self, ask: &AskSpec, node: &RequiredNode<'_>) -> Option<Self> {
         let on_node = node.holds;
         let may_still = |id: &&AllocationId| {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::values::resources::{Limits, Name, Resources};
 
-/// What stands for a limit or guarantee that is not there.
+/// The number that stands for a missing limit or guarantee.
 pub(super) const UNSET: i64 = i64::MAX;
 
 /// One amount: a number for each column.
@@ -34,7 +34,7 @@ impl Columns {
         }
     }
 
-    /// How many there are.
+    /// The number of columns.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

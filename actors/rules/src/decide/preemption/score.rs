@@ -2,8 +2,8 @@
 //! important the most important of them is, then how many there are.
 //!
 //! So ten ordinary allocations are better than one that asked not to be preempted, and two of low
-//! priority are better than one of a higher. That is no licence to take more than it needs: a set of
-//! which one can be spared weighs more than the set without it.
+//! priority are better than one of a higher. That is no licence to take more than it needs: a set
+//! of which one can be spared weighs more than the set without it.
 
 use crate::allocations::Allocation;
 
@@ -14,8 +14,8 @@ const ORIGINATOR: u8 = 4;
 /// Among the victims is one that asked not to be preempted.
 const OPTED_OUT: u8 = 8;
 
-/// The bits of an allocation that do not depend on what else is taken. Nobody loses work with a place
-/// that is held, so it has none.
+/// The bits of an allocation that do not depend on what else is taken. Nobody loses work with a
+/// place that is held, so it has none.
 pub(super) fn own_bits(allocation: &Allocation) -> u8 {
     if allocation.is_hold() {
         return 0;
@@ -31,7 +31,7 @@ pub(super) fn gang_bit(real: u32, needed: u32) -> u8 {
     if real <= needed { GANG } else { 0 }
 }
 
-/// What is weighed of a set. Smaller is better, in order of the fields.
+/// The weight of a set. Smaller is better, in order of the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Weight {
     pub(super) bits: u8,
@@ -61,7 +61,7 @@ impl Weight {
         }
     }
 
-    /// How important those are who go, however many they are.
+    /// The importance of the victims, however many they are.
     pub(super) fn importance(self) -> (u8, i64) {
         (self.bits, self.priority)
     }

@@ -7,17 +7,17 @@ use super::rows::Row;
 use super::score::Weight;
 use crate::values::ids::NodeSlot;
 
-/// What has to be so where a member is to go.
+/// The conditions on the place of a member.
 #[derive(Clone, Debug)]
 pub(super) struct Goal {
     pub(super) member: usize,
-    /// What it wants.
+    /// The amount of the member.
     pub(super) wanted: Row,
-    /// It is the last one: now queues have to bear all.
+    /// The last member: queues have to bear all of them now.
     pub(super) is_last: bool,
     /// A node that needs no victims will do.
     pub(super) may_be_empty: bool,
-    /// Who is where already.
+    /// The nodes of members that have places already.
     pub(super) mates: Vec<(usize, NodeSlot)>,
 }
 
@@ -27,7 +27,8 @@ pub(super) struct Solution {
     pub(super) node: u32,
     /// In the order in which each may be taken.
     pub(super) order: Vec<u32>,
-    /// What the RM wants gone besides; it does not count against the guarantee of the asker.
+    /// Further victims that the RM wants gone. They do not count against the guarantee of the
+    /// preemptor.
     pub(super) more: Vec<u32>,
     pub(super) weight: Weight,
     /// The RM was asked, and said that these are enough.
@@ -35,14 +36,14 @@ pub(super) struct Solution {
 }
 
 impl Solution {
-    /// What solutions for different nodes are compared by: the weight, and of equal ones the place in
-    /// order of the first that goes.
+    /// What solutions for different nodes are compared by: the weight, and of equal ones the place
+    /// in order of the first that goes.
     pub(super) fn rank(&self) -> Rank {
         (self.weight, self.order.iter().copied().min().unwrap_or(0))
     }
 }
 
-/// What solutions for different nodes are compared by; smaller is better.
+/// The rank by which solutions for different nodes are compared; smaller is better.
 pub(super) type Rank = (Weight, u32);
 
 /// The bounds of all nodes for one size.

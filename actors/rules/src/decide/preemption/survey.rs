@@ -41,25 +41,25 @@ pub const STAYS_FOR: std::time::Duration = std::time::Duration::from_secs(300);
 /// Marks what has no place in a table.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What is to be known of an application that may lose something.
+/// The facts of an application that may lose allocations.
 #[derive(Clone, Debug)]
 pub struct ApplicationFacts {
     /// The application.
     pub slot: ApplicationSlot,
-    /// Where its queue stands among those surveyed.
+    /// The place of its queue among the surveyed queues.
     pub queue: usize,
     /// How many more of its allocations may be preempted now; `None`: any number. See
     /// [`History::allowance`](super::History::allowance).
     pub allowance: Option<u32>,
-    /// It took from the asker lately what the asker would take now, so nothing is taken from it.
+    /// The application preempted the preemptor lately, so nothing is taken from it.
     /// See [`History::is_barred`](super::History::is_barred).
     pub is_barred: bool,
     /// When the first of these two bounds ends, ns since the epoch; none where there is none. See
     /// [`History::bound_ends_ns`](super::History::bound_ends_ns).
     pub bound_ends_ns: Option<i64>,
-    /// Its allocations are preempted together or not at all.
+    /// The allocations are preempted together or not at all.
     pub goes_as_one: bool,
-    /// Its gang.
+    /// The gang of the application.
     pub groups: Vec<GroupFacts>,
 }
 
@@ -87,18 +87,18 @@ pub struct GroupFacts {
     pub min_members: u32,
 }
 
-/// What is to be known of a node.
+/// The facts of a node.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
     /// The node.
     pub slot: NodeSlot,
-    /// What it has in all.
+    /// The total.
     pub total: Resources,
-    /// What it has left for the asker now.
+    /// The available amount for the preemptor now.
     pub available: Resources,
-    /// It takes new allocations.
+    /// The node takes new allocations.
     pub is_open: bool,
-    /// Who has reserved it.
+    /// The reservations on the node, as the preemptor sees them.
     pub claim: Claimed,
 }
 
@@ -138,13 +138,13 @@ impl NodeFacts {
 /// An asker, as those see it who have nodes reserved.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
-    /// Who it is.
+    /// The preemptor.
     pub who: Promisee,
-    /// Its priority in each queue of its path.
+    /// The priority in each queue of the path.
     pub effective: &'a EffectivePriority,
 }
 
-/// Who has a node reserved, as an asker sees it.
+/// The reservations on a node, as a preemptor sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
     /// Nobody, or the asker itself.
@@ -169,7 +169,7 @@ pub(super) fn gives_way(reservation: &Reservation, asker: &Claimant<'_>, books: 
             || !books.queues.is_below_guarantee(leaf, &spec.resources))
 }
 
-/// One that may be preempted.
+/// A candidate: an allocation that may be preempted.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) id: AllocationId,
@@ -182,12 +182,12 @@ pub(super) struct Candidate {
     pub(super) group: u32,
     /// [`score`](super::score) bits that it has by itself.
     pub(super) bits: u8,
-    /// Where it stands among the kinds of what may be taken.
+    /// The place of its kind among the kinds of candidates.
     pub(super) class: u8,
-    /// Its priority as it is seen from the queue that it shares with the asker.
+    /// The priority as it is seen from the queue that it shares with the preemptor.
     pub(super) priority: i64,
     pub(super) is_hold: bool,
-    /// It counts as an eviction of its application.
+    /// Whether it counts as an eviction of its application.
     pub(super) is_counted: bool,
 }
 
@@ -198,12 +198,12 @@ pub(super) struct SurveyedApplication {
     pub(super) queue: u32,
     pub(super) allowance: Option<u32>,
     pub(super) goes_as_one: bool,
-    /// Where its groups begin among all.
+    /// The place of its first group among all groups.
     pub(super) first_group: u32,
     pub(super) groups: Vec<TaskGroup>,
     /// The number of allocations it has that do not leave yet.
     pub(super) alive: u32,
-    /// Those that may be preempted, if they go together.
+    /// The candidates of the application, if they go together.
     pub(super) together: Vec<u32>,
     /// Nothing of it may be taken, or all at once could not.
     pub(super) is_out: bool,
@@ -221,13 +221,13 @@ pub(super) struct SurveyedGroup {
 pub(super) struct SurveyedNode {
     pub(super) slot: NodeSlot,
     pub(super) gives_way: bool,
-    /// Its candidates, in order.
+    /// The candidates on the node, in order.
     pub(super) candidates: Vec<u32>,
-    /// It was reserved by a plan.
+    /// A plan has reserved the node.
     pub(super) is_out: bool,
 }
 
-/// What sorts candidates.
+/// The sort key of candidates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Order {
     pub(super) class: u8,
@@ -236,7 +236,7 @@ pub(super) struct Order {
     pub(super) uuid: Arc<str>,
 }
 
-/// What is being collected for an asker.
+/// The facts that are collected for one preemptor.
 #[derive(Debug)]
 pub struct Survey {
     pub(super) tree: Hierarchy,
@@ -483,7 +483,7 @@ fn may_be_taken_at_ns(allocation: &Allocation, least: std::time::Duration) -> i6
     after(since_ns, least).max(stays_until_ns)
 }
 
-/// Where an allocation stands among those that may be taken for a guarantee.
+/// The place of an allocation among the kinds of candidates for a guarantee.
 pub(super) fn class_of(allocation: &Allocation, is_short: bool) -> u8 {
     if allocation.is_hold() {
         return 0;

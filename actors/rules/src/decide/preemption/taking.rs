@@ -5,13 +5,13 @@
 //! taken, and nothing is taken that the tests forbid:
 //! * its leaf has no guarantee, or is above it in something that is asked for;
 //! * afterwards no queue that is not above the asker too is below its guarantee in what was taken;
-//! * what is taken fits what remains of the asker's guarantee, which shrinks by it: so an asker never
-//!   has more taken than it is guaranteed;
+//! * what is taken fits what remains of the asker's guarantee, which shrinks by it: so an asker
+//!   never has more taken than it is guaranteed;
 //! * its application has not lost too many lately.
 //!
 //! # Invariants
-//! * What is taken and given back leaves everything as it was; the last one taken is the first to be
-//!   given back.
+//! * What is taken and given back leaves everything as it was; the last one taken is the first to
+//!   be given back.
 
 use super::planner::Planner;
 use super::score::{Weight, gang_bit};
@@ -19,8 +19,8 @@ use super::solution::Solution;
 use super::survey::NONE;
 
 impl Planner {
-    /// Takes one in thought; says which bits it has, or `None` where it may not be taken. What is not
-    /// taken for room alone does not count against the guarantee of the asker.
+    /// Takes one in thought; says which bits it has, or `None` where it may not be taken. What is
+    /// not taken for room alone does not count against the guarantee of the asker.
     pub(super) fn take(&mut self, at: u32, is_grown_into: bool) -> Option<u8> {
         let candidate = &self.candidates[at as usize];
         let (leaf, bits) = (candidate.leaf as usize, candidate.bits);
@@ -61,7 +61,7 @@ impl Planner {
         gang_bit(of.real.saturating_sub(self.lost[group as usize]), of.min_members)
     }
 
-    /// What was taken last is there again.
+    /// Puts back the candidate that was removed last.
     pub(super) fn give_back(&mut self, at: u32, is_grown_into: bool) {
         let leaf = self.candidates[at as usize].leaf as usize;
         let size = self.sizes.row(at as usize);
@@ -128,7 +128,7 @@ impl Planner {
         self.give_back_all(&solution.order);
     }
 
-    /// What taking these, in this order, weighs. They may all be taken.
+    /// The weight of removing these candidates in this order. All of them may be removed.
     pub(super) fn weigh(&mut self, order: &[u32], more: &[u32]) -> Weight {
         let mut weight = Weight::default();
         let all = order.iter().map(|at| (*at, true)).chain(more.iter().map(|at| (*at, false)));
