@@ -33,39 +33,39 @@ use crate::values::resources::Resources;
 /// times has more; the oldest are forgotten then.
 const LOG_MAX: usize = 1_000;
 
-/// What an RM says of an application when it submits it.
+/// The submission of an application by its RM.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewApplication {
     /// Unique among the active applications of the partition.
     pub id: Arc<str>,
     /// The queue it wants, as sent.
     pub queue: String,
-    /// Who owns it.
+    /// The owner.
     pub user: Arc<str>,
     /// The user's groups, in order of resolution.
     pub groups: Vec<String>,
     /// The tags as sent.
     pub tags: Option<Tags>,
-    /// What its placeholders want together; nothing, if it is no gang.
+    /// The amount of all placeholders together; nothing if it is no gang.
     pub placeholder_ask: Resources,
     /// The members that it needs, all of them at once, or what is wrong with what it says of them;
     /// `None`: it says nothing.
     pub task_groups: Option<Box<Result<Declaration, Fault>>>,
-    /// How long placeholders of a gang may wait, ms; `None`: nothing was said.
+    /// The time for which placeholders of a gang may wait, ms; `None` if the RM stated none.
     pub execution_timeout_ms: Option<NonZeroU64>,
-    /// How long it may run, ms; `None`: for ever. A gang never has one.
+    /// The time for which it may run, ms; `None`: for ever. A gang never has one.
     pub run_limit_ms: Option<NonZeroU64>,
-    /// What becomes of a gang whose placeholders have waited for too long.
+    /// The fate of a gang whose placeholders have waited for too long.
     pub gang_style: GangStyle,
 }
 
-/// What becomes of a gang whose placeholders have waited for too long.
+/// The fate of a gang whose placeholders have waited for too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GangStyle {
-    /// It goes on without them.
+    /// The gang goes on without them.
     #[default]
     Soft,
-    /// It fails.
+    /// The gang fails.
     Hard,
 }
 
@@ -89,13 +89,13 @@ pub struct StateChange {
     pub from: ApplicationState,
     /// The state now.
     pub to: ApplicationState,
-    /// What led there.
+    /// The event that led there.
     pub event: ApplicationEvent,
-    /// What the RM is told as the reason.
+    /// The reason that the RM is notified of.
     pub message: &'static str,
 }
 
-/// What left an application in one step, for [`Application::judge`].
+/// The allocations and asks that left an application in one step, for [`Application::judge`].
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
@@ -116,7 +116,7 @@ impl Left {
     }
 }
 
-/// How far an application is on its way to run.
+/// The progress of an application on its way to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Progress {
@@ -126,11 +126,11 @@ pub struct Progress {
     pub may_run_soon: bool,
 }
 
-/// What an RM is told of a gang that waited for its placeholders for too long.
+/// The message to the RM when a gang has waited for its placeholders for too long.
 pub const PLACEHOLDER_TIMEOUT: &str = "ResourceReservationTimeout";
 
 impl StateChange {
-    /// What it does to the number of running applications on the path.
+    /// The change of the number of running applications on the path.
     pub fn running(self) -> i64 {
         let is_running = |state| i64::from(state == ApplicationState::Running);
         is_running(self.to) - is_running(self.from)
@@ -144,7 +144,7 @@ pub struct Application {
     pub id: Arc<str>,
     /// Canonical path of its leaf.
     pub queue: Arc<str>,
-    /// Who owns it.
+    /// The owner.
     pub user: Arc<str>,
     /// The user's groups.
     pub groups: Vec<String>,
@@ -160,18 +160,18 @@ pub struct Application {
     pub finished_ns: Option<i64>,
     /// The asks of the application, satisfied ones included.
     pub asks: Asks,
-    /// Its allocations by UUID.
+    /// The allocations by UUID.
     pub allocations: SeededMap<Arc<str>, AllocationId>,
-    /// Its placements that wait for their predicate, or for the placeholder whose place they take.
+    /// The placements that wait for their predicate, or for the placeholder whose place they take.
     pub unsettled: BTreeSet<AllocationId>,
-    /// Its placeholders, if it ever had or announced any.
+    /// The placeholders, if it ever had or announced any.
     pub gang: Option<Box<Gang>>,
-    /// What becomes of it when its placeholders have waited for too long.
+    /// The fate of the gang when its placeholders have waited for too long.
     pub gang_style: GangStyle,
     /// How long its placeholders may wait, or else how long it may run, ms; `None`: nothing was
     /// said.
     pub execution_timeout_ms: Option<NonZeroU64>,
-    /// What its allocations have used over time, of those that have left.
+    /// The resource-seconds of allocations that have left.
     pub history: History,
     state: ApplicationState,
     log: Vec<(i64, ApplicationState)>,
@@ -183,7 +183,7 @@ pub struct Application {
 }
 
 impl NewApplication {
-    /// How much memory it takes before it has any ask, bytes, about.
+    /// The approximate memory that it takes before it has any ask, bytes.
     pub fn bytes(&self) -> u64 {
         let texts = self.id.len() + self.user.len() + self.queue.len();
         let groups: usize = self.groups.iter().map(String::len).sum();
@@ -230,7 +230,7 @@ impl Application {
         }
     }
 
-    /// What it has that counts against the quotas of its RM.
+    /// The counts that go against the quotas of its RM.
     pub fn counted(&self) -> Held {
         let allocations = (self.allocations.len() + self.unsettled.len()) as u64;
         Held {
@@ -241,7 +241,7 @@ impl Application {
         }
     }
 
-    /// Its state.
+    /// The state.
     pub fn state(&self) -> ApplicationState {
         self.state
     }
@@ -251,12 +251,12 @@ impl Application {
         &self.log
     }
 
-    /// What its allocations and unsettled placements hold together.
+    /// The amount of its allocations and unsettled placements together.
     pub fn allocated(&self) -> &Resources {
         &self.allocated
     }
 
-    /// What its placeholders hold together.
+    /// The amount of its placeholders together.
     pub fn placeholders(&self) -> &Resources {
         &self.placeholders
     }
@@ -271,29 +271,29 @@ impl Application {
         self.gang.as_ref().is_some_and(|gang| gang.native.is_some())
     }
 
-    /// The members of the gang whose places are looked for, with what was declared. `None` if there is no
-    /// such gang, or if it lacks asks.
+    /// The members of the gang whose places are looked for, with what was declared. `None` if there
+    /// is no such gang, or if it lacks asks.
     pub fn undecided_bundle(&self) -> Option<(&Native, Bundled)> {
         let native = self.undecided().filter(|native| native.stage == Stage::Undecided)?;
         Some((native, native.bundle(&self.asks).ok()?))
     }
 
-    /// What it declared of its members, as long as it was not decided that they get places.
+    /// The declared gang, as long as it was not decided that its members get places.
     pub fn undecided(&self) -> Option<&Native> {
         self.gang.as_ref()?.undecided()
     }
 
-    /// What it declared of its members, if it did.
+    /// The declared gang, if there is one.
     pub fn native(&self) -> Option<&Native> {
         self.gang.as_ref()?.native.as_deref()
     }
 
-    /// What it declared of its members, to be changed.
+    /// Mutable access to the declared gang.
     pub fn native_mut(&mut self) -> Option<&mut Native> {
         self.gang.as_mut()?.native.as_deref_mut()
     }
 
-    /// What it has, held places among it, in no order.
+    /// The allocations, held places among them, in no order.
     pub fn each_allocation(&self) -> impl Iterator<Item = AllocationId> + '_ {
         self.allocations.values().copied().chain(self.holds())
     }
@@ -309,7 +309,7 @@ impl Application {
         self.runs(now_ns, changes);
     }
 
-    /// Its placeholders, to be changed.
+    /// Mutable access to the placeholders.
     pub fn gang_mut(&mut self) -> &mut Gang {
         self.gang.get_or_insert_default()
     }
@@ -320,8 +320,8 @@ impl Application {
     }
 
     /// Whether it counts among those that have still to start. One with a placement that waits for
-    /// its predicate, with placeholders, or with a reserved node has its place among the running ones
-    /// already.
+    /// its predicate, with placeholders, or with a reserved node has its place among the running
+    /// ones already.
     pub fn is_starting(&self) -> bool {
         self.has_not_run() && !self.has_place()
     }
@@ -332,7 +332,7 @@ impl Application {
         self.has_not_run() && self.has_place()
     }
 
-    /// How far it is on its way to run, to be compared after a change.
+    /// The progress on its way to run, to be compared after a change.
     pub fn progress(&self) -> Progress {
         Progress { is_starting: self.is_starting(), may_run_soon: self.may_run_soon() }
     }

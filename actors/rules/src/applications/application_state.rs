@@ -68,7 +68,7 @@ pub enum ApplicationEvent {
     Expire,
 }
 
-/// What an accepted event does.
+/// The effect of an accepted event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// The application enters this state, which always differs from the one it leaves.
@@ -81,14 +81,14 @@ pub enum Transition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event `{event}` is refused in state `{state}`")]
 pub struct Refused {
-    /// Where the application is, and stays.
+    /// The state of the application, which it keeps.
     pub state: ApplicationState,
-    /// What was refused.
+    /// The refused event.
     pub event: ApplicationEvent,
 }
 
 impl ApplicationState {
-    /// What `event` does to an application in this state.
+    /// The effect of `event` on an application in this state.
     pub fn on(self, event: ApplicationEvent) -> Result<Transition, Refused> {
         use ApplicationEvent as On;
         use ApplicationState::{

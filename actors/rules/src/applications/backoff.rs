@@ -50,7 +50,7 @@ impl Backoff {
         self.reached
     }
 
-    /// What the application waits for meanwhile.
+    /// The bound of the application meanwhile.
     pub fn waits(&self) -> WaitSet {
         if self.until_ns.is_some() { WaitSet::Nothing } else { WaitSet::Due }
     }

@@ -29,7 +29,7 @@ use crate::specs::ask::TaskGroup;
 use crate::values::resources::Resources;
 use crate::values::text::beginning;
 
-/// How long an ended application is kept before it expires.
+/// The time for which an ended application is kept.
 pub const RETENTION: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
 /// The time between the first entry that expires and the sweep that removes it.
@@ -38,14 +38,14 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most bytes that are kept of each text of a rejected application, since nobody has checked them.
 pub const TEXT_BYTES: usize = 1024;
 
-/// What is kept of an application that is over.
+/// The record of an ended application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ended {
     /// The id, as submitted.
     pub id: Arc<str>,
     /// Path of the leaf it was in; of a rejected one, the queue that was asked for.
     pub queue: Arc<str>,
-    /// Who owned it.
+    /// The owner.
     pub user: Arc<str>,
     /// The user's groups.
     pub groups: Vec<String>,
@@ -61,16 +61,16 @@ pub struct Ended {
     pub log: Vec<(i64, ApplicationState)>,
     /// The most that it held at a time.
     pub peak: Resources,
-    /// What became of its placeholders, by task group.
+    /// The counts of its placeholders, by task group.
     pub task_groups: Vec<(TaskGroup, Group)>,
     /// Why it was rejected.
     pub rejected: Option<Box<str>>,
-    /// What it used over time.
+    /// The resource-seconds that it used.
     pub history: History,
 }
 
 impl Ended {
-    /// What is kept of an application that has just entered a terminal state.
+    /// The record of an application that has just entered a terminal state.
     pub fn of(application: &Application) -> Self {
         let log = application.log().to_vec();
         let now_ns = log.last().map_or(application.submitted_ns, |(at_ns, _)| *at_ns);

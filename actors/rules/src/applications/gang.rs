@@ -8,14 +8,14 @@
 //! one may still come or be given up ([`Gang::is_usable`]), and is scheduled like any other ask
 //! afterwards.
 //!
-//! A gang that declares its members ([`Native`]) has no placeholders of its RM: the scheduler asks for
-//! members that have no ask, and holds places for them. They are counted here as placeholders.
+//! A gang that declares its members ([`Native`]) has no placeholders of its RM: the scheduler asks
+//! for members that have no ask, and holds places for them. They are counted here as placeholders.
 //!
 //! # Invariants
 //! * Of each group, `count` = placeholders asked for and not placed + placed + `replaced` +
 //!   `timed_out`.
-//! * [`Group::free`] has exactly the placeholders that nobody takes the place of and that the RM was
-//!   not asked to end.
+//! * [`Group::free`] has exactly the placeholders that nobody takes the place of and that the RM
+//!   was not asked to end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,9 +37,9 @@ pub struct Group {
     pub min_resource: Resources,
     /// Placeholders in all.
     pub count: u64,
-    /// Those whose place was taken.
+    /// The number of placeholders whose place was taken.
     pub replaced: u64,
-    /// Those that ended otherwise.
+    /// The number of placeholders that ended otherwise.
     pub timed_out: u64,
     /// Placed ones that are free to be taken.
     pub free: BTreeMap<PlaceKey, AllocationId>,
@@ -107,7 +107,7 @@ impl PlaceKey {
     }
 }
 
-/// What became of a placeholder that is gone.
+/// The end of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceholderEnd {
     /// The RM says that its place is taken.
@@ -123,7 +123,7 @@ pub struct Gang {
     pub placeholder_ask: Resources,
     /// The number of the deadline of its placeholders, while one is set.
     pub timer: Option<u64>,
-    /// What it declared of its members, if it did.
+    /// The declared members, if the gang has declared any.
     pub native: Option<Box<Native>>,
     groups: BTreeMap<Arc<String>, Group>,
 }
@@ -173,7 +173,7 @@ impl Gang {
         self.groups.iter()
     }
 
-    /// What is counted of a group.
+    /// The counts of a group.
     pub fn group(&self, name: &String) -> Option<&Group> {
         self.groups.get(name)
     }
@@ -184,9 +184,9 @@ impl Gang {
         self.held(name) > 0
     }
 
-    /// The number of asks of a group that go before others: the members that it lost, at most as many as
-    /// it lacks. `asked` members have a placement whose predicate is asked. 0 unless the gang was
-    /// declared and is decided.
+    /// The number of asks of a group that go before others: the members that it lost, at most as
+    /// many as it lacks. `asked` members have a placement whose predicate is asked. 0 unless the
+    /// gang was declared and is decided.
     pub fn owed(&self, name: &TaskGroup, asked: u64) -> u64 {
         let Some(native) = self.native.as_ref().filter(|it| it.n_lost() > 0) else { return 0 };
         let Some(group) = native.group(name) else { return 0 };

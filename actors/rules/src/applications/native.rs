@@ -61,18 +61,18 @@ pub struct Native {
 struct HeldBefore {
     /// Since when places are held, ns since the epoch.
     since_ns: i64,
-    /// They are still looked for.
+    /// They are still searched.
     is_sought: bool,
 }
 
-/// How an allocation of a member ended.
+/// The end of an allocation of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
     /// By itself, or because its RM wanted it to.
     Ended,
     /// With its node, for another, or because it failed.
     Lost,
-    /// It could not be started.
+    /// The allocation could not be started.
     NotStarted,
 }
 
@@ -106,14 +106,14 @@ pub struct NativeGroup {
     wanted: u32,
     /// What is asked for where a member has no ask; `None`: nothing, its asks are waited for.
     pub spec: Option<Arc<AskSpec>>,
-    /// Its internal ask, as long as the gang is not decided.
+    /// The internal ask of the group, as long as the gang is not decided.
     pub ask: Option<AskSlot>,
     /// The constraint of its members, ready for searches as long as the application is there: so
     /// that a gang whose holds are lost can be looked for anew.
     pub terms: Option<Arc<Terms>>,
-    /// Where its members are relative to each other.
+    /// The topology of its members.
     pub topology: Option<Arc<Topology>>,
-    /// Where all of them are, if they are to be in one domain and it is chosen.
+    /// The domain of all members, if they are to be in one and it is chosen.
     pub domain: Option<Arc<Domain>>,
     /// The domain was chosen with a bundle that may still be taken back.
     is_domain_tentative: bool,
@@ -134,7 +134,7 @@ pub struct NativeGroup {
 pub struct MissingAsks {
     /// The group.
     pub group: TaskGroup,
-    /// How many are missing.
+    /// The number of missing asks.
     pub missing: u64,
 }
 

@@ -49,7 +49,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 pub enum Account {
     /// That of its application.
     Used,
-    /// It was preempted, so its work may have been without result.
+    /// Preempted allocations, whose work may be lost.
     Preempted,
     /// None: it was a placeholder.
     Placeholder,
@@ -66,7 +66,7 @@ impl Account {
         }
     }
 
-    /// What the amounts of the account are called where they are told.
+    /// The name of the account in messages.
     pub fn text(self) -> &'static str {
         match self {
             Self::Used => "used resource-seconds",
@@ -76,7 +76,7 @@ impl Account {
     }
 }
 
-/// What the allocations of an application have held over time, of those that have left.
+/// The resource-seconds of an application, of allocations that have left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// By allocations that did the application's work.

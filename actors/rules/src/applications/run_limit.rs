@@ -1,13 +1,13 @@
 //! The time that an application may run: `docs/applications.md#applications-that-run-for-too-long`.
 //!
 //! # Invariant
-//! * The time begins with the first entry into Running and never again, so that an application cannot gain
-//!   time by completing and coming back.
+//! * The time begins with the first entry into Running and never again, so that an application
+//!   cannot gain time by completing and coming back.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// How long an application may run, and until when.
+/// The time for which an application may run, and its deadline.
 #[derive(Debug, Default)]
 pub struct RunLimit {
     /// `None`: for ever, or the time has begun.
@@ -22,8 +22,9 @@ impl RunLimit {
         Self { limit_ms, until: None }
     }
 
-    /// The application enters Running. Returns how long it may run, and the end of that time, ns since the
-    /// epoch, if the time begins now; the caller then arms a deadline and calls [`Self::armed`].
+    /// The application enters Running. Returns how long it may run, and the end of that time, ns
+    /// since the epoch, if the time begins now; the caller then arms a deadline and calls
+    /// [`Self::armed`].
     pub fn begin(&mut self, now_ns: i64) -> Option<(Duration, i64)> {
         let wait = Duration::from_millis(self.limit_ms.take()?.get());
         let wait_ns = i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
@@ -35,7 +36,8 @@ impl RunLimit {
         self.until = Some((until_ns, number));
     }
 
-    /// The application is over, or leaves. Returns the number of the deadline that is not needed any more.
+    /// The application is over, or leaves. Returns the number of the deadline that is not needed
+    /// any more.
     pub fn end(&mut self) -> Option<u64> {
         self.until.take().map(|(_, number)| number)
     }

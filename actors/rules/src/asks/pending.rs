@@ -13,9 +13,9 @@ use crate::waiting::obstacle::Obstacle;
 /// A class of asks with something outstanding.
 #[derive(Debug)]
 pub struct PendingClass<'a> {
-    /// How many classes come before it.
+    /// The number of classes before it.
     pub position: usize,
-    /// What its members have in common.
+    /// The shape of its members.
     pub shape: &'a Shape,
     /// The member that is tried for all.
     pub first: &'a Ask,
@@ -23,9 +23,9 @@ pub struct PendingClass<'a> {
     pub keys: Vec<Arc<str>>,
     /// Allocations outstanding over all members.
     pub count: u64,
-    /// What it waits for.
+    /// The bound of the class.
     pub waits: &'a WaitSet,
-    /// What it was parked for, and since when, ns since the epoch.
+    /// The obstacle for which it was parked, and since when, ns since the epoch.
     pub noted: Option<(Obstacle, i64)>,
 }
 
@@ -51,7 +51,7 @@ impl Asks {
         Some(&self.ask(self.first_member(*class)).key)
     }
 
-    /// How many placeholders of a task group are still to be placed.
+    /// The number of placeholders of a task group that are still to be placed.
     pub fn pending_placeholders(&self, group: &TaskGroup) -> u64 {
         let of_group = |class: &&Class| {
             let spec = &self.ask(*class.members.values().next().expect("it has members")).spec;

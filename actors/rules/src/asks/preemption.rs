@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long at least between two tries of one ask, or of those like it.
+/// The least time between two preemption attempts of one ask, or of those like it.
 pub const TRY_AGAIN: Duration = Duration::from_secs(15);
 
 /// A try without result.
@@ -20,7 +20,7 @@ pub struct LastTry {
     pub has_changed_since: bool,
 }
 
-/// What became of the tries of an ask, or a gang, to preempt others.
+/// The preemption attempts of an ask or a gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
     /// When it tried last, ns since the epoch, and how many changes there had been by then
@@ -31,7 +31,7 @@ pub struct Tries {
     pub why: Option<NoPreemption>,
     /// When the first bound ends that kept something from being taken, ns since the epoch.
     pub bound_ends_ns: Option<i64>,
-    /// It waits until asks are placed that have promises: there may be nodes for it then.
+    /// The ask waits until preemptors with promises are placed: there may be nodes for it then.
     pub waits_for_promises: bool,
 }
 
@@ -80,15 +80,15 @@ impl Tries {
 pub enum NoPreemption {
     /// Preemption is switched off in the partition.
     SwitchedOff,
-    /// It may not, by its policy.
+    /// The policy of the ask forbids it.
     MayNotPreempt,
     /// Victims leave for it already.
     HasPreempted,
-    /// It requires a node, and takes room there in another way.
+    /// The ask requires a node, and takes room there in another way.
     RequiresNode,
     /// A start of it failed, and none has succeeded since.
     StartFailed,
-    /// It is too young: not before that time, ns since the epoch.
+    /// The ask is too young: not before that time, ns since the epoch.
     TooYoung {
         /// That time.
         until_ns: i64,
@@ -100,17 +100,17 @@ pub enum NoPreemption {
     },
     /// It was looked for without result, and nothing has changed since.
     NothingChanged,
-    /// What the limits of its user or group leave beside what others were promised is not enough.
+    /// The limits of its user or group leave too little beside the promises to others.
     OverLimits,
-    /// What a queue on its path leaves beside what others were promised is not enough.
+    /// A queue on its path leaves too little beside the promises to others.
     OverMaximum,
-    /// Others leave already, for nobody, and what they hold is enough for it.
+    /// Orphaned victims leave already, and what they hold is enough.
     RoomIsComing,
     /// Whatever may leave the node that it requires, it would not fit there.
     NotOnItsNode,
-    /// Its application does not run yet, and as many do as may.
+    /// The application does not run yet, and as many run as may.
     MayNotStart,
-    /// It waits until another is placed, for which something was taken from its application.
+    /// The ask waits until a preemptor is placed that evicted something of its application.
     GivesWay,
     /// There is no guarantee on its path.
     NoGuarantee,
@@ -119,7 +119,7 @@ pub enum NoPreemption {
         /// The queue.
         queue: Arc<str>,
     },
-    /// It does not fit what is left of the guarantee.
+    /// The ask does not fit what is left of the guarantee.
     BeyondGuarantee,
     /// Nothing may be taken from anybody.
     NoCandidates,
@@ -132,18 +132,18 @@ pub enum NoPreemption {
     Refused,
     /// The RM let it have too little room.
     Short,
-    /// It fits without any victim.
+    /// The ask fits without any victim.
     NotNeeded,
-    /// Its application would get back what it lost to another a moment ago.
+    /// The application would get back what it lost to another a moment ago.
     Loop {
         /// The other application.
         with: Arc<str>,
     },
-    /// What was planned had changed before it could be done, again and again.
+    /// The plan was out of date before it could be carried out, several times in a row.
     Stale(Stale),
 }
 
-/// What of a plan is no longer so.
+/// The part of a plan that is out of date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stale {
     /// A victim is gone, leaves, or may not be taken any more.
@@ -152,7 +152,7 @@ pub enum Stale {
     Node,
     /// A queue would fall below its guarantee.
     Guarantee,
-    /// What would be free is too little now.
+    /// The freed amount would be too little now.
     Room,
     /// There is room without any victim.
     NotNeeded,

@@ -96,12 +96,12 @@ impl Try {
     }
 }
 
-/// How a search goes on when no candidate is left.
+/// The continuation of a search without further candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchEnd {
-    /// It begins anew: a node grew while others were asked, perhaps one that had refused.
+    /// The search begins again: a node grew while others were asked, perhaps one that had refused.
     Anew,
-    /// It waits for a return: a node that was not asked is held by another placement that waits.
+    /// The search waits for a return: another unsettled placement holds a node that was not asked.
     Returns,
     /// Every node with room has refused.
     Nothing,

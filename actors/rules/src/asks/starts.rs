@@ -1,10 +1,10 @@
 //! Asks whose starts failed: each waits before it is tried again.
 //!
 //! # Invariants
-//! * An ask whose start failed is alone in its class until a start succeeds: others like it are tried
-//!   as if nothing had happened.
-//! * While it backs off its class waits for nothing, whatever else happens; when the back-off ends it
-//!   is due.
+//! * An ask whose start failed is alone in its class until a start succeeds: others like it are
+//!   tried as if nothing had happened.
+//! * While it backs off its class waits for nothing, whatever else happens; when the back-off ends
+//!   it is due.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 use crate::waiting::WaitSet;
 
 impl Ask {
-    /// Its starts that failed since one succeeded, if any did.
+    /// The starts that failed since one succeeded, if any did.
     pub fn starts(&self) -> Option<&FailedStarts> {
         self.search.starts.as_deref()
     }
@@ -32,8 +32,8 @@ impl Ask {
         self.starts().map_or(&[], FailedStarts::nodes)
     }
 
-    /// As [`Self::request`], for nodes where no start of it has failed; `None` where none has failed
-    /// anywhere, or it may go nowhere else. These nodes come first, and then the others.
+    /// As [`Self::request`], for nodes where no start of it has failed; `None` where none has
+    /// failed anywhere, or it may go nowhere else. These nodes come first, and then the others.
     pub fn request_elsewhere(&self) -> Option<NodeRequest<'_>> {
         let failed = self.failed_nodes();
         let request = self.request();
@@ -41,8 +41,8 @@ impl Ask {
         has_choice.then_some(NodeRequest { failed, ..request })
     }
 
-    /// As [`Self::request`], for nodes that others have reserved and lend: nodes where a start of it
-    /// failed are none of them.
+    /// As [`Self::request`], for nodes that others have reserved and lend: nodes where a start of
+    /// it failed are none of them.
     pub fn request_to_borrow(&self) -> NodeRequest<'_> {
         self.request_elsewhere().unwrap_or_else(|| self.request())
     }
@@ -88,8 +88,9 @@ impl Ask {
 }
 
 impl Asks {
-    /// Records a failed start of the ask. If the ask is pending it waits, alone in its class. Returns
-    /// when the back-off ends that begins now, ns since the epoch; `None` if the ask backs off already.
+    /// Records a failed start of the ask. If the ask is pending it waits, alone in its class.
+    /// Returns when the back-off ends that begins now, ns since the epoch; `None` if the ask backs
+    /// off already.
     pub fn start_failed(
         &mut self,
         slot: AskSlot,
@@ -106,8 +107,8 @@ impl Asks {
         until_ns
     }
 
-    /// Ends the back-off of the ask that lasts until this time, so that the ask is tried again. Returns
-    /// whether that is the current back-off.
+    /// Ends the back-off of the ask that lasts until this time, so that the ask is tried again.
+    /// Returns whether that is the current back-off.
     pub fn end_start_backoff(&mut self, slot: AskSlot, until_ns: i64) -> bool {
         let starts = self.starts_mut(slot);
         if !starts.is_some_and(|starts| starts.end_backoff(until_ns)) {
@@ -119,8 +120,8 @@ impl Asks {
         true
     }
 
-    /// Records a start of the ask that succeeded: the ask is tried as any other again. Returns whether a
-    /// start had failed before.
+    /// Records a start of the ask that succeeded: the ask is tried as any other again. Returns
+    /// whether a start had failed before.
     pub fn started(&mut self, slot: AskSlot) -> bool {
         if self.ask(slot).starts().is_none() {
             return false;
@@ -133,7 +134,8 @@ impl Asks {
         true
     }
 
-    /// Whether a request with the key of the ask asks for the same, so that failed starts still count.
+    /// Whether a request with the key of the ask asks for the same, so that failed starts still
+    /// count.
     pub fn is_repeated(&self, slot: AskSlot, said: &Arc<AskSpec>) -> bool {
         self.ask(slot).spec.is_repeated_by(said)
     }

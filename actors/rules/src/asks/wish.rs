@@ -12,19 +12,19 @@ use crate::values::ids::ApplicationSlot;
 /// Nanoseconds of a millisecond.
 const MS: i64 = 1_000_000;
 
-/// What an ask expects of nodes.
+/// The terms that an ask has to meet by now.
 #[derive(Debug)]
 pub struct AskWish {
     pub(super) terms: Arc<Terms>,
-    /// How many of its choices it may use.
+    /// The number of choices that are open.
     pub(super) open: usize,
     /// When it came with this constraint, ns since the epoch.
     pub(super) came_ns: i64,
-    /// How often it was tried without result since.
+    /// The number of tries without result since.
     pub(super) attempts: u64,
     /// When it is looked at next though nothing changed, ns since the epoch.
     pub(super) armed_ns: Option<i64>,
-    /// Its application, if that is a declared gang: places that are held for it count.
+    /// The application, if that is a declared gang: places that are held for it count.
     pub(super) mates: Option<ApplicationSlot>,
 }
 
@@ -44,7 +44,7 @@ impl AskWish {
         Wish { open: self.open, mates: self.mates, ..Wish::of(&self.terms) }
     }
 
-    /// How many of its choices it may use.
+    /// The number of choices that are open.
     pub fn open(&self) -> usize {
         self.open
     }

@@ -92,7 +92,7 @@ pub struct Decisions {
     spare: Vec<Way>,
 }
 
-/// What is kept.
+/// The kept decisions.
 #[derive(Debug)]
 struct Rings {
     /// How many were kept so far; the number of the last.
@@ -103,7 +103,7 @@ struct Rings {
     text: Ring<u8>,
 }
 
-/// What is kept of a decision itself.
+/// The kept facts of one decision.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     at_ns: i64,

@@ -17,7 +17,7 @@ pub(super) struct Ring<T> {
     given: u64,
 }
 
-/// Where something was put.
+/// The place of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     at: u64,

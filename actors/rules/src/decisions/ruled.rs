@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What was decided.
+/// The kind of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DecisionKind {
     /// An ask has a node.
@@ -22,7 +22,7 @@ impl DecisionKind {
         Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allocation => "allocation",
@@ -67,7 +67,7 @@ pub enum Ruled {
 }
 
 impl Ruled {
-    /// What was decided by it.
+    /// The kind of decision that it makes.
     pub fn kind(self) -> DecisionKind {
         match self {
             Self::FirstNode

@@ -43,7 +43,7 @@ pub struct ShownDecision {
     pub at_ns: i64,
     /// When it was made, where that was earlier: an answer, or a placeholder's end, was waited for.
     pub decided_ns: Option<i64>,
-    /// What was decided.
+    /// The kind of the decision.
     pub kind: DecisionKind,
     /// The rule, in one sentence.
     pub ruled: String,
@@ -61,7 +61,7 @@ pub struct ShownDecision {
     pub levels: Vec<ShownLevel>,
     /// The number of nodes that were asked.
     pub tried: u32,
-    /// How many were passed over, by reason.
+    /// The numbers of nodes that were passed over, by reason.
     pub passed: Vec<ShownPassed>,
     /// For whom it leaves; empty for others.
     pub preempted_for: String,
@@ -70,9 +70,9 @@ pub struct ShownDecision {
 /// The choice between the children of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownLevel {
-    /// Its path.
+    /// The path.
     pub queue: Arc<str>,
-    /// How they are ordered.
+    /// The policy of the order.
     pub order: &'static str,
     /// The path of the queue, or the id of the application, that came first; of those who leave, a
     /// key.
@@ -82,7 +82,7 @@ pub struct ShownLevel {
     /// Namespace and name of the pod that the second is, of those who leave; empty where it is
     /// none.
     pub runner_up_pod: Arc<str>,
-    /// What put the first before the second.
+    /// The reason why the first comes before the second.
     pub rule: String,
 }
 
@@ -91,9 +91,9 @@ pub struct ShownLevel {
 pub struct ShownPassed {
     /// Why.
     pub reason: &'static str,
-    /// How many.
+    /// The number of nodes.
     pub nodes: u32,
-    /// One of them, if one is known.
+    /// One of these nodes, if one is known.
     pub example: Option<Arc<str>>,
 }
 
@@ -109,12 +109,12 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Its number.
+    /// The number of the decision.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// What was decided.
+    /// The kind of the decision.
     pub fn kind(&self) -> DecisionKind {
         self.entry.ruled.kind()
     }

@@ -33,7 +33,7 @@ impl Text {
     }
 }
 
-/// What put the first of a level before the others.
+/// The reason why the first of a level comes before the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
     /// The order of siblings.
@@ -73,7 +73,7 @@ pub(super) struct Passed {
     pub(super) example: Text,
 }
 
-/// How a decision is made.
+/// The notes of one decision.
 #[derive(Debug, Default)]
 pub struct Way {
     pub(super) queue: Text,

@@ -186,8 +186,8 @@ impl NodeIndex {
         }
     }
 
-    /// Sets the available amount of a node after it took in what was [taken](Taken) from here
-    /// before. That is no growth, also where more was taken than it has taken in yet.
+    /// Sets the available amount of a node after it took in what was [taken](super::Taken) from
+    /// here before. That is no growth, also where more was taken than it has taken in yet.
     pub fn take_in(&mut self, slot: NodeSlot, available: &Resources) {
         self.forget_domains();
         self.change(slot, None, available);

@@ -9,7 +9,8 @@
 //! that rises.
 //!
 //! # Invariants
-//! * What is left here is what the ledger of the queue leaves, with the decisions of the offer under way.
+//! * What is left here is what the ledger of the queue leaves, with the decisions of the offer
+//!   under way.
 //! * A queue without a maximum has nothing left of one, nor one without a guarantee of that.
 
 use std::sync::Arc;
@@ -17,20 +18,20 @@ use std::sync::Arc;
 use super::QueueConfig;
 use crate::values::resources::{Limits, Resources};
 
-/// What is known of one queue.
+/// The figures of one queue.
 #[derive(Clone, Debug)]
 pub struct QueueFigures {
     /// The place of the queue above; none for root.
     parent: Option<u32>,
     config: Arc<QueueConfig>,
-    /// What its maximum leaves; negative where it is above that.
+    /// The room below its maximum; negative where it is above that.
     left: Option<Limits>,
     guaranteed: Option<Limits>,
-    /// What it does not use of its guarantee; negative where it uses more.
+    /// The unused part of its guarantee; negative where it uses more.
     unused: Option<Limits>,
 }
 
-/// What is known of all queues of a partition, by their places.
+/// The figures of all queues of a partition, by their places.
 #[derive(Clone, Debug, Default)]
 pub struct QueueTable {
     queues: Vec<Option<QueueFigures>>,
@@ -108,9 +109,9 @@ impl QueueTable {
         self.n_changing > 0
     }
 
-    /// Whether so much fits as a whole into what the leaf does not use of its guarantee; of that of the
-    /// nearest queue above where it has none. What is not guaranteed does not count, and something of
-    /// the amount has to be.
+    /// Whether so much fits as a whole into what the leaf does not use of its guarantee; of that of
+    /// the nearest queue above where it has none. What is not guaranteed does not count, and
+    /// something of the amount has to be.
     pub fn fits_guarantee(&self, leaf: u32, amount: &Resources) -> bool {
         self.is_all_guaranteed(leaf, amount, |unused, wanted| wanted <= unused)
     }
@@ -121,8 +122,8 @@ impl QueueTable {
         self.is_all_guaranteed(leaf, amount, |unused, _| unused > 0)
     }
 
-    /// Whether something of the amount is guaranteed to the leaf, and this is so of all that is: of how
-    /// much is unused, and how much is wanted.
+    /// Whether something of the amount is guaranteed to the leaf, and this is so of all that is: of
+    /// how much is unused, and how much is wanted.
     fn is_all_guaranteed(
         &self,
         leaf: u32,
@@ -135,8 +136,8 @@ impl QueueTable {
         both.peek().is_some() && both.all(|(unused, wanted)| is(unused, wanted))
     }
 
-    /// Whether something that wants `least` at least may fit into what the queue does not use of its
-    /// own guarantee. `false` is certain.
+    /// Whether something that wants `least` at least may fit into what the queue does not use of
+    /// its own guarantee. `false` is certain.
     pub fn may_fit_guarantee(&self, queue: u32, least: &Resources) -> bool {
         let unused = self.find(queue).and_then(|figures| figures.unused.as_ref());
         unused.is_some_and(|unused| {
@@ -184,12 +185,12 @@ impl QueueFigures {
         has_used_up(&before, unused)
     }
 
-    /// How it is configured.
+    /// The configuration.
     pub fn config(&self) -> &QueueConfig {
         &self.config
     }
 
-    /// What its maximum leaves; none where nothing limits it.
+    /// The room below its maximum; `None` if it has none.
     pub fn left(&self) -> Option<&Limits> {
         self.left.as_ref()
     }
@@ -217,7 +218,8 @@ mod tests {
         config
     }
 
-    /// Root, a parent that is guaranteed 10, and below it a leaf that is guaranteed 4 and one that is not.
+    /// Root, a parent that is guaranteed 10, and below it a leaf that is guaranteed 4 and one that
+    /// is not.
     fn table() -> QueueTable {
         let mut table = QueueTable::default();
         table.enter(0, None, Arc::new(config(None, None)));

@@ -26,20 +26,20 @@ pub enum ObjectState {
     /// Everything.
     #[default]
     Active,
-    /// It takes no new applications (a partition: nor nodes); those it has go on.
+    /// The object takes no new applications (a partition: nor nodes); those it has go on.
     Draining,
-    /// It takes nothing new, and nothing is decided for it.
+    /// The object takes nothing new, and nothing is decided for it.
     Stopped,
 }
 
 /// What can happen to a queue or a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectEvent {
-    /// It is to go once it is empty.
+    /// The object is to be removed once it is empty.
     Remove,
-    /// It is wanted (again).
+    /// The object is wanted (again).
     Start,
-    /// It is to do nothing for now.
+    /// The object is to pause.
     Stop,
 }
 
@@ -47,9 +47,9 @@ pub enum ObjectEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{event}` is refused in state `{state}`")]
 pub struct Refused {
-    /// Where it is, and stays.
+    /// The state, which it keeps.
     pub state: ObjectState,
-    /// What was refused.
+    /// The refused event.
     pub event: ObjectEvent,
 }
 

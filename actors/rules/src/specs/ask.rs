@@ -27,7 +27,7 @@ use crate::values::resources::Resources;
 pub struct AskSpec {
     /// The RM's key, unique within the application.
     pub key: Arc<str>,
-    /// What each allocation takes. Many asks share one amount.
+    /// The amount of each allocation. Many asks share one.
     pub resources: Arc<Resources>,
     /// The number of allocations that are wanted.
     pub instances: u32,
@@ -37,20 +37,20 @@ pub struct AskSpec {
     pub created_ns: Option<i64>,
     /// Whether it is the driver or first task of its application.
     pub originator: bool,
-    /// Who may preempt whom.
+    /// The preemption policy.
     pub preemption: Preemption,
-    /// It keeps a place for a member of its task group. It then has one.
+    /// Whether it is a placeholder for a member of its task group, which it then has.
     pub placeholder: bool,
     /// In which form it came in.
     pub form: Form,
     /// The tags as sent.
     pub tags: Option<Tags>,
-    /// What few asks say.
+    /// Attributes that few asks have.
     #[serde(default)]
     pub particulars: Rare<Particulars>,
 }
 
-/// What few asks say.
+/// Attributes that few asks have.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Particulars {
     /// The only node that may be used.
@@ -59,7 +59,7 @@ pub struct Particulars {
     pub task_group: Option<TaskGroup>,
     /// After which time of running each allocation is ended, ms; `None`: never.
     pub execution_timeout_ms: Option<NonZeroU64>,
-    /// Which nodes it may use.
+    /// The placement constraint.
     #[serde(default)]
     pub constraint: Option<Arc<AskConstraint>>,
     /// Its placements are followed. Nothing that is asked for, and not part of what is written
@@ -225,10 +225,10 @@ impl AskSpec {
 pub enum Preemption {
     /// Neither.
     Neither,
-    /// It may be preempted.
+    /// The ask may be preempted.
     #[default]
     Itself,
-    /// It may preempt others.
+    /// The ask may preempt others.
     Others,
     /// Both.
     Both,
@@ -286,7 +286,7 @@ impl Shape {
         Self { spec: Arc::clone(spec), single }
     }
 
-    /// What each allocation takes.
+    /// The amount of each allocation.
     pub fn resources(&self) -> &Resources {
         &self.spec.resources
     }

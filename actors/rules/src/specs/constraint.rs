@@ -37,39 +37,39 @@ use crate::values::hashing::Seeded;
 use crate::values::texts::Texts;
 use smallvec::SmallVec;
 
-/// How many levels a constraint may have.
+/// The most levels of a constraint.
 pub const MAX_LEVELS: usize = 8;
-/// How many simple constraints may be in one.
+/// The most simple constraints in one.
 pub const MAX_SIMPLE: usize = 64;
 
-/// Where an allocation may be.
+/// A constraint on the node of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Constraint {
-    /// What its node is like, and what else is near.
+    /// A condition on the node and on allocations near it.
     Simple(Simple),
     /// All of them hold.
     All(Vec<Constraint>),
-    /// One of them holds.
+    /// One of the children holds.
     Any(Vec<Constraint>),
-    /// One of them holds, each only when the delays before it are over.
+    /// One of the children holds, each only when the delays before it are over.
     InTurn(Vec<Timed>),
 }
 
-/// What a node is like, and what else is near. Both hold.
+/// A condition on the node and on allocations near it; both hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Simple {
-    /// Of the node's attributes all of these hold.
+    /// Expressions on the attributes of the node, all of which hold.
     pub node: Vec<Expression>,
-    /// How many allocations of some kind are near.
+    /// The condition on the number of allocations near the node.
     pub near: Option<Near>,
 }
 
-/// How many allocations of some kind there may be near each other.
+/// The range of the number of allocations of some kind near each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Near {
     /// The node attribute whose equal values are near each other; empty: each node by itself.
     pub scope: String,
-    /// Of an allocation's tags all of these hold, or it does not count.
+    /// Expressions on the tags of an allocation. It counts only if all hold.
     pub expressions: Vec<Expression>,
     /// At least so many, the new one included.
     pub min: i32,
@@ -79,10 +79,10 @@ pub struct Near {
     pub required: bool,
 }
 
-/// What is found under a key.
+/// An expression on the value under a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Expression {
-    /// How the values are meant.
+    /// The operator.
     pub operator: Operator,
     /// The key.
     pub key: String,
@@ -90,15 +90,15 @@ pub struct Expression {
     pub values: Vec<String>,
 }
 
-/// What an expression says of the value under its key.
+/// The operator of an expression.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Operator {
-    /// One of the values is there.
+    /// One of the listed values is there.
     #[default]
     In,
-    /// None of the values is there.
+    /// None of the listed values is there.
     NotIn,
     /// Any value is there.
     Exist,
@@ -111,13 +111,13 @@ pub enum Operator {
 pub struct Timed {
     /// The constraint.
     pub constraint: Constraint,
-    /// How long, in the unit.
+    /// The length in the unit.
     pub delay: i64,
-    /// What the delay counts.
+    /// The unit.
     pub unit: DelayUnit,
 }
 
-/// What the delay of a constraint counts.
+/// The unit of a delay.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -129,16 +129,16 @@ pub enum DelayUnit {
     Opportunities,
 }
 
-/// What is wrong with a constraint, and where.
+/// A fault of a constraint, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConstraintFault {
-    /// What is wrong.
+    /// The fault.
     pub kind: FaultKind,
-    /// Which child of which child it is in, counted from 1; empty: the constraint itself.
+    /// The path of children to it, counted from 1; empty: the constraint itself.
     pub place: SmallVec<[usize; 4]>,
 }
 
-/// What may be wrong with a constraint.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// It is nested deeper than [`MAX_LEVELS`].
@@ -184,7 +184,7 @@ impl Constraint {
         Check { place: SmallVec::new(), n_simple: 0 }.check(self, false)
     }
 
-    /// How much memory it takes, bytes, about.
+    /// The approximate memory, bytes.
     pub fn bytes(&self) -> u64 {
         let texts = |expressions: &[Expression]| -> usize {
             let of = |it: &Expression| 64 + it.key.len() + texts_of(&it.values);
@@ -205,7 +205,7 @@ impl Constraint {
         }
     }
 
-    /// Its simple constraints, from left to right.
+    /// The simple constraints, from left to right.
     pub fn simple(&self) -> Vec<&Simple> {
         match self {
             Self::Simple(simple) => vec![simple],
@@ -349,7 +349,7 @@ impl fmt::Display for Expression {
 pub struct AskConstraint {
     constraint: Constraint,
     counts_itself: u64,
-    /// Of both, so that the constraints of a thousand asks are compared without reading them.
+    /// Hash of both, by which the constraints of a thousand asks are compared without reading them.
     hash: u64,
 }
 

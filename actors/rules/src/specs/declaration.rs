@@ -36,11 +36,11 @@ use crate::values::names::shown;
 use crate::values::quantity::all_written;
 use crate::values::resources::{QUANTITY_MAX, Resources};
 
-/// How many members all groups of an application may need together.
+/// The most members that all groups of an application may need together.
 pub const MAX_MEMBERS: i64 = 100_000;
-/// How many groups an application may declare.
+/// The most groups that an application may declare.
 pub const MAX_GROUPS: usize = 1_000;
-/// How many attributes a group may prefer.
+/// The most attributes that a group may prefer.
 pub const PREFERRED_MAX: usize = 8;
 /// Longest name of a group, or of an attribute of its topology, bytes.
 pub const NAME_BYTES: usize = 1_024;
@@ -56,21 +56,22 @@ pub struct Declaration {
 pub struct DeclaredGroup {
     /// By which asks are members of it.
     pub name: TaskGroup,
-    /// How many are needed.
+    /// The number of members that are needed.
     pub min_members: i64,
-    /// What is held for a member without an ask; `None`: nothing is, its asks are waited for.
+    /// The amount that is held for a member without an ask; `None`: nothing is held, its asks are
+    /// waited for.
     pub member: Option<Resources>,
-    /// Where the members are relative to each other.
+    /// The topology of the members.
     pub topology: Option<Topology>,
-    /// Where each may be.
+    /// The placement constraint of each.
     pub constraint: Option<Constraint>,
-    /// What a held member carries.
+    /// The tags of a held place.
     pub tags: Option<Tags>,
     /// The only node where a held member may be, if its tags name one.
     pub required_node: Option<Arc<str>>,
     /// The priority of held members.
     pub priority: i32,
-    /// Who may preempt held members, and whom they may.
+    /// The preemption policy of held places.
     pub preemption: Preemption,
 }
 
@@ -187,7 +188,7 @@ impl Declaration {
         &self.groups
     }
 
-    /// What all needed members take together, as far as their sizes are declared.
+    /// The amount of all needed members together, as far as their sizes are declared.
     pub fn total(&self) -> Resources {
         let mut total = Resources::new();
         for group in &self.groups {
@@ -199,10 +200,10 @@ impl Declaration {
     }
 }
 
-/// What is wrong with a declaration.
+/// A fault of a declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
-    /// It cannot be read: what is wrong in the text.
+    /// The text cannot be read, with the reason.
     Unreadable(String),
     /// There is no group in it.
     Empty,
@@ -214,11 +215,11 @@ pub enum Fault {
     Differ,
     /// The application announces placeholders, too.
     WithPlaceholders,
-    /// One group is wrong.
+    /// One group has a fault.
     Group {
         /// The name of the group, or its place where it has none.
         group: String,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 }
@@ -251,7 +252,7 @@ impl Fault {
     }
 }
 
-/// What is wrong with one group.
+/// A fault of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum GroupFault {
     Unnamed,

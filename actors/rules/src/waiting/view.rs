@@ -58,7 +58,7 @@ pub struct View<'a> {
     pub may_start: bool,
     /// The node index; `None` asks about quota alone.
     pub nodes: Option<&'a NodeIndex>,
-    /// The limits of users and groups; `None` where nothing below is [`Limited`].
+    /// The limits of users and groups; `None` where nothing below is [`Limited`](super::Limited).
     pub limits: Option<&'a Trackers>,
     /// The figures of queues, to see which guarantees are unused; `None` ignores guarantees.
     pub queues: Option<&'a QueueTable>,

@@ -8,13 +8,13 @@
 //! index itself, and kept as allocations come and go.
 //!
 //! # What is kept
-//! * [`Terms`] are a constraint that is ready to be asked: *choices* that are tried in order, each a
-//!   list of conditions. Equal constraints share theirs.
+//! * [`Terms`] are a constraint that is ready to be asked: *choices* that are tried in order, each
+//!   a list of conditions. Equal constraints share theirs.
 //! * A *selector* is the set of nodes whose attributes satisfy some expressions.
 //! * A *family* is all allocations whose tags satisfy some expressions. A *counter* counts those of
-//!   a family by *groups*: nodes with one value of an attribute, its *scope*. A *range* says how many
-//!   there may be. All three are shared by whoever needs the same, and are made by one pass over the
-//!   allocations when they are first needed (`counters.rs`).
+//!   a family by *groups*: nodes with one value of an attribute, its *scope*. A *range* says how
+//!   many there may be. All three are shared by whoever needs the same, and are made by one pass
+//!   over the allocations when they are first needed (`counters.rs`).
 //! * A selector or range that excludes many nodes gets one of 64 *flags* (`flags.rs`): the ordered
 //!   tree of nodes knows of each of its parts whether any node there is admitted, so that a search
 //!   skips the others as it skips full ones.
@@ -31,8 +31,9 @@
 //!   flags change how fast it is, and nothing else.
 //! * Whatever makes a node admissible to a request that was turned away by a constraint is a growth
 //!   of that node, or a return where a placement in the air was taken back. Such a node is
-//!   [named](NodeIndex::take_woken_by_name), too, for whoever requires it or has it reserved: growths of
-//!   a node that is not open to all wake nobody, and it may be reserved before it is their turn.
+//!   [named](super::NodeIndex::take_woken_by_name), too, for whoever requires it or has it
+//!   reserved: growths of a node that is not open to all wake nobody, and it may be reserved before
+//!   it is their turn.
 //!
 //! ```
 //! use std::sync::Arc;

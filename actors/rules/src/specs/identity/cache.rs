@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use super::LookupError;
 
-/// How long groups are known.
+/// The time for which groups are kept.
 const POSITIVE: Duration = Duration::from_secs(300);
-/// How long it is known that a user cannot be resolved.
+/// The time for which a failed resolution is kept.
 const NEGATIVE: Duration = Duration::from_secs(30);
 
 /// The answer of a [`UserCache`] about one user.
@@ -57,7 +57,7 @@ impl UserCache {
         Self { capacity: capacity.max(1), entries: HashMap::new(), ends: BTreeSet::new() }
     }
 
-    /// What is known of a user at `now`.
+    /// The entry of a user at `now`.
     pub fn get(&self, user: &str, now: Duration) -> Known<'_> {
         match self.entries.get(user).filter(|entry| now <= entry.until) {
             Some(Entry { answer: Ok(groups), .. }) => Known::Groups(groups),
@@ -97,7 +97,7 @@ impl UserCache {
         }
     }
 
-    /// How many users are in it.
+    /// The number of users.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
