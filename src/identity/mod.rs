@@ -162,17 +162,12 @@ impl Identity {
         }
     }
 
-    /// Whether the caller may act as `rm_id`: register it, open its streams, and see its data.
-    pub fn may_speak_for(&self, rm_id: &str) -> bool {
-        self.check_rm(rm_id).is_ok()
-    }
-
     /// Whether the caller may administer.
     pub fn may_administer(&self) -> bool {
         self.check_admin().is_ok()
     }
 
-    /// [`Self::may_speak_for`], with the reason if not.
+    /// Checks whether the caller may act as `rm_id`: register it, open its streams, and see its data.
     pub fn check_rm(&self, rm_id: &str) -> Result<(), Denied> {
         let Some(grant) = self.grant()? else { return Ok(()) };
         if grant.speaks_for(rm_id) {
@@ -263,7 +258,7 @@ mod tests {
     #[test]
     fn without_rules_everything_is_allowed() {
         let anybody = Identity::anybody();
-        assert!(anybody.may_speak_for("rm-1") && anybody.may_administer());
+        assert!(anybody.check_rm("rm-1").is_ok() && anybody.may_administer());
         let nobody = Identity::of(&Extensions::new());
         assert_eq!(nobody.check_rm("rm-1"), Err(Denied::Unknown));
         assert_eq!(nobody.check_admin(), Err(Denied::Unknown));
@@ -277,15 +272,15 @@ mod tests {
             Rule::token("ops", &["b"], true).unwrap(),
         ];
         let first = Identity::granted(rules.iter().take(1));
-        assert!(first.may_speak_for("a1") && !first.may_speak_for("b"));
+        assert!(first.check_rm("a1").is_ok() && first.check_rm("b").is_err());
         let denied = first.check_admin().unwrap_err().to_string();
         assert_eq!(denied, "certificate `cn=shim-a` may not administer");
         let denied = first.check_rm_or_admin("b").unwrap_err().to_string();
         assert_eq!(denied, "certificate `cn=shim-a` may not speak for `b`");
 
         let both = Identity::granted(rules.iter());
-        assert!(both.may_speak_for("a1") && both.may_speak_for("b") && both.may_administer());
-        assert!(!both.may_speak_for("c") && both.check_rm_or_admin("c").is_ok());
+        assert!(both.check_rm("a1").is_ok() && both.check_rm("b").is_ok() && both.may_administer());
+        assert!(both.check_rm("c").is_err() && both.check_rm_or_admin("c").is_ok());
     }
 
     #[test]

@@ -20,54 +20,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::metrics::{CallbackMetrics, QueryOutcome};
-use monoceros_actors::{QuestionBundle, QuestionId, Scope, Verdict};
+use monoceros_actors::{QuestionId, Scope, Verdict};
 use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
+use crate::settings::callback::OnTimeout;
+
+pub(super) use self::question::{Answer, Question, Ticket};
+use self::question::{Pending, Query};
 use super::bundles::Bundles;
 use super::cache::RequestName;
 use super::dictionary::Dictionary;
-use super::results::{self, clamped};
+use super::results;
+use super::results::clamped;
 use super::window::Window;
-use crate::settings::callback::OnTimeout;
 
 mod answers;
+mod question;
 #[cfg(test)]
 mod tests;
-
-/// Identifies a question and the receiver of its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ticket {
-    /// The number of the question, unique over all partitions.
-    pub(super) id: QuestionId,
-    /// The number of the asking partition's sink.
-    pub(super) partition: u32,
-}
-
-/// Asks for the first of these nodes on which a request may run or a place may be held.
-#[derive(Clone, Debug)]
-pub(super) struct Question {
-    pub(super) ticket: Ticket,
-    pub(super) application: Arc<str>,
-    pub(super) key: Arc<str>,
-    /// The task group of a gang member for which a place would be held and whose request does not
-    /// exist yet; the key is then empty.
-    pub(super) group: Option<Arc<str>>,
-    /// All nodes as given by the scheduler; answers name positions in this list.
-    pub(super) nodes: Vec<Arc<str>>,
-    /// Positions of the nodes to ask about, in order.
-    pub(super) candidates: Vec<usize>,
-    pub(super) allocate: bool,
-    /// The gang that is decided as a whole, if the request is a member of one.
-    pub(super) bundle: Option<Arc<QuestionBundle>>,
-}
-
-/// The answer to a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) ticket: Ticket,
-    pub(super) verdict: Verdict,
-}
 
 /// The limits agreed for one stream.
 #[derive(Clone, Copy, Debug)]
@@ -145,17 +116,6 @@ enum QuestionState {
     },
 }
 
-/// A question to be sent, for the first time or again.
-#[derive(Debug)]
-struct Pending {
-    question: Question,
-    /// The number of candidates refused so far.
-    refused: usize,
-    reasons: Vec<(String, u32)>,
-    /// When it was first sent, if the shim has returned it unread since.
-    sent: Option<Instant>,
-}
-
 /// A batch in flight.
 #[derive(Debug)]
 struct SentBatch {
@@ -170,18 +130,6 @@ struct SentBatch {
     shed: bool,
     /// Whether the shim answered a query from an old view.
     stale: bool,
-}
-
-/// A question in a batch in flight.
-#[derive(Debug)]
-struct Query {
-    pending: Pending,
-    /// The number of candidates asked about.
-    nodes: usize,
-    assume: bool,
-    cancelled: bool,
-    /// Whether the shim was told to forget the request, before or after it assumed it.
-    forgotten: bool,
 }
 
 /// A batch that is no longer waited for.
@@ -203,58 +151,6 @@ struct Assumed {
 
 /// Most abandoned batches remembered, whose late results are not counted as useless.
 const ABANDONED: usize = 256;
-
-/// Maximum size of a query without its names, and of a batch without its queries.
-const QUERY_OVERHEAD_BYTES: usize = 64;
-
-/// Maximum size of a node index.
-const INDEX_BYTES: usize = 5;
-
-impl Question {
-    /// The name of the request.
-    fn request(&self) -> RequestName {
-        let (application, key) = (Arc::clone(&self.application), Arc::clone(&self.key));
-        RequestName { application, key }
-    }
-
-    /// The maximum size in a batch when asked about this many nodes.
-    fn bytes(&self, nodes: usize) -> usize {
-        let names = [&self.key, &self.application].into_iter().chain(&self.group);
-        let names: usize = names.map(|name| name.len()).sum();
-        names + nodes * INDEX_BYTES + QUERY_OVERHEAD_BYTES
-    }
-}
-
-impl Pending {
-    /// Positions of the nodes not refused so far, in order.
-    fn candidates(&self) -> &[usize] {
-        &self.question.candidates[self.refused..]
-    }
-}
-
-impl Query {
-    /// Encodes the query under its number within the batch.
-    fn message(&self, query_id: u32, dictionary: &mut Dictionary) -> cb::PredicateQuery {
-        let question = &self.pending.question;
-        let named = &self.pending.candidates()[..self.nodes];
-        cb::PredicateQuery {
-            query_id,
-            allocation_key: question.key.to_string(),
-            application_id: question.application.to_string(),
-            allocate: question.allocate,
-            mode: cb::EvalMode::FirstFit.into(),
-            want: 1,
-            node_index: named
-                .iter()
-                .map(|position| dictionary.index(&question.nodes[*position]))
-                .collect(),
-            node_ids: Vec::new(),
-            assume: self.assume,
-            bundle_id: question.bundle.as_ref().map_or(0, |bundle| bundle.id),
-            task_group_name: question.group.as_deref().unwrap_or_default().to_owned(),
-        }
-    }
-}
 
 impl Batcher {
     pub(super) fn new(limits: Limits, metrics: CallbackMetrics) -> Self {

@@ -18,13 +18,12 @@ use monoceros_actors::{Invalidation, Verdict};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
-use monoceros_proto::v1::shim_message::Body as Said;
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::batching::{Answer, Batcher, Limits, Ticket, Turn};
 use super::bundles::Bundles;
-use super::cache::{Cache, Gate, RequestName};
+use super::cache::{Cache, RequestName};
 use super::dictionary::Dictionary;
 use super::events::Events;
 use super::options::CallbackOptions;
@@ -39,19 +38,11 @@ use crate::grpc::end::StreamEnd;
 use crate::settings::callback::Asking;
 
 mod notifications;
+mod opening;
+mod receiving;
 mod requests;
 #[cfg(test)]
 mod tests;
-
-/// The protocol revision spoken here: the first one.
-const PROTOCOL_MINOR: u32 = 0;
-
-/// The largest message, unless the shim accepts less: half of the default limit of clients in Go
-/// and Python.
-const MESSAGE_BYTES: usize = 2 << 20;
-
-/// The smallest message limit that a shim may set: an item has to fit.
-const LEAST_MESSAGE_BYTES: usize = 64 << 10;
 
 /// How long the shim may take to save a configuration.
 const SAVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -196,152 +187,11 @@ impl Conversation {
         &self.options
     }
 
-    /// Starts a stream; an earlier one ends.
-    pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, identity: &StreamIdentity) {
-        let open = self.drop_stream(now);
-        let able = Capabilities::of(hello);
-        let max_bytes = match hello.max_message_bytes as usize {
-            0 => MESSAGE_BYTES,
-            bytes => bytes.clamp(LEAST_MESSAGE_BYTES, MESSAGE_BYTES),
-        };
-        let limits = self.limits(hello, able, max_bytes);
-        let mut out = Outgoing::new(max_bytes);
-        let predicates = able.to(cb::Capability::Predicates);
-        if predicates {
-            let holds = able.to(cb::Capability::HoldPredicates);
-            self.presence.attach(hello.predicates_absent(), holds);
-        }
-        let syncs = if able.to(cb::Capability::CacheSync) {
-            let gate = if hello.confirm_assume { Gate::Confirmed } else { Gate::Written };
-            self.cache.attach(gate, self.options.callback.cache_sync_timeout, max_bytes)
-        } else {
-            Vec::new()
-        };
-        if able.to(cb::Capability::Events) {
-            self.events.attach(hello, max_bytes);
-        }
-        let states = able.to(cb::Capability::ContainerStates);
-        self.states.set_attached(states.then_some(max_bytes));
-        self.dictionary.sweep(now);
-        out.push(now, Body::Welcome(self.welcome(identity, &limits)));
-        if predicates || able.to(cb::Capability::PreemptionPredicates) {
-            for part in self.dictionary.reset(max_bytes) {
-                out.push(now, Body::NodeDictionary(part));
-            }
-        }
-        for sync in syncs {
-            out.push(now, Body::CacheSync(sync));
-        }
-        self.stream = Some(Stream {
-            session: identity.session,
-            able,
-            limits,
-            max_bytes,
-            batcher: predicates.then(|| Batcher::new(limits, self.metrics.clone())),
-            bundles: Bundles::default(),
-            preemptions: Preemptions::default(),
-            dump: None,
-            saves: Saves::default(),
-            pulse: Pulse::new(self.options.callback.heartbeat, now),
-            out,
-            remark: None,
-        });
-        self.set_mode(now);
-        self.leave_open(open);
-        self.send_what_is_ready(now);
-    }
-
-    /// The first message of a stream: limits and sequence numbers.
-    fn welcome(&self, identity: &StreamIdentity, limits: &Limits) -> cb::Welcome {
-        cb::Welcome {
-            scheduler_id: identity.scheduler_id.clone(),
-            session_id: identity.session,
-            attach_id: identity.attach,
-            protocol_minor: PROTOCOL_MINOR,
-            max_inflight_batches: clamped(limits.batches),
-            max_nodes_per_batch: clamped(limits.nodes),
-            max_queries_per_batch: clamped(limits.queries),
-            predicate_timeout_ms: millis(limits.timeout),
-            predicates_absent: self.presence.absent(&self.options).into(),
-            heartbeat_ms: millis(self.options.callback.heartbeat),
-            event_seq: self.events.last(),
-            cache_seq: self.cache.seq(),
-            max_message_bytes: clamped(limits.bytes),
-        }
-    }
-
     /// Records the loss of the stream.
     pub(super) fn detach(&mut self, now: Instant) {
         let open = self.drop_stream(now);
         self.set_mode(now);
         self.leave_open(open);
-    }
-
-    /// Processes a message of the shim. An error ends the stream.
-    pub(super) fn receive(
-        &mut self,
-        now: Instant,
-        message: cb::ShimMessage,
-    ) -> Result<(), StreamEnd> {
-        let Some(stream) = &mut self.stream else { return Ok(()) };
-        stream.pulse.received(now);
-        match message.body {
-            Some(Said::Hello(_)) => return Err(StreamEnd::Violation("a second Hello".to_owned())),
-            Some(Said::PredicateResults(results)) => self.predicate_results(now, &results)?,
-            Some(Said::PreemptionResults(results)) => match stream.preemptions.results(&results) {
-                Ok(done) => self.preempted(done),
-                Err(()) => self.metrics.unknown_result(),
-            },
-            Some(Said::StateDump(chunk)) => {
-                let dump = stream.dump.take_if(|dump| dump.request == chunk.request_id);
-                if let Some(mut dump) = dump {
-                    match dump.chunk(chunk) {
-                        Some(state) => self.reply(dump.request, ShimReply::State(state)),
-                        None => stream.dump = Some(dump),
-                    }
-                }
-            }
-            Some(Said::CacheSyncAck(ack)) => {
-                let confirmed = self
-                    .cache
-                    .acknowledge(&ack)
-                    .map_err(|error| StreamEnd::Violation(error.to_string()))?;
-                self.metrics.cache_sync_failures.inc_by(confirmed.undo.len() as u64);
-                for key in &confirmed.ambiguous {
-                    warn!(
-                        session = stream.session,
-                        ask = %key,
-                        "the shim cannot have an allocation of this key and names no application, \
-                         of which several have the key: nothing is undone"
-                    );
-                }
-                for sync in confirmed.forget {
-                    stream.out.push(now, Body::CacheSync(sync));
-                }
-                self.effects.extend(confirmed.deliver.into_iter().map(Effect::Deliver));
-                self.effects.extend(confirmed.undo.into_iter().map(Effect::Undo));
-            }
-            Some(Said::Invalidate(cb::Invalidate { node_ids, allocation_keys, all })) => {
-                let invalidation = Invalidation { nodes: node_ids, keys: allocation_keys, all };
-                self.effects.push(Effect::Invalidate(invalidation));
-            }
-            Some(Said::EventCredit(credit)) => self.events.add_credit(credit.add),
-            Some(Said::Heartbeat(heartbeat)) if heartbeat.reply => {
-                let echo = self.heartbeat(heartbeat.nonce, false);
-                self.push(now, echo);
-            }
-            // An echo is only a sign of life; a message without body comes from a later revision.
-            Some(Said::Heartbeat(_)) | None => {}
-            Some(Said::ConfigSave(result)) => {
-                let request = result.request_id;
-                if let Some(saved) = stream.saves.result(result) {
-                    self.reply(request, ShimReply::Saved(saved));
-                }
-            }
-            Some(Said::Goodbye(_)) => return Err(StreamEnd::ClientGone),
-        }
-        self.send_what_is_ready(now);
-        Ok(())
     }
 
     /// Records that cache syncs up to `seq` were written to the connection.
@@ -451,32 +301,6 @@ impl Conversation {
         std::mem::take(&mut self.effects)
     }
 
-    fn limits(&self, hello: &cb::Hello, able: Capabilities, max_bytes: usize) -> Limits {
-        let callback = &self.options.callback;
-        let least = |ours: u32, theirs: u32| match theirs {
-            0 => ours as usize,
-            theirs => ours.min(theirs) as usize,
-        };
-        let queries = least(callback.max_queries_per_batch.get(), hello.max_queries_per_batch);
-        let wish = std::time::Duration::from_millis(hello.predicate_timeout_ms.max(10).into());
-        let timeout = match hello.predicate_timeout_ms {
-            0 => callback.predicate_timeout,
-            _ => callback.predicate_timeout.min(wish),
-        };
-        Limits {
-            batches: least(callback.max_inflight_batches.get(), hello.max_inflight_batches),
-            queries,
-            nodes: least(callback.max_nodes_per_batch.get(), hello.max_nodes_per_batch),
-            waiting: callback.queue_batches.get().saturating_mul(queries),
-            bytes: max_bytes,
-            timeout,
-            on_timeout: callback.on_timeout,
-            follows: able.to(cb::Capability::CacheSync),
-            // A request assumed with an answer has no sync that the shim could confirm.
-            assume: able.to(cb::Capability::CacheSync) && !hello.confirm_assume,
-        }
-    }
-
     fn has_capability(&self, capability: cb::Capability) -> bool {
         self.stream.as_ref().is_some_and(|stream| stream.able.to(capability))
     }
@@ -520,27 +344,6 @@ impl Conversation {
     fn leave_open(&mut self, tickets: Vec<Ticket>) {
         let answer = |ticket| Effect::Answer(Answer { ticket, verdict: Verdict::Unanswered });
         self.effects.extend(tickets.into_iter().map(answer));
-    }
-
-    fn predicate_results(
-        &mut self,
-        now: Instant,
-        results: &cb::PredicateResults,
-    ) -> Result<(), StreamEnd> {
-        let batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
-        let Some(batcher) = batcher else {
-            self.metrics.unknown_result();
-            return Ok(());
-        };
-        let (turn, violation) = batcher.results(now, results);
-        let flooded = batcher.is_flooded();
-        // Answers before the violation count, however the stream ends.
-        self.carry_out(now, turn);
-        match violation {
-            Some(violation) => Err(StreamEnd::Violation(violation.to_string())),
-            None if flooded => Err(StreamEnd::ResultFlood),
-            None => Ok(()),
-        }
     }
 
     fn carry_out(&mut self, now: Instant, turn: Turn) {

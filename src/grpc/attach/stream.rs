@@ -11,7 +11,7 @@ use futures::{Stream, stream};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
-use monoceros_proto::v1::shim_message::Body as Said;
+use monoceros_proto::v1::shim_message::Body as ShimBody;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::debug;
@@ -120,7 +120,7 @@ impl ShimReader {
             let Some(message) = message? else { return Ok(()) };
             let decoded = message.decode::<cb::ShimMessage>().await?;
             let message = decoded.message;
-            if matches!(message.body, Some(Said::Goodbye(_))) {
+            if matches!(message.body, Some(ShimBody::Goodbye(_))) {
                 return Ok(());
             }
             let undo = session.attachment().receive(&self.stream, message)?;
@@ -246,7 +246,7 @@ fn hello(message: RawMessage) -> Result<cb::Hello, StreamEnd> {
         return Err(StreamEnd::HelloMissing);
     }
     match message.decode_at_once() {
-        Ok(cb::ShimMessage { body: Some(Said::Hello(hello)) }) => Ok(hello),
+        Ok(cb::ShimMessage { body: Some(ShimBody::Hello(hello)) }) => Ok(hello),
         Ok(_) | Err(_) => Err(StreamEnd::HelloMissing),
     }
 }

@@ -187,7 +187,10 @@ impl Share {
     }
 
     fn give_back(&mut self, caller: &Caller) {
-        let Some(has) = self.taken.get_mut(caller) else { return };
+        let Some(has) = self.taken.get_mut(caller) else {
+            debug_assert!(false, "{caller:?} gives back a call that it has not taken");
+            return;
+        };
         *has -= 1;
         self.n_free += 1;
         if *has == 0 {

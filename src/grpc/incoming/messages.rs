@@ -11,18 +11,14 @@
 //! * No more of a message is kept than there is credit for, and no worker thread is blocked for
 //!   longer than a message of [`AT_ONCE_BYTES`] takes.
 
-use std::io::Read as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use flate2::read::GzDecoder;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, pending, poll_fn};
-use prost::Message;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 use tonic::Code;
 use tonic::body::Body;
@@ -30,22 +26,24 @@ use tonic::codegen::Body as _;
 use tonic::codegen::http::HeaderMap;
 use tonic::codegen::http::header::CONTENT_LENGTH;
 
+use self::decompression::{decompressed, decompressed_length};
+use self::raw::run_large;
 use super::Common;
 use super::budget::{Credit, Exhausted, FREE_BYTES, Pool};
 use super::calls::Call;
-use super::measure::{Measure, Most, measure, text};
+use super::measure::{Measure, Most, measure};
 use super::pace::Pace;
 use super::shapes::{Method, ShapeId};
 use crate::grpc::end::StreamEnd;
 
+mod decompression;
+mod raw;
+
+pub(super) use self::raw::AT_ONCE_BYTES;
+pub(in crate::grpc) use self::raw::{Charge, Decoded, RawMessage};
+
 /// Size of a frame head: compression flag and message length.
 const HEAD_BYTES: usize = 5;
-
-/// Messages up to this size are processed in place, which takes about a millisecond.
-pub(super) const AT_ONCE_BYTES: usize = 256 << 10;
-
-/// This much of a compressed message is measured before the rest is decompressed.
-const BEGINNING_BYTES: usize = 1 << 20;
 
 /// Why no more messages follow.
 #[derive(Debug)]
@@ -54,28 +52,6 @@ pub(in crate::grpc) enum Broken {
     Refused(StreamEnd),
     /// The client has gone.
     Gone,
-}
-
-/// A message that was measured but not decoded.
-pub(in crate::grpc) struct RawMessage {
-    bytes: Bytes,
-    measure: Measure,
-    shape: ShapeId,
-    credit: Credit,
-    common: Arc<Common>,
-}
-
-/// A decoded message with its credit.
-pub(in crate::grpc) struct Decoded<T> {
-    /// The message.
-    pub(in crate::grpc) message: T,
-    /// Held until the scheduler has the message. `None` for small messages.
-    pub(in crate::grpc) credit: Option<Charge>,
-}
-
-/// The credit of a message; returned on drop.
-pub(in crate::grpc) struct Charge {
-    _credit: Credit,
 }
 
 /// The messages of one request.
@@ -351,161 +327,6 @@ impl Frames {
     }
 }
 
-impl RawMessage {
-    /// The resource manager that the message names; empty if none.
-    pub(in crate::grpc) fn rm_id(&self) -> &str {
-        let shape = self.common.shapes.shape(self.shape);
-        shape.rm_id.and_then(|field| text(shape, &self.bytes, field)).unwrap_or_default()
-    }
-
-    /// The length before decoding.
-    pub(in crate::grpc) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Whether the message can be decoded in place.
-    pub(in crate::grpc) fn is_small(&self) -> bool {
-        self.bytes.len() <= AT_ONCE_BYTES && self.measure.decoded_bytes <= AT_ONCE_BYTES
-    }
-
-    /// Decodes a [small](Self::is_small) message.
-    pub(in crate::grpc) fn decode_at_once<T: Message + Default>(self) -> Result<T, StreamEnd> {
-        T::decode(self.bytes).map_err(|error| unreadable(error.to_string()))
-    }
-
-    /// Decodes a message of a session.
-    pub(in crate::grpc) async fn decode<T>(self) -> Result<Decoded<T>, StreamEnd>
-    where
-        T: Message + Default + 'static,
-    {
-        let pool = Arc::clone(&self.common.budget.bound);
-        self.decode_on(pool).await
-    }
-
-    /// Decodes a message of a caller without session.
-    pub(in crate::grpc) async fn decode_unbound<T>(self) -> Result<Decoded<T>, StreamEnd>
-    where
-        T: Message + Default + 'static,
-    {
-        let pool = Arc::clone(self.credit.pool());
-        self.decode_on(pool).await
-    }
-
-    async fn decode_on<T>(self, pool: Arc<Pool>) -> Result<Decoded<T>, StreamEnd>
-    where
-        T: Message + Default + 'static,
-    {
-        if self.is_small() {
-            return Ok(Decoded { message: self.decode_at_once()?, credit: None });
-        }
-        let (weight, bytes) = (self.weight(), self.bytes);
-        // Credit of another pool is returned together with the bytes.
-        let (mut credit, received) = if Arc::ptr_eq(self.credit.pool(), &pool) {
-            (self.credit, None)
-        } else {
-            (Credit::none(&pool), Some(self.credit))
-        };
-        credit.cover(weight).await.map_err(no_credit)?;
-        let decoded = move || {
-            let decoded = T::decode(bytes);
-            drop(received);
-            decoded
-        };
-        let decoded = run_large(&pool, AT_ONCE_BYTES + 1, decoded).await;
-        let Ok(decoded) = decoded else {
-            return Err(StreamEnd::Internal("a message could not be decoded, through a bug"));
-        };
-        let message = decoded.map_err(|error| unreadable(error.to_string()))?;
-        Ok(Decoded { message, credit: Some(Charge { _credit: credit }) })
-    }
-
-    /// The bytes of a message of a caller without session, to be decoded elsewhere, and their
-    /// credit.
-    pub(super) async fn into_bytes(mut self) -> Result<(Bytes, Charge), StreamEnd> {
-        let weight = self.weight();
-        self.credit.cover(weight).await.map_err(no_credit)?;
-        Ok((self.bytes, Charge { _credit: self.credit }))
-    }
-
-    fn weight(&self) -> usize {
-        self.measure.decoded_bytes.max(self.bytes.len())
-    }
-}
-
-/// Processes a message: in place, or on a blocking thread if it is large. The pool bounds the
-/// number of such threads, which leaves processor time to others.
-async fn run_large<T: Send + 'static>(
-    pool: &Pool,
-    bytes: usize,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Broken> {
-    if bytes <= AT_ONCE_BYTES {
-        return Ok(work());
-    }
-    // The semaphore is never closed.
-    let worker = Arc::clone(&pool.workers).acquire_owned().await.map_err(|_| Broken::Gone)?;
-    let work = move || {
-        let _worker = worker;
-        work()
-    };
-    spawn_blocking(work).await.map_err(|_| {
-        Broken::Refused(StreamEnd::Internal("a message could not be dealt with, through a bug"))
-    })
-}
-
-/// The decompressed length, as given at the end of a gzip member.
-fn decompressed_length(data: &[u8], limit: usize) -> Result<usize, Broken> {
-    let length = data.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    if length > limit {
-        let message = format!(
-            "a compressed message holds {length} bytes and is refused: send at most {limit} \
-             (`grpc.max_recv_message_bytes`)"
-        );
-        let end = StreamEnd::Unreadable { code: Code::ResourceExhausted, message };
-        return Err(Broken::Refused(end));
-    }
-    Ok(length)
-}
-
-/// Decompresses data whose declared length is `length`; more data than that is malformed. Stops
-/// after the beginning if that alone exceeds the limits.
-fn decompressed(
-    data: &[u8],
-    length: usize,
-    most: Most,
-    measured: impl Fn(&[u8]) -> Measure,
-) -> Result<(Bytes, Measure), Broken> {
-    let mut reader = GzDecoder::new(data);
-    let mut bytes = vec![0; length.min(BEGINNING_BYTES)];
-    let mut whole = reader.read_exact(&mut bytes);
-    if whole.is_ok() && bytes.len() < length {
-        let measure = measured(&bytes);
-        if measure.exceeds(most) {
-            return Ok((Bytes::from(bytes), measure));
-        }
-        let beginning = bytes;
-        bytes = vec![0; length];
-        bytes[..beginning.len()].copy_from_slice(&beginning);
-        whole = reader.read_exact(&mut bytes[beginning.len()..]);
-    }
-    match whole.and_then(|()| reader.read(&mut [0])) {
-        Ok(0) => {
-            let measure = measured(&bytes);
-            // Freed here: on another thread the allocator would keep the memory for this one.
-            bytes.truncate(if measure.exceeds(most) { 0 } else { length });
-            bytes.shrink_to_fit();
-            Ok((Bytes::from(bytes), measure))
-        }
-        Ok(_) => Err(Broken::Refused(unreadable(
-            "a compressed message holds more than it says at its end",
-        ))),
-        Err(error) => Err(Broken::Refused(unreadable(format!(
-            "a compressed message could not be read: {error}"
-        )))),
-    }
-}
-
 /// Refuses a message that is too long.
 fn check_length(length: usize, limit: usize) -> Result<(), StreamEnd> {
     if length <= limit {
@@ -549,173 +370,4 @@ impl From<Broken> for StreamEnd {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-    use std::io::Write as _;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-    use hyper::body::Frame;
-    use monoceros_proto::si::v1 as si;
-    use tokio::time::sleep;
-    use tonic::Status;
-
-    use super::*;
-    use crate::settings::{Flags, Settings};
-
-    /// A body that delivers these pieces at intervals; the last one may never be delivered.
-    struct Pieces {
-        left: VecDeque<Bytes>,
-        every: Duration,
-        next: Pin<Box<tokio::time::Sleep>>,
-        ends: bool,
-    }
-
-    impl tonic::codegen::Body for Pieces {
-        type Data = Bytes;
-        type Error = Status;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-            ready!(self.next.poll_unpin(cx));
-            let every = self.every;
-            match self.left.pop_front() {
-                None if !self.ends => Poll::Pending,
-                piece => {
-                    self.next.as_mut().reset(Instant::now() + every);
-                    Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
-                }
-            }
-        }
-    }
-
-    fn messages(body: &[u8], piece: usize, every: Duration, ends: bool) -> Messages {
-        let settings = Settings::load(None, &Flags::default()).unwrap();
-        let common = Arc::new(Common::new(&settings.grpc, &settings.limits));
-        let method = common.shapes.method("/si.v1.Scheduler/UpdateNode").unwrap();
-        let left = body.chunks(piece).map(Bytes::copy_from_slice).collect();
-        let next = Box::pin(sleep(Duration::ZERO));
-        let body = Body::new(Pieces { left, every, next, ends });
-        Messages::new(&common, body, method, true, None)
-    }
-
-    fn request(n: usize) -> si::NodeRequest {
-        let nodes = (0..n).map(|n| si::NodeInfo { node_id: format!("n{n}"), ..Default::default() });
-        si::NodeRequest { nodes: nodes.collect(), rm_id: "rm".to_owned(), ..Default::default() }
-    }
-
-    fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
-        [&[flag], &length[..], message].concat()
-    }
-
-    fn gzip(message: &[u8]) -> Vec<u8> {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-        gzip.write_all(message).unwrap();
-        gzip.finish().unwrap()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn messages_survive_any_framing() {
-        let sent = [request(0), request(3), request(40_000), request(1)];
-        let bytes: Vec<u8> = (sent.iter().flat_map(|request| {
-            let plain = request.encode_to_vec();
-            [framed(0, &plain), framed(1, &gzip(&plain))].concat()
-        }))
-        .collect();
-        for piece in [7_919, 64 << 10, bytes.len()] {
-            let mut messages = messages(&bytes, piece, Duration::ZERO, true);
-            messages.bound();
-            for request in sent.iter().flat_map(|request| [request, request]) {
-                let message = messages.message().await.unwrap().unwrap();
-                assert_eq!(message.rm_id(), "rm");
-                let decoded = message.decode::<si::NodeRequest>().await.unwrap();
-                assert!(decoded.message == *request);
-                assert_eq!(decoded.credit.is_some(), request.nodes.len() > 1_000);
-            }
-            assert!(messages.message().await.unwrap().is_none());
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn waiting_can_be_cancelled() {
-        let plain = request(20_000).encode_to_vec();
-        let bytes = [framed(0, &plain), framed(1, &gzip(&plain))].concat();
-        let mut messages = messages(&bytes, 10_000, Duration::from_millis(1), true);
-        let mut n_messages = 0;
-        loop {
-            match messages.message().now_or_never() {
-                Some(Ok(Some(message))) => {
-                    assert!(message.decode::<si::NodeRequest>().await.is_ok());
-                    n_messages += 1;
-                }
-                Some(Ok(None)) => break,
-                Some(Err(broken)) => panic!("{broken:?}"),
-                None => sleep(Duration::from_millis(1)).await,
-            }
-        }
-        assert_eq!(n_messages, 2);
-    }
-
-    /// The reason of the refusal.
-    async fn refusal(body: &[u8]) -> StreamEnd {
-        match messages(body, 1 << 20, Duration::ZERO, true).message().await.map(|_| ()) {
-            Err(Broken::Refused(end)) => end,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn unreadable_messages_give_a_reason() {
-        let code = |end| match end {
-            StreamEnd::Unreadable { code, .. } => code,
-            other => panic!("{other:?}"),
-        };
-        let announced = [&[0][..], &u32::MAX.to_be_bytes()].concat();
-        assert_eq!(code(refusal(&announced).await), Code::OutOfRange);
-        assert_eq!(code(refusal(&framed(2, b"")).await), Code::Internal);
-        assert_eq!(code(refusal(&framed(0, b"abc")[..6]).await), Code::Internal);
-        assert_eq!(code(refusal(&framed(1, b"no gzip at all, and long enough")).await), {
-            // The length given in the last bytes.
-            Code::ResourceExhausted
-        });
-        let mut lies = gzip(&request(1_000).encode_to_vec());
-        let length = lies.len();
-        lies[length - 4..].copy_from_slice(&10_u32.to_le_bytes());
-        assert_eq!(code(refusal(&framed(1, &lies)).await), Code::Internal);
-        let items = b"\x0a\x00".repeat(200_001);
-        let end = refusal(&framed(1, &gzip(&items))).await;
-        assert!(matches!(end, StreamEnd::TooManyItems { items: 200_001, .. }), "{end:?}");
-    }
-
-    /// A node of three bytes contains an allocation that is much longer: the decoder would read the
-    /// whole allocation, with any lists in it, before it notices.
-    #[tokio::test(start_paused = true)]
-    async fn inner_message_longer_than_outer_is_not_decoded() {
-        let mut bytes = vec![0x0a, 3, 0x32];
-        prost::encoding::encode_varint(100_000, &mut bytes);
-        bytes.resize(bytes.len() + 100_000, 0);
-        for length in [bytes.len(), 1_000, 5] {
-            let end = refusal(&framed(0, &bytes[..length])).await;
-            let is_broken = matches!(&end, StreamEnd::Unreadable { code: Code::Internal, message }
-                if message.starts_with("a message could not be decoded"));
-            assert!(is_broken, "{end:?}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn stopped_client_is_cut_off_and_slow_one_is_not() {
-        let message = framed(0, &request(10_000).encode_to_vec());
-        let began = Instant::now();
-        let mut stops = messages(&message[..70_000], 70_000, Duration::ZERO, false);
-        let end = stops.message().await.map(|_| ());
-        assert!(matches!(end, Err(Broken::Refused(StreamEnd::TooSlow))), "{end:?}");
-        assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
-        let began = Instant::now();
-        let mut slow = messages(&message, 2_000, Duration::from_secs(1), true);
-        assert!(slow.message().await.unwrap().is_some());
-        assert!(began.elapsed() > Duration::from_secs(40));
-    }
-}
+mod tests;

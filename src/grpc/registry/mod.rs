@@ -14,6 +14,8 @@
 //! * A registration that fails leaves the current session as it was.
 //! * Each session has one keeper task until it stops; only this task applies timeouts.
 
+mod ending;
+mod policy;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -26,31 +28,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use monoceros_actors::Ignored;
-use monoceros_actors::{
-    RegisterError, Removed, ResourceManagerCallback, SchedulerHandle, check_rm_id,
-};
+use monoceros_actors::{Ignored, ResourceManagerCallback, SchedulerHandle, check_rm_id};
 use monoceros_proto::si::v1 as si;
 use tokio::sync::{RwLock, RwLockWriteGuard};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tonic::metadata::AsciiMetadataValue;
-use tracing::{info, warn};
+use tracing::info;
 
-pub use self::request::{Origin, RegistrationMode};
 use self::tombstones::Tombstones;
-use super::attach::{self, Attachment};
-use super::end::{Cause, RegistrationRefusal, StreamEnd};
+use super::attach;
+use super::attach::Attachment;
+use super::end::{RegistrationRefusal, StreamEnd};
 use super::legacy::options::LegacyOptions;
-use super::session::state::SessionState;
 use super::session::terms::Terms;
 use super::session::{Registrant, Session, SessionStatus};
 use crate::clock::now_ns;
 use crate::extra_config::ExtraConfig;
 use crate::locked::locked;
 use crate::queues_file::PolicyFiles;
-use crate::settings::{
-    LimitSettings, PolicyGroupConflict, RegistrationSettings, SessionSettings, Settings,
-};
+use crate::settings::{LimitSettings, RegistrationSettings, SessionSettings, Settings};
+
+pub use self::request::{Origin, RegistrationMode};
 
 /// Stands in for a deadline that cannot be represented.
 const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
@@ -347,34 +345,6 @@ impl Registry {
         Ok(Registered { reply, session: number, outcome, taken: None })
     }
 
-    /// Stops the current session of `rm_id` (only if its number is `number`, if given): its
-    /// allocations are released, and its streams end OK. Later clients learn `by`. Returns the
-    /// session, if there was one, and the counts of what was removed.
-    pub async fn stop(
-        &self,
-        rm_id: &str,
-        number: Option<u64>,
-        by: &str,
-    ) -> Option<(Arc<Session>, Removed)> {
-        let slot = self.slot(rm_id)?;
-        let mut current = slot.write().await;
-        let is_it = |session: &&Arc<Session>| number.is_none_or(|it| it == session.number());
-        let session = Arc::clone(current.as_ref().filter(is_it)?);
-        // If its callback hangs the session ends all the same, with unknown counts.
-        let removed = timeout(self.registration.timeout, self.handle.deregister(rm_id)).await;
-        self.end(&mut current, &session, by, &StreamEnd::Deregistered).await;
-        drop(current);
-        self.remove_unused_slot(rm_id, &slot);
-        Some((session, removed.ok().and_then(Result::ok).unwrap_or_default()))
-    }
-
-    /// Makes a resource manager register and report everything again. Returns the number of its
-    /// streams that were open.
-    pub fn resync(&self, rm_id: &str, cause: &str) -> usize {
-        let session = self.session(rm_id);
-        session.map_or(0, |session| session.lose(Cause::Asked(cause.to_owned())))
-    }
-
     /// Applies a new queue configuration (empty for none) and new overrides of a resource manager.
     /// The bounds of its outboxes and the policy for lost messages stay as they were registered.
     pub fn reconfigured(&self, rm_id: &str, config: String, extra: &BTreeMap<String, String>) {
@@ -403,76 +373,6 @@ impl Registry {
         }
     }
 
-    /// Stops a session that the scheduler no longer knows although it was not ended.
-    pub async fn scheduler_lost(&self, session: &Arc<Session>) {
-        let end = StreamEnd::Internal("the scheduler lost the session through a bug");
-        self.stop_if(session, "internalError", &end, |_| true).await;
-    }
-
-    /// Applies the timeouts of a session until it stops.
-    async fn apply_timeouts(self: Arc<Self>, session: Arc<Session>) {
-        let mut deadlines = session.deadlines();
-        // Often enough to free the messages of an idle session soon; never without a pause.
-        let mut forgetting = interval(session.grace().max(Duration::from_secs(1)));
-        forgetting.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while session.state() != SessionState::Stopped {
-            let deadline = *deadlines.borrow_and_update();
-            let overdue = async {
-                match deadline {
-                    Some(deadline) => sleep_until(deadline).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                _ = deadlines.changed() => {}
-                _ = forgetting.tick() => session.forget_confirmed(),
-                () = overdue => {
-                    if session.expire() {
-                        let (rm_id, by) = (session.rm_id().to_owned(), "pauseTimeout");
-                        let end = StreamEnd::NotRegistered { rm_id, stopped_by: Some(by.to_owned()) };
-                        // A stream may have been bound in the meantime.
-                        self.stop_if(&session, by, &end, Session::expire).await;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Stops the session if it is still the current one and `is_due` holds under the lock.
-    async fn stop_if(
-        &self,
-        session: &Arc<Session>,
-        by: &str,
-        end: &StreamEnd,
-        is_due: impl Fn(&Session) -> bool + Send,
-    ) {
-        let Some(slot) = self.slot(session.rm_id()) else { return };
-        let mut current = slot.write().await;
-        let is_it = current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session));
-        if is_it && is_due(session) {
-            warn!(rm = session.rm_id(), session = session.number(), by, "session stopped");
-            self.end(&mut current, session, by, end).await;
-        }
-        drop(current);
-        self.remove_unused_slot(session.rm_id(), &slot);
-    }
-
-    /// Ends the current session; the caller holds its slot.
-    async fn end(
-        &self,
-        current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
-        session: &Arc<Session>,
-        by: &str,
-        end: &StreamEnd,
-    ) {
-        // Fails only if the scheduler no longer knows it.
-        let _ = self.handle.stop_resource_manager(session.rm_id()).await;
-        current.take();
-        self.current().remove(session.rm_id());
-        self.tombstones().put(session.rm_id().to_owned(), by.to_owned());
-        session.stop(end);
-    }
-
     /// Reserves an entry for a new session of `rm_id`. The limit applies to each caller separately.
     fn reserve<'r>(
         &'r self,
@@ -496,65 +396,6 @@ impl Registry {
     /// The refusal of a registration that took too long.
     pub fn too_slow(&self) -> RegistrationRefusal {
         RegistrationRefusal::TooSlow(self.registration.timeout)
-    }
-
-    fn check_policy_group(&self, registrant: &Registrant) -> Result<(), RegistrationRefusal> {
-        if registrant.config.is_empty() {
-            return Ok(());
-        }
-        let other =
-            self.current().values().filter_map(|it| it.session.as_ref()).find_map(|session| {
-                let other = session.registrant();
-                let conflicts = other.rm_id != registrant.rm_id
-                    && other.policy_group == registrant.policy_group
-                    && session.has_other_config(&registrant.config);
-                conflicts.then(|| other.rm_id.clone())
-            });
-        let Some(other) = other else { return Ok(()) };
-        let refusal = RegistrationRefusal::PolicyGroupConflict {
-            group: registrant.policy_group.clone(),
-            other,
-        };
-        match self.registration.policy_group_conflict {
-            PolicyGroupConflict::Reject => Err(refusal),
-            PolicyGroupConflict::Warn => {
-                warn!(rm = %registrant.rm_id, conflict = %refusal, "policy group conflict");
-                Ok(())
-            }
-        }
-    }
-
-    /// Whether a registration may continue `session`: it brings the configuration in force, or
-    /// none.
-    async fn can_continue(
-        &self,
-        session: &Session,
-        request: &si::RegisterResourceManagerRequest,
-    ) -> bool {
-        let known = session.registrant();
-        if known.policy_group != request::policy_group(request) {
-            return false;
-        }
-        if request.config.is_empty() {
-            return true;
-        }
-        let in_force = self.handle.configuration(session.rm_id()).await;
-        in_force.is_ok_and(|in_force| in_force.config == request.config)
-    }
-
-    /// Offers the service's queue configuration of the policy group, if any, to the scheduler.
-    async fn offer_policy(&self, group: &str) -> Result<(), RegistrationRefusal> {
-        let Some(policies) = self.policies.clone() else { return Ok(()) };
-        let name = group.to_owned();
-        let read = tokio::task::spawn_blocking(move || policies.at_registration(&name));
-        let read = read.await.map_err(|_| RegistrationRefusal::Internal)?;
-        let unreadable =
-            |why| RegistrationRefusal::PolicyUnreadable { group: group.to_owned(), why };
-        if let Some(text) = read.map_err(unreadable)? {
-            let offered = self.handle.offer_policy_queues(group, &text).await;
-            offered.map_err(RegisterError::from)?;
-        }
-        Ok(())
     }
 
     /// The slot of `rm_id`, created if needed.

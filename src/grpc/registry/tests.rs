@@ -1,11 +1,14 @@
 //! Sessions of a registry with a scheduler, in virtual time.
 
+use super::super::end::Cause;
 use super::super::in_virtual_time::with_registry;
 use super::super::kind::{Allocations, Applications, Dialect, Nodes};
 use super::super::session::Binding;
 use super::super::session::attempt::Attempt;
+use super::super::session::state::SessionState;
 use super::super::stream_handle::StreamHandle;
 use super::*;
+use crate::settings::PolicyGroupConflict;
 
 /// The registry and a scheduler with one RM, `rm`, that has a node and an application.
 struct World {

@@ -4,7 +4,7 @@
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
-use monoceros_proto::v1::shim_message::Body as Said;
+use monoceros_proto::v1::shim_message::Body as ShimBody;
 
 use super::rm_with_nodes;
 use crate::harness::shim::{ALL, Shim, hello};
@@ -24,7 +24,7 @@ async fn events_respect_credit_across_streams() {
     let first = shim.events().await;
     assert_eq!((first.events.len(), first.dropped), (1, 0));
     assert_eq!(first.events[0].r#type(), si::event_record::Type::Node);
-    shim.say(Said::EventCredit(cb::EventCredit { add: 1, ack_seq: first.last_seq })).await;
+    shim.say(ShimBody::EventCredit(cb::EventCredit { add: 1, ack_seq: first.last_seq })).await;
     let second = shim.events().await;
     assert_eq!(second.first_seq, first.last_seq + 1);
     drop(shim);
@@ -55,7 +55,7 @@ async fn dump_contains_the_shim_state() {
                 data: data.into(),
                 ..Default::default()
             };
-            shim.say(Said::StateDump(chunk)).await;
+            shim.say(ShimBody::StateDump(chunk)).await;
         }
     };
     let (dump, ()) = tokio::join!(dump, tell);

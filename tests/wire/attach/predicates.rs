@@ -2,7 +2,7 @@
 
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
-use monoceros_proto::v1::shim_message::Body as Said;
+use monoceros_proto::v1::shim_message::Body as ShimBody;
 
 use super::{REQUIRED, ask_for, placed, rm_called, rm_with_nodes, used_and_pending};
 use crate::harness::shim::{ALL, Shim, hello, passes, refuses};
@@ -61,7 +61,7 @@ async fn ask_refused_everywhere_is_asked_again() {
         shim.answer(&batch, refuses).await;
     }
     rm.read(|seen| assert!(seen.new.is_empty() && seen.rejected_allocations.is_empty()));
-    shim.say(Said::Invalidate(cb::Invalidate { all: true, ..Default::default() })).await;
+    shim.say(ShimBody::Invalidate(cb::Invalidate { all: true, ..Default::default() })).await;
     let batch = shim.batch().await;
     shim.answer(&batch, passes).await;
     rm.until("allocated", |seen| seen.new.len() == 1).await;

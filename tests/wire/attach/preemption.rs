@@ -3,7 +3,7 @@
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
-use monoceros_proto::v1::shim_message::Body as Said;
+use monoceros_proto::v1::shim_message::Body as ShimBody;
 
 use super::REQUIRED;
 use crate::harness::shim::{ALL, Shim, hello, passes};
@@ -84,7 +84,7 @@ async fn answer(shim: &Shim, batch: &cb::PreemptionBatch, index: impl Fn(&str) -
         last: true,
         ..Default::default()
     };
-    shim.say(Said::PreemptionResults(results)).await;
+    shim.say(ShimBody::PreemptionResults(results)).await;
 }
 
 #[tokio::test]

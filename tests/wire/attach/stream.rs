@@ -6,7 +6,7 @@ use std::time::Duration;
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::v1;
 use monoceros_proto::v1::core_message::Body;
-use monoceros_proto::v1::shim_message::Body as Said;
+use monoceros_proto::v1::shim_message::Body as ShimBody;
 use tokio::time::timeout;
 use tonic::Code;
 
@@ -106,10 +106,18 @@ async fn wrong_first_message_ends_the_stream() {
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     let stale = v1::Hello { session_id: 1, ..hello("rm", ALL) };
     for (first, code, reason) in [
-        (Some(Said::Hello(stale)), Code::FailedPrecondition, "SESSION_STALE"),
-        (Some(Said::Hello(hello("nobody", ALL))), Code::FailedPrecondition, "RM_NOT_REGISTERED"),
-        (Some(Said::Hello(hello("", ALL))), Code::InvalidArgument, "RM_ID_MISSING"),
-        (Some(Said::Heartbeat(v1::Heartbeat::default())), Code::InvalidArgument, "HELLO_MISSING"),
+        (Some(ShimBody::Hello(stale)), Code::FailedPrecondition, "SESSION_STALE"),
+        (
+            Some(ShimBody::Hello(hello("nobody", ALL))),
+            Code::FailedPrecondition,
+            "RM_NOT_REGISTERED",
+        ),
+        (Some(ShimBody::Hello(hello("", ALL))), Code::InvalidArgument, "RM_ID_MISSING"),
+        (
+            Some(ShimBody::Heartbeat(v1::Heartbeat::default())),
+            Code::InvalidArgument,
+            "HELLO_MISSING",
+        ),
         (None, Code::DeadlineExceeded, "HELLO_TIMEOUT"),
     ] {
         let mut shim = Shim::open(&service).await;
@@ -125,8 +133,8 @@ async fn violations_end_the_stream() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     for wrong in [
-        Said::Hello(hello("rm", ALL)),
-        Said::CacheSyncAck(v1::CacheSyncAck { cache_seq: 1_000_000, failures: vec![] }),
+        ShimBody::Hello(hello("rm", ALL)),
+        ShimBody::CacheSyncAck(v1::CacheSyncAck { cache_seq: 1_000_000, failures: vec![] }),
     ] {
         let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
         shim.say(wrong).await;
@@ -136,7 +144,7 @@ async fn violations_end_the_stream() {
     let mut shim = Shim::attach(&service, narrow).await;
     for batch_id in 900..910 {
         let results = v1::PredicateResults { batch_id, ..Default::default() };
-        shim.try_say(Said::PredicateResults(results)).await;
+        shim.try_say(ShimBody::PredicateResults(results)).await;
     }
     assert_eq!(shim.end().await, (Code::ResourceExhausted, "RESULT_FLOOD".to_owned()));
 }
@@ -157,7 +165,8 @@ async fn silence_ends_the_stream() {
     let service = Service::start_with(&[("CALLBACK__HEARTBEAT", "0.05")]);
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
-    shim.say(Said::Heartbeat(v1::Heartbeat { nonce: 77, reply: true, ..Default::default() })).await;
+    shim.say(ShimBody::Heartbeat(v1::Heartbeat { nonce: 77, reply: true, ..Default::default() }))
+        .await;
     shim.until("echo", |body| match body {
         Body::Heartbeat(echo) if echo.nonce == 77 && !echo.reply => Some(()),
         _ => None,
@@ -172,7 +181,7 @@ async fn both_sides_send_goodbye() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
-    shim.say(Said::Goodbye(v1::Goodbye::default())).await;
+    shim.say(ShimBody::Goodbye(v1::Goodbye::default())).await;
     assert_eq!(shim.end().await.0, Code::Ok);
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
     shim.welcome().await;

@@ -7,7 +7,7 @@ use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
-use monoceros_proto::v1::shim_message::Body as Said;
+use monoceros_proto::v1::shim_message::Body as ShimBody;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
@@ -61,7 +61,7 @@ async fn shim_with_a_small_window(service: &Service) -> Shim {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
     let channel = endpoint.initial_stream_window_size(1_000).connect().await.unwrap();
     let mut shim = Shim::open_on(channel).await;
-    shim.say(Said::Hello(hello("rm", &[cb::Capability::CacheSync]))).await;
+    shim.say(ShimBody::Hello(hello("rm", &[cb::Capability::CacheSync]))).await;
     shim.sync().await;
     shim
 }
@@ -213,7 +213,7 @@ async fn sync_precedes_allocation_on_one_connection() {
     let _rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &nodes).await;
     let channel = service.channel().await;
     let mut shim = Shim::open_on(channel.clone()).await;
-    shim.say(Said::Hello(hello("rm", ALL))).await;
+    shim.say(ShimBody::Hello(hello("rm", ALL))).await;
     let first = shim.sync().await;
     assert!(first.snapshot && first.snapshot_end, "the whole view comes first: {first:?}");
     // It displaces the RM's own stream.

@@ -1,6 +1,6 @@
 //! An attachment with its timer task and a stream, in virtual time.
 
-use monoceros_proto::v1::shim_message::Body as Said;
+use monoceros_proto::v1::shim_message::Body as ShimBody;
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ async fn next<T>(
     }
 }
 
-fn say(attachment: &Attachment, stream: &Arc<StreamHandle>, body: Said) {
+fn say(attachment: &Attachment, stream: &Arc<StreamHandle>, body: ShimBody) {
     attachment.receive(stream, cb::ShimMessage { body: Some(body) }).unwrap();
 }
 
@@ -51,7 +51,7 @@ async fn unanswered_requests_time_out() {
                     _ => None,
                 })
                 .await;
-                say(&attachment, &stream, Said::Heartbeat(cb::Heartbeat::default()));
+                say(&attachment, &stream, ShimBody::Heartbeat(cb::Heartbeat::default()));
             }
         })
     };
@@ -140,7 +140,7 @@ async fn allocation_is_delivered_after_its_sync_or_timeout() {
 #[tokio::test(start_paused = true)]
 async fn heartbeat_carries_the_time() {
     let (attachment, stream) = attached(cb::Capability::StateDump);
-    let asked = Said::Heartbeat(cb::Heartbeat { nonce: 4, reply: true, ..Default::default() });
+    let asked = ShimBody::Heartbeat(cb::Heartbeat { nonce: 4, reply: true, ..Default::default() });
     say(&attachment, &stream, asked);
     let echo = next(&attachment, &stream, |body| match body {
         Body::Heartbeat(echo) => Some(echo),

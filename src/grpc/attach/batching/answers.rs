@@ -209,7 +209,10 @@ impl Batcher {
 
     /// Ends a batch once it is answered completely, or its last message has come.
     fn close_batch(&mut self, now: Instant, id: u64, last: bool, turn: &mut Turn) {
-        let Entry::Occupied(batch) = self.in_flight.entry(id) else { return };
+        let Entry::Occupied(batch) = self.in_flight.entry(id) else {
+            debug_assert!(false, "batch {id} is in flight until this ends it");
+            return;
+        };
         if batch.get().open > 0 && !last {
             return;
         }

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use monoceros_actors::metrics::Metrics;
 use monoceros_actors::{BundlePlace, QuestionBundle, QuestionId, Scope};
+use monoceros_proto::v1::shim_message::Body as ShimBody;
 
 use super::super::batching::Question;
 use super::*;
 use crate::settings::callback::AfterGrace;
+
+mod gangs;
+mod requests;
 
 /// A conversation and a time that tests advance.
 struct TestedConversation {
@@ -65,7 +69,7 @@ impl TestedConversation {
         self.messages().into_iter().filter_map(batch).collect()
     }
 
-    fn say(&mut self, body: Said) {
+    fn say(&mut self, body: ShimBody) {
         let message = cb::ShimMessage { body: Some(body) };
         self.conversation.receive(self.now, message).unwrap();
     }
@@ -78,7 +82,7 @@ impl TestedConversation {
             pass_bitmap: vec![1],
             ..Default::default()
         });
-        self.say(Said::PredicateResults(cb::PredicateResults {
+        self.say(ShimBody::PredicateResults(cb::PredicateResults {
             batch_id: batch.batch_id,
             cache_seq: batch.cache_seq,
             last: true,
@@ -121,106 +125,6 @@ fn answer(id: u64, verdict: Verdict) -> Effect {
 
 fn event(n: usize) -> si::EventRecord {
     si::EventRecord { r#type: 1, object_id: n.to_string(), ..Default::default() }
-}
-
-/// Nodes come first, then the places that name them, then the question; again on each stream.
-#[test]
-fn bundle_places_precede_the_question() {
-    let mut talk = TestedConversation::required();
-    for stream in 1..=2 {
-        talk.attach(&predicates());
-        talk.messages();
-        let node: Arc<str> = format!("n{stream}").into();
-        let place =
-            |key: &str| BundlePlace { key: key.into(), group: None, node: Arc::clone(&node) };
-        let places = vec![place("1"), place("2")];
-        let question = Question {
-            ticket: Ticket { id: QuestionId(stream), partition: 0 },
-            application: "app".into(),
-            key: "1".into(),
-            group: None,
-            nodes: vec![node],
-            candidates: vec![0],
-            allocate: true,
-            bundle: Some(Arc::new(QuestionBundle { id: 7, places })),
-        };
-        talk.conversation.ask(talk.now, vec![question]);
-        let messages = talk.messages();
-        let [Body::NodeDictionary(nodes), Body::BundlePlaces(told), Body::PredicateBatch(batch)] =
-            &messages[..]
-        else {
-            panic!("{messages:?}")
-        };
-        let index = nodes.add[0].index;
-        assert!(told.places.len() == 2 && told.places.iter().all(|it| it.node_index == index));
-        assert_eq!((told.bundle_id, batch.queries[0].bundle_id), (7, 7));
-        assert_eq!(batch.dict_version, nodes.dict_version);
-    }
-}
-
-/// A question about a place held for a member of a group, in a bundle with a request.
-fn hold(id: u64) -> Question {
-    let node: Arc<str> = "n1".into();
-    let place = |key: &str, group: Option<&str>| BundlePlace {
-        key: key.into(),
-        group: group.map(Arc::from),
-        node: Arc::clone(&node),
-    };
-    let places = vec![place("1", None), place("", Some("workers"))];
-    Question {
-        ticket: Ticket { id: QuestionId(id), partition: 0 },
-        application: "app".into(),
-        key: "".into(),
-        group: Some("workers".into()),
-        nodes: vec![Arc::clone(&node)],
-        candidates: vec![0],
-        allocate: true,
-        bundle: Some(Arc::new(QuestionBundle { id: 7, places })),
-    }
-}
-
-#[test]
-fn held_places_are_asked_by_group() {
-    let mut talk = TestedConversation::required();
-    let able =
-        [cb::Capability::Predicates, cb::Capability::CacheSync, cb::Capability::HoldPredicates];
-    talk.effects();
-    talk.attach(&hello(&able));
-    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: true })]);
-    talk.messages();
-    talk.conversation.ask(talk.now, vec![hold(1)]);
-    talk.ask(2, &["n1"]);
-    let messages = talk.messages();
-    let asked = messages.iter().filter_map(|body| match body {
-        Body::PredicateBatch(batch) => Some(&batch.queries),
-        _ => None,
-    });
-    let asked: Vec<_> = asked
-        .flatten()
-        .map(|it| (&*it.allocation_key, &*it.application_id, &*it.task_group_name, it.assume))
-        .collect();
-    assert_eq!(asked, [("", "app", "workers", false), ("2", "app", "", true)]);
-    let places = messages.iter().find_map(|body| match body {
-        Body::BundlePlaces(told) => Some(&told.places),
-        _ => None,
-    });
-    let names: Vec<_> =
-        places.unwrap().iter().map(|it| (&*it.allocation_key, &*it.task_group_name)).collect();
-    assert_eq!(names, [("1", ""), ("", "workers")]);
-}
-
-#[test]
-fn held_places_need_the_capability() {
-    let mut talk = TestedConversation::required();
-    talk.effects();
-    talk.attach(&hello(&[cb::Capability::Predicates]));
-    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote { holds: false })]);
-    talk.messages();
-    // Asked while the earlier stream could still have answered.
-    talk.conversation.ask(talk.now, vec![hold(1)]);
-    let passed = Verdict::Passed { position: 0, scope: Scope::Static, assumed: false };
-    assert_eq!(talk.effects(), [answer(1, passed)]);
-    assert!(talk.messages().is_empty());
 }
 
 #[test]
@@ -384,7 +288,7 @@ fn permanent_failure_excludes_the_node() {
     talk.conversation.allocations(talk.now, response);
     let failures =
         vec![cb::CacheSyncFailure { allocation_key: "1".to_owned(), ..Default::default() }];
-    talk.say(Said::CacheSyncAck(cb::CacheSyncAck { cache_seq: 2, failures }));
+    talk.say(ShimBody::CacheSyncAck(cb::CacheSyncAck { cache_seq: 2, failures }));
     let effects = talk.effects();
     let undone = effects.iter().find_map(|effect| match effect {
         Effect::Undo(release) => Some(release.exclude_node),
@@ -408,121 +312,12 @@ fn events_without_credit_are_bounded() {
     };
     assert_eq!(sent(talk.messages()), [(10, 99_000)]);
     assert_eq!(talk.metrics.dropped_events.get(), 99_000);
-    talk.say(Said::EventCredit(cb::EventCredit { add: 300, ack_seq: 0 }));
+    talk.say(ShimBody::EventCredit(cb::EventCredit { add: 300, ack_seq: 0 }));
     assert_eq!(sent(talk.messages()), [(256, 0), (44, 0)]);
-    talk.say(Said::EventCredit(cb::EventCredit { add: 10_000, ack_seq: 0 }));
+    talk.say(ShimBody::EventCredit(cb::EventCredit { add: 10_000, ack_seq: 0 }));
     talk.wait(Duration::from_secs(2));
     let rest: usize = sent(talk.messages()).into_iter().map(|(events, _)| events).sum();
     assert_eq!(rest, 690);
-}
-
-#[test]
-fn failed_state_dump_reports_its_reason() {
-    let ask = |talk: &mut TestedConversation| {
-        talk.attach(&hello(&[cb::Capability::StateDump]));
-        let request = talk.conversation.ask_state(talk.now).unwrap();
-        talk.effects();
-        request
-    };
-    let told = |talk: &mut TestedConversation| match talk.effects().pop() {
-        Some(Effect::Reply(_, ShimReply::State(state))) => state,
-        other => panic!("{other:?}"),
-    };
-    let chunk = |request_id, index, bytes: usize| cb::StateDumpChunk {
-        request_id,
-        index,
-        data: vec![b' '; bytes],
-        ..Default::default()
-    };
-    let mut talk = TestedConversation::new(|options| {
-        options.callback.state_dump_max_bytes = 100.try_into().unwrap();
-    });
-    let request = ask(&mut talk);
-    talk.conversation.ask_state(talk.now).unwrap_err();
-    talk.say(Said::StateDump(chunk(request, 0, 60)));
-    talk.say(Said::StateDump(chunk(request + 100, 0, 60)));
-    talk.say(Said::StateDump(chunk(request, 1, 60)));
-    assert!(told(&mut talk).unwrap_err().contains("100 bytes"));
-    talk.say(Said::StateDump(chunk(request, 2, 60)));
-    assert_eq!(talk.effects(), []);
-
-    let request = ask(&mut talk);
-    let error = "out of memory".to_owned();
-    talk.say(Said::StateDump(cb::StateDumpChunk {
-        request_id: request,
-        error,
-        ..Default::default()
-    }));
-    assert_eq!(told(&mut talk).unwrap_err(), "out of memory");
-
-    ask(&mut talk);
-    talk.messages();
-    for _ in 0..31 {
-        assert!(talk.wait(Duration::from_secs(1)).is_none());
-        talk.messages();
-        talk.say(Said::Heartbeat(cb::Heartbeat::default()));
-    }
-    assert!(told(&mut talk).unwrap_err().contains("in time"));
-
-    ask(&mut talk);
-    talk.conversation.detach(talk.now);
-    assert!(told(&mut talk).unwrap_err().contains("lost"));
-}
-
-#[test]
-fn preemption_questions_are_answered_or_time_out() {
-    let args = |victims: usize| si::PreemptionPredicatesArgs {
-        allocation_key: "a".to_owned(),
-        node_id: "n1".to_owned(),
-        preempt_allocation_keys: vec!["victim".to_owned(); victims],
-        start_index: 0,
-    };
-    let mut talk = TestedConversation::new(|_| {});
-    let without = talk.conversation.ask_preemption(talk.now, vec![args(2), args(0)]);
-    assert_eq!(without, Err(vec![Preempted::Victims(1), Preempted::Victims(0)]));
-    talk.attach(&hello(&[cb::Capability::PreemptionPredicates]));
-    let group = vec![args(3); 4];
-    let batch_id = talk.conversation.ask_preemption(talk.now, group).unwrap();
-    let results =
-        [0, 2, -1, 3].into_iter().zip(0..).map(|(index, query_id)| cb::PreemptionResult {
-            query_id,
-            outcome: cb::Outcome::Evaluated.into(),
-            response: Some(si::PreemptionPredicatesResponse { success: true, index }),
-            ..Default::default()
-        });
-    let results = results.collect();
-    talk.say(Said::PreemptionResults(cb::PreemptionResults {
-        batch_id,
-        results,
-        ..Default::default()
-    }));
-    let expected =
-        [Preempted::Victims(1), Preempted::Victims(3), Preempted::Victims(0), Preempted::Failed];
-    let reply =
-        |answers: &[Preempted], batch| Effect::Reply(batch, ShimReply::Preempted(answers.into()));
-    assert_eq!(talk.effects(), [reply(&expected, batch_id)]);
-    let batch_id = talk.conversation.ask_preemption(talk.now, vec![args(1)]).unwrap();
-    talk.messages();
-    talk.wait(Duration::from_secs(2));
-    assert_eq!(talk.effects(), [reply(&[Preempted::Failed], batch_id)]);
-}
-
-#[test]
-fn saving_a_configuration_reports_its_result() {
-    let mut talk = TestedConversation::new(|_| {});
-    let nothing = std::collections::BTreeMap::new;
-    talk.conversation.ask_save(talk.now, "a".to_owned(), nothing()).unwrap_err();
-    talk.attach(&hello(&[cb::Capability::ConfigStore]));
-    for (success, reason, expected) in
-        [(true, "", Ok(())), (false, "read only", Err("read only".to_owned()))]
-    {
-        let asked = talk.conversation.ask_save(talk.now, "a".to_owned(), nothing());
-        let request_id = asked.unwrap();
-        let reason = reason.to_owned();
-        let result = cb::ConfigSaveResult { request_id, success, reason, ..Default::default() };
-        talk.say(Said::ConfigSave(result));
-        assert_eq!(talk.effects(), [Effect::Reply(request_id, ShimReply::Saved(expected))]);
-    }
 }
 
 #[test]
@@ -551,15 +346,18 @@ fn invalid_messages_are_violations() {
     let mut talk = TestedConversation::new(|_| {});
     talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
     for body in [
-        Said::Hello(cb::Hello::default()),
-        Said::CacheSyncAck(cb::CacheSyncAck { cache_seq: 99, failures: vec![] }),
+        ShimBody::Hello(cb::Hello::default()),
+        ShimBody::CacheSyncAck(cb::CacheSyncAck { cache_seq: 99, failures: vec![] }),
     ] {
         let message = cb::ShimMessage { body: Some(body) };
         let received = talk.conversation.receive(talk.now, message);
         assert!(matches!(received, Err(StreamEnd::Violation(_))), "{received:?}");
     }
     // A batch that was never sent.
-    talk.say(Said::PredicateResults(cb::PredicateResults { batch_id: 99, ..Default::default() }));
+    talk.say(ShimBody::PredicateResults(cb::PredicateResults {
+        batch_id: 99,
+        ..Default::default()
+    }));
     assert_eq!(talk.metrics.ignored_so_far(), [0, 1]);
 }
 
@@ -582,7 +380,7 @@ fn violation_leaves_no_question_unanswered() {
         let batch_id = talk.batches().remove(0).batch_id;
         let results = vec![result(0, 1), broken];
         let results = cb::PredicateResults { batch_id, results, ..Default::default() };
-        let message = cb::ShimMessage { body: Some(Said::PredicateResults(results)) };
+        let message = cb::ShimMessage { body: Some(ShimBody::PredicateResults(results)) };
         let received = talk.conversation.receive(talk.now, message);
         assert!(matches!(received, Err(StreamEnd::Violation(_))), "{received:?}");
         let reasons = vec![("refused by the shim".to_owned(), 1)];
@@ -639,23 +437,12 @@ fn late_shim_gets_a_snapshot_if_complete() {
 }
 
 #[test]
-fn oversized_configuration_is_not_sent() {
-    let mut talk = TestedConversation::new(|_| {});
-    talk.attach(&cb::Hello { max_message_bytes: 1, ..hello(&[cb::Capability::ConfigStore]) });
-    let nothing = std::collections::BTreeMap::new;
-    let error = talk.conversation.ask_save(talk.now, "x".repeat(65_530), nothing()).unwrap_err();
-    assert!(error.contains("no message above 65536"), "{error}");
-    talk.conversation.ask_save(talk.now, "x".repeat(65_000), nothing()).unwrap();
-    assert!(talk.effects().is_empty());
-}
-
-#[test]
 fn overflowing_stream_ends_at_once() {
     let mut talk = TestedConversation::required();
     talk.attach(&predicates());
     for nonce in 0..100_000 {
         let heartbeat = cb::Heartbeat { nonce, reply: true, ..Default::default() };
-        talk.say(Said::Heartbeat(heartbeat));
+        talk.say(ShimBody::Heartbeat(heartbeat));
     }
     assert_eq!(talk.conversation.due(talk.now), Some(talk.now));
     assert!(matches!(talk.wait(Duration::ZERO), Some(StreamEnd::Stalled)));
@@ -666,7 +453,7 @@ fn heartbeat_carries_queued_batches() {
     let mut talk = TestedConversation::required();
     talk.attach(&cb::Hello { max_inflight_batches: 1, max_queries_per_batch: 2, ..predicates() });
     (1..=6).for_each(|id| talk.ask(id, &["n1"]));
-    talk.say(Said::Heartbeat(cb::Heartbeat { reply: true, ..Default::default() }));
+    talk.say(ShimBody::Heartbeat(cb::Heartbeat { reply: true, ..Default::default() }));
     let queued = |body| match body {
         Body::Heartbeat(heartbeat) => Some(heartbeat.queued_batches),
         _ => None,

@@ -1,0 +1,114 @@
+//! The end of sessions: stopped on purpose, timed out, or lost by the scheduler.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_actors::Removed;
+use tokio::sync::RwLockWriteGuard;
+use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
+use tracing::warn;
+
+use super::super::end::{Cause, StreamEnd};
+use super::super::session::Session;
+use super::super::session::state::SessionState;
+use super::Registry;
+
+impl Registry {
+    /// Stops the current session of `rm_id` (only if its number is `number`, if given): its
+    /// allocations are released, and its streams end OK. Later clients learn `by`. Returns the
+    /// session, if there was one, and the counts of what was removed.
+    pub async fn stop(
+        &self,
+        rm_id: &str,
+        number: Option<u64>,
+        by: &str,
+    ) -> Option<(Arc<Session>, Removed)> {
+        let slot = self.slot(rm_id)?;
+        let mut current = slot.write().await;
+        let is_it = |session: &&Arc<Session>| number.is_none_or(|it| it == session.number());
+        let session = Arc::clone(current.as_ref().filter(is_it)?);
+        // If its callback hangs the session ends all the same, with unknown counts.
+        let removed = timeout(self.registration.timeout, self.handle.deregister(rm_id)).await;
+        self.end(&mut current, &session, by, &StreamEnd::Deregistered).await;
+        drop(current);
+        self.remove_unused_slot(rm_id, &slot);
+        Some((session, removed.ok().and_then(Result::ok).unwrap_or_default()))
+    }
+
+    /// Makes a resource manager register and report everything again. Returns the number of its
+    /// streams that were open.
+    pub fn resync(&self, rm_id: &str, cause: &str) -> usize {
+        let session = self.session(rm_id);
+        session.map_or(0, |session| session.lose(Cause::Asked(cause.to_owned())))
+    }
+
+    /// Stops a session that the scheduler no longer knows although it was not ended.
+    pub async fn scheduler_lost(&self, session: &Arc<Session>) {
+        let end = StreamEnd::Internal("the scheduler lost the session through a bug");
+        self.stop_if(session, "internalError", &end, |_| true).await;
+    }
+
+    /// Applies the timeouts of a session until it stops.
+    pub(super) async fn apply_timeouts(self: Arc<Self>, session: Arc<Session>) {
+        let mut deadlines = session.deadlines();
+        // Often enough to free the messages of an idle session soon; never without a pause.
+        let mut forgetting = interval(session.grace().max(Duration::from_secs(1)));
+        forgetting.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while session.state() != SessionState::Stopped {
+            let deadline = *deadlines.borrow_and_update();
+            let overdue = async {
+                match deadline {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = deadlines.changed() => {}
+                _ = forgetting.tick() => session.forget_confirmed(),
+                () = overdue => {
+                    if session.expire() {
+                        let (rm_id, by) = (session.rm_id().to_owned(), "pauseTimeout");
+                        let end = StreamEnd::NotRegistered { rm_id, stopped_by: Some(by.to_owned()) };
+                        // A stream may have been bound in the meantime.
+                        self.stop_if(&session, by, &end, Session::expire).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stops the session if it is still the current one and `is_due` holds under the lock.
+    async fn stop_if(
+        &self,
+        session: &Arc<Session>,
+        by: &str,
+        end: &StreamEnd,
+        is_due: impl Fn(&Session) -> bool + Send,
+    ) {
+        let Some(slot) = self.slot(session.rm_id()) else { return };
+        let mut current = slot.write().await;
+        let is_it = current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session));
+        if is_it && is_due(session) {
+            warn!(rm = session.rm_id(), session = session.number(), by, "session stopped");
+            self.end(&mut current, session, by, end).await;
+        }
+        drop(current);
+        self.remove_unused_slot(session.rm_id(), &slot);
+    }
+
+    /// Ends the current session; the caller holds its slot.
+    async fn end(
+        &self,
+        current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
+        session: &Arc<Session>,
+        by: &str,
+        end: &StreamEnd,
+    ) {
+        // Fails only if the scheduler no longer knows it.
+        let _ = self.handle.stop_resource_manager(session.rm_id()).await;
+        current.take();
+        self.current().remove(session.rm_id());
+        self.tombstones().put(session.rm_id().to_owned(), by.to_owned());
+        session.stop(end);
+    }
+}

@@ -1,0 +1,76 @@
+//! The queue configuration of a registration: whether it conflicts with its policy group, equals the
+//! one in force, or comes from the service.
+
+use monoceros_actors::RegisterError;
+use monoceros_proto::si::v1 as si;
+use tracing::warn;
+
+use super::super::end::RegistrationRefusal;
+use super::super::session::{Registrant, Session};
+use super::Registry;
+use super::request::policy_group;
+use crate::settings::PolicyGroupConflict;
+
+impl Registry {
+    pub(super) fn check_policy_group(
+        &self,
+        registrant: &Registrant,
+    ) -> Result<(), RegistrationRefusal> {
+        if registrant.config.is_empty() {
+            return Ok(());
+        }
+        let other =
+            self.current().values().filter_map(|it| it.session.as_ref()).find_map(|session| {
+                let other = session.registrant();
+                let conflicts = other.rm_id != registrant.rm_id
+                    && other.policy_group == registrant.policy_group
+                    && session.has_other_config(&registrant.config);
+                conflicts.then(|| other.rm_id.clone())
+            });
+        let Some(other) = other else { return Ok(()) };
+        let refusal = RegistrationRefusal::PolicyGroupConflict {
+            group: registrant.policy_group.clone(),
+            other,
+        };
+        match self.registration.policy_group_conflict {
+            PolicyGroupConflict::Reject => Err(refusal),
+            PolicyGroupConflict::Warn => {
+                warn!(rm = %registrant.rm_id, conflict = %refusal, "policy group conflict");
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether a registration may continue `session`: it brings the configuration in force, or
+    /// none.
+    pub(super) async fn can_continue(
+        &self,
+        session: &Session,
+        request: &si::RegisterResourceManagerRequest,
+    ) -> bool {
+        let known = session.registrant();
+        if known.policy_group != policy_group(request) {
+            return false;
+        }
+        if request.config.is_empty() {
+            return true;
+        }
+        let in_force = self.handle.configuration(session.rm_id()).await;
+        in_force.is_ok_and(|in_force| in_force.config == request.config)
+    }
+
+    /// Offers the service's queue configuration of the policy group, if any, to the scheduler.
+    pub(super) async fn offer_policy(&self, group: &str) -> Result<(), RegistrationRefusal> {
+        let Some(policies) = self.policies.clone() else { return Ok(()) };
+        let name = group.to_owned();
+        let read = tokio::task::spawn_blocking(move || policies.at_registration(&name));
+        let read = read.await.map_err(|_| RegistrationRefusal::Internal)?;
+        let unreadable =
+            |why| RegistrationRefusal::PolicyUnreadable { group: group.to_owned(), why };
+        if let Some(text) = read.map_err(unreadable)? {
+            let offered = self.handle.offer_policy_queues(group, &text).await;
+            offered.map_err(RegisterError::from)?;
+        }
+        Ok(())
+    }
+}
