@@ -265,18 +265,18 @@ mod tests {
     }
 
     /// HTTP/2 connections without TLS, and a client that has sent these bytes.
-    async fn plain(said: &[u8], stop: &CancellationToken) -> (Connections, TcpStream) {
+    async fn plain(sent: &[u8], stop: &CancellationToken) -> (Connections, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connections = Connections::new(listener, None, stop.clone()).speaking_http_2();
         let mut client = TcpStream::connect(connections.address().unwrap()).await.unwrap();
-        client.write_all(said).await.unwrap();
+        client.write_all(sent).await.unwrap();
         (connections, client)
     }
 
     #[tokio::test(start_paused = true)]
     async fn silent_client_times_out_after_ten_seconds() {
-        for said in [&b""[..], &PREFACE[..23]] {
-            let (mut connections, mut client) = plain(said, &CancellationToken::new()).await;
+        for sent in [&b""[..], &PREFACE[..23]] {
+            let (mut connections, mut client) = plain(sent, &CancellationToken::new()).await;
             let (began, mut nothing) = (Instant::now(), [0; 64]);
             tokio::select! {
                 _ = connections.next() => panic!("nobody speaks HTTP/2"),
@@ -288,12 +288,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn first_bytes_are_not_consumed() {
-        for said in [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0"[..], b"GET / HTTP/1.1\r\n\r\n"] {
-            let (mut connections, _client) = plain(said, &CancellationToken::new()).await;
+        for sent in [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0"[..], b"GET / HTTP/1.1\r\n\r\n"] {
+            let (mut connections, _client) = plain(sent, &CancellationToken::new()).await;
             let mut connection = connections.next().await.unwrap();
-            let mut read = vec![0; said.len()];
+            let mut read = vec![0; sent.len()];
             connection.read_exact(&mut read).await.unwrap();
-            assert_eq!(read, said);
+            assert_eq!(read, sent);
         }
     }
 

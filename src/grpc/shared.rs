@@ -32,7 +32,7 @@ use crate::locked::locked;
 use crate::reads::{Document, Draft, Joined, Kind, Made, gzip};
 
 /// The header that says how messages are compressed.
-const ENCODING: &str = "grpc-encoding";
+pub(super) const ENCODING: &str = "grpc-encoding";
 
 /// The reads of this edge, with their error type.
 pub(super) type Reads = Joined<CallRefusal>;
@@ -99,7 +99,7 @@ where
 }
 
 /// Size of a frame head: compression flag and message length.
-const HEAD_BYTES: usize = 5;
+pub(super) const HEAD_BYTES: usize = 5;
 
 /// Appends a message with its frame head. Returns false if the message is too long for a frame.
 pub(super) fn append(message: &impl Message, bytes: &mut Vec<u8>) -> bool {

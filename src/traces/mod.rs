@@ -211,8 +211,8 @@ mod tests {
             journey.node = node;
             pending.keep(journey);
         }
-        let told = || pending.take("rm", "app", "key").map(|journey| journey.node.to_string());
-        let told: Vec<_> = std::iter::from_fn(told).collect();
-        assert_eq!(told, ["n1", "n2"]);
+        let ended = || pending.take("rm", "app", "key").map(|journey| journey.node.to_string());
+        let ended: Vec<_> = std::iter::from_fn(ended).collect();
+        assert_eq!(ended, ["n1", "n2"]);
     }
 }

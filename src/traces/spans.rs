@@ -53,8 +53,8 @@ pub(super) fn emit(tracer: &SdkTracer, journey: &Journey, sent_ns: Option<i64>) 
 
 /// The parent named by the request's sender. Without one, the placement begins a new trace.
 fn parent(journey: &Journey) -> Context {
-    let Some(said) = &journey.traceparent else { return Context::new() };
-    let carrier = HashMap::from([(TRACEPARENT.to_owned(), said.clone())]);
+    let Some(traceparent) = &journey.traceparent else { return Context::new() };
+    let carrier = HashMap::from([(TRACEPARENT.to_owned(), traceparent.clone())]);
     TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier)
 }
 

@@ -62,6 +62,35 @@ pub(in crate::grpc) async fn resource_manager(
     Ok(chosen)
 }
 
+/// The resource manager that `rm_id` names, or `None` for all if it is empty.
+pub(in crate::grpc) async fn resource_manager_or_all(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    rm_id: &str,
+) -> Result<Option<String>, CallRefusal> {
+    if rm_id.is_empty() {
+        caller.check_read_all()?;
+        return Ok(None);
+    }
+    Ok(Some(resource_manager(handle, caller, Right::Read, rm_id).await?))
+}
+
+/// The resource manager that a read request names, and the partition, or `None` for all of its
+/// partitions.
+pub(in crate::grpc) async fn one_or_all_partitions(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    rm_id: &str,
+    partition: &str,
+) -> Result<(String, Option<String>), CallRefusal> {
+    if partition.is_empty() {
+        return Ok((resource_manager(handle, caller, Right::Read, rm_id).await?, None));
+    }
+    let Target { rm_id, partition } =
+        Target::find(handle, caller, Right::Read, rm_id, partition).await?;
+    Ok((rm_id, Some(partition)))
+}
+
 fn choose(mut registered: Vec<String>, named: &str) -> Result<String, CallRefusal> {
     if named.is_empty() {
         return match registered.len() {

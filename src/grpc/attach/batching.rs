@@ -11,7 +11,7 @@
 //!   [when the stream ends](Batcher::close).
 //! * At most [`Limits::batches`] batches are in flight, each of at most [`Limits::queries`]
 //!   questions and [`Limits::nodes`] nodes. A question about more nodes is asked in parts.
-//! * If the shim assumed a request and its answer is not used, it is told to [forget](Turn::forget)
+//! * If the shim assumed a request and its answer is not used, it must [forget](Turn::forget)
 //!   the request, even if the answer is late.
 
 use std::collections::btree_map::Entry;
@@ -253,7 +253,7 @@ impl Batcher {
             }
             n_nodes += nodes;
             n_bytes += bytes;
-            // The shim would never be told of the allocation or the end of a held place.
+            // A held place has no allocation and no end that the shim would be notified of.
             let is_hold = pending.question.group.is_some();
             let assume = self.limits.assume && pending.question.allocate && !is_hold;
             queries.push(Query { pending, nodes, assume, cancelled: false, forgotten: false });

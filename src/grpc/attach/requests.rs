@@ -98,20 +98,20 @@ mod tests {
         cb::StateDumpChunk { index, data: data.into(), last, ..Default::default() }
     }
 
-    fn told(chunks: Vec<cb::StateDumpChunk>) -> Result<String, String> {
+    fn received(chunks: Vec<cb::StateDumpChunk>) -> Result<String, String> {
         let mut dump = ShimDump::new(1, Instant::now(), 8);
         chunks.into_iter().find_map(|chunk| dump.chunk(chunk)).unwrap()
     }
 
     #[test]
     fn state_parts_are_joined_in_order() {
-        let whole = told(vec![chunk(0, "{\"a\":", false), chunk(1, "1}", true)]);
+        let whole = received(vec![chunk(0, "{\"a\":", false), chunk(1, "1}", true)]);
         assert_eq!(whole, Ok("{\"a\":1}".to_owned()));
     }
 
     #[test]
     fn invalid_state_parts_are_errors() {
-        let error = |chunks| told(chunks).unwrap_err();
+        let error = |chunks| received(chunks).unwrap_err();
         assert!(error(vec![chunk(1, "", true)]).contains("part 1"));
         assert!(error(vec![chunk(0, "12345", false), chunk(1, "6789", true)]).contains("8 bytes"));
         let binary = cb::StateDumpChunk { data: vec![0xff], last: true, ..Default::default() };

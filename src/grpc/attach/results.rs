@@ -257,8 +257,8 @@ mod tests {
             scope
         };
         let expected = Elsewhere { depends_on: topics(2), affects: topics(1) };
-        for said in [cb::Scope::Topology, cb::Scope::Unspecified] {
-            assert_eq!(scope(said, 2, 1), Scope::Elsewhere(Arc::new(expected.clone())));
+        for stated in [cb::Scope::Topology, cb::Scope::Unspecified] {
+            assert_eq!(scope(stated, 2, 1), Scope::Elsewhere(Arc::new(expected.clone())));
         }
         assert!(matches!(scope(cb::Scope::Topology, 0, 0), Scope::Elsewhere(_)));
         assert!(matches!(scope(cb::Scope::Topology, TOPICS, TOPICS), Scope::Elsewhere(_)));

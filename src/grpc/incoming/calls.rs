@@ -272,7 +272,7 @@ mod tests {
         let late = [(); 2].map(|()| begin(&calls, "late"));
         assert_eq!([0, 1, 2].map(|n| is_gone(&greedy[n])), [true, true, false]);
         assert!(!is_gone(&quiet) && !late.iter().any(|call| is_gone(call)));
-        // One that is a session's makes room for nobody, and takes none.
+        // A stream of a session makes no room, and needs none.
         late[0].bind_to_session();
         let more = [(); 3].map(|()| begin(&calls, "greedy"));
         assert!(!is_gone(&late[0]) && !is_gone(&late[1]) && !is_gone(&quiet));

@@ -17,7 +17,7 @@
 //!   liberties: the decoder accepts a map entry with any wire type. Otherwise a message could be
 //!   made in which the decoder finds lists where measuring sees a text.
 
-use super::shapes::{FieldKind, Shape, ShapeId, Shapes};
+use super::shapes::{FieldKind, LIST_BYTES, NUMBER_BYTES, Shape, ShapeId, Shapes};
 
 /// The deepest nesting of messages or groups that the decoder accepts.
 const DEPTH: usize = 100;
@@ -25,10 +25,6 @@ const DEPTH: usize = 100;
 /// Growth of a list by doubling may reserve up to twice the room needed.
 const SLACK: usize = 2;
 
-/// A text or list in a decoded message: pointer, length, capacity.
-const LIST_BYTES: usize = 24;
-/// A number in a list.
-const NUMBER_BYTES: usize = 8;
 /// The smallest heap allocation.
 const ALLOCATION_BYTES: usize = 16;
 

@@ -35,15 +35,13 @@ use super::measure::{Measure, Most, measure};
 use super::pace::Pace;
 use super::shapes::{Method, ShapeId};
 use crate::grpc::end::StreamEnd;
+use crate::grpc::shared::HEAD_BYTES;
 
 mod decompression;
 mod raw;
 
 pub(super) use self::raw::AT_ONCE_BYTES;
 pub(in crate::grpc) use self::raw::{Charge, Decoded, RawMessage};
-
-/// Size of a frame head: compression flag and message length.
-const HEAD_BYTES: usize = 5;
 
 /// Why no more messages follow.
 #[derive(Debug)]

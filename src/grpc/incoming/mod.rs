@@ -60,13 +60,11 @@ use self::messages::{AT_ONCE_BYTES, check_announced};
 use self::outgoing::Outgoing;
 use self::shapes::{Method, Shapes};
 use super::end::StreamEnd;
+use super::shared::{ENCODING, HEAD_BYTES};
 use crate::identity::Identity;
 use crate::identity::layer::Peer;
 use crate::locked::locked;
 use crate::settings::{GrpcSettings, LimitSettings};
-
-/// The header that names the compression of messages.
-const ENCODING: &str = "grpc-encoding";
 
 /// The end of the path of a registration.
 const REGISTRATION: &str = ".Scheduler/RegisterResourceManager";
@@ -287,7 +285,7 @@ fn is_gzip(headers: &HeaderMap) -> Option<bool> {
 
 /// The frame head of an uncompressed message.
 fn head(length: usize) -> Bytes {
-    let mut head = BytesMut::with_capacity(5);
+    let mut head = BytesMut::with_capacity(HEAD_BYTES);
     head.put_u8(0);
     head.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     head.freeze()

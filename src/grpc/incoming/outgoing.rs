@@ -6,7 +6,7 @@
 //! the memory, and a resource manager that makes no progress is paused.
 //!
 //! # How
-//! A reply is passed on in slices, so that a slow client can be told from one that receives
+//! A reply is passed on in slices, so that a slow client can be distinguished from one that receives
 //! nothing. Only the HTTP/2 layer can reset a stream, so the whole connection is closed if a reply
 //! stalls.
 //!

@@ -14,9 +14,9 @@ use prost_types::{DescriptorProto, FileDescriptorSet};
 use super::super::stubs::DESCRIPTORS;
 
 /// A text or list in a decoded message: pointer, length, capacity.
-const LIST_BYTES: usize = 24;
+pub(super) const LIST_BYTES: usize = 24;
 /// A number with padding.
-const NUMBER_BYTES: usize = 8;
+pub(super) const NUMBER_BYTES: usize = 8;
 /// An empty map.
 const MAP_BYTES: usize = 48;
 

@@ -152,10 +152,10 @@ mod tests {
         let expressions = [expression("si/hostname", &["n1", "n2"]), expression("si/zone", &[])];
         let read = Constraint::of(Some(constraint(&expressions, None)));
         assert_eq!(read.required_node, None);
-        let said = simple(read).node_affinity_constraint.unwrap().target_expressions;
+        let targets = simple(read).node_affinity_constraint.unwrap().target_expressions;
         let operators: Vec<_> =
-            said.iter().map(si::AffinityTargetExpression::target_operator).collect();
+            targets.iter().map(si::AffinityTargetExpression::target_operator).collect();
         assert_eq!(operators, [AffinityTargetOperator::In, AffinityTargetOperator::Exist]);
-        assert_eq!(said[0].target_values, ["n1", "n2"]);
+        assert_eq!(targets[0].target_values, ["n1", "n2"]);
     }
 }

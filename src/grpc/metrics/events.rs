@@ -1,7 +1,7 @@
 //! The event streams of the metrics service, for clients other than resource managers.
 //!
 //! # Invariant
-//! * A stream has no gap: a client that reads too slowly is told so, and its stream ends.
+//! * A stream has no gap: the stream of a client that reads too slowly ends with an error.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use tonic::{Code, Status};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
 use crate::grpc::end::with_reason;
-use crate::identity::{Identity, Right};
+use crate::identity::Identity;
 use crate::logbook::OpenStreams;
 use crate::logbook::streams::StreamPermit;
 
@@ -41,13 +41,7 @@ pub(super) async fn follow(
     request: v1::EventParameters,
 ) -> Result<Followed, Status> {
     let types = types(&request.types)?;
-    let rm_id = match request.rm_id {
-        everybody if everybody.is_empty() => {
-            reader.caller.check_read_all()?;
-            None
-        }
-        named => Some(target::resource_manager(handle, &reader.caller, Right::Read, &named).await?),
-    };
+    let rm_id = target::resource_manager_or_all(handle, &reader.caller, &request.rm_id).await?;
     let events = handle.events();
     if !events.is_tracking() {
         let text = "event tracking is disabled (`event.trackingEnabled`)";

@@ -10,7 +10,7 @@ use monoceros_proto::v1;
 use tonic::{Code, Response, Status};
 
 use crate::grpc::admin::refusal::CallRefusal;
-use crate::grpc::admin::target::{self, Target};
+use crate::grpc::admin::target;
 use crate::grpc::admin::views::amount;
 use crate::grpc::end::StreamEnd;
 use crate::grpc::incoming::Messages;
@@ -55,14 +55,9 @@ pub(super) async fn recommendations(
     caller: &Identity,
     mut request: v1::NodeRecommendationParameters,
 ) -> Result<Response<v1::NodeRecommendations>, Status> {
-    let (rm_id, partition) = if request.partition_name.is_empty() {
-        (target::resource_manager(handle, caller, Right::Read, &request.rm_id).await?, None)
-    } else {
-        let named =
-            Target::find(handle, caller, Right::Read, &request.rm_id, &request.partition_name)
-                .await?;
-        (named.rm_id, Some(named.partition))
-    };
+    let (named, partition) = (&request.rm_id, &request.partition_name);
+    let (rm_id, partition) =
+        target::one_or_all_partitions(handle, caller, named, partition).await?;
     request.rm_id.clear();
     request.partition_name = partition.clone().unwrap_or_default();
     let (handle, of, wanted) = (handle.clone(), rm_id.clone(), request.clone());

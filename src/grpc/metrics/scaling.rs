@@ -18,10 +18,10 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use tonic::Status;
 
 use crate::grpc::admin::refusal::CallRefusal;
-use crate::grpc::admin::target::{self, Target};
+use crate::grpc::admin::target;
 use crate::grpc::admin::views::amount;
 use crate::grpc::shared::{self, DocumentStream, Reads};
-use crate::identity::{Identity, Right};
+use crate::identity::Identity;
 use crate::reads::{Document, Kind};
 
 /// The default and shortest interval of a watch.
@@ -60,15 +60,10 @@ impl ScalingQuery {
             0 => usize::MAX,
             limit => limit as usize,
         };
-        if request.partition_name.is_empty() {
-            let rm_id =
-                target::resource_manager(handle, caller, Right::Read, &request.rm_id).await?;
-            return Ok(Self { rm_id, partition: None, limit });
-        }
-        let named =
-            Target::find(handle, caller, Right::Read, &request.rm_id, &request.partition_name)
-                .await?;
-        Ok(Self { rm_id: named.rm_id, partition: Some(named.partition), limit })
+        let (named, partition) = (&request.rm_id, &request.partition_name);
+        let (rm_id, partition) =
+            target::one_or_all_partitions(handle, caller, named, partition).await?;
+        Ok(Self { rm_id, partition, limit })
     }
 
     pub(super) async fn ask(
@@ -181,9 +176,9 @@ mod tests {
             tags: [("team".to_owned(), "x".to_owned())].into(),
             pending_since_ns: 7_900_000_000,
         };
-        let said = message(request.clone());
-        assert_eq!(said.request_id, "k");
-        let tags: Vec<_> = said.tags.iter().map(|(key, value)| (&**key, &**value)).collect();
+        let sent = message(request.clone());
+        assert_eq!(sent.request_id, "k");
+        let tags: Vec<_> = sent.tags.iter().map(|(key, value)| (&**key, &**value)).collect();
         assert_eq!(
             tags,
             [
@@ -206,9 +201,9 @@ mod tests {
             count: 2,
             ..OutstandingRequest::default()
         };
-        let said = ["driver", "workers"].map(|group| message(of_group(group)));
-        assert!(said.iter().all(|said| said.request_id.is_empty()));
-        let groups = said.map(|said| said.tags["yunikorn.apache.org/task-group-name"].clone());
+        let sent = ["driver", "workers"].map(|group| message(of_group(group)));
+        assert!(sent.iter().all(|sent| sent.request_id.is_empty()));
+        let groups = sent.map(|sent| sent.tags["yunikorn.apache.org/task-group-name"].clone());
         assert_eq!(groups, ["driver", "workers"]);
     }
 }

@@ -16,7 +16,7 @@ use crate::dump::{self, DumpError, DumpRequest, SECTIONS};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
 use crate::grpc::shared::{self, Reads};
-use crate::identity::{Identity, Right};
+use crate::identity::Identity;
 use crate::logbook::Logbook;
 use crate::reads::{Draft, Kind, Made};
 
@@ -70,13 +70,7 @@ async fn wanted(
             return Err(CallRefusal::field("sections", reason));
         }
     }
-    let rm_id = match request.rm_id {
-        everybody if everybody.is_empty() => {
-            caller.check_read_all()?;
-            None
-        }
-        named => Some(target::resource_manager(handle, caller, Right::Read, &named).await?),
-    };
+    let rm_id = target::resource_manager_or_all(handle, caller, &request.rm_id).await?;
     let sections = request.sections.into_iter().collect();
     Ok(DumpRequest { rm_id, sections, include_rm: request.include_rm })
 }

@@ -325,7 +325,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut now = Instant::now();
         let mut sent = sent(None, 3, now);
-        let mut told = 0;
+        let mut n_sent = 0;
         // Streams of ten seconds each, with five seconds between them.
         for _ in 0..20 {
             now += 10 * second;
@@ -333,9 +333,9 @@ mod tests {
             sent.knows(None).unwrap();
             now += 5 * second;
             sent.resume(None, now);
-            told += replayed(&mut sent).len();
+            n_sent += replayed(&mut sent).len();
         }
-        assert_eq!(told, 3 * 5, "in fifty seconds with a stream, not after sixty");
+        assert_eq!(n_sent, 3 * 5, "in fifty seconds with a stream, not after sixty");
         assert!(sent.is_empty());
     }
 

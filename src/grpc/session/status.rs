@@ -71,7 +71,7 @@ pub(super) struct LiveStatus {
 
 /// The effects of a transition, to be carried out by the caller.
 #[derive(Debug, Default)]
-#[must_use = "the scheduler and the streams have to be told"]
+#[must_use = "the scheduler and the streams have to be notified"]
 pub(super) struct Effects {
     /// The new state, to be logged; the deadline has changed too.
     pub(super) entered: Option<SessionState>,
@@ -88,7 +88,7 @@ pub(super) struct Effects {
 pub(super) enum Expiry {
     /// The session continues, possibly in another state.
     GoesOn(Effects),
-    /// The session has to be stopped. The caller does so, since the scheduler has to be told and no
+    /// The session has to be stopped. The caller does so, since the scheduler has to be notified and no
     /// stream may bind meanwhile.
     Stop,
 }
@@ -177,7 +177,7 @@ impl LiveStatus {
     }
 
     /// Whether an instance of that name may register and continue the session. If requests were
-    /// numbered it needs a name, since without one it could not be told from the earlier instance.
+    /// numbered it needs a name, since without one it could not be distinguished from the earlier instance.
     pub(super) fn can_be_continued_by(&self, instance: Option<&str>) -> bool {
         self.is_usable() && (instance.is_some() || !self.was_numbered)
     }
@@ -306,11 +306,11 @@ impl LiveStatus {
     /// Adds the hold, if it changed.
     fn settled(&mut self, effects: Effects) -> Effects {
         let hold = self.life.state() != SessionState::Running || self.is_behind;
-        let tells = self.is_held.is_some_and(|held| held != hold);
-        if tells {
+        let changes = self.is_held.is_some_and(|held| held != hold);
+        if changes {
             self.is_held = Some(hold);
         }
-        Effects { hold: tells.then_some(hold), ..effects }
+        Effects { hold: changes.then_some(hold), ..effects }
     }
 }
 

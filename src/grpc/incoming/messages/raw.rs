@@ -1,4 +1,4 @@
-//! A message that was measured, until somebody decodes it.
+//! A measured message, and its decoding.
 //!
 //! Small messages are decoded in place. Large ones take credit for their decoded size and are
 //! decoded on a blocking thread.
