@@ -1,20 +1,21 @@
 #!/bin/sh
-# Builds the program as a release has it: the compiler knows what runs often, because a first build counted it under
-# load (https://doc.rust-lang.org/rustc/profile-guided-optimization.html). A decision takes a fifth to a quarter less
-# CPU so; to build, count and build again takes an hour and more on two cores.
+# Builds the program like a release, with profile-guided optimization: a first build counts under
+# load which code runs often (https://doc.rust-lang.org/rustc/profile-guided-optimization.html). A
+# decision then takes a fifth to a quarter less CPU. The two builds and the counting take more than
+# an hour on two cores.
 #
-#   profile-guided.sh                          the program, as target/release/monoceros
-#   profile-guided.sh bench --bench figures    `cargo bench` with what the load has taught; its files are in
-#                                              target/profile-guided
+#   profile-guided.sh                          builds target/release/monoceros
+#   profile-guided.sh bench --bench figures    `cargo bench` in target/profile-guided
 #
-# What was counted is kept until `cargo clean`, or until the compiler, a dependency or the path is another; code that was changed
-# since is built as if nothing were known of it. What the program does is the same in any case. It wants a toolchain
-# with `llvm-tools` (`rustup component add llvm-tools`), and flags of one's own for the compiler do not count here.
+# The profile is kept until `cargo clean`, or until the compiler, a dependency or the path changes.
+# Code changed since then is built without a profile. The program's behaviour is the same in any
+# case. The script needs a toolchain with `llvm-tools` (`rustup component add llvm-tools`), and
+# ignores compiler flags of your own.
 set -eu
 cd "$(dirname "$0")/../.."
 
-# What a service does all day, and what must not become slow because no load ever came there. Each line is a
-# benchmark with its arguments.
+# The load: what a service does all day, and what must not become slow for lack of load. Each line
+# is a benchmark with its arguments.
 load='scheduling shapes
 gangs
 features apart
@@ -39,11 +40,11 @@ if ! [ -x "$profdata" ]; then
 fi
 
 export CARGO_TARGET_DIR="$PWD/target/profile-guided"
-# With a target the flags are not for what runs while others are built.
+# With a target the flags do not apply to build scripts and macros.
 export CARGO_BUILD_TARGET="$host"
-# Either would have counts go elsewhere.
+# Either would send the counts elsewhere.
 unset BENCH_SERVICE LLVM_PROFILE_FILE
-# Names in a profile are those of one compiler and of one set of dependencies, and have the path of the project in them.
+# Names in a profile depend on the compiler, the dependencies and the path of the project.
 names=$({ rustc --version --verbose; cat Cargo.lock; pwd; } | cksum | cut -d ' ' -f 1)
 learnt=$CARGO_TARGET_DIR/learnt-$names.profdata
 
@@ -69,12 +70,12 @@ export CARGO_ENCODED_RUSTFLAGS="-Cprofile-use=$learnt"
 if [ $# -gt 0 ]; then
     exec cargo "$@"
 fi
-# With a benchmark, and so with the dependencies, and their features, that it counted with. In the workspace the
-# feature `kubernetes` is always on.
+# Built with a benchmark, and so with the same dependencies and features as the profile. In the
+# workspace the feature `kubernetes` is always on.
 cargo bench --locked --no-run --bench grpc
 program=$CARGO_TARGET_DIR/$host/release/monoceros
 "$program" kubernetes --help >/dev/null
 mkdir -p target/release
-# What is there may be the same file as one that another build keeps.
+# The old file may be a hard link to one of another build.
 rm -f target/release/monoceros
 cp "$program" target/release/monoceros
