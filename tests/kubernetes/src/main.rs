@@ -1,4 +1,4 @@
-//! The `monoceros` command with everything that a cluster needs.
+//! The `monoceros` command, with the features that a cluster needs.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The scheduler forgets everything, or is away.
+//! The scheduler loses its state, or cannot be reached.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn lost_session_is_sent_everything_again() {
         let mut admin = AdminServiceClient::new(endpoint.connect_lazy());
         let resync = v1::TriggerResyncRequest { rm_id: RM.to_owned(), ..Default::default() };
         admin.trigger_resync(resync).await.unwrap();
-        // What is told now may be said to the session that is about to end.
+        // An order sent now may go to the session that is about to end.
         pods.extend(add(&mut world, 15..20));
         world.pass(10 * SECOND).await;
         world.finish_bindings(Binding::Works).await;

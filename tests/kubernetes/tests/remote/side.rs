@@ -1,4 +1,4 @@
-//! The scheduler behind gRPC, as `monoceros serve` has it.
+//! Scheduler behind gRPC, as `monoceros serve` runs it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use tonic::transport::Endpoint;
 
 use crate::world::RM;
 
-/// How often both sides may have to hear each other until all is said.
+/// Number of message rounds after which both sides must be idle.
 const ROUNDS: usize = 12;
 
-/// Whether it is asked over a wire.
+/// Whether the scheduler is reached over the network.
 pub const IS_ELSEWHERE: bool = true;
 
-/// Random histories that are tried: each takes a second.
+/// Number of random histories. Each takes a second.
 pub const CASES: u32 = 20;
 
-/// A scheduler, and the engine that it is to the shim.
+/// A scheduler, and its engine for the shim.
 pub struct Side {
     pub scheduler: SchedulerHandle,
     pub engine: Remote,
@@ -56,19 +56,19 @@ impl Side {
         Self { scheduler, engine, address, stop, serves }
     }
 
-    /// Nothing is served any more, and what was known is gone.
+    /// Stops the server. Its state is lost.
     pub async fn end(&mut self) {
         self.stop.cancel();
         (&mut self.serves).await.unwrap();
     }
 
-    /// Another scheduler serves there, which knows nothing.
+    /// Starts another scheduler without state at the same address.
     pub async fn start(&mut self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         (self.scheduler, self.stop, self.serves) = serve(listener);
     }
 
-    /// Waits until everything that was told is decided, and said.
+    /// Waits until everything sent is decided and its notifications have arrived.
     pub async fn settle(&self) {
         for _ in 0..ROUNDS {
             sleep(Duration::from_millis(1)).await;
@@ -78,7 +78,7 @@ impl Side {
 }
 
 fn serve(listener: TcpListener) -> (SchedulerHandle, CancellationToken, JoinHandle<()>) {
-    // A node that is reserved for a large pod is room that a small one does not get.
+    // Without it a node reserved for a large pod would be closed to small ones.
     let scheduler = Scheduler::builder().reservation_delay(None).start_local().unwrap();
     let stop = CancellationToken::new();
     let connections = Connections::new(listener, None, stop.clone());

@@ -1,5 +1,5 @@
-//! A control plane: an API server and its store, without kubelets. Its own scheduler and controllers run
-//! where a case starts them.
+//! Control plane for the cases: an API server and its store, without kubelets. A case starts the
+//! scheduler and controllers of Kubernetes if it needs them.
 
 use std::env;
 use std::fs;
@@ -19,50 +19,50 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-/// The version of the module that is built.
+/// Version of the module that is built.
 const VERSION: &str = "v1.37.2";
-/// Who may do everything.
+/// Token with all rights.
 pub const ADMIN: &str = "admin-token";
-/// Who has the rights of the manifests.
+/// Token with the rights of the manifests.
 pub const SHIM: &str = "shim-token";
-/// Who has no right at all.
+/// Token without rights.
 pub const NOBODY: &str = "nobody-token";
-/// The service account of the manifests.
+/// Service account of the manifests.
 pub const ACCOUNT: &str = "system:serviceaccount:monoceros:monoceros";
 
 const FEATURES: &str = "GenericWorkload=true,CompositePodGroup=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true,TaintTolerationComparisonOperators=true";
 
-/// How many control planes were started: each has a folder of its own.
+/// Number of control planes started. Each has a folder of its own.
 static BEDS: AtomicUsize = AtomicUsize::new(0);
 
-/// Collects garbage less often than by default: a fifth less of the processor, for 100 MB of memory.
+/// Collects garbage less often than by default: a fifth less CPU, for 100 MB of memory.
 const COLLECTOR: (&str, &str) = ("GOGC", "400");
 
-/// A program, and its first arguments.
+/// A program and its first arguments.
 type Program = (PathBuf, Vec<String>);
 
-/// The programs: one file that is each of them, or one file each.
+/// The programs: one file for all of them, or one file each.
 #[derive(Clone, Debug)]
 struct Programs {
     server: Program,
     store: Program,
-    /// Not everywhere where there is a server.
+    /// Not part of every installation of a server.
     scheduler: Option<Program>,
     controllers: Option<Program>,
 }
 
-/// A program of Kubernetes beside the server, which is killed when this is dropped.
+/// A program of Kubernetes besides the server. It is killed on drop.
 pub struct Component(Child);
 
 impl Drop for Component {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // It may have ended already.
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-/// A control plane that runs.
+/// A running control plane.
 pub struct Bed {
     programs: Programs,
     folder: PathBuf,
@@ -70,11 +70,12 @@ pub struct Bed {
     store_port: u16,
     server: Option<Child>,
     store: Option<Child>,
-    /// How often the server was started.
+    /// Number of starts of the server.
     pub starts: usize,
 }
 
-/// Finds the programs, or builds them where that is wanted. The error says in one line why there are none.
+/// Finds the programs, or builds them if that is requested. The error says in one line why there
+/// are none.
 fn programs() -> anyhow::Result<Result<Programs, String>> {
     let all = |path: PathBuf| {
         let as_which = |which: &str| (path.clone(), vec![which.to_owned()]);
@@ -116,7 +117,7 @@ fn go_version() -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Builds the programs, unless they were built of the same before.
+/// Builds the programs, unless the same sources were built before.
 fn build() -> anyhow::Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("bed");
     let mut hash = Sha256::new();
@@ -161,7 +162,7 @@ fn free_port() -> anyhow::Result<u16> {
 }
 
 impl Bed {
-    /// Starts a control plane; nothing where there is none, after a line that says why.
+    /// Starts a control plane. `None` if there is none, after printing why.
     pub async fn start() -> anyhow::Result<Option<Self>> {
         let programs = match programs()? {
             Ok(programs) => programs,
@@ -269,13 +270,13 @@ impl Bed {
         Ok(())
     }
 
-    /// Whether there are a scheduler and controllers of Kubernetes to be started.
+    /// Returns whether the scheduler and controllers of Kubernetes can be started.
     pub fn has_components(&self) -> bool {
         self.programs.scheduler.is_some() && self.programs.controllers.is_some()
     }
 
-    /// Starts the scheduler of Kubernetes, for pods whose `schedulerName` is this. What it cannot place
-    /// it tries again after a second at the latest.
+    /// Starts the scheduler of Kubernetes for pods with this `schedulerName`. It retries pending
+    /// pods within a second.
     pub fn start_kube_scheduler(&self, name: &str) -> anyhow::Result<Component> {
         let config = json!({
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
@@ -342,24 +343,24 @@ impl Bed {
         .to_string()
     }
 
-    /// A file by which whoever holds the token reaches the server.
+    /// Writes a kubeconfig for the holder of the token.
     pub fn kubeconfig(&self, token: &str) -> anyhow::Result<PathBuf> {
         let path = self.folder.join(format!("{token}.kubeconfig"));
         fs::write(&path, self.kubeconfig_text(token))?;
         Ok(path)
     }
 
-    /// A client for whoever holds the token.
+    /// Makes a client for the holder of the token.
     pub async fn client(&self, token: &str) -> anyhow::Result<Client> {
         let config = Kubeconfig::from_yaml(&self.kubeconfig_text(token))?;
         let mut config =
             kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
-        // What the server refuses is what a case wants to see.
+        // Cases check refusals themselves.
         config.default_retry = false;
         Ok(Client::try_from(config)?)
     }
 
-    /// Where files of this run are.
+    /// Returns the folder for files of this run.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -369,7 +370,7 @@ impl Drop for Bed {
     fn drop(&mut self) {
         for child in [self.server.take(), self.store.take()].into_iter().flatten() {
             let mut child = child;
-            // Gone already is as good.
+            // The folder may be gone already.
             child.kill().ok();
             child.wait().ok();
         }
@@ -379,7 +380,7 @@ impl Drop for Bed {
     }
 }
 
-/// Makes an authority, a certificate of the server, and a key of service accounts.
+/// Makes a certificate authority, a server certificate, and a key for service accounts.
 fn certificates(folder: &Path) -> anyhow::Result<()> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::new(Vec::new())?;

@@ -1,4 +1,4 @@
-//! A cluster on the bed, as a test sees it: objects as JSON, and the scheduler as a process.
+//! A cluster on the bed, as cases use it: objects as JSON, and the scheduler as a process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,11 +22,11 @@ use crate::cases::Theirs;
 pub struct Cluster {
     pub bed: Bed,
     pub client: Client,
-    /// What schedulers find in their environment.
+    /// Environment of the schedulers.
     pub environment: Vec<(&'static str, &'static str)>,
-    /// Where schedulers log to: one file for each case.
+    /// Log file of the schedulers, one for each case.
     pub log: PathBuf,
-    /// The control plane of kube-scheduler, once a case has compared with it.
+    /// Control plane of kube-scheduler, once a case has compared with it.
     pub theirs: Option<Box<Theirs>>,
 }
 
@@ -34,12 +34,12 @@ pub struct Cluster {
 pub struct Scheduler {
     child: Child,
     pub http: String,
-    /// Empty where nobody listens.
+    /// Its address; empty if it does not listen.
     pub grpc: String,
     log: PathBuf,
 }
 
-/// How long something may take that happens at once: machines of tests are slow at times.
+/// Time limit of things that happen at once. Test machines are slow at times.
 pub const SOON: Duration = Duration::from_secs(60);
 
 impl Cluster {
@@ -52,7 +52,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Sends a request, and reads the answer.
+    /// Sends a request and returns the response.
     pub async fn send(&self, method: &str, path: &str, body: &Value) -> Result<Value, kube::Error> {
         let kind = match method {
             "PATCH" => "application/merge-patch+json",
@@ -77,13 +77,13 @@ impl Cluster {
         self.send("GET", path, &Value::Null).await.with_context(|| format!("GET {path}"))
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub async fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
         let mut list = self.get(path).await?;
         Ok(serde_json::from_value(list["items"].take())?)
     }
 
-    /// Deletes it at once; what is not there is as good.
+    /// Deletes the object at once. A missing object is no error.
     pub async fn delete(&self, path: &str) -> anyhow::Result<()> {
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
         match self.send("DELETE", path, &options).await {
@@ -98,7 +98,7 @@ impl Cluster {
         self.create("/api/v1/namespaces", body).await.map(drop)
     }
 
-    /// A node with this many cores, and these labels.
+    /// Creates a node with this many cores and these labels.
     pub async fn node(&self, name: &str, cores: u32, labels: Value) -> anyhow::Result<()> {
         let mut all = json!({"kubernetes.io/hostname": name});
         for (key, value) in labels.as_object().into_iter().flatten() {
@@ -135,7 +135,7 @@ impl Cluster {
         self.pods_from(namespace, 0, count, more).await
     }
 
-    /// Creates pods that are numbered from the first.
+    /// Creates pods with consecutive numbers.
     pub async fn pods_from(
         &self,
         namespace: &str,
@@ -159,7 +159,7 @@ impl Cluster {
         self.delete(&format!("/api/v1/namespaces/{namespace}/pods/{name}")).await
     }
 
-    /// Pods by name, with their nodes.
+    /// Returns the node of each pod, by name.
     pub async fn places(
         &self,
         namespace: &str,
@@ -171,12 +171,12 @@ impl Cluster {
         Ok(pods.iter().filter_map(place).collect())
     }
 
-    /// How many pods of the namespace are bound.
+    /// Returns the number of bound pods of the namespace.
     pub async fn bound(&self, namespace: &str) -> anyhow::Result<usize> {
         Ok(self.places(namespace).await?.values().flatten().count())
     }
 
-    /// Waits until so many are bound.
+    /// Waits until this many pods are bound.
     pub async fn wait_bound(&self, namespace: &str, count: usize) -> anyhow::Result<()> {
         eventually(&format!("{count} pods of {namespace} bound"), async || {
             let bound = self.bound(namespace).await?;
@@ -185,7 +185,7 @@ impl Cluster {
         .await
     }
 
-    /// Waits until a pod is bound, and says where.
+    /// Waits until a pod is bound, and returns its node.
     pub async fn wait_node(&self, namespace: &str, name: &str) -> anyhow::Result<String> {
         let what = format!("{namespace}/{name} bound");
         let mut found = String::new();
@@ -203,7 +203,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Waits until the pod says why it waits, with this reason and with this in its message.
+    /// Waits until the pod's condition has this reason, and this text in its message.
     pub async fn wait_reason(
         &self,
         namespace: &str,
@@ -230,7 +230,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Waits until the pod says why it waits, whatever that is.
+    /// Waits until the pod's condition says why it waits.
     pub async fn wait_said(&self, namespace: &str, name: &str) -> anyhow::Result<()> {
         eventually(&format!("{namespace}/{name} to say why it waits"), async || {
             let pod = self.read_pod(namespace, name).await?;
@@ -241,7 +241,7 @@ impl Cluster {
         .await
     }
 
-    /// Removes everything that a case has made.
+    /// Deletes everything that a case has created.
     pub async fn clear(&mut self) -> anyhow::Result<()> {
         self.environment.clear();
         self.remove_all().await
@@ -279,20 +279,20 @@ impl Cluster {
         self.delete("/apis/coordination.k8s.io/v1/namespaces/monoceros/leases/monoceros").await
     }
 
-    /// A class of priority.
+    /// Creates a priority class.
     pub async fn priority_class(&self, name: &str, value: i32) -> anyhow::Result<()> {
         let class = json!({"metadata": {"name": name}, "value": value});
         self.create("/apis/scheduling.k8s.io/v1/priorityclasses", class).await.map(drop)
     }
 
-    /// Pods of the namespace that have to go, by name.
+    /// Returns the names of the pods that are being deleted.
     pub async fn going(&self, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
         let pods = self.list(&format!("/api/v1/namespaces/{namespace}/pods")).await?;
         let going = pods.iter().filter(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
         Ok(going.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
     }
 
-    /// Waits until so many have to go, and says which.
+    /// Waits until this many pods are being deleted, and returns their names.
     pub async fn wait_going(
         &self,
         namespace: &str,
@@ -320,7 +320,7 @@ impl Cluster {
         }
     }
 
-    /// Starts the scheduler as whoever holds the token.
+    /// Starts the scheduler with the rights of the token.
     pub async fn start(&self, token: &str, flags: &[&str]) -> anyhow::Result<Scheduler> {
         let kubeconfig = self.bed.kubeconfig(token)?;
         self.start_with(&kubeconfig, flags).await
@@ -338,7 +338,7 @@ impl Cluster {
         self.run(&[&["serve"], grpc, flags].concat()).await
     }
 
-    /// Starts what speaks for the cluster to a scheduler elsewhere.
+    /// Starts the shim for a remote scheduler.
     pub async fn start_elsewhere(
         &self,
         scheduler: &str,
@@ -377,7 +377,7 @@ impl Cluster {
         Ok(Scheduler { child, http, grpc, log })
     }
 
-    /// The books of the scheduler and those of the API agree: what runs on which node, pod by pod.
+    /// Checks that the books of the scheduler and those of the API agree on the node of every pod.
     pub async fn agrees(&self, scheduler: &Scheduler) -> anyhow::Result<()> {
         eventually("the books to agree", async || {
             let nodes = self.list("/api/v1/nodes?limit=10000").await?;
@@ -435,7 +435,7 @@ impl Scheduler {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// Asks over HTTP: the status and the text.
+    /// Sends an HTTP request. Returns the status and the text.
     pub async fn ask(&self, path: &str) -> anyhow::Result<(u16, String)> {
         use http_body_util::BodyExt as _;
         use hyper_util::client::legacy::Client;
@@ -448,7 +448,7 @@ impl Scheduler {
         Ok((status, String::from_utf8(text.to_vec())?))
     }
 
-    /// Waits until it has read the cluster.
+    /// Waits until the scheduler has read the cluster.
     pub async fn ready(&self) -> anyhow::Result<()> {
         eventually("the scheduler to be ready", async || match self.ask("/readyz").await {
             Ok((200, _)) => Ok(Ok(())),
@@ -458,7 +458,7 @@ impl Scheduler {
         .await
     }
 
-    /// What a command prints that asks this scheduler.
+    /// Returns the output of a command that asks this scheduler.
     pub async fn command(&self, line: &[&str]) -> anyhow::Result<String> {
         let output = Command::new(env!("CARGO_BIN_EXE_monoceros-on-kubernetes"))
             .args(line)
@@ -476,14 +476,14 @@ impl Scheduler {
         Ok(kill(Pid::from_raw(id.try_into()?), signal)?)
     }
 
-    /// Kills it, or ends it with another signal, and waits for that.
+    /// Sends the signal, and waits for the end.
     pub async fn end(&mut self, signal: Signal) -> anyhow::Result<()> {
         self.signal(signal)?;
         self.child.wait().await?;
         Ok(())
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether the scheduler has ended by itself.
     pub fn has_ended(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
@@ -499,7 +499,7 @@ fn tail(log: &Path) -> String {
     lines.into_iter().rev().collect::<Vec<_>>().join("\n")
 }
 
-/// Asks until it is so; the inner error says what is so instead.
+/// Repeats the check until it passes. The inner error describes the current state.
 pub async fn eventually(
     what: &str,
     mut ask: impl AsyncFnMut() -> anyhow::Result<Result<(), String>>,
@@ -514,7 +514,7 @@ pub async fn eventually(
     }
 }
 
-/// Puts one document over another.
+/// Merges one document into another.
 pub fn merge(into: &mut Value, more: Value) {
     match (into, more) {
         (Value::Object(into), Value::Object(more)) => {

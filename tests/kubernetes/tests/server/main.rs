@@ -1,8 +1,8 @@
-//! The scheduler against the API server of Kubernetes itself. What a kubelet and controllers do, a case
-//! does.
+//! Cases of the scheduler against a real API server. The cases do the work of kubelets and
+//! controllers.
 //!
-//! Cases run one after the other, each with its own nodes. `cargo test -p monoceros-on-kubernetes -- WORD`
-//! runs those with the word in their name.
+//! Cases run one after the other, each with its own nodes. `cargo test -p monoceros-on-kubernetes
+//! -- WORD` runs those with the word in their name.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the cases; how many have failed.
+/// Runs the cases, and returns the number of failures.
 async fn run(words: &[String]) -> anyhow::Result<usize> {
     let Some(bed) = Bed::start().await? else { return Ok(0) };
     let mut cluster = Cluster::new(bed).await?;
@@ -55,7 +55,7 @@ async fn run(words: &[String]) -> anyhow::Result<usize> {
         let starts = cluster.bed.starts;
         cluster.log = cluster.bed.folder().join(format!("{}.log", name.replace("::", "-")));
         let mut outcome = case(&mut cluster).await;
-        // A server that has just been started knows no roles for a moment.
+        // A server that has just started knows no roles for a moment.
         if outcome.is_ok() && !name.starts_with("rights::") && cluster.bed.starts == starts {
             outcome = nothing_was_forbidden(&cluster.log);
         }
@@ -72,7 +72,8 @@ async fn run(words: &[String]) -> anyhow::Result<usize> {
     Ok(failed)
 }
 
-/// What the manifests grant is all that is asked for. Cases about rights say themselves what they expect.
+/// Checks that the scheduler used no right that the manifests do not grant. Cases about rights have
+/// their own checks.
 fn nothing_was_forbidden(log: &Path) -> anyhow::Result<()> {
     let log = std::fs::read_to_string(log).unwrap_or_default();
     match log.lines().find(|line| line.contains("is forbidden")) {

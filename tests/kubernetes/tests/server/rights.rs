@@ -1,4 +1,4 @@
-//! What the scheduler may do: the rights of the manifests, or all of them but some.
+//! Rights of the scheduler: those of the manifests, or all except some.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub struct Right {
     pub verb: &'static str,
 }
 
-/// The rules without a right.
+/// Returns the rules without a right.
 fn without(rules: &Value, right: Right) -> Value {
     let has = |list: &Value, what: &str| {
         list.as_array().is_some_and(|all| all.iter().any(|one| one == what))
@@ -44,17 +44,17 @@ fn without(rules: &Value, right: Right) -> Value {
 }
 
 impl Right {
-    /// How many lines of a log say that it is missing.
+    /// Counts the log lines that report the right as missing.
     pub fn missed(self, log: &str) -> usize {
         let Self { resource, verb, .. } = self;
         let said = format!("cannot {verb} resource \"{resource}\"");
-        // A text with quotation marks is written with marks before them.
+        // The log escapes quotation marks in a text.
         log.lines().filter(|line| line.replace('\\', "").contains(&said)).count()
     }
 }
 
 impl Cluster {
-    /// Gives the service account the rights of the manifests and no others, but for some that are left out.
+    /// Gives the service account the rights of the manifests, except some.
     pub async fn grant(&self, left_out: &[Right]) -> anyhow::Result<()> {
         let text = include_str!("../../../../deploy/helm/monoceros/files/rules.yaml");
         let rules: Value = serde_saphyr::from_str(&text.replace("LEASE", "monoceros"))?;
@@ -77,7 +77,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes rights away, and waits until that has been noticed.
+    /// Takes rights away, and waits until that has taken effect.
     pub async fn take(&self, rights: &[Right]) -> anyhow::Result<()> {
         for right in rights {
             anyhow::ensure!(self.may(*right).await?, "{right:?} was never granted");
@@ -89,7 +89,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives them back.
+    /// Gives the rights back.
     pub async fn give(&self, rights: &[Right]) -> anyhow::Result<()> {
         self.grant(&[]).await?;
         for right in rights {
@@ -105,7 +105,7 @@ impl Cluster {
         .await
     }
 
-    /// Whether the service account has a right, on what has the name that the rules know.
+    /// Returns whether the service account has a right on the object that the rules name.
     async fn may(&self, right: Right) -> anyhow::Result<bool> {
         let Right { group, resource, verb } = right;
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -122,7 +122,7 @@ impl Cluster {
         answer["status"]["allowed"].as_bool().context("an answer")
     }
 
-    /// Creates it, or replaces it.
+    /// Creates or replaces the object.
     async fn put(&self, path: &str, body: Value) -> anyhow::Result<()> {
         match self.send("POST", path, &body).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {

@@ -1,4 +1,4 @@
-//! What the chart has API servers look at when pods are made, and what its plain manifests start.
+//! The chart's admission policies, and the start from its plain manifests.
 
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::Signal;
@@ -13,10 +13,10 @@ const MANIFESTS: &str = include_str!("../../../../../deploy/kubernetes/monoceros
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
 const ALL: &str = "system:authenticated";
 
-/// Who asks, with what groups.
+/// A user with groups.
 type Who = (&'static str, &'static [&'static str]);
 
-/// The policy of users, and of the namespaces with a label, as the chart makes them with its values.
+/// Creates the policies of users and of labelled namespaces, as the chart renders them.
 fn policy(name: &str) -> anyhow::Result<Value> {
     let values: Value = serde_saphyr::from_str(VALUES)?;
     let trusted = values["kubernetes"]["userPolicy"]["trusted"].to_string();
@@ -26,7 +26,7 @@ fn policy(name: &str) -> anyhow::Result<Value> {
     Ok(policies[name].take())
 }
 
-/// Sends an object as this user; nothing is kept of it. The inner error is what a policy says.
+/// Sends an object as this user in a dry run. The inner error is the refusal of a policy.
 async fn tried(
     cluster: &Cluster,
     (user, groups): Who,
@@ -75,7 +75,7 @@ fn named(name: &str) -> Value {
 
 pub async fn nobody_states_another_user(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("users", json!({})).await?;
-    // They may make anything: it is the policy that refuses.
+    // They may create anything, so the refusal comes from the policy.
     let group = "rbac.authorization.k8s.io";
     let everybody = json!({
         "metadata": {"name": "everybody"},
@@ -110,7 +110,7 @@ async fn pods_that_state(cluster: &Cluster) -> anyhow::Result<()> {
     let theirs = |text: &str| json!({"annotations": {"yunikorn.apache.org/user.info": text}});
     let named_by_annotation = json!({"annotations": {"monoceros.io/username": "bob"}});
     let in_a_domain: Who = ("CORP\\ada", &[]);
-    // What a controller copies has been looked at; an operator's has not.
+    // Templates that a controller copies were checked before. Those of an operator were not.
     let copier: Who = ("system:serviceaccount:kube-system:replicaset-controller", &[]);
     let operator: Who = ("system:serviceaccount:spark:operator", &[]);
     for (who, metadata, is_admitted) in [
@@ -144,7 +144,7 @@ async fn pods_that_state(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything that there will be pods of.
+/// Every kind that has a pod template.
 fn workloads(user: &str) -> [(&'static str, &'static str, Value); 7] {
     let labels = json!({"a": "b", "yunikorn.apache.org/username": user});
     let template = |restarts: &str| {
@@ -181,7 +181,7 @@ async fn templates_that_state(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What stays as it is states nothing.
+/// An unchanged statement is not checked again.
 async fn changes_that_state(cluster: &Cluster) -> anyhow::Result<()> {
     cluster.create(PODS, pod(&named("admin"), &json!({}))).await?;
     let change = ("PATCH", &*format!("{PODS}/p"));
@@ -248,7 +248,7 @@ pub async fn namespaces_with_a_label(cluster: &mut Cluster) -> anyhow::Result<()
     cluster.delete(&format!("{policies}/namespaces")).await
 }
 
-/// Where objects of this kind are.
+/// Returns the path of objects of this kind.
 fn place(document: &Value) -> anyhow::Result<String> {
     let kind = document["kind"].as_str().context("a kind")?;
     let name = document["metadata"]["name"].as_str().context("a name")?;
@@ -264,10 +264,10 @@ fn place(document: &Value) -> anyhow::Result<String> {
     })
 }
 
-pub async fn what_the_manifests_start(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn start_from_the_manifests(cluster: &mut Cluster) -> anyhow::Result<()> {
     let documents = MANIFESTS.split("\n---\n").map(serde_saphyr::from_str::<Value>);
     let documents = documents.collect::<Result<Vec<_>, _>>()?;
-    // In place of the rights that the bed gives, which are the same.
+    // They replace the rights of the bed, which are the same.
     for document in &documents {
         let path = place(document)?;
         let request = http::Request::patch(format!(
@@ -284,7 +284,7 @@ pub async fn what_the_manifests_start(cluster: &mut Cluster) -> anyhow::Result<(
 
     let template = &one("Deployment")?["spec"]["template"];
     let container = &template["spec"]["containers"][0];
-    // As a controller makes it.
+    // As a controller creates it.
     let replica = json!({"apiVersion": "v1", "kind": "Pod", "spec": template["spec"],
         "metadata": {"name": "replica", "labels": template["metadata"]["labels"]}});
     let replica = cluster.create("/api/v1/namespaces/monoceros/pods", replica).await?;
@@ -296,7 +296,7 @@ pub async fn what_the_manifests_start(cluster: &mut Cluster) -> anyhow::Result<(
     let mut flags = vec![&*config];
     let arguments = container["args"].as_array().context("arguments")?.iter();
     for argument in arguments.skip(1).filter_map(Value::as_str) {
-        // Those are of this machine.
+        // These differ on this machine.
         let is_here = ["--config=", "--grpc=", "--http="].iter().any(|it| argument.starts_with(it));
         flags.extend((!is_here).then_some(argument));
     }
@@ -327,7 +327,7 @@ pub async fn what_the_manifests_start(cluster: &mut Cluster) -> anyhow::Result<(
     ensure!(replica["spec"]["nodeName"].is_null(), "another scheduler's: {replica}");
     cluster.get("/apis/coordination.k8s.io/v1/namespaces/monoceros/leases/monoceros").await?;
     scheduler.end(Signal::SIGTERM).await?;
-    // Those of the rights stay: they are those of the bed.
+    // The objects of the rights stay, since the bed uses them.
     for document in &documents {
         let kind = document["kind"].as_str().unwrap_or_default();
         if kind != "Namespace" && !kind.contains("Role") {

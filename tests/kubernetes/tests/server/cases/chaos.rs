@@ -1,4 +1,4 @@
-//! Everything at once, for a minute; then all books agree.
+//! Random changes for a minute, after which all books agree.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const NODES: u64 = 12;
 const CORES: u64 = 8;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 #[derive(Clone)]
 struct Dice(Arc<AtomicU64>);
 
@@ -30,7 +30,7 @@ impl Dice {
     }
 }
 
-/// One more pod of an application, or three that start together, in one of three ways.
+/// Adds a pod of an application, or a gang of three, in one of three ways.
 async fn create(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Result<()> {
     match dice.below(16) {
         0..9 => {
@@ -41,7 +41,7 @@ async fn create(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Result<(
             let more = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
             cluster.pod("chaos", &format!("p{number}"), more).await?;
         }
-        // No two of these on one node.
+        // Anti-affinity between these pods.
         9 | 10 => {
             let kind = format!("kind-{}", dice.below(3));
             let term = json!({"topologyKey": "kubernetes.io/hostname",
@@ -52,7 +52,7 @@ async fn create(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Result<(
                 json!({"metadata": {"labels": {APART: kind}}, "spec": {"affinity": affinity}});
             cluster.pod("chaos", &format!("a{number}"), more).await?;
         }
-        // Nor of these.
+        // A host port for these pods.
         11 | 12 => {
             let port = json!([{"containerPort": 1, "hostPort": 9_000 + dice.below(3)}]);
             let containers = json!([{"name": "c", "image": "c", "ports": port,
@@ -74,7 +74,8 @@ async fn create(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Result<(
         _ => {
             let groups = json!([{"name": "g", "minMember": 3, "minResource": {"cpu": "1"}}]);
             for member in 0..3 {
-                // Places of members that were deleted are not kept for long: nobody will come for them.
+                // Places of deleted members are held only for a short time, since no pod replaces
+                // them.
                 let annotations = json!({"yunikorn.apache.org/app-id": format!("gang-{number}"),
                     "yunikorn.apache.org/schedulingPolicyParameters": "placeholderTimeoutInSeconds=3",
                     "yunikorn.apache.org/task-group-name": "g",
@@ -128,7 +129,7 @@ async fn one_thing(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Resul
     Ok(())
 }
 
-/// Pods with the same value of this label keep apart.
+/// Label whose pods with equal values have anti-affinity.
 const APART: &str = "apart";
 
 fn cores(pod: &Value) -> u64 {
@@ -136,19 +137,19 @@ fn cores(pod: &Value) -> u64 {
     cpu.and_then(|cpu| cpu.parse().ok()).unwrap_or(0)
 }
 
-/// What a pod has on its node that no other may have there.
+/// Host port of a pod.
 fn alone(pod: &Value) -> Option<String> {
     let kind = pod["metadata"]["labels"][APART].as_str().map(str::to_owned);
     let port = pod["spec"]["containers"][0]["ports"][0]["hostPort"].as_u64();
     kind.or_else(|| Some(format!("port {}", port?)))
 }
 
-/// What is in use on a node.
+/// Use of a node.
 #[derive(Debug, Default)]
 struct Used {
     cores: u64,
     alone: BTreeSet<String>,
-    /// Two have the same.
+    /// Whether two pods share a value or port.
     is_shared: bool,
 }
 
@@ -169,7 +170,7 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
     let dice = Dice(Arc::new(AtomicU64::new(7)));
     cluster.create_namespace("chaos", json!({})).await?;
     cluster.nodes(usize::try_from(NODES)?, u32::try_from(CORES)?).await?;
-    // A node that is reserved for a large pod is room that a small one does not get.
+    // Without it a node reserved for a large pod would be closed to small ones.
     cluster.environment.push(("MONOCEROS__SCHEDULER__RESERVATIONS", "false"));
     let rolled = dice.clone();
     let proxy = Proxy::start(cluster, move |method, path| {
@@ -183,7 +184,7 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
         }
     })
     .await?;
-    // Two bindings at once would have the server refuse the second; what counts is what it has taken.
+    // The server refuses the second of two concurrent bindings. Only accepted ones count.
     let mut scheduler: Scheduler = cluster.start_with(&proxy.kubeconfig, &[]).await?;
     let begun = Instant::now();
     let (mut number, mut next_kill, mut server_kills) = (0, 12, vec![42, 21]);
@@ -212,7 +213,7 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
     eventually("nothing to wait that fits", async || {
         let pods = cluster.list("/api/v1/namespaces/chaos/pods?limit=10000").await?;
         let all: Vec<_> = nodes().map(|node| used(&pods, &node)).collect();
-        // Members of gangs wait for each other, and may do so.
+        // Members of gangs wait for each other, which is correct.
         let is_plain = |pod: &Value| {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             name.starts_with(['p', 'a', 'h'])
@@ -233,7 +234,7 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
     })
     .await?;
     let pods = cluster.list("/api/v1/namespaces/chaos/pods?limit=10000").await?;
-    // What others bound may stand on a node beside it, above what the node has.
+    // Pods bound by others may exceed the capacity of the node.
     let by_others =
         |pod: &Value| pod["metadata"]["name"].as_str().is_some_and(|it| it.starts_with('t'));
     let ours: Vec<_> = pods.iter().filter(|pod| !by_others(pod)).cloned().collect();

@@ -1,4 +1,4 @@
-//! What breaks, and comes back.
+//! Failures of the API server and of connections.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ pub async fn bindings_that_fail_in_every_way(cluster: &mut Cluster) -> anyhow::R
         let mut tried = counted.lock().unwrap();
         let times = tried.entry(path.to_owned()).or_default();
         *times += 1;
-        // The first attempt of each fails, each in another way.
+        // The first attempt of each binding fails, each in a different way.
         if *times > 1 {
             return Fault::None;
         }
@@ -52,9 +52,9 @@ pub async fn bindings_that_fail_in_every_way(cluster: &mut Cluster) -> anyhow::R
     Ok(())
 }
 
-/// Those that hang are given up after ten seconds; what comes of them later is what the server says.
+/// Requests that hang are given up after ten seconds. The server decides their outcome.
 pub async fn bindings_that_are_not_answered(cluster: &mut Cluster) -> anyhow::Result<()> {
-    // Never done; done at once; done when it has been given up, before it is tried again; and after that.
+    // Never done; done at once; done between the timeout and the next attempt; done after that.
     const WAYS: [Fault; 4] = [
         Fault::Hangs,
         Fault::DoneAndHangs(Duration::ZERO),
@@ -79,7 +79,7 @@ pub async fn bindings_that_are_not_answered(cluster: &mut Cluster) -> anyhow::Re
     cluster.pods("hanging", 20, json!({})).await?;
     cluster.wait_bound("hanging", 20).await?;
     let until = Instant::now() + Duration::from_secs(14);
-    // All that was sent has come to the server, except what never does.
+    // Everything sent has reached the server, except the request that never does.
     eventually("bindings to be done", async || {
         let is_under_way = proxy.bindings().iter().filter(|one| one.status.is_none()).count() > 5;
         Ok(if Instant::now() < until && is_under_way { Err(String::new()) } else { Ok(()) })
@@ -92,7 +92,7 @@ pub async fn bindings_that_are_not_answered(cluster: &mut Cluster) -> anyhow::Re
         let done = sent.iter().filter(|one| one.is_done()).count();
         ensure!(done == 1, "{path} was bound {done} times: {sent:?}");
         let expected = match way {
-            // It is bound, which is seen before it is tried again.
+            // The pod is bound, which the scheduler notices before the next attempt.
             Fault::DoneAndHangs(time) if time < Duration::from_secs(11) => 1,
             _ => 2,
         };
@@ -105,7 +105,7 @@ pub async fn a_scheduler_killed_in_the_middle(cluster: &mut Cluster) -> anyhow::
     cluster.create_namespace("killed", json!({})).await?;
     cluster.nodes(50, 32).await?;
     cluster.pods("killed", 1_000, json!({})).await?;
-    // Slow enough that it is in the middle when it is looked.
+    // Slow enough that the check comes during the work.
     let proxy = Proxy::start(cluster, |method, path| {
         let is_binding = method == "POST" && path.ends_with("/binding");
         if is_binding { Fault::Late(Duration::from_millis(300)) } else { Fault::None }

@@ -1,4 +1,4 @@
-//! A proxy before the API server that answers otherwise where a case wants it, and knows what was done.
+//! A proxy before the API server that injects faults, and records the requests.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -20,33 +20,33 @@ use tokio::time::sleep;
 use crate::bed::SHIM;
 use crate::cluster::Cluster;
 
-/// What becomes of a request.
+/// Fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The server answers it.
     None,
-    /// This is answered, and the server hears nothing.
+    /// The proxy answers this, and the server does not receive it.
     Refused(u16),
-    /// The server does it, and this is answered.
+    /// The server executes it, and the proxy answers this.
     DoneAndRefused(u16),
-    /// The server does it, and the connection is cut.
+    /// The server executes it, and the connection is cut.
     DoneAndCut,
-    /// The connection is cut.
+    /// The connection is cut at once.
     Cut,
-    /// The server does it after this time, and answers.
+    /// The server executes it after this time, and answers.
     Late(Duration),
-    /// The server hears nothing, and nothing is answered.
+    /// The server does not receive it, and nothing is answered.
     Hangs,
-    /// The server does it after this time, and nothing is answered, however long somebody waits.
+    /// The server executes it after this time, and nothing is ever answered.
     DoneAndHangs(Duration),
 }
 
-/// What came of a request that would change something.
+/// Outcome of a request that would change something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     pub method: String,
     pub path: String,
-    /// What the server has answered, if it has heard of it.
+    /// Status that the server answered. `None` if it did not receive the request.
     pub status: Option<u16>,
 }
 
@@ -76,7 +76,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// A proxy for whoever has the rights of the manifests.
+    /// Starts a proxy for the holder of the manifests' rights.
     pub async fn start(
         cluster: &Cluster,
         fault: impl Fn(&str, &str) -> Fault + Send + Sync + 'static,
@@ -112,18 +112,18 @@ impl Proxy {
         Ok(Self { task, kubeconfig, sent })
     }
 
-    /// What was sent so far to change something.
+    /// Returns the changing requests so far.
     pub fn sent(&self) -> Vec<Sent> {
         self.sent.lock().unwrap().clone()
     }
 
-    /// Bindings that were sent so far.
+    /// Returns the bindings so far.
     pub fn bindings(&self) -> Vec<Sent> {
         self.sent().into_iter().filter(Sent::is_binding).collect()
     }
 }
 
-/// The connection is to be cut.
+/// Error that cuts the connection.
 #[derive(Debug)]
 struct Cut;
 
@@ -184,7 +184,7 @@ async fn forward(
         }
         Fault::Hangs => std::future::pending().await,
         Fault::DoneAndHangs(time) => {
-            // Whoever has sent it may have hung up by then.
+            // The sender may have hung up by then.
             tokio::spawn(async move {
                 sleep(time).await;
                 drop(answer.await);

@@ -1,4 +1,4 @@
-//! Pods that start together.
+//! Gangs.
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub async fn a_gang_of_eight_that_keeps_apart_on_seven_hosts(
     gang_that_keeps_apart(cluster, &scheduler, "apart").await
 }
 
-/// The same with the scheduler wherever it is.
+/// The same with a local or a remote scheduler.
 pub async fn gang_that_keeps_apart(
     cluster: &Cluster,
     scheduler: &Scheduler,
@@ -63,7 +63,7 @@ pub async fn gang_that_keeps_apart(
     }
     cluster.wait_reason(namespace, "m5", "Unschedulable", "").await?;
     ensure!(cluster.bound(namespace).await? == 0);
-    // Nothing stays assumed: others with the same wish have all seven.
+    // Nothing stays assumed: equal pods get all seven places.
     for number in 0..7 {
         let pod = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"affinity": apart}});
         cluster.pod(namespace, &format!("s{number}"), pod).await?;

@@ -1,4 +1,4 @@
-//! What has to hold on a real API server.
+//! Cases that must hold on a real API server.
 
 mod admission;
 mod chaos;
@@ -31,7 +31,7 @@ macro_rules! cases {
     };
 }
 
-/// All cases, by name.
+/// All cases by name.
 pub fn all() -> Vec<(&'static str, Case)> {
     cases![
         placing::two_thousand_pods_on_a_hundred_nodes,
@@ -39,7 +39,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         placing::another_scheduler_on_the_same_node,
         placing::a_namespace_with_a_quota,
         placing::a_node_that_an_operator_drains,
-        placing::a_node_that_is_deleted_gives_back_what_its_pods_used,
+        placing::deleted_node_releases_the_usage_of_its_pods,
         placing::a_pod_that_is_resized_in_place,
         predicates::each_pod_goes_where_it_may,
         neighbours::taints_and_ports,
@@ -47,33 +47,33 @@ pub fn all() -> Vec<(&'static str, Case)> {
         gangs::a_gang_of_eight_with_six_places_and_with_eight,
         gangs::a_gang_of_eight_that_keeps_apart_on_seven_hosts,
         podgroups::four_out_of_six,
-        podgroups::one_that_comes_after_its_pods,
-        podgroups::one_that_wants_fewer_than_before,
-        podgroups::one_in_one_rack,
-        podgroups::one_that_is_more_important,
-        podgroups::one_whose_members_go_together,
-        podgroups::one_that_was_scheduled_stays_so,
-        preemption::a_victim_goes_in_peace_and_its_room_is_used_when_it_is_gone,
-        preemption::priority_says_who_goes,
-        preemption::a_budget_that_allows_nothing_spares_its_pods,
-        preemption::an_eviction_that_is_refused_is_tried_again_and_then_the_pod_is_deleted,
+        podgroups::group_created_after_its_pods,
+        podgroups::group_with_a_lowered_minimum,
+        podgroups::group_in_one_rack,
+        podgroups::group_with_a_priority,
+        podgroups::members_preempted_together,
+        podgroups::scheduled_group_stays_scheduled,
+        preemption::victim_ends_gracefully_before_its_room_is_used,
+        preemption::priority_decides_the_victim,
+        preemption::spent_budget_protects_its_pods,
+        preemption::refused_eviction_is_retried_then_the_pod_deleted,
         ruling::a_queue_at_its_maximum_and_a_user_at_a_limit,
         ruling::queues_that_cannot_be_used,
         ruling::pods_are_shown_by_their_names,
         rights::none_at_all,
-        rights::to_read_what_scheduling_depends_on,
+        rights::to_read_the_cluster,
         rights::to_hold_the_lease,
         rights::to_bind,
-        rights::to_read_what_came_of_a_binding,
-        rights::to_tell_people,
-        rights::to_have_victims_go,
+        rights::to_look_up_bindings,
+        rights::to_write_conditions_and_events,
+        rights::to_evict_victims,
         failing::bindings_that_fail_in_every_way,
         failing::bindings_that_are_not_answered,
         failing::a_scheduler_killed_in_the_middle,
         failing::an_api_server_killed_for_ten_seconds,
         admission::nobody_states_another_user,
         admission::namespaces_with_a_label,
-        admission::what_the_manifests_start,
+        admission::start_from_the_manifests,
         replicas::a_leader_that_is_killed,
         replicas::a_leader_that_is_paused,
         replicas::a_leader_that_leaves,
@@ -92,13 +92,13 @@ pub fn all() -> Vec<(&'static str, Case)> {
         differential::numbers_of_taints,
         differential::features_that_nodes_declare,
         differential::ports_of_nodes,
-        differential::near_and_away,
-        differential::pods_that_are_spread,
+        differential::affinity_and_anti_affinity,
+        differential::spread_constraints,
         differential::claims_and_volumes,
         differential::requests_and_capacities,
         differential::random_rows,
-        differential::who_has_to_go,
-        differential::groups_as_a_whole,
+        differential::victims_of_preemption,
+        differential::pod_groups_as_a_whole,
         differential::reasons_of_conditions,
     ]
 }

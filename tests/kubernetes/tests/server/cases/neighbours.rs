@@ -1,4 +1,4 @@
-//! More predicates: which taints are tolerated, which ports are free, and who is near whom.
+//! Predicates about taints, host ports and affinity.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ fn tainted(key: &str, value: &str, effect: &str) -> Value {
     json!({"spec": {"taints": [{"key": key, "value": value, "effect": effect}]}})
 }
 
-/// A pod that has a port of its node.
+/// A pod with a host port.
 fn on_port(port: Value) -> Value {
     json!({"spec": {"containers": [{"name": "c", "image": "c", "ports": [port]}]}})
 }
 
-/// Where pods are that affinity looks for, besides the own namespace.
+/// Namespaces of an affinity term, besides the pod's own.
 const ELSEWHERE: &str = "elsewhere";
 
 /// A pod of another namespace.
@@ -22,7 +22,7 @@ fn elsewhere(app: &str) -> Value {
     json!({"metadata": {"namespace": ELSEWHERE, "labels": {"app": app}}})
 }
 
-/// A pod that is spread with others of its label over nodes with a label of the same name.
+/// A pod that is spread with others of its label, over nodes with a label of the same name.
 fn spread(app: &str, more: Value) -> Value {
     let mut constraint = json!({"maxSkew": 1, "topologyKey": app, "whenUnsatisfiable": "DoNotSchedule",
         "nodeAffinityPolicy": "Ignore", "labelSelector": {"matchLabels": {"app": app}}});
@@ -30,7 +30,7 @@ fn spread(app: &str, more: Value) -> Value {
     json!({"metadata": {"labels": {"app": app}}, "spec": {"topologySpreadConstraints": [constraint]}})
 }
 
-/// A pod with this label, of a version.
+/// A pod with this label and a version.
 fn version(app: &str, hash: &str) -> Value {
     labels(json!({"app": app, "pod-template-hash": hash}))
 }
@@ -103,7 +103,7 @@ fn rows_of_taints_and_ports() -> Vec<Row> {
 
 fn rows_between_pods() -> Vec<Row> {
     let host = "kubernetes.io/hostname";
-    // Two nodes of different values, and a third where there is one.
+    // Two nodes with different values, and a third with one of them.
     let domain = |app: &str, value: &str| labels(json!({app: value}));
     vec![
         Row {
@@ -135,7 +135,7 @@ fn rows_between_pods() -> Vec<Row> {
                 pod_term("podAntiAffinity", "anywhere", json!({"namespaceSelector": {}})),
             )
         },
-        // Without either it is about the own namespace.
+        // By default the term is about the pod's own namespace.
         Row {
             on_wrong: labels(json!({"app": "own"})),
             on_right: elsewhere("own"),
@@ -162,7 +162,7 @@ fn rows_between_pods() -> Vec<Row> {
                 pod
             })
         },
-        // Two domains are fewer than three: an empty one counts besides.
+        // Two domains are fewer than three, so an empty one counts too.
         Row {
             wrong: domain("domains", "1"),
             right: domain("domains", "2"),
@@ -174,7 +174,8 @@ fn rows_between_pods() -> Vec<Row> {
                 spread("domains", json!({"maxSkew": 2, "minDomains": 3})),
             )
         },
-        // A node that the pod does not tolerate is no domain: else nobody could be where one is.
+        // A node with an untolerated taint is no domain. Otherwise no pod could run in the other
+        // one.
         Row {
             wrong: domain("tolerated", "1"),
             right: domain("tolerated", "2"),

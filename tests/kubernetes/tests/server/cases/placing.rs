@@ -44,7 +44,7 @@ pub async fn nodes_that_change_and_go(cluster: &mut Cluster) -> anyhow::Result<(
     cluster.wait_node("nodes", "fourth").await?;
     cluster.agrees(&scheduler).await?;
 
-    // What ran on a node that goes is off the books; what waits goes elsewhere.
+    // Pods of a removed node are off the books; pending pods go to other nodes.
     cluster.delete("/api/v1/nodes/a").await?;
     cluster.agrees(&scheduler).await?;
     cluster.node("b", 8, json!({})).await?;
@@ -59,7 +59,7 @@ pub async fn another_scheduler_on_the_same_node(cluster: &mut Cluster) -> anyhow
     cluster.node("small", 4, json!({})).await?;
     let scheduler = cluster.start(SHIM, &[]).await?;
     scheduler.ready().await?;
-    // Both fill it at the same moment.
+    // Both fill it at the same time.
     for number in 0..3 {
         let theirs = json!({"spec": {"schedulerName": "theirs", "nodeName": "small"}});
         cluster.pod("other", &format!("t{number}"), theirs).await?;
@@ -69,7 +69,7 @@ pub async fn another_scheduler_on_the_same_node(cluster: &mut Cluster) -> anyhow
     let before = cluster.bound("other").await?;
     cluster.pod("other", "late", json!({})).await?;
     cluster.wait_reason("other", "late", "Unschedulable", "").await.or_else(|why| {
-        // A cluster that is full is a quota as well.
+        // A full cluster acts as a quota too.
         if why.to_string().contains("QueueQuota") { Ok(String::new()) } else { Err(why) }
     })?;
     ensure!(cluster.bound("other").await? == before, "more was placed on a full node");
@@ -115,8 +115,8 @@ pub async fn a_node_that_an_operator_drains(cluster: &mut Cluster) -> anyhow::Re
     cluster.agrees(&scheduler).await
 }
 
-/// What ran there is charged to nobody any more, though its pods are there until somebody deletes them.
-pub async fn a_node_that_is_deleted_gives_back_what_its_pods_used(
+/// Pods of a removed node are charged to nobody, although they exist until they are deleted.
+pub async fn deleted_node_releases_the_usage_of_its_pods(
     cluster: &mut Cluster,
 ) -> anyhow::Result<()> {
     let quota = json!({"monoceros.io/namespace.quota": "{\"cpu\": \"3\"}"});
@@ -138,7 +138,7 @@ pub async fn a_node_that_is_deleted_gives_back_what_its_pods_used(
     cluster.agrees(&scheduler).await
 }
 
-/// Waits until so many cores of the node are in use by the books of the engine.
+/// Waits until this many cores of the node are in use by the engine's books.
 async fn wait_used(scheduler: &Scheduler, node: &str, cores: i64) -> anyhow::Result<()> {
     eventually(&format!("{cores} cores of {node} in use"), async || {
         let nodes = scheduler.read("/ws/v1/partition/default/nodes").await?;
@@ -157,7 +157,7 @@ pub async fn a_pod_that_is_resized_in_place(cluster: &mut Cluster) -> anyhow::Re
     cluster.wait_node("resized", "p").await?;
     wait_used(&scheduler, "a", 1).await?;
     let path = "/api/v1/namespaces/resized/pods/p";
-    // What the kubelet has set aside, and what it says of what is wanted.
+    // Allocated amounts, and the status of the resize.
     let status = async |cpu: &str, conditions: Value| {
         let container = json!({"name": "c", "image": "c", "imageID": "", "ready": true,
             "restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
@@ -172,11 +172,11 @@ pub async fn a_pod_that_is_resized_in_place(cluster: &mut Cluster) -> anyhow::Re
         cluster.patch(&format!("{path}/resize"), json!({"spec": {"containers": containers}})).await
     };
     status("1", json!([])).await?;
-    // It counts as soon as it is wanted, so that nobody else gets that room.
+    // Desired amounts count at once, so that no other pod gets the room.
     resize("5").await?;
     wait_used(&scheduler, "a", 5).await?;
     status("5", json!([])).await?;
-    // And what it gives back is free when the kubelet has it.
+    // Released amounts are free once the kubelet has applied them.
     resize("2").await?;
     cluster.pods_from("resized", 0, 4, json!({})).await?;
     cluster.wait_bound("resized", 4).await?;
@@ -184,7 +184,7 @@ pub async fn a_pod_that_is_resized_in_place(cluster: &mut Cluster) -> anyhow::Re
     status("2", json!([])).await?;
     cluster.wait_bound("resized", 5).await?;
     wait_used(&scheduler, "a", 6).await?;
-    // What the node can never give is not counted.
+    // Amounts that the node can never provide are not counted.
     resize("7").await?;
     wait_used(&scheduler, "a", 11).await?;
     let infeasible =

@@ -1,4 +1,4 @@
-//! Groups of pods, as Kubernetes has them.
+//! PodGroups of Kubernetes.
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::ruling::{HALVES, of};
 use crate::bed::SHIM;
 use crate::cluster::{Cluster, eventually, merge};
 
-/// A group that starts with so many pods; `more` is merged into its spec.
+/// A group that starts with this many pods; `more` is merged into its spec.
 async fn group(
     cluster: &Cluster,
     namespace: &str,
@@ -45,7 +45,7 @@ async fn members(
     Ok(())
 }
 
-/// A condition of a group; nothing where it is not there.
+/// Returns a condition of a group. `None` if it does not exist.
 async fn condition(
     cluster: &Cluster,
     namespace: &str,
@@ -100,13 +100,13 @@ pub async fn four_out_of_six(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.agrees(&scheduler).await
 }
 
-pub async fn one_that_comes_after_its_pods(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn group_created_after_its_pods(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("later", json!({})).await?;
     cluster.node("a", 8, json!({})).await?;
     let scheduler = cluster.start(SHIM, &[]).await?;
     members(cluster, "later", "g", 3, json!({})).await?;
     cluster.wait_reason("later", "g-2", "WaitingForGang", "PodGroup g is not there").await?;
-    // It keeps nobody else.
+    // It does not hold up other pods.
     cluster.pod("later", "other", json!({})).await?;
     cluster.wait_node("later", "other").await?;
     ensure!(cluster.bound("later").await? == 1);
@@ -116,7 +116,7 @@ pub async fn one_that_comes_after_its_pods(cluster: &mut Cluster) -> anyhow::Res
     cluster.agrees(&scheduler).await
 }
 
-pub async fn one_that_wants_fewer_than_before(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn group_with_a_lowered_minimum(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("fewer", json!({})).await?;
     cluster.node("a", 6, json!({})).await?;
     let scheduler = cluster.start(SHIM, &[]).await?;
@@ -134,9 +134,9 @@ pub async fn one_that_wants_fewer_than_before(cluster: &mut Cluster) -> anyhow::
     cluster.agrees(&scheduler).await
 }
 
-pub async fn one_in_one_rack(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn group_in_one_rack(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("rack", json!({})).await?;
-    // Elsewhere is more room on each node, and not enough in a rack.
+    // Other nodes have more room each, but no rack has enough.
     for (node, cores, rack) in [("a", 2, "1"), ("b", 2, "1"), ("c", 3, "2"), ("d", 3, "3")] {
         cluster.node(node, cores, json!({"rack": rack})).await?;
     }
@@ -148,7 +148,7 @@ pub async fn one_in_one_rack(cluster: &mut Cluster) -> anyhow::Result<()> {
     let places = cluster.places("rack").await?;
     let is_there = |node: &Option<String>| matches!(node.as_deref(), Some("a" | "b"));
     ensure!(places.values().all(is_there), "{places:?}");
-    // Six places are left, and no four of them in a rack.
+    // Six places are left, and no four of them in one rack.
     group(cluster, "rack", "second", 4, in_rack).await?;
     members(cluster, "rack", "second", 4, json!({})).await?;
     wait_condition(cluster, "rack", "second", WAITS).await?;
@@ -165,8 +165,8 @@ pub async fn one_in_one_rack(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.agrees(&scheduler).await
 }
 
-/// Others have asked before, and what is important is the group: its pods say nothing.
-pub async fn one_that_is_more_important(cluster: &mut Cluster) -> anyhow::Result<()> {
+/// Older asks wait. The group has the priority, which its pods do not repeat.
+pub async fn group_with_a_priority(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("important", json!({})).await?;
     cluster.priority_class("important", 1_000).await?;
     let scheduler = cluster.start(SHIM, &[]).await?;
@@ -184,9 +184,9 @@ pub async fn one_that_is_more_important(cluster: &mut Cluster) -> anyhow::Result
     cluster.agrees(&scheduler).await
 }
 
-pub async fn one_whose_members_go_together(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn members_preempted_together(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("together", json!({})).await?;
-    // What goes has to fit into the guarantee.
+    // The victims have to fit into the guarantee.
     cluster.queues("monoceros-configs", &HALVES.replace("vcore: 2", "vcore: 3")).await?;
     cluster.node("a", 3, json!({})).await?;
     let scheduler = cluster.start(SHIM, &[]).await?;
@@ -209,7 +209,7 @@ pub async fn one_whose_members_go_together(cluster: &mut Cluster) -> anyhow::Res
 }
 
 /// Whatever becomes of its pods, and of the scheduler.
-pub async fn one_that_was_scheduled_stays_so(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn scheduled_group_stays_scheduled(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("stays", json!({})).await?;
     cluster.node("a", 2, json!({})).await?;
     let scheduler = cluster.start(SHIM, &[]).await?;

@@ -1,4 +1,4 @@
-//! Each predicate: a pod that may go to one node goes there, and one that may go nowhere says why.
+//! Each predicate: a pod goes to the only node that passes, and otherwise reports why none does.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::cluster::{Cluster, Scheduler, eventually, merge};
 
 pub struct Row {
     pub name: &'static str,
-    /// What is put over the node that will not do, and over the one that will.
+    /// Merged into the node that must fail, and into the one that must pass.
     pub wrong: Value,
     pub right: Value,
-    /// Pods of others that run there: none, one, or several.
+    /// Pods of another scheduler on the nodes: none, one or several.
     pub on_wrong: Value,
     pub on_right: Value,
-    /// What is put over a third node, where there is one.
+    /// Merged into a third node, if there is one.
     pub third: Value,
     /// The pod.
     pub pod: Value,
-    /// Why the wrong node will not do.
+    /// Reason for which the first node fails.
     pub why: &'static str,
 }
 
-/// A pod that finds nodes that are alike so far.
+/// Defaults for a pod and equal nodes.
 pub fn row(name: &'static str, why: &'static str, pod: Value) -> Row {
     let nothing = json!({});
     let (wrong, right) = (nothing.clone(), nothing.clone());
@@ -41,7 +41,7 @@ fn taint(effect: &str) -> Value {
     json!({"spec": {"taints": [{"key": "k", "effect": effect}]}})
 }
 
-/// A term about pods with this label, on the same host; `more` is merged into it.
+/// A term about pods with this label on the same host; `more` is merged into it.
 pub fn pod_term(kind: &str, app: &str, more: Value) -> Value {
     let mut term = json!({"topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"app": app}}});
@@ -140,7 +140,7 @@ fn rows() -> Vec<Row> {
                 json!({"metadata": {"labels": {"app": "spread"}}, "spec": {"topologySpreadConstraints": [{
                     "maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
                     "whenUnsatisfiable": "DoNotSchedule",
-                    // Else a pod that may use one node only is spread over that node alone.
+                    // Otherwise a pod restricted to one node would be spread over that node alone.
                     "nodeAffinityPolicy": "Ignore",
                     "labelSelector": {"matchLabels": {"app": "spread"}}}]}}),
             )
@@ -178,7 +178,7 @@ async fn set_up(cluster: &Cluster, own: &str, row: &Row) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each pod goes to the node that will do, and where that may not be, it says why.
+/// Checks that each pod goes to the node that passes, and otherwise reports the reason.
 pub async fn go_where_they_may(
     cluster: &Cluster,
     namespace: &str,
@@ -190,7 +190,7 @@ pub async fn go_where_they_may(
     }
     let scheduler = cluster.start(SHIM, &[]).await?;
     scheduler.ready().await?;
-    // First those that find nothing: what is bound later is near or far of them as well.
+    // Pods that fit nowhere come first, since pods bound later would count for their affinity.
     for Row { name, pod, .. } in &rows {
         let mut lost = pod.clone();
         merge(&mut lost, json!({"spec": {"nodeSelector": {"case": name, "side": "wrong"}}}));
@@ -234,7 +234,7 @@ async fn volume(cluster: &Cluster, name: &str, node: &str, more: Value) -> anyho
         "nodeAffinity": on_node(node), "hostPath": {"path": "/x"}, "storageClassName": "local"}});
     merge(&mut volume, more);
     cluster.create("/api/v1/persistentvolumes", volume).await?;
-    // What a controller of volumes says of one that nobody has.
+    // Status of a volume without a claim, as the volume controller sets it.
     let status = json!({"status": {"phase": "Available"}});
     cluster.patch(&format!("/api/v1/persistentvolumes/{name}/status"), status).await.map(drop)
 }
@@ -246,7 +246,7 @@ async fn claim(cluster: &Cluster, name: &str, class: &str, mode: &str) -> anyhow
     cluster.create(path, claim).await.map(drop)
 }
 
-/// What a controller of volumes does.
+/// Binds a claim, as the volume controller does.
 async fn bind_claim(cluster: &Cluster, name: &str, volume: &str) -> anyhow::Result<()> {
     let path = format!("/api/v1/namespaces/predicates/persistentvolumeclaims/{name}");
     let bound = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
@@ -278,14 +278,14 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
         cluster.create("/apis/storage.k8s.io/v1/storageclasses", class).await?;
     }
 
-    // A volume that is bound is reached from one node.
+    // A bound volume is reached from one node.
     let once = json!({"spec": {"accessModes": ["ReadWriteOncePod"]}});
     volume(cluster, "bound", "v-right", once).await?;
     claim(cluster, "bound", "local", "ReadWriteOncePod").await?;
     bind_claim(cluster, "bound", "bound").await?;
     cluster.pod("predicates", "v-bound", mounting("bound", any.clone())).await?;
     ensure!(cluster.wait_node("predicates", "v-bound").await? == "v-right");
-    // And by one pod at a time.
+    // Its claim is used by one pod at a time.
     cluster.pod("predicates", "v-second", mounting("bound", any.clone())).await?;
     let why = "by one at a time";
     cluster.wait_reason("predicates", "v-second", "Unschedulable", why).await?;
@@ -296,7 +296,7 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
     let why = "cannot be reached";
     cluster.wait_reason("predicates", "v-left", "Unschedulable", why).await?;
 
-    // One that is there is set aside, and the pod bound when the controller has bound the claim.
+    // An existing volume is reserved, and the pod bound once the controller has bound the claim.
     volume(cluster, "static", "v-left", json!({})).await?;
     claim(cluster, "static", "local", "ReadWriteOnce").await?;
     cluster.pod("predicates", "v-static", mounting("static", any.clone())).await?;
@@ -316,7 +316,7 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
     bind_claim(cluster, "static", "static").await?;
     ensure!(cluster.wait_node("predicates", "v-static").await? == "v-left");
 
-    // One is made where its class can make it.
+    // A new volume is provisioned on a node for which its class can do so.
     claim(cluster, "made", "made", "ReadWriteOnce").await?;
     cluster.pod("predicates", "v-made", mounting("made", any.clone())).await?;
     let path = "/api/v1/namespaces/predicates/persistentvolumeclaims/made";
@@ -326,7 +326,7 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
         Ok(if node == "v-right" { Ok(()) } else { Err(node.to_string()) })
     })
     .await?;
-    // Whoever makes volumes gives up: it is wanted anew.
+    // The provisioner gives up, and the volume is requested again.
     let taken_off =
         json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": null}}});
     let given_up = cluster.patch(path, taken_off).await?["metadata"]["resourceVersion"].clone();
@@ -343,7 +343,7 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
     bind_claim(cluster, "made", "made").await?;
     ensure!(cluster.wait_node("predicates", "v-made").await? == "v-right");
 
-    // The node takes one disk, and has it.
+    // The node can attach one disk, and has it.
     let limits = json!({"metadata": {"name": "v-right"}, "spec": {"drivers": [
         {"name": "disks.example.com", "nodeID": "x", "topologyKeys": [], "allocatable": {"count": 1}}]}});
     cluster.create("/apis/storage.k8s.io/v1/csinodes", limits).await?;
@@ -357,7 +357,7 @@ async fn volumes(cluster: &Cluster) -> anyhow::Result<()> {
     let why = "no more volumes of disks.example.com";
     cluster.wait_reason("predicates", "v-more", "Unschedulable", why).await?;
 
-    // A claim of a class that makes volumes at once is waited for.
+    // A claim whose class provisions immediately is awaited.
     let immediate = json!({"metadata": {"name": "at-once"}, "provisioner": "disks.example.com"});
     cluster.create("/apis/storage.k8s.io/v1/storageclasses", immediate).await?;
     claim(cluster, "at-once", "at-once", "ReadWriteOnce").await?;

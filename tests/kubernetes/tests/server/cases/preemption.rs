@@ -1,4 +1,4 @@
-//! Who has to go for whom, and what budgets say to it.
+//! Preemption: choice of victims, and disruption budgets.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use super::ruling::{HALVES, of};
 use crate::bed::SHIM;
 use crate::cluster::{Cluster, eventually, merge};
 
-/// What is created later than this is newer by the clock of the API, which has seconds.
+/// Pause after which an object is newer in whole seconds, the resolution of creation times.
 const A_SECOND_LATER: Duration = Duration::from_millis(1_100);
 
-/// A pod of a queue, with more.
+/// A pod of a queue; `more` is merged into it.
 pub fn with(queue: &str, more: Value) -> Value {
     let mut pod = of(queue);
     merge(&mut pod, more);
     pod
 }
 
-pub async fn a_victim_goes_in_peace_and_its_room_is_used_when_it_is_gone(
+pub async fn victim_ends_gracefully_before_its_room_is_used(
     cluster: &mut Cluster,
 ) -> anyhow::Result<()> {
     cluster.create_namespace("victims", json!({})).await?;
@@ -35,7 +35,7 @@ pub async fn a_victim_goes_in_peace_and_its_room_is_used_when_it_is_gone(
     cluster.agrees(&scheduler).await
 }
 
-/// Waits for a victim, sees that its room is not used before it is gone, and says who it was.
+/// Waits for a victim, checks that its room is not used before it is gone, and returns its name.
 async fn goes_for(cluster: &Cluster, namespace: &str, who: &str) -> anyhow::Result<String> {
     let victims = cluster.wait_going(namespace, 1).await?;
     let victim = victims.first().context("a victim")?.clone();
@@ -49,8 +49,8 @@ async fn goes_for(cluster: &Cluster, namespace: &str, who: &str) -> anyhow::Resu
     Ok(victim)
 }
 
-/// The queue above both is at its maximum, and the node has room.
-pub async fn priority_says_who_goes(cluster: &mut Cluster) -> anyhow::Result<()> {
+/// The parent queue is at its maximum, and the node has room.
+pub async fn priority_decides_the_victim(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("priority", json!({})).await?;
     let queues = "
 partitions:
@@ -74,7 +74,7 @@ partitions:
         let labels = json!({"applicationId": format!("{queue}-{class}"), "queue": format!("root.lab.{queue}")});
         json!({"metadata": {"labels": labels}, "spec": {"priorityClassName": class}})
     };
-    // Of equals the newest would go: those that are more important are.
+    // Among equals the newest would be chosen, but these have a higher priority.
     for (class, name) in [("modest", "m"), ("urgent", "u")] {
         for number in 0..2 {
             cluster.pod("priority", &format!("{name}{number}"), of_class("low", class)).await?;
@@ -89,7 +89,7 @@ partitions:
         ensure!(victim.starts_with('m'), "{victim} had to go for one that is less important");
         cluster.agrees(&scheduler).await?;
     }
-    // It is guaranteed one more, and what is left is more important.
+    // One more is guaranteed, and the remaining pods have a higher priority.
     cluster.pod("priority", "last", of_class("high", "middling")).await?;
     cluster.wait_reason("priority", "last", "QueueQuota", "root.lab").await?;
     sleep(Duration::from_secs(3)).await;
@@ -98,7 +98,7 @@ partitions:
     Ok(())
 }
 
-/// What a kubelet says of a pod: a budget is not asked about one that does not run.
+/// Marks a pod as running, as a kubelet does. Budgets only apply to running pods.
 async fn runs(cluster: &Cluster, namespace: &str, name: &str) -> anyhow::Result<()> {
     let status = json!({"status": {"phase": "Running", "conditions": [
         {"type": "Ready", "status": "True"}]}});
@@ -106,7 +106,7 @@ async fn runs(cluster: &Cluster, namespace: &str, name: &str) -> anyhow::Result<
     Ok(())
 }
 
-/// A budget of pods with the label `keep`, as a controller has it.
+/// Creates a budget for pods with the label `keep`, with the status that a controller sets.
 async fn budget(cluster: &Cluster, namespace: &str, allowed: u32) -> anyhow::Result<()> {
     let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
     let budget = json!({"metadata": {"name": "keep"}, "spec": {
@@ -122,28 +122,26 @@ async fn allow(cluster: &Cluster, namespace: &str, allowed: u32) -> anyhow::Resu
     cluster.patch(&path, status).await.map(drop)
 }
 
-pub async fn a_budget_that_allows_nothing_spares_its_pods(
-    cluster: &mut Cluster,
-) -> anyhow::Result<()> {
+pub async fn spent_budget_protects_its_pods(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("spared", json!({})).await?;
     cluster.queues("monoceros-configs", HALVES).await?;
     cluster.node("a", 4, json!({})).await?;
     budget(cluster, "spared", 0).await?;
     let scheduler = cluster.start(SHIM, &[]).await?;
-    // Of equals the newest would go.
+    // Among equals the newest would be chosen.
     let keep = with("low", json!({"metadata": {"labels": {"keep": "yes"}}}));
     for (more, name) in [(of("low"), "old"), (keep, "kept")] {
         for number in 0..2 {
             cluster.pod("spared", &format!("{name}{number}"), more.clone()).await?;
             cluster.wait_node("spared", &format!("{name}{number}")).await?;
-            // Times of creation are whole seconds.
+            // Creation times are whole seconds.
             sleep(A_SECOND_LATER).await;
         }
     }
     cluster.pod("spared", "first", of("high")).await?;
     let victim = goes_for(cluster, "spared", "first").await?;
     ensure!(victim.starts_with("old"), "{victim} had to go, and its budget allows none");
-    // It allows one now: then the newest goes as always.
+    // The budget allows one disruption now, so the newest is chosen as usual.
     allow(cluster, "spared", 1).await?;
     cluster.pod("spared", "second", of("high")).await?;
     let victim = goes_for(cluster, "spared", "second").await?;
@@ -151,8 +149,8 @@ pub async fn a_budget_that_allows_nothing_spares_its_pods(
     cluster.agrees(&scheduler).await
 }
 
-/// Where nobody else is left, the budget is asked, and for a while it forbids it.
-pub async fn an_eviction_that_is_refused_is_tried_again_and_then_the_pod_is_deleted(
+/// If only protected victims are left, the budget is asked, and forbids the eviction for a while.
+pub async fn refused_eviction_is_retried_then_the_pod_deleted(
     cluster: &mut Cluster,
 ) -> anyhow::Result<()> {
     cluster.create_namespace("refused", json!({})).await?;

@@ -1,4 +1,4 @@
-//! The scheduler elsewhere: `monoceros serve`, and `monoceros kubernetes --scheduler`.
+//! Remote scheduler: `monoceros serve` with `monoceros kubernetes --scheduler`.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ pub async fn a_service_that_is_not_there_yet(cluster: &mut Cluster) -> anyhow::R
     eventually("a line that says so", says_so).await?;
     let (status, text) = shim.ask("/readyz").await?;
     ensure!(status == 503, "it has nobody to schedule: {text}");
-    // It ends although nobody answers.
+    // It ends although no response comes.
     timeout(Duration::from_secs(4), shim.end(Signal::SIGTERM)).await??;
     let _shim = cluster.start_elsewhere(&format!("http://{grpc}"), &[]).await?;
     cluster.pod("remote-late", "p", json!({})).await?;
@@ -183,7 +183,7 @@ pub async fn a_service_with_tls_and_tokens(cluster: &mut Cluster) -> anyhow::Res
     let scheduler = format!("https://localhost:{port}");
     let ca = format!("--ca={}", file("ca.crt"));
     let token = |name: &str| format!("--token={}", file(name));
-    // Whoever is not let in ends, and says so.
+    // A shim that is not authorized ends with a message.
     let mut shim = cluster.start_elsewhere(&scheduler, &[&ca, &token("wrong")]).await?;
     eventually("the stranger to end", async || {
         Ok(if shim.has_ended()? { Ok(()) } else { Err(String::new()) })
@@ -193,7 +193,7 @@ pub async fn a_service_with_tls_and_tokens(cluster: &mut Cluster) -> anyhow::Res
     let _shim = cluster.start_elsewhere(&scheduler, &[&ca, &token("token")]).await?;
     cluster.pods("remote-tls", 3, json!({})).await?;
     cluster.wait_bound("remote-tls", 2).await?;
-    // Why one waits is asked of the same service.
+    // Explanations come from the same service.
     let places = cluster.places("remote-tls").await?;
     let (waiting, _) = places.iter().find(|(_, node)| node.is_none()).unwrap();
     cluster.wait_reason("remote-tls", waiting, "Unschedulable", "no node has room").await?;
@@ -240,7 +240,7 @@ pub async fn a_leader_that_is_paused(cluster: &mut Cluster) -> anyhow::Result<()
         Ok(if first.has_ended()? { Ok(()) } else { Err(String::new()) })
     })
     .await?;
-    // It has not taken the session back.
+    // The earlier replica has not taken the session back.
     sleep(Duration::from_secs(2)).await;
     ensure!(!second.has_ended()?, "{}", second.log());
     cluster.pod("remote-paused", "late", json!({})).await?;
@@ -248,7 +248,7 @@ pub async fn a_leader_that_is_paused(cluster: &mut Cluster) -> anyhow::Result<()
     cluster.agrees(&service).await
 }
 
-/// Waits until this one schedules.
+/// Waits until this replica schedules.
 async fn leads(shim: &Scheduler) -> anyhow::Result<()> {
     eventually("it to lead", async || {
         let (_, numbers) = shim.ask("/ws/v1/metrics").await?;

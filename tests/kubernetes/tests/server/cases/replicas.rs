@@ -21,13 +21,13 @@ async fn leads(scheduler: &Scheduler) -> anyhow::Result<bool> {
         && scheduler.ask("/readyz").await.is_ok_and(|(_, text)| text == "serving\n"))
 }
 
-/// The one that schedules, and the one that stands by.
+/// Returns the leader and the standby replica.
 async fn two(cluster: &Cluster) -> anyhow::Result<(Scheduler, Scheduler)> {
     let kubeconfig = cluster.bed.kubeconfig(SHIM)?;
     two_with(cluster, &kubeconfig, &kubeconfig).await
 }
 
-/// The same, each by its own way.
+/// Same as above, with a proxy for each replica.
 async fn two_with(
     cluster: &Cluster,
     leader: &Path,
@@ -69,13 +69,14 @@ pub async fn a_leader_that_is_killed(cluster: &mut Cluster) -> anyhow::Result<()
     cluster.agrees(&second).await
 }
 
-/// Whoever wakes after its lease has bindings queued and pods to bind, and sends none.
+/// A replica that wakes after its lease has queued bindings and pending pods, and sends no binding.
 pub async fn a_leader_that_is_paused(cluster: &mut Cluster) -> anyhow::Result<()> {
-    /// Bindings of a leader that are under way at once, unless it is set otherwise.
+    /// Default limit of a leader's bindings in flight.
     const AT_ONCE: usize = 64;
     cluster.create_namespace("paused", json!({})).await?;
     cluster.nodes(10, 32).await?;
-    // When it wakes it does not hear for a while that another one leads: it has to see that it may not act.
+    // For a while after waking it does not learn of the new leader. It must notice by its clock
+    // that it may not act.
     let has_slept = Arc::new(AtomicBool::new(false));
     let is_deaf = Arc::clone(&has_slept);
     let slow = Proxy::start(cluster, move |method, path| {

@@ -1,4 +1,4 @@
-//! A right that is missing: the log names it, and not again and again; what does not depend on it goes on.
+//! Missing rights: each is logged at a limited rate, and work that does not need it continues.
 
 use std::time::Duration;
 
@@ -14,14 +14,15 @@ use crate::bed::{NOBODY, SHIM};
 use crate::cluster::{Cluster, Scheduler, eventually};
 use crate::rights::Right;
 
-/// So long it is looked how often a line comes.
+/// How long log lines are counted.
 const WHILE: Duration = Duration::from_secs(5);
 
 fn right(group: &'static str, resource: &'static str, verb: &'static str) -> Right {
     Right { group, resource, verb }
 }
 
-/// Waits until the log names each of these, and sees that it does not go on doing so, nor names others.
+/// Waits until the log names each of these rights, and checks that it neither repeats them nor
+/// names others.
 async fn are_missed(scheduler: &Scheduler, rights: &[Right]) -> anyhow::Result<()> {
     for right in rights {
         eventually(&format!("{right:?} to be missed"), async || {
@@ -42,7 +43,7 @@ async fn are_missed(scheduler: &Scheduler, rights: &[Right]) -> anyhow::Result<(
     Ok(())
 }
 
-/// Its lines and no others are in the log from now on.
+/// Checks that from now on the log has these lines only.
 fn fresh_log(cluster: &mut Cluster, name: &str) {
     cluster.log = cluster.bed.folder().join(format!("rights-{name}.log"));
 }
@@ -70,7 +71,7 @@ pub async fn none_at_all(cluster: &mut Cluster) -> anyhow::Result<()> {
     scheduler.end(Signal::SIGTERM).await
 }
 
-pub async fn to_read_what_scheduling_depends_on(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn to_read_the_cluster(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("reading", json!({})).await?;
     cluster.node("a", 8, json!({})).await?;
     for (name, missing) in [
@@ -101,7 +102,7 @@ pub async fn to_hold_the_lease(cluster: &mut Cluster) -> anyhow::Result<()> {
     for verb in ["create", "get", "update"] {
         fresh_log(cluster, verb);
         if verb == "update" {
-            // As whoever had it before has given it back.
+            // As if the earlier holder had released it.
             let given_back =
                 json!({"metadata": {"name": "monoceros"}, "spec": {"holderIdentity": ""}});
             cluster.create(leases, given_back).await?;
@@ -149,8 +150,9 @@ pub async fn to_bind(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.agrees(&scheduler).await
 }
 
-/// Nobody knows then what came of a binding that failed, but for what the watch tells.
-pub async fn to_read_what_came_of_a_binding(cluster: &mut Cluster) -> anyhow::Result<()> {
+/// Without the right to read pods the outcome of a failed binding is unknown until the watch
+/// reports it.
+pub async fn to_look_up_bindings(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("outcomes", json!({})).await?;
     cluster.nodes(2, 8).await?;
     let missing = right("", "pods", "get");
@@ -171,7 +173,7 @@ pub async fn to_read_what_came_of_a_binding(cluster: &mut Cluster) -> anyhow::Re
     cluster.give(&[missing]).await
 }
 
-pub async fn to_tell_people(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn to_write_conditions_and_events(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("telling", json!({})).await?;
     cluster.node("a", 64, json!({})).await?;
     let own = json!({"spec": {"schedulerName": "theirs"}});
@@ -203,7 +205,7 @@ pub async fn to_tell_people(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.wait_bound("telling", 20).await?;
     are_missed(&scheduler, &missing).await?;
     cluster.agrees(&scheduler).await?;
-    // What comes from now on is told again.
+    // New failures are logged again.
     cluster.give(&missing).await?;
     cluster.pod("telling", "late", json!({"spec": {"nodeSelector": nowhere}})).await?;
     cluster.wait_reason("telling", "late", "Unschedulable", "node selector").await?;
@@ -223,7 +225,7 @@ pub async fn to_tell_people(cluster: &mut Cluster) -> anyhow::Result<()> {
     .await
 }
 
-pub async fn to_have_victims_go(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn to_evict_victims(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("keeping", json!({})).await?;
     cluster.queues("monoceros-configs", HALVES).await?;
     cluster.node("a", 4, json!({})).await?;
@@ -237,7 +239,7 @@ pub async fn to_have_victims_go(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.pod("keeping", "urgent", urgent).await?;
     are_missed(&scheduler, &missing).await?;
     ensure!(cluster.going("keeping").await?.is_empty());
-    // Others are scheduled meanwhile.
+    // Other pods are scheduled meanwhile.
     cluster.node("b", 1, json!({"only": "b"})).await?;
     let other = json!({"metadata": {"labels": {"applicationId": "others"}},
         "spec": {"nodeSelector": {"only": "b"}}});

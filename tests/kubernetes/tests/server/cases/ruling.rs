@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::bed::SHIM;
 use crate::cluster::{Cluster, eventually};
 
-/// A queue that may be preempted, and one that is guaranteed two cores.
+/// Two queues: one may be preempted, one is guaranteed two cores.
 pub const HALVES: &str = "
 partitions:
   - name: default

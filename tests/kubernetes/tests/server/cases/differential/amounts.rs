@@ -1,5 +1,5 @@
-//! What pods take, and what nodes have. A row asks on nodes that are larger and larger: where the pod may
-//! go says how much it counts for.
+//! Amounts of pods and nodes. A row offers nodes of growing size, so the nodes that a pod may use
+//! show how much it counts for.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::cluster::Cluster;
 
-/// A node with this much.
+/// A node with these amounts.
 fn of(name: &str, amounts: Value) -> Value {
     node(name, json!({}), json!({"status": {"allocatable": amounts}}))
 }
@@ -101,7 +101,7 @@ fn of_pods() -> Vec<Scene> {
     ]
 }
 
-/// Amounts of other kinds, and the reasons where no node will do.
+/// Amounts of other types, and the reasons if no node fits.
 fn of_kinds() -> Vec<Scene> {
     let gpu = "example.com/gpu";
     let wants = |kind: &str, amount: &str| {
@@ -121,7 +121,7 @@ fn of_kinds() -> Vec<Scene> {
     let mut pinned = Vec::new();
     for (kind, less, more, wanted) in kinds {
         let wants = match kind {
-            // They are not had without memory or cores.
+            // Nodes always need memory and cores.
             "hugepages-2Mi" => with(
                 &wants(kind, wanted),
                 &json!({"spec": {"containers": [
@@ -159,7 +159,7 @@ fn of_kinds() -> Vec<Scene> {
     scenes
 }
 
-/// A pod that takes two cores of `c4`, and asks for three.
+/// A pod that takes two cores of `c4`, and is resized to three.
 fn of_what_runs() -> Vec<Scene> {
     let two = || pod(json!({}), containers(&["2"]));
     let row = |what: &str, cpu: &str, outcome: Outcome| {
@@ -170,7 +170,7 @@ fn of_what_runs() -> Vec<Scene> {
     let waits = || Outcome::Goes(vec![]);
     let phase = |phase: &str| patch(&own("pods/r0/status"), json!({"status": {"phase": phase}}));
     let gone = |grace: u32| delete(&own("pods/r0"), grace);
-    // What the kubelet has set aside, and what it says of what is wanted.
+    // Allocated amounts, and the status of the resize.
     let set_aside = |cpu: &str, conditions: Value| {
         let container = json!({"name": "c0", "image": "c", "imageID": "", "ready": true,
             "restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
@@ -198,7 +198,7 @@ fn of_what_runs() -> Vec<Scene> {
         row("one that has failed", "4", there()).happened(phase("Failed")),
         row("one that ends then", "4", waits()).then(vec![phase("Succeeded")], [there()]),
         row("one that is going", "3", waits()).happened(gone(30)).then(vec![gone(0)], [there()]),
-        // An in-place resize: the larger of what is wanted and what is set aside.
+        // A resize in place counts the larger of the desired and the allocated amounts.
         resized(row("one that grows", "2", waits()), "3", none()),
         resized(row("one that grows leaves one", "1", there()), "3", none()),
         resized(row("one that shrinks", "3", waits()), "1", none())
@@ -212,7 +212,7 @@ fn of_what_runs() -> Vec<Scene> {
     vec![beside("runs", rows.into_iter().map(alone).collect())]
 }
 
-/// Places for pods, a node that is full, and pools.
+/// Places for pods, a full node, and pools.
 fn of_nodes() -> Vec<Scene> {
     let plain = || pod(json!({}), json!({}));
     let one_place = vec![of("p1", json!({"pods": "1"})), of("p2", json!({"pods": "2"}))];
@@ -255,7 +255,8 @@ fn of_nodes() -> Vec<Scene> {
     ]
 }
 
-/// Pools: a node with one core left and one that is tainted, and one whose only node is the other one.
+/// Pools: one with a node that has one core left and a tainted node, and one with only the tainted
+/// node.
 fn pools() -> Scene {
     let pool = |name: &str, pool: &str, more: Value| {
         let cores = json!({"status": {"allocatable": {"cpu": "4"}}});
@@ -276,7 +277,7 @@ fn pools() -> Scene {
     scene("pools", nodes, vec![row.then(freed, [Outcome::Among(vec!["full"])])])
 }
 
-/// What lacks room, and will not do for another reason either.
+/// Nodes that lack room and fail for another reason too.
 fn of_two_obstacles() -> Vec<Scene> {
     let wants = |what: &str, cpu: &str, more: Value| {
         given(what).asks("asked", pod(json!({}), with(&containers(&[cpu]), &more)), Outcome::Waits)

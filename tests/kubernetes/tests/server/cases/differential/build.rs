@@ -1,4 +1,4 @@
-//! Builds a scene in a control plane, and takes it off again.
+//! Builds a scene in a control plane, and removes it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,24 +13,24 @@ use super::run::BETWEEN_LOOKS;
 use super::{Asked, Call, Outcome, Row, Scene};
 use crate::cluster::{Cluster, SOON, merge};
 
-/// The `schedulerName` of pods, in both control planes.
+/// The `schedulerName` of pods in both control planes.
 pub const NAME: &str = "monoceros";
-/// Calls to an API server at once.
+/// Most concurrent calls to an API server.
 pub const CALLS: usize = 16;
-/// Times of creation are seconds, and who was created later comes later.
+/// Pause between two creations that must be ordered, since creation times are whole seconds.
 const A_SECOND_LATER: Duration = Duration::from_millis(1_100);
 
-/// A row, built once: for all nodes, or for one.
+/// Instance of a row: for all nodes, or for one.
 pub struct Instance<'r> {
     pub row: &'r Row,
     pub asked: &'r Asked,
     pub id: String,
     pub node: Option<String>,
-    /// What runs is built for it.
+    /// Whether its running pods are created.
     pub has_runs: bool,
 }
 
-/// The resource that a node alone has.
+/// Returns the resource that only this node has.
 pub fn pin(node: &str) -> String {
     format!("pin.example.com/{node}")
 }
@@ -68,7 +68,7 @@ impl Instance<'_> {
     }
 }
 
-/// Each row for each of its pods, or for each node and for all.
+/// Returns the instances of each row: for each of its pods, or for each node and for all.
 pub fn instances(scene: &Scene) -> Vec<Instance<'_>> {
     static SCENES: AtomicUsize = AtomicUsize::new(0);
     let scene_number = SCENES.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +80,8 @@ pub fn instances(scene: &Scene) -> Vec<Instance<'_>> {
         let id = |copy: usize| format!("{scene_number}x{number}x{copy}");
         match &row.asked[..] {
             [asked] if goes(asked) => {
-                // Where one that may go anywhere waits, none will do; where some will, each is tried.
+                // A pod that may go anywhere is pending only if no node fits. If some fit, each is
+                // tried.
                 let is_none = |outcome: &Outcome| *outcome == Outcome::Goes(Vec::new());
                 let has_none = asked.outcomes.iter().any(is_none);
                 let of_ours = row.ours.iter().flat_map(|(outcomes, _)| outcomes);
@@ -109,7 +110,7 @@ pub fn instances(scene: &Scene) -> Vec<Instance<'_>> {
     all
 }
 
-/// The first instance of each namespace: of a row that asks several pods each is an instance.
+/// Returns the first instance in each namespace. Each pod of a row is an instance.
 fn places<'i, 'r>(instances: &'i [Instance<'r>]) -> impl Iterator<Item = &'i Instance<'r>> {
     let is_first = |(at, it): &(usize, &Instance<'_>)| *at == 0 || instances[*at - 1].id != it.id;
     instances.iter().enumerate().filter(is_first).map(|(_, it)| it)
@@ -121,7 +122,8 @@ async fn run(cluster: &Cluster, call: &Call) -> anyhow::Result<()> {
     sent.map(drop).with_context(|| format!("{method} {path} {body}"))
 }
 
-/// Makes nodes, waits until the scheduler has them, and makes all that is there before pods are asked.
+/// Creates nodes, waits until the scheduler has them, and creates everything that exists before the
+/// pods.
 pub async fn build(
     cluster: &Cluster,
     scene: &Scene,
@@ -159,7 +161,7 @@ pub async fn build(
         .await
 }
 
-/// Waits until the scheduler has bound a pod to each node, and takes them off again.
+/// Waits until the scheduler has bound a pod to each node, and deletes these pods.
 async fn see_nodes(cluster: &Cluster, scene: &Scene) -> anyhow::Result<()> {
     let path = "/api/v1/namespaces/default/pods";
     let names = scene.nodes.iter().filter_map(|node| node["metadata"]["name"].as_str());
@@ -181,7 +183,7 @@ async fn see_nodes(cluster: &Cluster, scene: &Scene) -> anyhow::Result<()> {
         .await
 }
 
-/// Creates the pods: of each row one after the other.
+/// Creates the pods, those of each row in order.
 pub async fn ask(cluster: &Cluster, instances: &[Instance<'_>]) -> anyhow::Result<()> {
     let of_row = instances.chunk_by(|one, other| one.id == other.id);
     futures::stream::iter(of_row.map(Ok))
@@ -215,7 +217,7 @@ pub async fn make(
     Ok(())
 }
 
-/// Takes off what the next scene could see. Namespaces stay, and claims in them.
+/// Deletes everything that the next scene could see. Namespaces and the claims in them stay.
 pub async fn clear(cluster: &Cluster, scene: &Scene, all: &[Instance<'_>]) -> anyhow::Result<()> {
     let pods = cluster.list("/api/v1/pods?limit=100000").await?;
     let spaces: BTreeSet<_> =
@@ -235,7 +237,7 @@ pub async fn clear(cluster: &Cluster, scene: &Scene, all: &[Instance<'_>]) -> an
     Ok(())
 }
 
-/// Adds what a pod has to have and a table leaves out.
+/// Adds fields that a pod needs and a table leaves out.
 fn complete(pod: &mut Value) {
     let spec = &mut pod["spec"];
     merge_missing(spec, "schedulerName", json!(NAME));
@@ -260,7 +262,7 @@ fn merge_missing(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Lets the pod ask for what this node alone has.
+/// Adds a request for the resource that only this node has.
 fn pin_to(pod: &mut Value, node: &str) {
     for kind in ["requests", "limits"] {
         pod["spec"]["containers"][0]["resources"][kind][pin(node)] = json!("1");

@@ -1,4 +1,5 @@
-//! The condition of a pod that waits, by which autoscalers buy machines: its reason is the same word.
+//! Condition of pending pods, by which autoscalers add nodes: both schedulers must use the same
+//! reason.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use super::run::on_both;
 use super::{node, with};
 use crate::cluster::{Cluster, eventually};
 
-/// kube-scheduler knows one reason.
+/// The only reason of kube-scheduler.
 const UNSCHEDULABLE: &str = "Unschedulable";
 
-/// Pods that wait by name, and what ours says of them.
+/// Pending pods by name, with the reason of our scheduler.
 fn waiting() -> Vec<(&'static str, Value, &'static str)> {
     let spec = |spec: Value| json!({"spec": spec});
     let cpu = |cpu: &str| {
@@ -43,7 +44,7 @@ fn waiting() -> Vec<(&'static str, Value, &'static str)> {
             ),
             UNSCHEDULABLE,
         ),
-        // For one node alone no machine is bought.
+        // No node is added for a pod that needs one particular node.
         ("member", with(&with(&cpu("4"), &on_full), &member), "RequiredNode"),
         (
             "with-a-disk",
@@ -77,22 +78,22 @@ pub async fn reasons_of_conditions(cluster: &mut Cluster) -> anyhow::Result<()> 
     .await
 }
 
-/// Waits until each says why it waits, by this reason.
+/// Waits until each pod has this reason.
 async fn wait_reasons(cluster: &Cluster, right: &[(&str, &str)]) -> anyhow::Result<()> {
     eventually("each pod to say why it waits", async || {
         let pods = cluster.list("/api/v1/namespaces/waiting/pods").await?;
-        let mut said = BTreeMap::new();
+        let mut reasons = BTreeMap::new();
         for pod in &pods {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             ensure!(pod["spec"]["nodeName"].is_null(), "{name} is bound");
             let conditions = pod["status"]["conditions"].as_array();
             let is_it = |one: &&Value| one["type"] == "PodScheduled" && one["status"] == "False";
             let reason = conditions.into_iter().flatten().find(is_it);
-            said.insert(name, reason.and_then(|one| one["reason"].as_str()).unwrap_or_default());
+            reasons.insert(name, reason.and_then(|one| one["reason"].as_str()).unwrap_or_default());
         }
-        let wrong = right.iter().find(|(name, reason)| said.get(name) != Some(reason));
+        let wrong = right.iter().find(|(name, reason)| reasons.get(name) != Some(reason));
         Ok(wrong.map_or(Ok(()), |(name, reason)| {
-            Err(format!("{name} says {:?}, not {reason}", said.get(name)))
+            Err(format!("{name} says {:?}, not {reason}", reasons.get(name)))
         }))
     })
     .await

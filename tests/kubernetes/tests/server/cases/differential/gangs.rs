@@ -1,7 +1,7 @@
-//! PodGroups: how many of a group start, and what the group says of it.
+//! PodGroups: how many of their pods start, and the condition of the group.
 //!
-//! Each story has nodes of its own, which its pods select: how many of them are bound is compared, not
-//! which.
+//! Each story has nodes of its own, selected by its pods. The number of bound pods is compared, not
+//! which pods they are.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use tokio::time::sleep;
 use super::run::on_both;
 use crate::cluster::{Cluster, eventually};
 
-/// How long nothing more happens once it is as it should be.
+/// How long the result must stay unchanged.
 const STAYS: Duration = Duration::from_secs(1);
 
 struct Story {
     what: &'static str,
     policy: Value,
-    /// Cores of the nodes, pods of one core, and how many of them start.
+    /// Cores of the nodes, number of pods of one core, and how many of them start.
     cores: &'static [u32],
     pods: usize,
     starts: usize,
-    /// Cores of a node and pods that come then, and how many run afterwards.
+    /// Cores of a new node, number of new pods, and how many run afterwards.
     then: Option<(u32, usize, usize)>,
 }
 
@@ -52,7 +52,7 @@ fn stories() -> Vec<Story> {
     ]
 }
 
-pub async fn groups_as_a_whole(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn pod_groups_as_a_whole(cluster: &mut Cluster) -> anyhow::Result<()> {
     let stories = stories();
     on_both(cluster, async |cluster, is_ours| {
         let who = if is_ours { "ours" } else { "kube-scheduler" };
@@ -96,7 +96,7 @@ async fn play(cluster: &Cluster, story: &Story, number: usize) -> anyhow::Result
     Ok(())
 }
 
-/// Waits until so many are bound, and sees that they stay so many.
+/// Waits until this many pods are bound, and checks that the number stays.
 async fn run(cluster: &Cluster, space: &str, count: usize) -> anyhow::Result<()> {
     cluster.wait_bound(space, count).await?;
     sleep(STAYS).await;

@@ -1,5 +1,5 @@
-//! The same situations for kube-scheduler and for this scheduler. Compared are the nodes that each pod may
-//! go to, the pods that stay pending, and how many nodes each scheduler counts for which reason.
+//! Compares this scheduler with kube-scheduler in equal situations: the nodes that each pod may go
+//! to, the pods that stay pending, and how many nodes each scheduler counts for which reason.
 //!
 //! # Two control planes
 //! Each scheduler has an API server of its own, and every situation is built in both at the same time. On
@@ -22,34 +22,34 @@
 //! # Expected results
 //! Each row states the right result, so that two schedulers that do nothing do not pass. Where ours differs,
 //! on purpose or by a known fault, the row states what ours does and [why](Row::ours). Such a row fails
-//! when the difference is gone. The same holds for [counts](said).
+//! when the difference is gone. The same holds for [counts](reasons).
 
 mod amounts;
 mod build;
 mod conditions;
 mod gangs;
 mod nodes;
+mod observed;
 mod pods;
 mod preemption;
 mod random;
+mod reasons;
 mod run;
-mod said;
-mod seen;
 mod spreads;
 mod volumes;
 
 pub use amounts::requests_and_capacities;
 pub use conditions::reasons_of_conditions;
-pub use gangs::groups_as_a_whole;
+pub use gangs::pod_groups_as_a_whole;
 pub use nodes::{
     cordons_taints_and_tolerations, features_that_nodes_declare, numbers_of_taints, ports_of_nodes,
     selectors_and_affinity,
 };
-pub use pods::near_and_away;
-pub use preemption::who_has_to_go;
+pub use pods::affinity_and_anti_affinity;
+pub use preemption::victims_of_preemption;
 pub use random::random_rows;
 pub use run::Theirs;
-pub use spreads::pods_that_are_spread;
+pub use spreads::spread_constraints;
 pub use volumes::claims_and_volumes;
 
 use serde_json::{Value, json};
@@ -64,18 +64,18 @@ pub struct Call {
     body: Value,
 }
 
-/// What becomes of a pod.
+/// Outcome for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It may go to each of these nodes and to no other: tried on each node by itself.
+    /// It may go to exactly these nodes. Each node is tried by itself.
     Goes(Vec<&'static str>),
-    /// It is bound to one of these.
+    /// It is bound to one of these nodes.
     Among(Vec<&'static str>),
-    /// No node will do.
+    /// It fits on no node.
     Waits,
     /// It is not tried.
     Untried,
-    /// The same on each node, tried by itself, whatever that is.
+    /// Equal in both schedulers on each node, tried by itself.
     Alike,
 }
 
@@ -84,37 +84,37 @@ pub enum Outcome {
 pub struct Asked {
     name: &'static str,
     pod: Value,
-    /// What becomes of it at first, and after each change.
+    /// Outcome at first, and after each change.
     outcomes: Vec<Outcome>,
 }
 
-/// What is in a namespace, and what is asked there.
+/// Content of a namespace, and its pods.
 #[derive(Clone, Debug)]
 pub struct Row {
     what: String,
-    /// Of the namespace.
+    /// Labels of the namespace.
     labels: Value,
-    /// What is there before pods are.
+    /// Objects created before the pods.
     objects: Vec<Call>,
-    /// Pods that run, with their nodes.
+    /// Running pods, with their nodes.
     runs: Vec<(&'static str, Value)>,
-    /// What has become of them before pods are asked.
+    /// Changes to the running pods before the other pods are created.
     happened: Vec<Call>,
     asked: Vec<Asked>,
-    /// What happens afterwards; the pods are looked at after each of these.
+    /// Later changes. The pods are compared after each of them.
     changes: Vec<Vec<Call>>,
-    /// What ours does instead, at first and after each change, and why.
+    /// Different outcomes of our scheduler, at first and after each change, with the reason.
     ours: Option<(Vec<Outcome>, &'static str)>,
-    /// Why the counts of the two differ.
+    /// Reason why the counts of both differ.
     counts: Option<&'static str>,
-    /// Its pods take something of nodes that others would need: what runs is built once, and the pods of
-    /// the nodes are the only ones.
+    /// Set if its pods take something of the nodes that others would need. Its running pods are
+    /// created once, and only the pods of the nodes are.
     is_pinned: bool,
-    /// Of the names of its nodes, where several scenes are one.
+    /// Suffix of its node names, if several scenes are one.
     suffix: String,
 }
 
-/// Nodes, and what happens on them.
+/// Nodes, and rows on them.
 #[derive(Clone, Debug)]
 pub struct Scene {
     name: &'static str,
@@ -131,18 +131,18 @@ pub fn patch(path: &str, body: Value) -> Call {
     Call { method: "PATCH", path: path.to_owned(), body }
 }
 
-/// Deletes it, with a grace of some seconds, which only a kubelet would end.
+/// Deletes a pod with a grace period of some seconds, which only a kubelet would end.
 pub fn delete(path: &str, grace: u32) -> Call {
     let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": grace});
     Call { method: "DELETE", path: path.to_owned(), body }
 }
 
-/// The path of something in the namespace of the row.
+/// Returns the path of an object in the namespace of the row.
 pub fn own(kind: &str) -> String {
     format!("/api/v1/namespaces/ns$/{kind}")
 }
 
-/// A node with these labels, `more` put over it: 32 cores, and room for as many pods as there may be.
+/// A node of 32 cores with these labels and room for many pods; `more` is merged into it.
 pub fn node(name: &str, labels: Value, more: Value) -> Value {
     let amounts = json!({"cpu": "32", "memory": "64Gi", "pods": "10000"});
     let mut node = json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
@@ -154,7 +154,7 @@ pub fn node(name: &str, labels: Value, more: Value) -> Value {
     node
 }
 
-/// Of the tables of predicates: `a1` and `a2` in zone a, `b1` in zone b with a disk.
+/// Nodes of the predicate tables: `a1` and `a2` in zone a, `b1` in zone b with a disk.
 pub fn three() -> Vec<Value> {
     vec![
         node("a1", json!({"zone": "a", "cores": "8"}), json!({})),
@@ -167,7 +167,7 @@ pub fn pod(labels: Value, spec: Value) -> Value {
     json!({"metadata": {"labels": labels}, "spec": spec})
 }
 
-/// Merged into an object.
+/// Merges `more` into an object.
 pub fn with(object: &Value, more: &Value) -> Value {
     let mut merged = object.clone();
     merge(&mut merged, more.clone());
@@ -185,8 +185,8 @@ impl Scene {
     }
 }
 
-/// One scene of many: rows that are pinned see their own nodes alone. In objects `@` becomes what is behind
-/// the names of nodes.
+/// Makes one of many scenes: pinned rows see only their own nodes. In objects `@` becomes the
+/// suffix of the node names.
 pub fn beside(name: &'static str, scenes: Vec<Scene>) -> Scene {
     let mut all = scene(name, Vec::new(), Vec::new());
     for (number, scene) in scenes.into_iter().enumerate() {
@@ -211,7 +211,7 @@ pub fn beside(name: &'static str, scenes: Vec<Scene>) -> Scene {
     all
 }
 
-/// A row without a question yet.
+/// Makes a row without pods.
 pub fn given(what: impl Into<String>) -> Row {
     Row {
         what: what.into(),
@@ -228,13 +228,13 @@ pub fn given(what: impl Into<String>) -> Row {
     }
 }
 
-/// A pod that may go to these nodes.
+/// Makes a row with a pod that may go to these nodes.
 pub fn goes(what: impl Into<String>, pod: Value, nodes: &[&'static str]) -> Row {
     given(what).asks("asked", pod, Outcome::Goes(nodes.to_vec()))
 }
 
 impl Row {
-    /// The name of a node as the table has it.
+    /// Returns the name of a node as in the table.
     fn plain<'n>(&self, node: &'n str) -> &'n str {
         node.strip_suffix(&*self.suffix).unwrap_or(node)
     }
@@ -249,7 +249,7 @@ impl Row {
         self
     }
 
-    /// A pod of others that runs there.
+    /// Adds a running pod of another scheduler.
     fn runs(mut self, node: &'static str, pod: Value) -> Self {
         self.runs.push((node, pod));
         self
@@ -265,7 +265,7 @@ impl Row {
         self
     }
 
-    /// What happens then, and what becomes of the pods, in their order.
+    /// Adds a change, with the later outcome for each pod in order.
     fn then<const N: usize>(mut self, change: Vec<Call>, outcomes: [Outcome; N]) -> Self {
         assert_eq!(N, self.asked.len(), "{}", self.what);
         for (asked, outcome) in self.asked.iter_mut().zip(outcomes) {
@@ -275,7 +275,7 @@ impl Row {
         self
     }
 
-    /// What ours does with the only pod instead, at first and after each change.
+    /// Sets the outcomes of our scheduler for the only pod, at first and after each change.
     fn ours(mut self, outcomes: Vec<Outcome>, why: &'static str) -> Self {
         assert_eq!(
             (self.asked.len(), outcomes.len()),
@@ -292,7 +292,7 @@ impl Row {
         self
     }
 
-    /// Why ours counts other nodes, or by other words.
+    /// Sets the reason why our scheduler counts other nodes or uses other words.
     fn counts(mut self, why: Option<&'static str>) -> Self {
         self.counts = why;
         self

@@ -1,4 +1,4 @@
-//! What depends on the node alone, and ports.
+//! Rules about the node alone, and host ports.
 
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ fn field(operator: &str, name: &str) -> Value {
     json!({"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]})
 }
 
-/// Nodes whose kubelet is not heard of, and one that is being deleted: a node is used until it is tainted
-/// or gone.
+/// Nodes without a heartbeat, and one that is being deleted. A node is used until it is tainted or
+/// gone.
 fn of_lost_nodes() -> Vec<super::Scene> {
     let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False",
         "reason": "KubeletNotReady", "message": "", "lastHeartbeatTime": null,
@@ -32,7 +32,7 @@ fn of_lost_nodes() -> Vec<super::Scene> {
     let not_ready = "node.kubernetes.io/not-ready";
     let nodes = vec![
         node("unready", json!({}), unready),
-        // Every pod tolerates that for some minutes.
+        // Every pod tolerates this taint for some minutes.
         tainted("executes", &json!([taint(not_ready, "", "NoExecute")])),
         tainted("schedules", &json!([taint(not_ready, "", "NoSchedule")])),
     ];
@@ -62,7 +62,7 @@ fn of_lost_nodes() -> Vec<super::Scene> {
     ]
 }
 
-/// A pod of this spec may go to these nodes.
+/// A pod with this spec may go to these nodes.
 fn spec(spec: &Value, nodes: &[&'static str]) -> Row {
     goes(spec.to_string(), pod(json!({}), spec.clone()), nodes)
 }
@@ -87,14 +87,14 @@ pub async fn selectors_and_affinity(cluster: &mut Cluster) -> anyhow::Result<()>
         spec(&required(&json!([field("In", "a2")])), &["a2"]),
         spec(&required(&json!([field("NotIn", "a2")])), &["a1", "b1"]),
         spec(&required(&json!([field("In", "nowhere")])), &[]),
-        // Both of a term, one of two terms.
+        // Both requirements of a term, and one of two terms.
         spec(&required(&json!([{"matchExpressions": [in_zone("a"), cores("16")]}])), &["a2"]),
         spec(
             &required(&json!([
                 {"matchExpressions": [in_zone("b")]}, {"matchExpressions": [cores("16")]}])),
             &["a2", "b1"],
         ),
-        // The selector and the affinity.
+        // Selector and affinity together.
         spec(&a_and_cores(&json!({"nodeSelector": {"cores": "8"}})), &["a1"]),
         spec(&a_and_cores(&json!({"nodeSelector": {"disk": "ssd"}})), &[]),
         spec(
@@ -104,7 +104,7 @@ pub async fn selectors_and_affinity(cluster: &mut Cluster) -> anyhow::Result<()>
             ),
             &["a1", "b1"],
         ),
-        // What is preferred keeps it off no node.
+        // A preference excludes no node.
         spec(
             &json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
                 [{"weight": 10, "preference": {"matchExpressions": [in_zone("c")]}}]}}}),
@@ -129,7 +129,7 @@ fn taint(key: &str, value: &str, effect: &str) -> Value {
     json!({"key": key, "value": value, "effect": effect})
 }
 
-/// Who tolerates this may go to these nodes.
+/// A pod with these tolerations may go to these nodes.
 fn tolerates(tolerations: &Value, nodes: &[&'static str]) -> Row {
     spec(&json!({"tolerations": tolerations}), nodes)
 }
@@ -158,13 +158,13 @@ pub async fn cordons_taints_and_tolerations(cluster: &mut Cluster) -> anyhow::Re
             &["no", "soft", "bare", "shut"],
         ),
         tolerates(&json!([{"key": "gpu", "value": "yes", "effect": "NoExecute"}]), &["go", "soft"]),
-        // For how long it may stay does not matter to where it may start.
+        // The duration of a toleration does not matter for the start.
         tolerates(
             &json!([{"key": "gpu", "operator": "Exists", "effect": "NoExecute",
                 "tolerationSeconds": 5}]),
             &["go", "soft"],
         ),
-        // Without a value only what has none is equal.
+        // Without a value, it equals only a taint without one.
         tolerates(&json!([{"key": "gpu", "operator": "Equal"}]), &["soft", "bare"]),
         tolerates(&json!([exists("spot"), exists("gpu")]), &["no", "go", "soft", "bare", "two"]),
         tolerates(
@@ -187,7 +187,7 @@ pub async fn cordons_taints_and_tolerations(cluster: &mut Cluster) -> anyhow::Re
     let beside = || node("a2", json!({}), json!({}));
     let no = tainted("a1", &json!([taint("k", "v", "NoSchedule")]));
     let shut = node("a1", json!({}), json!({"spec": {"unschedulable": true}}));
-    // With nothing that is open, all nodes are counted.
+    // If no node is open, all nodes are counted.
     let closed = vec![
         tainted("no", &json!([taint("gpu", "yes", "NoSchedule")])),
         tainted("go", &json!([taint("spot", "yes", "NoExecute")])),
@@ -284,7 +284,7 @@ pub async fn ports_of_nodes(cluster: &mut Cluster) -> anyhow::Result<()> {
     let wants = |port: Value, nodes: &[&'static str]| {
         taken(goes(port.to_string(), pod(json!({}), ports(&port)), nodes))
     };
-    // Each in a scene of its own: a port is of the node, whatever the namespace.
+    // Each in a scene of its own, since a port belongs to the node in every namespace.
     let mut pinned = Vec::new();
     for row in [
         wants(
@@ -305,7 +305,7 @@ pub async fn ports_of_nodes(cluster: &mut Cluster) -> anyhow::Result<()> {
         ("second", json!({"containers": [{}, {"ports": port}]})),
         ("ports", json!({"containers": [{"ports": [{"hostPort": 8080}, {"hostPort": 80}]}]})),
         ("sidecar", json!({"initContainers": [{"ports": port, "restartPolicy": "Always"}]})),
-        // It is over when the pod listens.
+        // An init container has ended when the pod listens.
         ("init", json!({"initContainers": [{"ports": port}]})),
     ];
     let mut row = goes("whatever runs beside", pod(json!({}), listens.clone()), &["init"]);

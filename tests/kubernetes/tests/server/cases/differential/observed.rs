@@ -1,4 +1,4 @@
-//! What has become of pods, as each side tells it.
+//! Outcomes of pods, as each side reports them.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::Outcome;
 use super::build::{CALLS, Instance};
 use crate::cluster::{Cluster, Scheduler};
 
-/// What is seen of a pod.
+/// Observed outcome of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Seen {
-    /// Nobody has tried to place it, as far as is known.
+pub enum Observed {
+    /// No try is known.
     #[default]
     Nothing,
     Bound(String),
@@ -21,8 +21,8 @@ pub enum Seen {
     Waits(String),
 }
 
-impl Seen {
-    /// Whether both are placed or both wait.
+impl Observed {
+    /// Returns whether both are placed or both are pending.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Waits(_), Self::Waits(_)) => true,
@@ -54,12 +54,13 @@ pub fn wanted(outcome: &Outcome, node: Option<&str>) -> String {
     }
 }
 
-/// What has become of the pods. What ours says is what it explains; it is on the pod a moment later.
-pub async fn see(
+/// Returns the outcomes of pods. Ours are taken from explanations, which reach the pods' conditions
+/// a moment later.
+pub async fn observe(
     cluster: &Cluster,
     scheduler: Option<&Scheduler>,
     instances: &[&Instance<'_>],
-) -> anyhow::Result<Vec<Seen>> {
+) -> anyhow::Result<Vec<Observed>> {
     let name = |it: &Value| {
         let text = |key: &str| it["metadata"][key].as_str().unwrap_or_default().to_owned();
         (text("namespace"), text("name"))
@@ -81,32 +82,33 @@ pub async fn see(
     let all = instances.iter().map(|instance| async {
         let namespace = instance.namespace();
         let Some(pod) = pods.get(&(namespace.clone(), instance.asked.name.to_owned())) else {
-            return Ok(Seen::Nothing);
+            return Ok(Observed::Nothing);
         };
         if let Some(node) = pod["spec"]["nodeName"].as_str() {
-            return Ok(Seen::Bound(node.to_owned()));
+            return Ok(Observed::Bound(node.to_owned()));
         }
         if let Some(node) = makes(&namespace) {
-            return Ok(Seen::Makes(node));
+            return Ok(Observed::Makes(node));
         }
-        let said = match scheduler {
+        let reason = match scheduler {
             Some(scheduler) => explained(scheduler, &namespace, pod).await?,
             None => condition(pod, "Unschedulable"),
         };
-        Ok(said.map_or(Seen::Nothing, Seen::Waits))
+        Ok(reason.map_or(Observed::Nothing, Observed::Waits))
     });
     futures::stream::iter(all).buffered(CALLS).try_collect().await
 }
 
-/// The message of the pod's condition, if that has this reason.
+/// Returns the message of the pod's condition, if it has this reason.
 fn condition(pod: &Value, reason: &str) -> Option<String> {
     let conditions = pod["status"]["conditions"].as_array()?;
     let is_it = |one: &&Value| one["type"] == "PodScheduled" && one["reason"] == reason;
-    let said = conditions.iter().find(is_it)?["message"].as_str()?;
-    Some(said.to_owned())
+    let message = conditions.iter().find(is_it)?["message"].as_str()?;
+    Some(message.to_owned())
 }
 
-/// Why the pod waits, as ours says; nothing before it was tried and nodes were counted.
+/// Returns why the pod waits, by our explanation. `None` before it was tried and nodes were
+/// counted.
 async fn explained(
     scheduler: &Scheduler,
     namespace: &str,
@@ -118,7 +120,7 @@ async fn explained(
     let (status, text) = scheduler.ask(&path).await?;
     match status {
         200 => {}
-        // It was refused before any node was asked.
+        // The pod was refused before any node was checked.
         404 => return Ok(condition(pod, "NotSupported")),
         _ => bail!("{path}: {status} {text}"),
     }
@@ -126,7 +128,7 @@ async fn explained(
     let entry = &answer[0];
     let is_tried = entry["cause"].as_str().is_some_and(|cause| cause != "next");
     let message = entry["message"].as_str().filter(|_| is_tried);
-    // What nodes say by themselves is known a moment later.
+    // Results about nodes alone are known a moment later.
     let message = message.filter(|message| !message.contains("is being counted"));
     Ok(message.map(str::to_owned))
 }

@@ -1,9 +1,11 @@
-//! Pods that are to be near each other, or away.
+//! Affinity and anti-affinity between pods.
 
 use serde_json::{Value, json};
 
 use super::run::alike;
-use super::{Outcome, Row, create, delete, given, goes, own, patch, pod, said, scene, three, with};
+use super::{
+    Outcome, Row, create, delete, given, goes, own, patch, pod, reasons, scene, three, with,
+};
 use crate::cluster::Cluster;
 
 const HOST: &str = "kubernetes.io/hostname";
@@ -11,12 +13,12 @@ const ALL: &[&str] = &["a1", "a2", "b1"];
 const NEAR: &str = "podAffinity";
 const AWAY: &str = "podAntiAffinity";
 
-/// Required terms, as they are written.
+/// Required terms.
 fn terms(kind: &str, terms: &Value) -> Value {
     json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}})
 }
 
-/// A required term about pods of the database.
+/// A required term about pods with `app=db`.
 fn near(kind: &str, key: &str, extra: &Value) -> Value {
     let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": "db"}}});
     terms(kind, &json!([with(&term, extra)]))
@@ -31,7 +33,7 @@ fn app(app: &str) -> Value {
     json!({"app": app})
 }
 
-/// A namespace besides that of the row.
+/// A second namespace of the row.
 fn namespace(labels: Value) -> super::Call {
     create("/api/v1/namespaces", json!({"metadata": {"name": "other$", "labels": labels}}))
 }
@@ -41,7 +43,7 @@ fn elsewhere(labels: Value, spec: Value) -> Value {
     with(&pod(labels, spec), &json!({"metadata": {"namespace": "other$"}}))
 }
 
-/// A pod of these labels that has this spec, where the database runs on `a1`.
+/// A pod with these labels and this spec, while a pod with `app=db` runs on `a1`.
 fn beside_db(what: &str, labels: &Value, spec: &Value, nodes: &[&'static str]) -> Row {
     let row = goes(format!("{what} {spec}"), pod(labels.clone(), spec.clone()), nodes);
     row.runs("a1", pod(app("db"), json!({})))
@@ -60,12 +62,13 @@ fn by_labels_of_nodes() -> Vec<Row> {
         beside_db("near", &none, &near(NEAR, "rack", &none), &[]),
         beside_db("away", &none, &near(AWAY, "zone", &none), &["b1"]),
         beside_db("away", &none, &near(AWAY, HOST, &none), &["a2", "b1"]),
-        // A node without the label is no domain, so nobody is there.
+        // A node without the label belongs to no domain, so nothing keeps the pod away.
         beside_db("away", &none, &near(AWAY, "rack", &none), ALL),
-        // The first of a kind that wants to be with its own kind may be anywhere; of another kind, nowhere.
+        // The first of a kind that wants to be near its own kind may be anywhere. Another kind may
+        // be nowhere.
         first("own", &app("db"), &near(NEAR, "zone", &none), ALL),
         first("other", &none, &near(NEAR, "zone", &none), &[]),
-        // A selector that says nothing matches all, and none matches nobody.
+        // An empty selector matches all pods, a missing one none.
         beside_db(
             "all",
             &none,
@@ -74,7 +77,7 @@ fn by_labels_of_nodes() -> Vec<Row> {
         ),
         beside_db("nobody", &none, &near(AWAY, "zone", &json!({"labelSelector": null})), ALL),
         beside_db("nobody", &none, &near(NEAR, "zone", &json!({"labelSelector": null})), &[]),
-        // What is preferred keeps it off no node.
+        // A preference excludes no node.
         beside_db(
             "preferred",
             &none,
@@ -112,7 +115,7 @@ fn by_namespaces() -> Vec<Row> {
     let x = json!({"team": "x$"});
     let of = |team: &str| json!({"namespaceSelector": {"matchLabels": {"team": team}}});
     let away = |extra: Value, nodes: &[&'static str]| {
-        // Of another kind in each row: some terms are about all namespaces.
+        // A label of its own in each row, since some terms are about all namespaces.
         let extra = with(&json!({"labelSelector": {"matchLabels": {"app": "db$"}}}), &extra);
         let spec = near(AWAY, "zone", &extra);
         let row = goes(format!("away {extra}"), pod(json!({}), spec), nodes);
@@ -126,12 +129,12 @@ fn by_namespaces() -> Vec<Row> {
         away(of("y$"), ALL),
         away(json!({"labelSelector": null}), ALL),
     ];
-    // The first of a kind, where the term is about another namespace, or about this one by its labels.
+    // The first of a kind, with a term about another namespace, or about this one by its labels.
     let own = |extra: &Value| pod(app("db"), near(NEAR, "zone", extra));
     rows.push(goes("first of elsewhere", own(&json!({"namespaces": ["other$"]})), &[]));
     rows.push(goes("first by labels", own(&of("x$")), &[]));
     rows.push(goes("first by its labels", own(&of("x$")), ALL).labelled(x.clone()));
-    // Whoever runs keeps others away, of namespaces with some labels.
+    // Running pods keep others away, in namespaces with some labels.
     let guard = near(AWAY, "zone", &with(&json!({"namespaces": ["named"]}), &of("x$")));
     for (labels, nodes) in [(x.clone(), &["b1"][..]), (json!({"team": "y$"}), ALL)] {
         let row = goes(format!("kept away by {labels}"), pod(app("db"), none.clone()), nodes);
@@ -176,7 +179,7 @@ fn by_several_terms() -> Vec<Row> {
     let runs = |row: Row, node: &'static str, labels: &Value| {
         row.runs(node, pod(labels.clone(), json!({})))
     };
-    // Two pods that match one each are not one that matches both.
+    // Two pods that match one term each do not count as one that matches both.
     let apart = runs(asks("apart", &two("zone", "zone"), &[]), "a1", &db);
     let mut rows = vec![runs(apart, "a1", &json!({"tier": "back"}))];
     for (spec, nodes) in [
@@ -188,33 +191,33 @@ fn by_several_terms() -> Vec<Row> {
     ] {
         rows.push(runs(asks("one of both", &spec, nodes), "a1", &both));
     }
-    // By each key another pod will do.
+    // A different pod may match for each key.
     let by_each = runs(asks("by each key", &two("zone", HOST), &["a1", "b1"]), "a1", &both);
     rows.push(runs(by_each, "b1", &both));
-    // Of those that keep away each one does.
+    // Each of the terms to keep away applies by itself.
     let away = terms(AWAY, &json!([about("app", "db", HOST), about("tier", "front", "zone")]));
     let away = runs(asks("away from each", &away, &["a2"]), "a1", &db);
     rows.push(runs(away, "b1", &json!({"tier": "front"})));
-    // The first of a kind has to match all of its own terms, and needs the labels all the same.
+    // The first of a kind must match all its own terms, and needs the labels all the same.
     let two = terms(NEAR, &json!([about("app", "db", "zone"), about("tier", "back", HOST)]));
     rows.push(first("first of all terms", &both, &two, ALL));
     rows.push(first("first of one term", &db, &two, &[]));
     let by_disk = terms(NEAR, &json!([about("app", "db", "zone"), about("app", "db", "disk")]));
     rows.push(first("first with labels", &both, &by_disk, &["b1"]));
-    // One that matches and is on no domain is not there.
+    // A pod that matches on a node without the label does not count.
     let by_disk = terms(NEAR, &json!([about("app", "db", "disk")]));
     rows.push(beside_db("on no domain", &db, &by_disk, &["b1"]));
     rows.push(beside_db("on no domain", &none, &by_disk, &[]));
-    // A spread and an affinity that no node will do for.
+    // A spread and an affinity that fit no node.
     let rule = json!({"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1,
         "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3,
         "labelSelector": {"matchLabels": {"app": "db"}}}]});
     let row = first("both", &db, &with(&near(AWAY, "zone", &none), &rule), &[]);
-    rows.push(runs(runs(row, "a1", &db), "b1", &db).counts(said::ANOTHER_FIRST));
-    // Near some and away from others.
+    rows.push(runs(runs(row, "a1", &db), "b1", &db).counts(reasons::ANOTHER_FIRST));
+    // Near some pods and away from others.
     let mixed = with(&near(NEAR, "zone", &none), &near(AWAY, HOST, &none));
     rows.push(beside_db("near and away", &none, &mixed, &["a2"]));
-    // Who is going is there until it is gone.
+    // A terminating pod counts until it is gone.
     let going = |what: &str, labels: &Value, spec: &Value, nodes: &[&'static str]| {
         let row = first(what, labels, spec, nodes);
         let web = terms(AWAY, &json!([about("app", "web", "zone")]));
@@ -235,10 +238,10 @@ fn by_keys_and_expressions() -> Vec<Row> {
         (AWAY, json!({"matchLabelKeys": ["version"]}), labels("2"), ALL),
         (AWAY, json!({"mismatchLabelKeys": ["version"]}), labels("2"), &["b1"]),
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), labels("1"), &["a1", "a2"]),
-        // It is the first of its own.
+        // It is the first of its own kind.
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), labels("2"), ALL),
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), json!({"version": "2"}), &[]),
-        // Without the label it is about all of them.
+        // Without the label the term matches all of them.
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), app("db"), &["a1", "a2"]),
         (AWAY, json!({"matchLabelKeys": ["lacking", "version"]}), app("db"), &["b1"]),
         (NEAR, json!({"mismatchLabelKeys": ["lacking", "version"]}), labels("2"), &["a1", "a2"]),
@@ -263,7 +266,7 @@ fn by_keys_and_expressions() -> Vec<Row> {
     rows
 }
 
-/// What happens later lets pods in, or does not.
+/// Later changes that let pods in, or do not.
 fn with_changes() -> Vec<Row> {
     let none = json!({});
     let all = || Outcome::Goes(ALL.to_vec());
@@ -305,7 +308,7 @@ fn with_changes() -> Vec<Row> {
     ]
 }
 
-/// Several pods, one after the other: each sees where those before it are.
+/// Several pods in order: each counts the earlier ones.
 fn one_after_the_other() -> Vec<Row> {
     let none = json!({});
     let own = |spec: Value| pod(app("db"), spec);
@@ -332,7 +335,7 @@ fn one_after_the_other() -> Vec<Row> {
     ]
 }
 
-pub async fn near_and_away(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn affinity_and_anti_affinity(cluster: &mut Cluster) -> anyhow::Result<()> {
     let scenes = vec![
         scene("labels of nodes", three(), by_labels_of_nodes()),
         scene("namespaces", three(), by_namespaces()),

@@ -1,8 +1,8 @@
-//! Who has to go for a pod that is more important.
+//! Victims of a pod with a higher priority.
 //!
-//! The two are alike where a pod may use one node alone, as a member of a DaemonSet: ours takes that node
-//! from what is less important there. Otherwise it preempts for the guarantee of a queue, which
-//! kube-scheduler does not know; nothing of that is compared.
+//! Both schedulers are alike for a pod that may use one node only, as a member of a DaemonSet: ours
+//! evicts pods with a lower priority there. Otherwise ours preempts for the guarantee of a queue,
+//! which kube-scheduler does not have, so it is not compared.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,29 +15,29 @@ use super::run::on_both;
 use super::{pod, with};
 use crate::cluster::{Cluster, eventually};
 
-/// How long nobody has to go for it to be seen that nobody has to.
+/// How long there must be no victim to conclude that there will be none.
 const NOBODY_GOES: Duration = Duration::from_secs(3);
 
-/// The member waits for ever, as long as the other pod is there.
+/// The member waits for as long as the other pod exists.
 const NOT_FOR_OTHERS: &str =
     "found: where there is room, nobody goes for a port or for being too near";
 
-/// A node of four cores, and what runs there and wants to.
+/// A node of four cores, its pods, and the member.
 struct Story {
     what: &'static str,
-    /// Pods that run: names, cores and classes of priority.
+    /// Running pods: names, cores and priority classes.
     running: &'static [(&'static str, &'static str, &'static str)],
-    /// Whose budget allows no disruption.
+    /// Pods whose budget allows no disruption.
     spared: Option<&'static str>,
-    /// Who has the port that the member wants.
+    /// Pods with the host port that the member needs.
     listens: Option<&'static str>,
-    /// From whom the member keeps away.
+    /// Pods that the member has anti-affinity to.
     away: Option<&'static str>,
-    /// Cores and class of the member of a DaemonSet.
+    /// Cores and priority class of the member of a DaemonSet.
     wants: (&'static str, &'static str),
-    /// Who goes for kube-scheduler.
+    /// Victims of kube-scheduler.
     victims: &'static [&'static str],
-    /// Who goes for ours instead, and why.
+    /// Different victims of our scheduler, with the reason.
     ours: Option<(&'static [&'static str], &'static str)>,
 }
 
@@ -51,7 +51,7 @@ fn story(
     Story { what, running, spared, listens, away, wants, victims, ours }
 }
 
-/// Who goes so that there is room.
+/// Victims that make room.
 fn for_room() -> Vec<Story> {
     vec![
         story(
@@ -123,7 +123,7 @@ fn for_room() -> Vec<Story> {
     ]
 }
 
-/// Who goes because the member may not run beside them.
+/// Victims beside which the member may not run.
 fn for_others() -> Vec<Story> {
     vec![
         Story {
@@ -162,7 +162,7 @@ fn for_others() -> Vec<Story> {
     ]
 }
 
-pub async fn who_has_to_go(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn victims_of_preemption(cluster: &mut Cluster) -> anyhow::Result<()> {
     let stories: Vec<_> = for_room().into_iter().chain(for_others()).collect();
     on_both(cluster, async |cluster, is_ours| {
         let mut wrong = Vec::new();
@@ -193,7 +193,7 @@ pub async fn who_has_to_go(cluster: &mut Cluster) -> anyhow::Result<()> {
     .await
 }
 
-/// Plays a story on a node of its own, and says who had to go.
+/// Plays a story on a node of its own, and returns the victims.
 async fn play(cluster: &Cluster, story: &Story, node: &str) -> anyhow::Result<BTreeSet<String>> {
     let namespace = format!("for-{node}");
     cluster.create_namespace(&namespace, json!({})).await?;
@@ -241,7 +241,7 @@ fn port() -> Value {
     json!([{"containerPort": 80, "hostPort": 80}])
 }
 
-/// A budget of this pod, with what a controller would say.
+/// Creates a budget for this pod, with the status that a controller sets.
 async fn spare(cluster: &Cluster, namespace: &str, name: &str) -> anyhow::Result<()> {
     let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
     let budget = json!({"metadata": {"name": name}, "spec": {"minAvailable": 1,
@@ -250,12 +250,12 @@ async fn spare(cluster: &Cluster, namespace: &str, name: &str) -> anyhow::Result
     let status = json!({"status": {"disruptionsAllowed": 0, "currentHealthy": 1,
         "desiredHealthy": 1, "expectedPods": 1, "observedGeneration": 1}});
     cluster.patch(&format!("{path}/{name}/status"), status).await?;
-    // Neither says when it has read it.
+    // Neither scheduler reports when it has read the budget.
     sleep(Duration::from_millis(500)).await;
     Ok(())
 }
 
-/// Those that have to go, once somebody has and a moment has passed; nobody, if nobody has for a while.
+/// Returns the victims a moment after the first one. Empty if there is none for a while.
 async fn settled(cluster: &Cluster, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
     let begun = tokio::time::Instant::now();
     eventually("somebody to go", async || {

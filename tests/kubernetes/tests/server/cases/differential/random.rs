@@ -1,8 +1,8 @@
-//! Random rows: whatever kube-scheduler says is right.
+//! Random rows, for which kube-scheduler is always right.
 //!
-//! The seed is that of random histories (`PROPTEST_RNG_SEED`), so a run plays the same rows each time, and
-//! a failure prints its row. What the two are known to see differently is left out: a selector of a spread
-//! that says nothing.
+//! The seed is that of random histories (`PROPTEST_RNG_SEED`), so a run plays the same rows each
+//! time, and a failure prints its row. A known difference is left out: a spread constraint with an
+//! empty selector.
 
 use serde_json::{Value, json};
 
@@ -12,15 +12,15 @@ use super::{
 };
 use crate::cluster::Cluster;
 
-/// Scenes, each with nodes of its own, and rows of each.
+/// Number of scenes, each with nodes of its own, and of rows in each.
 const SCENES: usize = 1;
 const ROWS: usize = 16;
-/// Rows about what pods take.
+/// Number of rows about amounts.
 const SIZES: usize = 10;
 const NODES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
 const KEYS: [&str; 4] = ["zone", "rack", "disk", "kubernetes.io/hostname"];
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -37,7 +37,7 @@ impl Dice {
         usize::try_from((mixed ^ (mixed >> 31)) % bound as u64).unwrap_or_default()
     }
 
-    /// Once in so many times.
+    /// Returns true once in `n` times on average.
     fn once_in(&mut self, bound: usize) -> bool {
         self.below(bound) == 0
     }
@@ -76,7 +76,7 @@ impl Dice {
         labels
     }
 
-    /// A selector of labels that says something.
+    /// A selector of labels that is not empty.
     fn selector(&mut self) -> Value {
         let (key, values) =
             if self.once_in(2) { ("app", ["db", "web"]) } else { ("tier", ["front", "back"]) };
@@ -200,7 +200,7 @@ impl Dice {
     }
 }
 
-/// What pods take.
+/// Rows about amounts.
 impl Dice {
     fn container(&mut self) -> Value {
         let cpu = self.of(&["0", "1m", "250m", "0.5", "999m", "1", "1500m"]);
@@ -213,7 +213,7 @@ impl Dice {
         json!({"resources": resources})
     }
 
-    /// Up to four cores, with whatever adds to them.
+    /// Up to four cores, with everything that adds to them.
     fn size(&mut self) -> Value {
         let containers: Vec<_> = (0..=self.below(2)).map(|_| self.container()).collect();
         let init = (0..self.below(4)).map(|_| {
@@ -232,7 +232,7 @@ impl Dice {
         pod(json!({}), spec)
     }
 
-    /// Nodes of one core and more, and what runs there.
+    /// Nodes of one core and more, with running pods.
     fn sizes(&mut self) -> Scene {
         let nodes = ["c1", "c2", "c3", "c5", "c8"];
         let asked = self.size();

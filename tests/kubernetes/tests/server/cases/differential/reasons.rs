@@ -1,22 +1,23 @@
-//! How many nodes are kept out by what, in the sentence of each scheduler.
+//! Counts of refusing nodes by reason, from the message of each scheduler.
 //!
-//! kube-scheduler counts each node once, for the first filter that refuses it (amounts once for each type
-//! that is lacking): `0/7 nodes are available: 1 Insufficient cpu, 5 node(s) didn't match …`. Ours counts
-//! each node for what it says by itself, then for what it lacks; and those with room for what predicates say.
+//! kube-scheduler counts each node once, for the first filter that refuses it (amounts once for
+//! each missing type): `0/7 nodes are available: 1 Insufficient cpu, 5 node(s) didn't match …`.
+//! Ours counts each node for its own properties, then for missing amounts, and nodes with room for
+//! predicates.
 
 use std::collections::BTreeMap;
 
-/// Nodes by what keeps them out. What is said of the pod, whatever the node, is there without a number.
+/// Number of nodes by reason. A reason about the pod, whatever the node, has no number.
 pub type Counts = BTreeMap<String, u64>;
 
-/// Two predicates refuse the same node, and ours asks the other one first.
+/// Two predicates refuse the same node, and ours checks the other one first.
 pub const ANOTHER_FIRST: Option<&str> =
     Some("ours looks at pods before volumes, and at affinity before spread");
 
-/// What ours says of nodes that lack something even when empty.
+/// Our reason for nodes that are too small even when empty.
 const TOO_SMALL: &str = "too small";
 
-/// What kube-scheduler says, and what that is called here.
+/// Reasons of kube-scheduler, with the common names.
 const THEIRS: [(&str, &str); 21] = [
     ("were unschedulable", "cordon"),
     ("had untolerated taint", "taint"),
@@ -41,7 +42,7 @@ const THEIRS: [(&str, &str); 21] = [
     ("declared features", "feature"),
 ];
 
-/// What ours says of a node, and what that is called here.
+/// Reasons of our scheduler about a node, with the common names.
 const OURS: [(&str, &str); 21] = [
     ("the node is cordoned", "cordon"),
     ("the node has the taint", "taint"),
@@ -66,27 +67,27 @@ const OURS: [(&str, &str); 21] = [
     ("the claim", "claim"),
 ];
 
-fn called(said: &str, names: &[(&str, &str)]) -> Option<String> {
-    let found = names.iter().find(|(words, _)| said.contains(words));
+fn called(reason: &str, names: &[(&str, &str)]) -> Option<String> {
+    let found = names.iter().find(|(words, _)| reason.contains(words));
     found.map(|(_, name)| (*name).to_owned())
 }
 
-/// A number, and what is behind it.
+/// Splits a number from the text behind it.
 fn numbered(text: &str) -> (u64, &str) {
     let text = text.trim();
     let counted = text.split_once(' ').and_then(|(count, rest)| Some((count.parse().ok()?, rest)));
     counted.unwrap_or((0, text))
 }
 
-/// What both say, the kinds of both made the same: where ours calls nodes too small, even when empty,
-/// amounts are added up.
+/// Returns the counts of both with common names. If ours calls nodes too small even when empty,
+/// missing amounts are added up.
 pub fn both(theirs: &str, ours: &str) -> (Counts, Counts) {
     let (mut theirs, mut ours) = (by_kube_scheduler(theirs), by_ours(ours));
     if ours.contains_key(TOO_SMALL) {
         add_up_amounts(&mut theirs);
         add_up_amounts(&mut ours);
     }
-    // What theirs says of the pod is the same on each node for ours.
+    // A reason of kube-scheduler about the pod is the same for each node in ours.
     for (called, _) in theirs.iter().filter(|(_, count)| **count == 0) {
         ours.entry(called.clone()).and_modify(|count| *count = 0);
     }
@@ -107,10 +108,10 @@ fn add_up_amounts(counts: &mut Counts) {
 /// `0/7 nodes are available: 1 Insufficient cpu, 5 node(s) …. preemption: …`
 pub fn by_kube_scheduler(message: &str) -> Counts {
     let mut counts = Counts::new();
-    let said = message.split_once("available: ").map_or("", |(_, said)| said);
-    // What comes behind the first sentence is about preemption.
-    let said = said.split(". ").next().unwrap_or_default().trim_end_matches('.');
-    for part in said.split(", ") {
+    let text = message.split_once("available: ").map_or("", |(_, text)| text);
+    // Text behind the first sentence is about preemption.
+    let text = text.split(". ").next().unwrap_or_default().trim_end_matches('.');
+    for part in text.split(", ") {
         let (count, what) = numbered(part);
         let called = match what.strip_prefix("Insufficient ") {
             Some(amount) => amount.to_owned(),
@@ -125,7 +126,7 @@ pub fn by_kube_scheduler(message: &str) -> Counts {
 /// with room were refused by predicates: `⟨text⟩` on 2 nodes (7 nodes: 4 lack cores)`.
 pub fn by_ours(message: &str) -> Counts {
     let mut counts = Counts::new();
-    // What nodes and predicates say may have brackets, commas and backticks of its own.
+    // Reasons may contain brackets, commas and backticks.
     let (mut rest, mut others) = (message, String::new());
     while let Some((before, text)) = rest.split_once('`')
         && let Some((text, behind)) = text.split_once("` on ")

@@ -1,4 +1,4 @@
-//! Plays scenes in both control planes, and compares.
+//! Plays scenes in both control planes, and compares the outcomes.
 
 use std::time::Duration;
 
@@ -6,46 +6,46 @@ use anyhow::{Context as _, ensure};
 use tokio::time::{Instant, sleep};
 
 use super::build::{Instance, NAME, ask, build, clear, instances, make};
-use super::seen::{Seen, see, wanted};
-use super::{Outcome, Scene, said};
+use super::observed::{Observed, observe, wanted};
+use super::{Outcome, Scene, reasons};
 use crate::bed::{Bed, Component, SHIM, say};
 use crate::cluster::{Cluster, Scheduler};
 
-/// Between two looks at what has become of pods.
+/// Pause between two checks of the outcomes.
 pub const BETWEEN_LOOKS: Duration = Duration::from_millis(80);
-/// How long a pod may take to become what the table says.
+/// Time limit for a pod to reach its expected outcome.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long what is said may take to settle, once it is clear that the pod waits.
+/// Time limit for messages to settle once a pod is known to wait.
 const SETTLES: Duration = Duration::from_secs(2);
 
-/// The control plane of kube-scheduler. It stays when a case is over, since to start one takes seconds.
+/// Control plane of kube-scheduler. It outlives a case, since its start takes seconds.
 pub struct Theirs {
     cluster: Cluster,
     _scheduler: Component,
 }
 
-/// Both sides, while a case runs.
+/// Both sides while a case runs.
 struct Sides<'c> {
     theirs: &'c Cluster,
     ours: &'c Cluster,
     scheduler: &'c Scheduler,
 }
 
-/// What a case has found.
+/// Findings of a case.
 #[derive(Default)]
 struct Findings {
     rows: usize,
     pods: usize,
-    /// Pods that were placed, once or more often.
+    /// Number of placed pods, at least once each.
     placed: usize,
-    /// Pods that wait, on whose counts both agree, and those on which they do not.
+    /// Number of pending pods with equal counts, and those with different counts.
     alike: usize,
     unlike: usize,
     wrong: Vec<String>,
 }
 
-/// Builds the scenes one after the other, and says what is not alike. `controllers` run in both control
-/// planes for so long.
+/// Builds the scenes one after the other, and returns the differences. `controllers` run in both
+/// control planes meanwhile.
 pub async fn alike(
     cluster: &mut Cluster,
     controllers: &[&str],
@@ -57,7 +57,8 @@ pub async fn alike(
     outcome
 }
 
-/// Does the same in both control planes at once, each with its scheduler; the closure is told which is ours.
+/// Runs a closure in both control planes at once, each with its scheduler. The closure learns which
+/// is ours.
 pub async fn on_both(
     cluster: &mut Cluster,
     act: impl AsyncFn(&Cluster, bool) -> anyhow::Result<()>,
@@ -74,7 +75,7 @@ pub async fn on_both(
     }
 }
 
-/// The control plane of kube-scheduler; nothing where there is none.
+/// Returns the control plane of kube-scheduler. `None` if there is none.
 async fn with_theirs(cluster: &mut Cluster) -> anyhow::Result<Option<Box<Theirs>>> {
     if !cluster.bed.has_components() {
         say("skipped, there is no kube-scheduler to compare with beside this API server");
@@ -154,7 +155,7 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// Waits until each pod is what the table says, on both sides, or for a while.
+    /// Waits until each pod is as in the table on both sides, up to a time limit.
     async fn look(
         &self,
         stage: usize,
@@ -166,8 +167,8 @@ impl Sides<'_> {
             instances.iter().filter(|it| it.row.changes.len() >= stage).collect();
         loop {
             let (theirs, ours) = futures::try_join!(
-                see(self.theirs, None, &open),
-                see(self.ours, Some(self.scheduler), &open)
+                observe(self.theirs, None, &open),
+                observe(self.ours, Some(self.scheduler), &open)
             )?;
             let waited = begun.elapsed();
             let mut left = Vec::new();
@@ -176,7 +177,7 @@ impl Sides<'_> {
                 let settles = if instance.row.counts.is_some() { SETTLES / 4 } else { SETTLES };
                 let is_settled = verdict.is_alike() || waited >= settles;
                 if verdict.places.is_empty() && is_settled {
-                    findings.placed += usize::from(!matches!(theirs, Seen::Waits(_)));
+                    findings.placed += usize::from(!matches!(theirs, Observed::Waits(_)));
                     findings.count(instance, &verdict);
                 } else if waited >= PATIENCE {
                     findings.wrong.extend(verdict.places);
@@ -194,7 +195,8 @@ impl Sides<'_> {
 }
 
 impl Sides<'_> {
-    /// Sees that nothing has changed while others were waited for: that a pod waits is believed at once.
+    /// Checks that nothing has changed while others were awaited, since a pending pod is accepted
+    /// at once.
     async fn look_again(
         &self,
         stage: usize,
@@ -203,12 +205,12 @@ impl Sides<'_> {
     ) -> anyhow::Result<()> {
         let all: Vec<_> = instances.iter().filter(|it| it.row.changes.len() >= stage).collect();
         let (theirs, ours) = futures::try_join!(
-            see(self.theirs, None, &all),
-            see(self.ours, Some(self.scheduler), &all)
+            observe(self.theirs, None, &all),
+            observe(self.ours, Some(self.scheduler), &all)
         )?;
         for (instance, (theirs, ours)) in all.iter().zip(theirs.iter().zip(&ours)) {
-            // It is being tried once more, because something has happened.
-            if [theirs, ours].contains(&&Seen::Nothing) {
+            // The pod is being tried again because of a change.
+            if [theirs, ours].contains(&&Observed::Nothing) {
                 continue;
             }
             for wrong in instance.judge(stage, theirs, ours).places {
@@ -221,13 +223,13 @@ impl Sides<'_> {
     }
 }
 
-/// What the two sides make of a pod.
+/// Comparison of both outcomes for a pod.
 struct Verdict {
-    /// What is not as the table says.
+    /// Difference from the table.
     places: Vec<String>,
-    /// What is counted by them and by us, where the pod waits and both are asked for all nodes.
-    counts: Option<(said::Counts, said::Counts)>,
-    said: String,
+    /// Counts of both schedulers, if the pod is pending and all nodes were tried.
+    counts: Option<(reasons::Counts, reasons::Counts)>,
+    shown: String,
 }
 
 impl Verdict {
@@ -242,7 +244,7 @@ impl Findings {
             return;
         }
         let wrong = match (verdict.is_alike(), instance.row.counts) {
-            (false, None) => Some(format!("counts differ: {}", verdict.said)),
+            (false, None) => Some(format!("counts differ: {}", verdict.shown)),
             (true, Some(why)) => Some(format!("counts are alike, in spite of: {why}")),
             (true, None) | (false, Some(_)) => None,
         };
@@ -253,38 +255,40 @@ impl Findings {
 }
 
 impl Instance<'_> {
-    fn judge(&self, stage: usize, theirs: &Seen, ours: &Seen) -> Verdict {
+    fn judge(&self, stage: usize, theirs: &Observed, ours: &Observed) -> Verdict {
         let right = &self.asked.outcomes[stage.min(self.asked.outcomes.len() - 1)];
         let of_ours = self.row.ours.as_ref().map_or(right, |(all, _)| &all[stage]);
         let node = self.node.as_deref().map(|node| self.row.plain(node));
         let mut places = Vec::new();
-        for (who, seen, outcome) in [("kube-scheduler", theirs, right), ("ours", ours, of_ours)] {
-            let seen = match seen {
-                Seen::Bound(node) => &Seen::Bound(self.row.plain(node).to_owned()),
-                Seen::Makes(node) => &Seen::Makes(self.row.plain(node).to_owned()),
-                seen => seen,
+        for (who, observed, outcome) in [("kube-scheduler", theirs, right), ("ours", ours, of_ours)]
+        {
+            let observed = match observed {
+                Observed::Bound(node) => &Observed::Bound(self.row.plain(node).to_owned()),
+                Observed::Makes(node) => &Observed::Makes(self.row.plain(node).to_owned()),
+                observed => observed,
             };
             if *outcome == Outcome::Alike {
                 if !theirs.is_like(ours) {
-                    places.push(format!("{}: {who}: {seen:?}", self.name()));
+                    places.push(format!("{}: {who}: {observed:?}", self.name()));
                 }
-            } else if !seen.is(outcome, node) {
+            } else if !observed.is(outcome, node) {
                 let wanted = wanted(outcome, node);
-                places.push(format!("{} ({stage}): {who}: {seen:?}, not {wanted}", self.name()));
+                places
+                    .push(format!("{} ({stage}): {who}: {observed:?}, not {wanted}", self.name()));
             }
         }
         let counts = match (theirs, ours) {
-            (Seen::Waits(theirs), Seen::Waits(ours)) if node.is_none() => {
-                Some(said::both(theirs, ours))
+            (Observed::Waits(theirs), Observed::Waits(ours)) if node.is_none() => {
+                Some(reasons::both(theirs, ours))
             }
             _ => None,
         };
-        let said = match &counts {
+        let shown = match &counts {
             Some((by_theirs, by_ours)) => {
                 format!("{by_theirs:?} and {by_ours:?} of {theirs:?} and {ours:?}")
             }
             None => String::new(),
         };
-        Verdict { places, counts, said }
+        Verdict { places, counts, shown }
     }
 }

@@ -1,4 +1,4 @@
-//! Pods that are to be spread.
+//! Spread constraints.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 const HOST: &str = "kubernetes.io/hostname";
 const ALL: &[&str] = &["a1", "a2", "b1"];
 
-/// Hard rules of spread over zones, of pods of the database, each with more.
+/// Hard constraints over zones, about pods with `app=db`, each with additions.
 fn rules(all: &[&Value]) -> Value {
     let rule = json!({"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "db"}}});
@@ -21,7 +21,7 @@ fn db() -> Value {
     json!({"app": "db"})
 }
 
-/// A pod of these labels that is spread, with what runs on these nodes.
+/// A pod with these labels and constraints, while pods run on these nodes.
 fn spread(labels: Value, spec: &Value, runs: &[&'static str], nodes: &[&'static str]) -> Row {
     let mut row =
         goes(format!("{labels} {spec} beside {runs:?}"), pod(labels, spec.clone()), nodes);
@@ -40,21 +40,22 @@ fn of_zones() -> Vec<Row> {
     let extra = |extra: Value| rules(&[&extra]);
     vec![
         spread(db(), &rules(&[&none]), one, &["b1"]),
-        // It is not one of them.
+        // The pod is not among the counted ones.
         spread(none.clone(), &rules(&[&none]), one, ALL),
         spread(db(), &extra(json!({"maxSkew": 2})), one, ALL),
         spread(db(), &extra(json!({"whenUnsatisfiable": "ScheduleAnyway"})), one, ALL),
         spread(db(), &rules(&[&disk]), one, &["b1"]),
         spread(db(), &extra(json!({"topologyKey": "rack"})), one, &[]),
-        // With too few domains the least is none.
+        // With too few domains the least number is 0.
         spread(db(), &extra(json!({"minDomains": 1})), both, ALL),
         spread(db(), &extra(json!({"minDomains": 2})), both, ALL),
         spread(db(), &extra(json!({"minDomains": 3})), both, &[]),
-        // A domain that the pod does not admit does not count, unless the rule says so.
+        // A domain that the pod's selector excludes does not count, unless the constraint ignores
+        // the selector.
         spread(db(), &with_a(&none), one, &["a1", "a2"]),
         spread(db(), &with_a(&json!({"nodeAffinityPolicy": "Honor"})), one, &["a1", "a2"]),
         spread(db(), &with_a(&json!({"nodeAffinityPolicy": "Ignore"})), one, &[]),
-        // Each hard rule counts on nodes with the labels of all.
+        // Each hard constraint counts nodes with the labels of all of them.
         spread(db(), &rules(&[&none]), both, ALL),
         spread(db(), &rules(&[&none, &host]), both, &["a2"]),
         spread(db(), &rules(&[&none, &soft(&host)]), both, ALL),
@@ -85,7 +86,7 @@ fn of_selectors() -> Vec<Row> {
         beside(&first, json!({"matchLabelKeys": ["version"]}), &["b1"]),
         beside(&first, json!({"matchLabelKeys": ["lacking"]}), &["b1"]),
         beside(&second, json!({"matchLabelKeys": ["version"]}), ALL),
-        // All of its namespace, and nobody at all.
+        // All pods of the namespace, and none.
         beside(&first, json!({"labelSelector": {"matchLabels": null}}), ALL).ours(
             vec![Outcome::Goes(vec!["b1"])],
             "found: kube-scheduler counts nobody by a selector that says nothing, ours everybody",
@@ -96,7 +97,7 @@ fn of_selectors() -> Vec<Row> {
             pod(db(), rules(&[&json!({})])),
             Outcome::Goes(ALL.to_vec()),
         ),
-        // Who is going is not counted.
+        // A terminating pod is not counted.
         goes("who is going", pod(db(), in_a.clone()), &["a1", "a2"])
             .runs("a1", pod(db(), json!({})))
             .happened(delete(&own("pods/r0"), 30)),
@@ -135,7 +136,7 @@ fn of_taints() -> Vec<Row> {
     rows
 }
 
-/// With a third zone, where there is nobody.
+/// With an empty third zone.
 fn of_three_zones() -> Vec<Row> {
     let least = |least: u32| rules(&[&json!({"minDomains": least})]);
     let gone = |number: usize| vec![delete(&own(&format!("pods/r{number}")), 0)];
@@ -145,7 +146,7 @@ fn of_three_zones() -> Vec<Row> {
         spread(db(), &least(3), &["a1", "b1", "c1"], &["a1", "a2", "b1", "c1"]),
         spread(db(), &least(4), &["a1", "b1", "c1"], &[]),
         spread(db(), &rules(&[&json!({"maxSkew": 2})]), &["a1", "a2", "b1"], &["b1", "c1"]),
-        // It becomes less uneven.
+        // The spread becomes more even.
         spread(db(), &least(4), &["a1", "b1", "c1"], &[])
             .then(gone(2), [Outcome::Goes(vec!["c1"])]),
         spread(db(), &least(4), &["a1", "b1", "c1"], &[])
@@ -153,7 +154,7 @@ fn of_three_zones() -> Vec<Row> {
     ]
 }
 
-/// Several pods, one after the other: as many in each zone, whichever comes first.
+/// Several pods in order: equally many in each zone, whichever comes first.
 fn one_after_the_other() -> Row {
     let spec = rules(&[&json!({"nodeAffinityPolicy": "Ignore"})]);
     let in_zone = |zone: &str| pod(db(), with(&spec, &json!({"nodeSelector": {"zone": zone}})));
@@ -165,7 +166,7 @@ fn one_after_the_other() -> Row {
             [Outcome::Among(vec!["b1"]), Outcome::Among(vec!["b1"])])
 }
 
-pub async fn pods_that_are_spread(cluster: &mut Cluster) -> anyhow::Result<()> {
+pub async fn spread_constraints(cluster: &mut Cluster) -> anyhow::Result<()> {
     let mut tainted = three();
     tainted[2]["spec"] = json!({"taints": [{"key": "x", "effect": "NoSchedule"}]});
     let mut four = three();

@@ -1,42 +1,42 @@
-//! Claims and volumes. The controller that binds them is the cluster's own, in both control planes.
+//! Claims and volumes. Both control planes run the volume controller of Kubernetes.
 
 use serde_json::{Value, json};
 
 use super::run::alike;
 use super::{
-    Call, Outcome, Row, beside, create, delete, given, goes, node, own, pod, said, scene, three,
+    Call, Outcome, Row, beside, create, delete, given, goes, node, own, pod, reasons, scene, three,
     with,
 };
 use crate::cluster::Cluster;
 
 const ALL: &[&str] = &["a1", "a2", "b1"];
-/// Who binds claims, and who makes those that come with their pods.
+/// Controllers that bind claims and create ephemeral ones.
 const CONTROLLERS: &[&str] = &["persistentvolume-binder-controller", "ephemeral-volume-controller"];
 const DRIVER: &str = "disks.example.com";
 
-/// Both are right: nobody binds such a claim.
+/// Both are right: nothing binds such a claim.
 const NO_CLASS: &str =
     "kube-scheduler takes a class that is not there for one that makes volumes at once";
 
-/// A class that waits for a consumer, unless `more` says otherwise.
+/// A class that waits for a consumer, unless `more` differs.
 fn class(name: &str, provisioner: &str, more: Value) -> Call {
     let class = json!({"metadata": {"name": name}, "provisioner": provisioner,
         "volumeBindingMode": "WaitForFirstConsumer"});
     create("/apis/storage.k8s.io/v1/storageclasses", with(&class, &more))
 }
 
-/// A class of the row whose volumes are those that are there.
+/// A class of the row, for existing volumes.
 fn local() -> Call {
     class("local$", "kubernetes.io/no-provisioner", json!({}))
 }
 
-/// What a volume says of where it is reached.
+/// Node affinity of a volume.
 fn in_zone(zone: &str) -> Value {
     json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}}}})
 }
 
-/// A volume of 10 Gi of that class, reached from everywhere, unless `more` says otherwise.
+/// A volume of 10 Gi of that class that all nodes reach, unless `more` differs.
 fn volume(name: &str, more: Value) -> Call {
     let volume = json!({"metadata": {"name": format!("{name}$")}, "spec": {
         "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
@@ -45,14 +45,14 @@ fn volume(name: &str, more: Value) -> Call {
     create("/api/v1/persistentvolumes", with(&volume, &more))
 }
 
-/// A claim of 1 Gi of that class, unless `more` says otherwise.
+/// A claim of 1 Gi of that class, unless `more` differs.
 fn claim(name: &str, more: Value) -> Call {
     let claim = json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
         "storageClassName": "local$", "resources": {"requests": {"storage": "1Gi"}}}});
     create(&own("persistentvolumeclaims"), with(&claim, &more))
 }
 
-/// A volume and the claim of the same name, made for each other.
+/// A volume and the claim of the same name, which refer to each other.
 fn bound(row: Row, name: &str, of_volume: Value, of_claim: Value) -> Row {
     let kept = json!({"spec": {"claimRef": {"namespace": "ns$", "name": name}}});
     let has = json!({"spec": {"volumeName": format!("{name}$")}});
@@ -87,7 +87,7 @@ fn that_are_bound() -> Vec<Row> {
             in_zone("a"),
             json!({}),
         ),
-        // And a pod that it keeps away from.
+        // With anti-affinity to a pod.
         bound(
             goes(
                 "out of reach, and too near",
@@ -102,7 +102,7 @@ fn that_are_bound() -> Vec<Row> {
             .has(local())
             .runs("a1", pod(json!({"app": "db"}), json!({})))
             .runs("b1", pod(json!({"app": "db"}), json!({})))
-            .counts(said::ANOTHER_FIRST),
+            .counts(reasons::ANOTHER_FIRST),
             "v",
             in_zone("b"),
             json!({}),
@@ -111,7 +111,7 @@ fn that_are_bound() -> Vec<Row> {
             .has(local())
             .has(claim("v", json!({"spec": {"volumeName": "nowhere$"}}))),
         mounts("a claim that is not there", &["v"], &[]),
-        // By one pod at a time.
+        // Used by one pod at a time.
         bound(mounts("free", &["v"], ALL).has(local()), "v", once.clone(), once.clone()),
         bound(
             mounts("used by another pod", &["v"], &[]).has(local()).runs("a1", mounting(&["v"])),
@@ -184,7 +184,7 @@ fn that_wait_for_a_consumer() -> Vec<Row> {
             ALL,
         )
         .ours(vec![Outcome::Goes(vec![])], "documented: volumes of this kind by claims alone"),
-        // What has a volume, and what gets one.
+        // A claim with a volume, and one that gets one.
         bound(
             mounts("one has a volume, one is made", &["v", "w"], &["b1"])
                 .has(local())
@@ -205,7 +205,7 @@ fn that_wait_for_a_consumer() -> Vec<Row> {
     ]
 }
 
-/// What comes later.
+/// Later changes.
 fn that_come() -> Vec<Row> {
     let goes_to = |nodes: &[&'static str]| [Outcome::Goes(nodes.to_vec())];
     vec![
@@ -224,7 +224,7 @@ fn that_come() -> Vec<Row> {
     ]
 }
 
-/// Volumes whose labels say in which zones they are.
+/// Volumes whose labels name their zones.
 fn of_labels() -> Vec<Row> {
     const ZONE: &str = "topology.kubernetes.io/zone";
     const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
@@ -246,7 +246,7 @@ fn of_labels() -> Vec<Row> {
     rows
 }
 
-/// Nodes that take one disk, and one that says nothing; on `a1` is one disk.
+/// Nodes that can attach one disk, and one without a limit. `a1` has one disk.
 fn of_limits() -> Vec<Row> {
     let disk = |row: Row, name: &str| bound(row, name, json!({}), json!({}));
     let has = |row: Row| disk(row.has(local()).pinned(), "v").runs("a1", mounting(&["v"]));
@@ -261,7 +261,7 @@ fn of_limits() -> Vec<Row> {
     ]
 }
 
-/// One after the other.
+/// Several pods in order.
 fn in_order() -> Row {
     given("one volume for two claims")
         .has(local())
@@ -287,7 +287,7 @@ pub async fn claims_and_volumes(cluster: &mut Cluster) -> anyhow::Result<()> {
         scene("order", three(), vec![in_order()]),
     ];
     let limits = of_limits().into_iter().map(|row| {
-        // Of a pod that shares a claim with one that runs there is one alone.
+        // Of the pods that share the claim of a running pod, only one can be placed.
         let is_alone = row.asked[0].outcomes[0] != Outcome::Goes(vec!["b1"]);
         let mut nodes = vec![node("a1", json!({}), json!({})), node("b1", json!({}), json!({}))];
         nodes.truncate(if is_alone { 1 } else { 2 });
