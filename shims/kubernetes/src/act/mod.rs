@@ -78,7 +78,8 @@ pub struct ApiSettings {
 pub enum Victims {
     /// By eviction, and by deletion if that has not worked in time.
     EvictThenDelete,
-    /// By eviction. A victim that could not be evicted in time stays, and the engine is told.
+    /// By eviction. A victim that could not be evicted in time stays, and the engine is
+    /// notified.
     EvictThenGiveBack,
     /// By eviction, without a time limit.
     Evict,

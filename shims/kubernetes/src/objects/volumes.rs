@@ -192,8 +192,8 @@ pub struct Count {
 impl PersistentVolume {
     /// Returns the storage class; empty for none.
     pub fn class(&self) -> &str {
-        let said = self.annotation(CLASS).or(self.spec.storage_class_name.as_deref());
-        said.unwrap_or_default()
+        let field = self.spec.storage_class_name.as_deref();
+        self.annotation(CLASS).or(field).unwrap_or_default()
     }
 
     /// Returns the in-tree plugin of the volume.
@@ -226,8 +226,8 @@ impl PersistentVolume {
 impl PersistentVolumeClaim {
     /// Returns the storage class; empty for none.
     pub fn class(&self) -> &str {
-        let said = self.annotation(CLASS).or(self.spec.storage_class_name.as_deref());
-        said.unwrap_or_default()
+        let field = self.spec.storage_class_name.as_deref();
+        self.annotation(CLASS).or(field).unwrap_or_default()
     }
 
     /// Returns whether both sides of the binding are written.

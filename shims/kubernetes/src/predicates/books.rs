@@ -43,15 +43,15 @@ impl Scene {
     fn check_places(&self) -> Vec<String> {
         let entries: BTreeSet<_> =
             self.counted().map(|(name, _, key, _)| (&**key, &**name)).collect();
-        let said =
+        let listed =
             self.places.iter().flat_map(|(key, nodes)| nodes.iter().map(|it| (&**key, &**it)));
-        let (count, said): (usize, BTreeSet<_>) =
-            (self.places.values().map(Vec::len).sum(), said.collect());
+        let (count, listed): (usize, BTreeSet<_>) =
+            (self.places.values().map(Vec::len).sum(), listed.collect());
         let mut wrong = Vec::new();
-        if count != said.len() {
+        if count != listed.len() {
             wrong.push("a place is known twice".to_owned());
         }
-        for (key, node) in entries.symmetric_difference(&said) {
+        for (key, node) in entries.symmetric_difference(&listed) {
             let is_there = entries.contains(&(*key, *node));
             wrong.push(format!("{key} is on {node}: {is_there}, and is said to be: {}", !is_there));
         }

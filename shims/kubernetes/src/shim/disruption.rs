@@ -60,7 +60,7 @@ impl Shim {
         }));
     }
 
-    /// Handles a failed eviction. The pod keeps running, and the engine is told if it is a victim.
+    /// Handles a failed eviction. The pod keeps running, and the engine is notified if it is a victim of preemption.
     pub(super) fn eviction_failed(&mut self, key: &Key, why: String) {
         let Some(record) = self.pods.get_mut(key) else { return };
         let ending = record.cancel_ending();

@@ -7,7 +7,7 @@
 //!
 //! # How
 //! Once all running pods are reported, bindings in flight have ended and nodes are open, the engine
-//! is told how many places each such gang lacks: the members that its groups start with, less those
+//! is sent how many places each such gang lacks: the members that its groups start with, less those
 //! that run or have succeeded. The engine holds what fits and confirms it. Until then no pod is
 //! asked for.
 //!
@@ -113,7 +113,7 @@ fn declared(pod: &Pod) -> Option<u64> {
 pub(super) struct HoldAgain {
     /// Time limit of the wait. `None` when there is none.
     until: Option<Duration>,
-    /// Whether the engine has yet to be told which places to hold.
+    /// Whether the engine has not been sent yet which places to hold.
     is_unsent: bool,
     /// Gangs whose places the engine has not confirmed.
     awaited: FxHashSet<Arc<str>>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::tags::HELD_AGAIN;
-use monoceros_proto::si::v1::{AllocationRelease, TerminationType};
+use monoceros_proto::si::v1::{self as si, AllocationRelease, TerminationType};
 use tokio_util::sync::CancellationToken;
 
 use super::messages::{About, ApiOrder, Bind, Event, Key, Notification, Placed};
@@ -22,48 +22,8 @@ impl Shim {
                     self.placed_on(&placed, now);
                 }
             }
-            Notification::Allocations(response) => {
-                for new in response.new {
-                    let placed = Placed {
-                        key: new.allocation_key.into(),
-                        application: new.application_id.into(),
-                        node: new.node_id.into(),
-                    };
-                    self.placed_on(&placed, now);
-                }
-                for released in response.released {
-                    let type_ = released.termination_type();
-                    let key = Key::from(released.allocation_key);
-                    if self.was_of_another(&key, &released.application_id) {
-                        continue;
-                    }
-                    self.released(&key, type_, &released.message, now);
-                }
-                for refused in response.rejected_allocations {
-                    self.pod_refused(&Key::from(refused.allocation_key), &refused.reason, now);
-                }
-            }
-            Notification::Applications(response) => {
-                for refused in response.rejected {
-                    self.application_refused(&refused.application_id.into(), &refused.reason, now);
-                }
-                for accepted in response.accepted {
-                    self.application_accepted(&accepted.application_id.into(), now);
-                }
-                for updated in response.updated {
-                    let id = Arc::from(updated.application_id);
-                    if updated.message == HELD_AGAIN {
-                        self.holds_confirmed(&id);
-                        self.continue_holding(now);
-                        continue;
-                    }
-                    match updated.state.as_str() {
-                        "Completed" => self.application_ended(&id, None, now),
-                        "Failed" => self.application_ended(&id, Some(&updated.message), now),
-                        _ => {}
-                    }
-                }
-            }
+            Notification::Allocations(response) => self.receive_allocations(response, now),
+            Notification::Applications(response) => self.receive_applications(response, now),
             Notification::Nodes(response) => {
                 for refused in response.rejected {
                     self.node_refused(&refused.node_id, &refused.reason);
@@ -87,6 +47,50 @@ impl Shim {
             Notification::Lost(_) | Notification::Ended(_) => {}
             Notification::Configured(Ok(())) => self.retry_rejected(now),
             Notification::Configured(Err(why)) => self.queues_refused(&why),
+        }
+    }
+
+    fn receive_allocations(&mut self, response: si::AllocationResponse, now: Duration) {
+        for new in response.new {
+            let placed = Placed {
+                key: new.allocation_key.into(),
+                application: new.application_id.into(),
+                node: new.node_id.into(),
+            };
+            self.placed_on(&placed, now);
+        }
+        for released in response.released {
+            let type_ = released.termination_type();
+            let key = Key::from(released.allocation_key);
+            if self.was_of_another(&key, &released.application_id) {
+                continue;
+            }
+            self.released(&key, type_, &released.message, now);
+        }
+        for refused in response.rejected_allocations {
+            self.pod_refused(&Key::from(refused.allocation_key), &refused.reason, now);
+        }
+    }
+
+    fn receive_applications(&mut self, response: si::ApplicationResponse, now: Duration) {
+        for refused in response.rejected {
+            self.application_refused(&refused.application_id.into(), &refused.reason, now);
+        }
+        for accepted in response.accepted {
+            self.application_accepted(&accepted.application_id.into(), now);
+        }
+        for updated in response.updated {
+            let id = Arc::from(updated.application_id);
+            if updated.message == HELD_AGAIN {
+                self.holds_confirmed(&id);
+                self.continue_holding(now);
+                continue;
+            }
+            match updated.state.as_str() {
+                "Completed" => self.application_ended(&id, None, now),
+                "Failed" => self.application_ended(&id, Some(&updated.message), now),
+                _ => {}
+            }
         }
     }
 

@@ -15,51 +15,8 @@ impl Shim {
     /// Handles the outcome of work at the API server.
     pub fn done(&mut self, outcome: Outcome, now: Duration) {
         match outcome {
-            Outcome::Bound(key) => {
-                self.meters.bound.inc();
-                let Some(record) = self.pods.get_mut(&key) else { return };
-                if record.api_work == ApiWork::Binding {
-                    record.api_work = ApiWork::Bound;
-                }
-                let EngineState::Placed(node) = &record.engine else {
-                    return self.reconcile(&key, now);
-                };
-                self.api_orders.push(ApiOrder::Event(Event {
-                    about: About::pod(&record.pod),
-                    is_warning: false,
-                    reason: "Scheduled",
-                    action: "Binding",
-                    message: format!(
-                        "assigned {}/{} to {node}",
-                        record.pod.namespace(),
-                        record.pod.name()
-                    ),
-                }));
-                self.evict(&key);
-            }
-            Outcome::NotBound(key, why) => {
-                let Some(record) = self.pods.get_mut(&key) else {
-                    self.meters.failed_bindings.inc();
-                    return;
-                };
-                if record.api_work == ApiWork::Binding {
-                    record.api_work = ApiWork::Idle;
-                }
-                if record.ending.is_some() && record.pod.node().is_none() && !record.is_gone {
-                    // The pod was a victim anyway, and is asked for again.
-                    self.eviction_accepted(&key);
-                    self.reconcile(&key, now);
-                    return self.binding_ended(&key);
-                }
-                self.meters.failed_bindings.inc();
-                if record.pod.node().is_none() && !record.is_gone {
-                    let message = format!("the pod could not be bound: {why}");
-                    self.api_orders.push(warning(&record.pod, "FailedBinding", "Binding", message));
-                    self.binding_failed(&key, why, now);
-                }
-                self.reconcile(&key, now);
-                self.binding_ended(&key);
-            }
+            Outcome::Bound(key) => self.bound(&key, now),
+            Outcome::NotBound(key, why) => self.not_bound(&key, why, now),
             Outcome::Evicting(key) => self.eviction_accepted(&key),
             Outcome::EvictionDelayed(key, why) => {
                 let Some(record) = self.pods.get(&key) else { return };
@@ -71,6 +28,50 @@ impl Shim {
                 self.group_condition_failed(&condition, now);
             }
         }
+    }
+
+    /// Reports a binding by an event. A pod that became a victim meanwhile is evicted.
+    fn bound(&mut self, key: &Key, now: Duration) {
+        self.meters.bound.inc();
+        let Some(record) = self.pods.get_mut(key) else { return };
+        if record.api_work == ApiWork::Binding {
+            record.api_work = ApiWork::Bound;
+        }
+        let EngineState::Placed(node) = &record.engine else {
+            return self.reconcile(key, now);
+        };
+        self.api_orders.push(ApiOrder::Event(Event {
+            about: About::pod(&record.pod),
+            is_warning: false,
+            reason: "Scheduled",
+            action: "Binding",
+            message: format!("assigned {}/{} to {node}", record.pod.namespace(), record.pod.name()),
+        }));
+        self.evict(key);
+    }
+
+    fn not_bound(&mut self, key: &Key, why: String, now: Duration) {
+        let Some(record) = self.pods.get_mut(key) else {
+            self.meters.failed_bindings.inc();
+            return;
+        };
+        if record.api_work == ApiWork::Binding {
+            record.api_work = ApiWork::Idle;
+        }
+        if record.ending.is_some() && record.pod.node().is_none() && !record.is_gone {
+            // The pod was a victim anyway, and is asked for again.
+            self.eviction_accepted(key);
+            self.reconcile(key, now);
+            return self.binding_ended(key);
+        }
+        self.meters.failed_bindings.inc();
+        if record.pod.node().is_none() && !record.is_gone {
+            let message = format!("the pod could not be bound: {why}");
+            self.api_orders.push(warning(&record.pod, "FailedBinding", "Binding", message));
+            self.binding_failed(key, why, now);
+        }
+        self.reconcile(key, now);
+        self.binding_ended(key);
     }
 
     /// Gives back the placement of a pod that could not be bound. The engine keeps its ask pending

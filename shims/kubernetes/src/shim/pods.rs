@@ -39,57 +39,17 @@ impl Shim {
             }
         }
         self.succeeded.note(key, pod.as_deref(), &self.mapping);
-        let Some(pod) = pod.filter(|pod| !pod.is_over()) else { return self.pod_gone(key, now) };
-        let is_ours = self.mapping.is_ours(&pod);
-        if !is_ours && pod.node().is_none() {
-            return self.pod_gone(key, now);
-        }
-        let declared_id = is_ours.then(|| application_id(&pod, &self.mapping));
-        let is_known = self.pods.contains_key(key);
-        let new_id = declared_id.as_ref().filter(|_| !is_known);
-        let id = new_id.map(|declared| self.id_of_new(&pod, declared));
-        let mut is_new = false;
-        let number = self.n_pods;
-        let known = self.pods.entry(Arc::clone(key)).or_insert_with(|| {
-            is_new = true;
-            Record::new(Arc::clone(&pod), number, id, now)
+        let pod = pod.filter(|pod| !pod.is_over());
+        let pod = pod.filter(|pod| pod.node().is_some() || self.mapping.is_ours(pod));
+        let Some(pod) = pod else { return self.pod_gone(key, now) };
+        let before = self.enter_pod(key, &pod, now);
+        self.update_scene(key, &pod, before.as_deref());
+        let application = self.application_of(key);
+        let is_new = before.is_none();
+        let (goes, redeclares) = before.map_or((false, false), |before| {
+            let goes = pod.node().is_some() && pod.is_going() && !before.is_going();
+            (goes, declared_text(&before) != declared_text(&pod))
         });
-        self.n_pods += u64::from(is_new);
-        let before = std::mem::replace(&mut known.pod, Arc::clone(&pod));
-        // A pod that was thought to be gone is back.
-        let is_back = std::mem::take(&mut known.is_gone);
-        let application = known.application.clone();
-        let is_asked = known.engine == EngineState::Asked;
-        if is_new && let Some((id, declared)) = application.as_ref().zip(declared_id) {
-            let entry = self.applications.entry(Arc::clone(id));
-            let entry = entry.or_insert_with(|| Application::new(pod.namespace(), &declared));
-            entry.pods.insert(known.position(key));
-            self.names.insert(pod.namespace(), &declared, id);
-            let namespace = self.of_namespace.entry(pod.namespace().to_owned()).or_default();
-            namespace.insert(Arc::clone(key));
-        }
-        let is_new = is_new || is_back;
-        let looks_alike = !is_new
-            && before.labels() == pod.labels()
-            && before.is_going() == pod.is_going()
-            && before.spec.tolerations == pod.spec.tolerations
-            && before.spec.scheduling_gates == pod.spec.scheduling_gates;
-        if let Some(node) = pod.node() {
-            if is_new || before.node().is_none() {
-                let there = self.on_node.entry(node.to_owned()).or_default();
-                there.insert(Arc::clone(key));
-                if known.api_work == ApiWork::Binding || known.api_work == ApiWork::Bound {
-                    known.api_work = ApiWork::Idle;
-                }
-            }
-            let mut scene = open(&self.scene);
-            scene.dismiss(key);
-            scene.settle(key, node, &pod);
-        } else if is_asked && !looks_alike {
-            open(&self.scene).expect(key, Arc::clone(&pod));
-        }
-        let goes = !is_new && pod.node().is_some() && pod.is_going() && !before.is_going();
-        let redeclares = !is_new && declared_text(&before) != declared_text(&pod);
         let redeclares =
             redeclares && application.as_ref().is_some_and(|id| self.decides_gang(id, key));
         let makes_a_difference = self.update_contribution(key) || redeclares;
@@ -107,6 +67,57 @@ impl Shim {
         if pod.node().is_some() {
             self.binding_ended(key);
         }
+    }
+
+    /// Enters a new pod, or a change of one. Returns the pod as it was before. `None` if it is new,
+    /// or was thought to be gone.
+    fn enter_pod(&mut self, key: &Key, pod: &Arc<Pod>, now: Duration) -> Option<Arc<Pod>> {
+        if let Some(record) = self.pods.get_mut(key) {
+            let before = std::mem::replace(&mut record.pod, Arc::clone(pod));
+            let is_back = std::mem::take(&mut record.is_gone);
+            return (!is_back).then_some(before);
+        }
+        let declared_id = self.mapping.is_ours(pod).then(|| application_id(pod, &self.mapping));
+        let id = declared_id.as_ref().map(|declared| self.id_of_new(pod, declared));
+        let record = Record::new(Arc::clone(pod), self.n_pods, id, now);
+        self.n_pods += 1;
+        if let Some((id, declared)) = record.application.as_ref().zip(declared_id) {
+            let entry = self.applications.entry(Arc::clone(id));
+            let entry = entry.or_insert_with(|| Application::new(pod.namespace(), &declared));
+            entry.pods.insert(record.position(key));
+            self.names.insert(pod.namespace(), &declared, id);
+            let namespace = self.of_namespace.entry(pod.namespace().to_owned()).or_default();
+            namespace.insert(Arc::clone(key));
+        }
+        self.pods.insert(Arc::clone(key), record);
+        None
+    }
+
+    /// Counts a pod on its node in the scene, or expects questions about the changed pod.
+    fn update_scene(&mut self, key: &Key, pod: &Arc<Pod>, before: Option<&Pod>) {
+        let Some(record) = known(&mut self.pods, key) else { return };
+        let Some(node) = pod.node() else {
+            let looks_alike = before.is_some_and(|before| {
+                before.labels() == pod.labels()
+                    && before.is_going() == pod.is_going()
+                    && before.spec.tolerations == pod.spec.tolerations
+                    && before.spec.scheduling_gates == pod.spec.scheduling_gates
+            });
+            if record.engine == EngineState::Asked && !looks_alike {
+                open(&self.scene).expect(key, Arc::clone(pod));
+            }
+            return;
+        };
+        if before.is_none_or(|before| before.node().is_none()) {
+            let there = self.on_node.entry(node.to_owned()).or_default();
+            there.insert(Arc::clone(key));
+            if matches!(record.api_work, ApiWork::Binding | ApiWork::Bound) {
+                record.api_work = ApiWork::Idle;
+            }
+        }
+        let mut scene = open(&self.scene);
+        scene.dismiss(key);
+        scene.settle(key, node, pod);
     }
 
     fn pod_gone(&mut self, key: &Key, now: Duration) {

@@ -72,9 +72,9 @@ pub fn pod_amounts(pod: &Pod) -> Result<Amounts, String> {
             add(&mut sidecars, &needed);
             raise(&mut first, &sidecars);
         } else {
-            let mut beside = sidecars.clone();
-            add(&mut beside, &needed);
-            raise(&mut first, &beside);
+            let mut together = sidecars.clone();
+            add(&mut together, &needed);
+            raise(&mut first, &together);
         }
     }
     add(&mut sum, &sidecars);
@@ -96,7 +96,7 @@ pub fn pod_amounts(pod: &Pod) -> Result<Amounts, String> {
 }
 
 fn larger<'q>(
-    wanted: &Quantities,
+    desired: &Quantities,
     set_aside: impl Iterator<Item = &'q Quantities>,
     is_infeasible: bool,
 ) -> Result<Amounts, String> {
@@ -105,7 +105,7 @@ fn larger<'q>(
         raise(&mut there, &read(quantities)?);
     }
     if !is_infeasible || there.is_empty() {
-        raise(&mut there, &read(wanted)?);
+        raise(&mut there, &read(desired)?);
     }
     Ok(there)
 }

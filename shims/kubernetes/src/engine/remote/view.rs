@@ -6,7 +6,7 @@
 //! forgets it after that, nothing changes here.
 //!
 //! # Gangs
-//! The scheduler asks about each member of a gang separately, and says beforehand where the other
+//! The scheduler asks about each member of a gang separately, and reports beforehand where the other
 //! members are to be. These places count in the scene while the queries name their gang. They have
 //! names of their own, so pods that the shim knows by UID are not touched.
 //!
@@ -219,12 +219,12 @@ impl View {
 
     /// Counts the places of this gang and of no other. 0 stands for no gang.
     fn show(&mut self, id: u64) {
-        let wanted = Some(id).filter(|id| self.bundles.contains_key(id));
-        if self.shown == wanted {
+        let next = Some(id).filter(|id| self.bundles.contains_key(id));
+        if self.shown == next {
             return;
         }
         self.hide();
-        self.shown = wanted;
+        self.shown = next;
         let Some(bundle) = self.bundles.get_mut(&id) else { return };
         let mut scene = open(&self.scene);
         for (member, place) in &mut bundle.places {
