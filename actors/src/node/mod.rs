@@ -42,8 +42,8 @@ use crate::application::ApplicationMail;
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::NodeReported;
 use crate::step::{
-    Answers, Baton, Consequences, NodeChange, NodeWork, Passed, PlaceAnswer,
-    Placement, Surveyor, Visited,
+    Answers, Baton, Consequences, NodeChange, NodeWork, Passed, PlaceAnswer, Placement, Surveyor,
+    Visited,
 };
 
 /// What the baton brings to a node.
