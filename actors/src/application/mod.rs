@@ -11,7 +11,7 @@
 //! * Whatever changes its pending, its state or its priority climbs to root before anything but a visit is done.
 //!
 //! # Where what is
-//! What is decided is decided by rules (`monoceros_rules::decide`, `monoceros_rules::work`); this
+//! What is decided is decided by rules (`monoceros_rules::decide`, `monoceros_rules::applications`); this
 //! actor carries it out. What an RM may want of it is an [`Op`] ([`ops`]), done in [`asks`],
 //! [`recovery`] and [`release`]; an offer becomes a placement in [`placing`]. How members take the
 //! places of placeholders is in [`gang`], what else becomes of those in [`placeholders`], and what

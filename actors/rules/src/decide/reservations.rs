@@ -65,7 +65,7 @@ pub enum Claim {
 }
 
 /// Whether a pending ask that found no node reserves one at this time. The node that lacks least of
-/// what it wants is [the one](NodeIndex::best_fit).
+/// what it wants is [the one](crate::nodes::NodeIndex::best_fit).
 pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns: i64) -> Claim {
     let is_asked = ask.refusals().is_some_and(|refusals| refusals.claim.is_some());
     // What could not be started keeps no room from others.

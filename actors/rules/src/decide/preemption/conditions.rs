@@ -23,7 +23,7 @@ pub struct Wish {
     pub delay: Duration,
     /// The last try without result.
     pub last: Option<LastTry>,
-    /// The least time between two tries: [`TRY_AGAIN`].
+    /// The least time between two tries: [`TRY_AGAIN`](crate::asks::preemption::TRY_AGAIN).
     pub again: Duration,
 }
 

@@ -104,6 +104,13 @@
 //! let plan = survey.finish().plan(&AnyNode).unwrap();
 //! assert_eq!((plan.places[0].node, plan.victims), (n1, vec![new]));
 //! ```
+//!
+//! [`History`]: crate::pending::history::History
+//! [`NoPreemption`]: crate::asks::preemption::NoPreemption
+//! [`NoPreemption::NodesArePromised`]: crate::asks::preemption::NoPreemption::NodesArePromised
+//! [`Promises`]: crate::pending::promises::Promises
+//! [`Stale`]: crate::asks::preemption::Stale
+//! [`TRY_AGAIN`]: crate::asks::preemption::TRY_AGAIN
 
 mod asking;
 mod bounds;

@@ -49,13 +49,13 @@ pub struct ApplicationFacts {
     /// The place of its queue among the surveyed queues.
     pub queue: usize,
     /// How many more of its allocations may be preempted now; `None`: any number. See
-    /// [`History::allowance`](super::History::allowance).
+    /// [`History::allowance`](crate::pending::history::History::allowance).
     pub allowance: Option<u32>,
     /// The application preempted the preemptor lately, so nothing is taken from it.
-    /// See [`History::is_barred`](super::History::is_barred).
+    /// See [`History::is_barred`](crate::pending::history::History::is_barred).
     pub is_barred: bool,
     /// When the first of these two bounds ends, ns since the epoch; none where there is none. See
-    /// [`History::bound_ends_ns`](super::History::bound_ends_ns).
+    /// [`History::bound_ends_ns`](crate::pending::history::History::bound_ends_ns).
     pub bound_ends_ns: Option<i64>,
     /// The allocations are preempted together or not at all.
     pub goes_as_one: bool,
