@@ -407,18 +407,19 @@ async fn a_session_speaks_one_dialect() {
 
 #[tokio::test]
 async fn slow_reader_does_not_affect_others() {
-    // Half of the outbox is crossed, and all of it is more than everything that is asked for.
-    let service = Service::start_with(&[("SESSION__OUTBOX_BYTES", "6000000")]);
+    const ASKS: usize = 16_000;
+    // All responses (15 MB) fit into the outbox. The transport holds about 4 MB of them, so the rest
+    // is more than half of the outbox.
+    let service = Service::start_with(&[("SESSION__OUTBOX_BYTES", "17000000")]);
     let other = Rm::register(&service, "other").await.with_nodes(&["n1"]).await;
     let other = other.with_application("app", "root.a").await;
     let client = service.client().await;
     registered(&client, "slow", &[]).await;
     let rm = Rm::open(client.clone(), "slow").await;
-    rm.send_nodes(vec![node("n1", 10_000_000, 100_000)]).await;
+    rm.send_nodes(vec![node("n1", 100_000_000, 100_000)]).await;
     rm.until("node", |seen| seen.accepted_nodes.len() == 1).await;
     let rm = rm.with_application("app", "root.a").await;
-    // More than the transport buffers without a reader.
-    let asks = (0..5_000).map(|n| ask("app", &format!("{n}-{}", "k".repeat(900)))).collect();
+    let asks = (0..ASKS).map(|n| ask("app", &format!("{n}-{}", "k".repeat(900)))).collect();
     let (requests, receiver) = mpsc::channel(1);
     let stream = with_metadata(ReceiverStream::new(receiver), &[("x-si-rm-id", "slow")]);
     let mut replies = client.clone().update_allocation(stream).await.unwrap().into_inner();
@@ -427,10 +428,10 @@ async fn slow_reader_does_not_affect_others() {
     other.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
     other.until("placed", |seen| seen.new.len() == 1).await;
     let mut placed = 0;
-    while placed < 5_000 {
+    while placed < ASKS {
         let reply = timeout(PATIENCE, replies.message()).await.unwrap();
         placed += reply.unwrap().unwrap().new.len();
     }
-    assert_eq!(placed, 5_000);
+    assert_eq!(placed, ASKS);
     rm.read(|seen| assert!(seen.ends.is_empty()));
 }
