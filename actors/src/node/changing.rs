@@ -155,7 +155,10 @@ impl Node {
         let waits = baton.books.unsettled.placements() > 0;
         let mut given_up: Vec<AllocationId> = if waits { self.holds.clone() } else { Vec::new() };
         given_up.retain(|id| {
-            let Some(entry) = baton.books.allocations.get(*id) else { return false };
+            let Some(entry) = baton.books.allocations.get(*id) else {
+                debug_assert!(false, "what a node holds is in the table");
+                return false;
+            };
             let question = entry.question.and_then(|number| baton.books.unsettled.get(number));
             let required = match question {
                 Some(question) => question.required,

@@ -212,7 +212,10 @@ impl Node {
     fn swap_hold(&mut self, placement: &Placement, baton: &mut Baton) {
         let Some(takes) = placement.takes.filter(|takes| takes.hold) else { return };
         let held = baton.books.allocations.get(takes.placeholder);
-        let Some(held) = held.map(|entry| entry.resources().clone()) else { return };
+        let Some(held) = held.map(|entry| entry.resources().clone()) else {
+            debug_assert!(false, "a hold stays in the table while a member takes it");
+            return;
+        };
         let (placeholder, real) = (takes.placeholder, placement.allocation);
         let change = placement.spec.resources.minus(&held).pruned();
         if change.is_empty() {

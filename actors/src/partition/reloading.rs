@@ -207,7 +207,10 @@ fn note_in_directory(
             QueueChange::Set(config) => (&config.path, Some(config)),
             QueueChange::Add(_) => continue,
         };
-        let Some(slot) = directory.queue_by_path.get(path).copied() else { continue };
+        let Some(slot) = directory.queue_by_path.get(path).copied() else {
+            debug_assert!(false, "a queue stays while a change of it is proposed");
+            continue;
+        };
         let entry = directory.queue_mut(slot);
         let mut facts = QueueFacts::clone(&entry.facts);
         match config {

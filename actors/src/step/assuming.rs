@@ -27,7 +27,10 @@ pub(crate) enum Counting {
 impl Baton {
     /// The placement is booked, or the place is held.
     pub(crate) fn assume(&mut self, id: AllocationId) {
-        let Some(entry) = self.books.allocations.get_mut(id) else { return };
+        let Some(entry) = self.books.allocations.get_mut(id) else {
+            debug_assert!(false, "an allocation is assumed once it is in the table");
+            return;
+        };
         debug_assert!(!entry.is_assumed, "it is assumed once");
         entry.is_assumed = true;
         if let Some(entry) = self.books.allocations.get(id) {

@@ -138,7 +138,10 @@ impl Survey for LookForVictims {
             .into_values()
             .map(|it| QueueFacts { parent: parent(it.above), ..it.facts })
             .collect();
-        let Some(&leaf) = places.get(&QueueSlot(asking.leaf)) else { return };
+        let Some(&leaf) = places.get(&QueueSlot(asking.leaf)) else {
+            debug_assert!(false, "all queues are surveyed");
+            return;
+        };
         let asker = asking.asker(leaf, nodes_were_tried);
         let path = Arc::clone(&facts[leaf].path);
         let search = Search {
