@@ -33,6 +33,7 @@ mod expected;
 mod fits;
 mod guards;
 mod index;
+mod mounts;
 mod node;
 mod pod_kind;
 mod ports;
@@ -48,8 +49,8 @@ mod tests;
 mod volumes;
 
 pub use self::expected::Ties;
+pub use self::mounts::VolumeChoice;
 pub use self::question::unsupported;
 pub use self::scene::Scene;
 pub use self::selectors::labels_match;
 pub(crate) use self::volumes::SELECTED_NODE;
-pub use self::volumes::VolumeChoice;

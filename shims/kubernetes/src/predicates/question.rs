@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint};
 
+use super::mounts::{Mounted, mounts};
 use super::node::{NodeFilter, NodeRequirements};
 use super::ports::HostPort;
 use super::preferences::Preferences;
 use super::selectors::{PodTerm, labels_match, with_own_labels};
 use super::tally::{Eligible, TallySpec, Use};
-use super::volumes::{Mounted, mounts};
 use crate::objects::{Meta as _, Pod};
 
 /// Rules of a pod about its node and about other pods.

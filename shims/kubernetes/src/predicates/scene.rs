@@ -13,9 +13,10 @@ use rustc_hash::FxHashMap;
 use super::counts::Counts;
 use super::expected::{ExpectedPod, ExpectedUse};
 use super::fits::NodeResults;
+use super::mounts::VolumeChoice;
 use super::ports::HostPort;
 use super::question::guards;
-use super::volumes::{PodClaims, VolumeChoice, Volumes};
+use super::volumes::{PodClaims, Volumes};
 use crate::objects::{
     CsiNode, Meta as _, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass,
 };

@@ -116,8 +116,8 @@ impl Shim {
     /// Updates the contribution of a pod. Returns whether other pods of its application may be
     /// asked for because of it.
     pub(super) fn update_contribution(&mut self, key: &Key) -> bool {
+        let Some(id) = self.application_of(key) else { return false };
         let Some(record) = known(&mut self.pods, key) else { return false };
-        let Some(id) = record.application.clone() else { return false };
         let contribution =
             if record.is_gone { Contribution::default() } else { Contribution::of(&record.pod) };
         let before = std::mem::replace(&mut record.contribution, contribution);

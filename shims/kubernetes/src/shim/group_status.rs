@@ -78,8 +78,8 @@ impl Shim {
 
     /// Reports that all pods of a group are preempted, since one of them is.
     pub(super) fn group_is_disrupted(&mut self, key: &Key, message: &str, now: Duration) {
+        let Some(id) = self.application_of(key) else { return };
         let Some(record) = self.pods.get(key) else { return };
-        let Some(id) = record.application.clone() else { return };
         let group = self.group_of(&record.pod);
         if group.is_none_or(|group| group.spec.disruption_mode.all.is_none()) {
             return;

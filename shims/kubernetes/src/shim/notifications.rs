@@ -201,11 +201,10 @@ impl Shim {
             volumes
         };
         let (pod, seen) = (Arc::clone(&record.pod), record.seen);
-        let application = record.application.clone();
         self.binding_begins(key, &node);
         let bind = Bind { key: Arc::clone(key), pod, node, volumes, seen, called_off };
         self.api_orders.push(ApiOrder::Bind(bind));
-        if let Some(id) = application {
+        if let Some(id) = self.application_of(key) {
             self.group_is_placed(&id, now);
         }
     }
@@ -230,11 +229,11 @@ impl Shim {
         let was_placed = matches!(record.engine, EngineState::Placed(_));
         record.engine = EngineState::Absent;
         open(&self.scene).dismiss(key);
-        let id = record.application.clone();
         if application_is_over {
             // The application has just ended. It is submitted again with the pod, which is new to
             // the engine.
-            if let Some(application) = id.and_then(|id| self.applications.get_mut(&id))
+            let id = record.application.as_ref();
+            if let Some(application) = id.and_then(|id| self.applications.get_mut(id))
                 && application.state == AppState::Submitted
             {
                 application.state = AppState::Unsubmitted;

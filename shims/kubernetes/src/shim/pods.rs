@@ -123,7 +123,7 @@ impl Shim {
     fn pod_gone(&mut self, key: &Key, now: Duration) {
         let Some(record) = self.pods.get_mut(key) else { return };
         record.is_gone = true;
-        let application = record.application.clone();
+        let application = self.application_of(key);
         self.update_contribution(key);
         let Some(record) = self.pods.get_mut(key) else { return };
         if let Some(node) = record.pod.node()
@@ -257,11 +257,11 @@ impl Shim {
                 return Desired::Nothing(None);
             }
             let node = Arc::from(name);
-            let Some(application) = record.application.clone() else {
-                return Desired::Foreign(node);
-            };
             // A running pod takes room even if its application is rejected.
             let is_refused = record.refused.is_some();
+            let Some(application) = self.application_of(key) else {
+                return Desired::Foreign(node);
+            };
             let is_taken = !is_refused && self.submit(&application, now, true).is_ok();
             return if is_taken { Desired::On(node) } else { Desired::Foreign(node) };
         }
@@ -310,9 +310,9 @@ impl Shim {
         record.refused = None;
         record.blocked_by = None;
         record.scale_up = false;
-        let (pod, application) = (Arc::clone(&record.pod), record.application.clone());
+        let pod = Arc::clone(&record.pod);
         open(&self.scene).expect(key, Arc::clone(&pod));
-        if let Some(id) = application {
+        if let Some(id) = self.application_of(key) {
             self.report_unknown_group(&pod, &id);
         }
         self.report(key, None, false, now);
@@ -349,24 +349,21 @@ impl Shim {
         again: Option<Duration>,
     ) -> Option<(Allocation, u64)> {
         let record = self.pods.get(key)?;
-        let (pod, id) = (Arc::clone(&record.pod), record.application.clone()?);
-        let application = self.applications.get(&id);
+        let (pod, id) = (&record.pod, record.application.as_ref()?);
+        let application = self.applications.get(id);
         let gang = application.and_then(|application| application.gang.as_ref());
-        let group = pod_group_of(&pod).or_else(|| task_group_of(&pod));
+        let group = pod_group_of(pod).or_else(|| task_group_of(pod));
         let group = group.filter(|group| gang.is_some_and(|gang| gang.has(group)));
-        let ask_spec = AskSpec::of(&pod, self.may_be_preempted(&pod));
+        let ask_spec = AskSpec::of(pod, self.may_be_preempted(pod));
         // A running pod with unreadable amounts counts as one pod of its node.
-        let mut ask_spec = ask_spec.unwrap_or_else(|_| AskSpec::unreadable(&pod));
-        if let Some(group) = pod_group_of(&pod) {
-            let group = self.groups.get(&format!("{}/{group}", pod.namespace()));
-            if let Some(spec) = group.map(|group| &group.spec) {
-                ask_spec.in_group(spec.priority, spec.preemption_policy.as_deref());
-            }
+        let mut ask_spec = ask_spec.unwrap_or_else(|_| AskSpec::unreadable(pod));
+        if let Some(group) = self.group_of(pod) {
+            ask_spec.in_group(group.spec.priority, group.spec.preemption_policy.as_deref());
         }
         let fingerprint = ask_spec.fingerprint();
         let is_due = |now: Duration| record.resend_at.is_some_and(|at| at <= now);
         let is_new = again.is_none_or(|now| fingerprint != record.fingerprint || is_due(now));
-        is_new.then(|| (ask_spec.message(&pod, &id, group, node), fingerprint))
+        is_new.then(|| (ask_spec.message(pod, id, group, node), fingerprint))
     }
 
     /// Reports a pod of another scheduler. A repeat is sent only if it differs, or if it was
