@@ -50,7 +50,7 @@ impl Application {
         match self.decide_bundle(&mut baton) {
             Ok((bundled, found)) => {
                 for (slot, _) in bundled.iter().flatten() {
-                    self.displace(*slot, &mut baton);
+                    baton.displace_for(self.book.asks.ask(*slot));
                 }
                 if self.needs_answers(&bundled, &baton) {
                     let total = total(&self.book.asks, &bundled);

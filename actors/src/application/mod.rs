@@ -60,6 +60,8 @@ use monoceros_rules::decide::preemption::Turns;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::pending::aging::Aging;
+use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::ask::TaskGroup;
 use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::waiting::{Declined, Phase, WaitSet, Waits};
@@ -75,7 +77,6 @@ use crate::step::{
 };
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
-use reserving::Aging;
 
 /// What the baton brings to an application.
 pub(crate) enum ApplicationMail {
@@ -487,7 +488,9 @@ impl Application {
         act(self, &mut baton, &mut effects);
         self.review_held_before(&mut baton, &mut effects);
         self.complete_bundle(&mut baton, &mut effects);
-        self.end_reservations_of_members(&mut baton);
+        for slot in self.book.reserved_for_placeholders() {
+            self.end_reservation(slot, End::Placeholders, &mut baton);
+        }
         self.tell_ended_holds(&mut baton, &mut effects);
         self.report_lost_members(&baton, &mut effects);
         self.review_lost(&baton);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use monoceros_rules::applications::application::Left;
 use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::decide::reservations::wake_at_node;
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::pending::reservations::End;
@@ -133,7 +134,8 @@ impl Application {
             Op::Remove => return self.remove(baton, effects),
             Op::WakeNamed(node) => {
                 effects.touched |= self.book.asks.wake_named(&node);
-                self.wake_at_reserved(&node, false, baton, effects);
+                effects.touched |=
+                    wake_at_node(&mut self.book.asks, self.slot, &node, false, &baton.books);
                 effects.touched |= self.named_for_pairs();
             }
             Op::Declare => self.declare(baton, effects),
@@ -153,12 +155,19 @@ impl Application {
                 // A gang that was refused there had that room in hand.
                 effects.touched |=
                     self.book.asks.wake_named_by_return(&node) && !self.is_bundle_refused();
-                self.wake_at_reserved(&node, true, baton, effects);
+                effects.touched |=
+                    wake_at_node(&mut self.book.asks, self.slot, &node, true, &baton.books);
             }
             Op::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
-            Op::Unreserved { key, replaced } => self.unreserved(&key, replaced, effects),
-            Op::Suspended(key) => self.suspended(&key, effects),
-            Op::ReservationWaited(key) => self.reservation_waited(&key, effects),
+            Op::Unreserved { key, replaced } => {
+                effects.touched |= self.book.asks.reservation_ended(&key, replaced);
+            }
+            Op::Suspended(key) => {
+                effects.touched |= self.book.asks.reservation_suspended(&key);
+            }
+            Op::ReservationWaited(key) => {
+                effects.touched |= self.book.asks.reservation_waited(&key);
+            }
             Op::Claimed { question, answer } => self.claimed(question.0, answer, baton, effects),
             Op::Retry { key, retry } => self.retry(&key, retry, effects),
             Op::ChoiceOpens(key) => self.choice_opens(&key, baton, effects),
@@ -245,7 +254,8 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         self.give_up_ask(slot, baton, effects);
-        if self.has_reserved(slot, &node, baton) {
+        let reserved = baton.books.reservations.node_of(self.reserver(slot));
+        if reserved.is_some_and(|reserved| *baton.books.nodes.id(reserved) == node) {
             self.end_reservation(slot, End::Changed, baton);
         }
         let wait_ns = i64::try_from(EXCLUDED_FOR.as_nanos()).unwrap_or(i64::MAX);

@@ -16,6 +16,7 @@ use monoceros_rules::asks::AskWish;
 use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
 use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::decide::lending::{Lent, Loan};
+use monoceros_rules::decide::reservations::Claimed;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::pending::reservations::End;
 use monoceros_rules::values::epoch::Epoch;
@@ -24,7 +25,6 @@ use monoceros_rules::waiting::obstacle::{Obstacle, refused};
 use monoceros_rules::waiting::{Phase, WaitSet};
 
 use super::ops::VisitEffects;
-use super::reserving::Claimed;
 use super::{Application, Blocked};
 use crate::api::callback::Preferences;
 use crate::metrics::ActorKind;
@@ -130,7 +130,7 @@ impl Application {
     pub(super) fn send(&mut self, mut baton: Box<Baton>, candidate: Candidate) {
         self.within_user_quota(candidate.ask, &mut baton);
         self.within_quota(candidate.ask, &mut baton);
-        self.displace(candidate.ask, &mut baton);
+        baton.displace_for(self.book.asks.ask(candidate.ask));
         if let Some(lent) = candidate.lent {
             Self::borrow(lent, &mut baton);
         }
@@ -374,7 +374,8 @@ impl Application {
         takes: Option<Takes>,
     ) {
         if baton.decisions.is_on() {
-            let is_its_own = self.has_reserved_slot(candidate.ask, candidate.node, &baton);
+            let is_its_own = baton.books.reservations.node_of(self.reserver(candidate.ask))
+                == Some(candidate.node);
             baton.note_found(self.book.asks.ask(candidate.ask), &candidate, is_its_own, takes);
         }
         let Candidate { ask: slot, node, alternatives, is_continued, .. } = candidate;

@@ -18,7 +18,7 @@
 //! * A placement that became impossible (its ask withdrawn or changed, its node gone) is cancelled
 //!   in the step that made it so. An answer to it finds nothing.
 //! * The RM is told of every question that was cancelled, and of every answer that counted on an
-//!   assumption of its own and was not taken ([`Notice::Withdrawn`]).
+//!   assumption of its own and was not taken ([`Baton::question_cancelled`]).
 
 use monoceros_rules::allocations::{Allocation, Pairing};
 use monoceros_rules::asks::Try;
@@ -30,8 +30,8 @@ use monoceros_rules::values::resources::Resources;
 use super::Application;
 use super::in_the_air::Grounded;
 use super::ops::VisitEffects;
-use crate::api::predicates::{Invalidation, QuestionId};
-use crate::step::{Baton, NodeWork, Notice, REASONS_MAX, Settlement, Takes};
+use crate::api::predicates::Invalidation;
+use crate::step::{Baton, NodeWork, REASONS_MAX, Settlement, Takes};
 
 /// A placement that was taken back, and what its node has still to let go of.
 struct Refund {
@@ -282,13 +282,8 @@ impl Application {
         effects: &mut VisitEffects,
     ) -> Option<(AskSlot, OpenQuestion)> {
         let refunded = self.refund(number, baton, effects)?;
-        Self::tell_cancelled(number, baton);
+        baton.question_cancelled(number);
         Some(refunded)
-    }
-
-    pub(super) fn tell_cancelled(number: u64, baton: &mut Baton) {
-        baton.tally.predicate_cancelled();
-        baton.effects.notify(Notice::Withdrawn(QuestionId(number)));
     }
 
     /// The nodes that a cancelled question named: the RM may have assumed any of them, and answered
@@ -339,7 +334,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) -> Option<AskSlot> {
         let Refund { ask, question, node_work } = self.take_back(number, baton, effects)?;
-        Self::tell_cancelled(number, baton);
+        baton.question_cancelled(number);
         Self::note_changes_of(&question, baton);
         effects.node_work.extend(node_work.filter(|(node, _)| Some(*node) != gone));
         Some(ask)

@@ -292,8 +292,8 @@ impl Application {
             return;
         };
         self.cancel_claim(slot, baton);
-        self.displace(slot, baton);
-        let reserved = baton.books.reservations.of(self.reserver(slot)).map(|it| it.node);
+        baton.displace_for(self.book.asks.ask(slot));
+        let reserved = baton.books.reservations.node_of(self.reserver(slot));
         if reserved.is_some_and(|reserved| reserved != node) {
             baton.move_reservation(self.reserver(slot));
             self.book.asks.unreserve(slot);

@@ -10,15 +10,15 @@
 //! * An ask is marked as reserved exactly while the books have a reservation of it. Where another
 //!   ends it (the node leaves, an ask requires it), this application is visited before anything
 //!   else is decided.
-//! * One deadline is armed for the next ask that will be old enough, however many there are.
+//! * One deadline is armed for the next ask that will be old enough, however many there are
+//!   ([`Aging`](monoceros_rules::pending::aging::Aging)).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::at_reserved::{self, NextReserved};
 use monoceros_rules::decide::attempt::Next;
-use monoceros_rules::decide::reservations::{self, Claim};
+use monoceros_rules::decide::reservations::{self, Claim, Claimed, Target};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::pending::promises::Promisee;
 use monoceros_rules::pending::reservations::{End, Holder, Reservation, Reserver};
@@ -31,24 +31,6 @@ use super::{Application, Blocked};
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::events::{Event, EventKind};
 use crate::step::{Alarm, Baton, ClaimAnswer, Notice, Op, Placement};
-
-/// What was decided about a node to be reserved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claimed {
-    /// None is reserved.
-    Nothing,
-    /// The RM is asked whether one may be.
-    Asked,
-    /// One is. With it the application has its place among those that run.
-    Made { is_first_place: bool },
-}
-
-/// A decision that the RM does not hear of.
-#[derive(Clone, Copy)]
-enum Silent {
-    Reserves,
-    GivesUp,
-}
 
 impl Application {
     pub(super) fn reserver(&self, ask: AskSlot) -> Reserver {
@@ -69,7 +51,7 @@ impl Application {
                 NextReserved::Do(Next::Park(parking)) => {
                     self.park(&parking, &mut baton);
                     if matches!(parking.obstacle, Obstacle::Quota | Obstacle::Limits) {
-                        self.suspend(parking.ask, &mut baton);
+                        baton.suspend_if_possible(self.reserver(parking.ask));
                     }
                     if parking.obstacle.is_want() {
                         baton.promise_refused(Promisee::Ask(self.reserver(parking.ask)));
@@ -84,10 +66,12 @@ impl Application {
                 NextReserved::PassOver(class) => self.book.asks.pass_over_reserved(class),
                 NextReserved::GiveUp(slot) => {
                     baton.tally.node_round_given_up();
-                    if let Some(node) = self.reserved_node(slot, &baton) {
-                        self.note_silent(slot, node, Silent::GivesUp, &mut baton);
+                    let (who, key) = (self.reserver(slot), &self.book.asks.ask(slot).key);
+                    if let Some(node) = baton.books.reservations.node_of(who) {
+                        let node = baton.books.nodes.id(node);
+                        baton.offer.silent = Some(Decision::give_up(&self.book.id, key, node));
                     }
-                    baton.unreserve(self.reserver(slot), End::TimedOut);
+                    baton.unreserve(who, End::TimedOut);
                     break;
                 }
                 NextReserved::Do(Next::Decline(at)) => {
@@ -106,7 +90,8 @@ impl Application {
 
     /// Whether the placement is at the node that its ask has reserved.
     pub(super) fn is_at_reserved(&self, placement: &Placement, baton: &Baton) -> bool {
-        self.has_reserved_slot(placement.ask, placement.node, baton)
+        let reserved = baton.books.reservations.node_of(self.reserver(placement.ask));
+        reserved == Some(placement.node)
     }
 
     /// The reserved node of an ask has refused it: others are next, after the reserved nodes of
@@ -133,46 +118,33 @@ impl Application {
         waits: WaitSet,
         baton: &mut Baton,
     ) -> Claimed {
-        self.displace(slot, baton);
-        if baton.settings.patience.delay.is_some()
-            && self.book.asks.ask(slot).required_node.is_none()
-        {
-            self.book.asks.ask_mut(slot).count_passed_by(&baton.books.nodes);
+        let ask = self.book.asks.ask_mut(slot);
+        baton.displace_for(ask);
+        if baton.settings.patience.counts_growths(ask) {
+            ask.count_passed_by(&baton.books.nodes);
         }
-        let (node, instead) = match self.may_claim(slot, baton) {
-            Claim::Node(node) => (node, None),
-            Claim::Instead { node, of } => (node, Some(of)),
-            Claim::NotBefore(at_ns) => {
+        let claim = self.may_claim(slot, baton);
+        let Some(Target { node, replaces }) = claim.target() else {
+            if let Claim::NotBefore(at_ns) = claim {
                 self.wait_for_age(at_ns, baton);
-                self.book.asks.set_waits(class, waits);
-                return Claimed::Nothing;
             }
-            Claim::WhenThereIsOne => {
-                self.book.asks.set_waits(class, waits.or_to_reserve());
-                return Claimed::Nothing;
-            }
-            Claim::WhenPassedBy { times } => {
-                let ask = self.book.asks.ask(slot);
-                let waits = waits.or_when_passed_by(&ask.resources, times);
-                self.book.asks.set_waits(class, waits);
-                return Claimed::Nothing;
-            }
-            Claim::Never => {
-                self.book.asks.set_waits(class, waits);
-                return Claimed::Nothing;
-            }
+            let waits = claim.waits(self.book.asks.ask(slot), waits);
+            self.book.asks.set_waits(class, waits);
+            return Claimed::Nothing;
         };
-        if self.book.asks.ask(slot).required_node.is_none() {
+        let spec = &self.book.asks.ask(slot).spec;
+        let id = Arc::clone(baton.books.nodes.id(node));
+        if spec.required_node.is_none() {
             if baton.offer.asks_later {
                 self.ask_to_reserve(slot, node, waits, baton);
                 return Claimed::Asked;
             }
-            if !self.may_reserve(slot, node, baton) {
+            if !baton.may_be_reserved((self.slot, spec), &id) {
                 self.park_unclaimed(slot, waits, baton);
                 return Claimed::Nothing;
             }
         }
-        let waits = match instead {
+        let waits = match replaces {
             // The node may be that of the other, and have room at once.
             Some(of) => {
                 baton.unreserve(of, End::Replaced);
@@ -180,9 +152,8 @@ impl Application {
             }
             None => waits,
         };
-        self.note_silent(slot, node, Silent::Reserves, baton);
+        baton.offer.silent = Some(Decision::reserve(&self.book.id, &spec.key, &id));
         let progress = self.book.progress();
-        let spec = &self.book.asks.ask(slot).spec;
         baton.keep_reservation(self.decided_for(), spec, node);
         self.reserve(slot, node, waits, baton);
         self.counts_as_running(baton);
@@ -199,29 +170,7 @@ impl Application {
     /// Who an ask that reserves a node is to others.
     fn holder(&self, slot: AskSlot) -> Holder {
         let ask = self.book.asks.ask(slot);
-        Holder {
-            application: Arc::clone(&self.book.id),
-            leaf: self.leaf_facts.slot.0,
-            lane: self.limited_lane(),
-            created_ns: ask.created_ns,
-            was_replaced: ask.search.was_replaced,
-        }
-    }
-
-    /// Ends the reservation of the node that this ask requires, if an ask has it that may go
-    /// elsewhere.
-    pub(super) fn displace(&self, slot: AskSlot, baton: &mut Baton) {
-        let displaced = reservations::displaced_by(self.book.asks.ask(slot), &baton.books);
-        if let Some(who) = displaced {
-            baton.unreserve(who, End::Displaced);
-        }
-    }
-
-    /// Whether an RM in this process lets the ask reserve the node.
-    fn may_reserve(&self, slot: AskSlot, node: NodeSlot, baton: &mut Baton) -> bool {
-        let about = (self.slot, &*self.book.asks.ask(slot).spec);
-        let id = Arc::clone(baton.books.nodes.id(node));
-        baton.may_be_reserved(about, &id)
+        Holder::of(ask, &self.book.id, self.leaf_facts.slot.0, self.limited_lane())
     }
 
     /// The node that an ask was to reserve refused that: it waits alone, and is tried again after a
@@ -257,9 +206,8 @@ impl Application {
         let books = &mut baton.books;
         books.reservations.make(&mut books.nodes, who, reservation);
         if books.reservations.watch() {
-            baton
-                .effects
-                .remind(after(baton.settings.patience.wait_timeout), Alarm::ReservationsWaited);
+            let timeout = baton.settings.patience.past_timeout();
+            baton.effects.remind(timeout, Alarm::ReservationsWaited);
         }
         self.book.asks.reserve(slot, node, waits);
     }
@@ -269,36 +217,9 @@ impl Application {
         baton.offer.decided += 1;
         // What is reserved comes before anything else, other nodes included.
         baton.offer.rise_to(0);
-        let starting = i64::from(claimed == Claimed::Made { is_first_place: true });
         let priority = self.book.asks.priority();
-        self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });
-    }
-
-    /// Notes a decision that the RM does not hear of, for the full search of tests.
-    fn note_silent(&self, slot: AskSlot, node: NodeSlot, what: Silent, baton: &mut Baton) {
-        let node = Arc::clone(baton.books.nodes.id(node));
-        let key = Arc::clone(&self.book.asks.ask(slot).key);
-        let application = Arc::clone(&self.book.id);
-        baton.offer.silent = Some(match what {
-            Silent::Reserves => Decision::Reserve { application, key, node },
-            Silent::GivesUp => Decision::GiveUp { application, key, node },
-        });
-    }
-
-    /// The node that an ask has reserved.
-    fn reserved_node(&self, slot: AskSlot, baton: &Baton) -> Option<NodeSlot> {
-        Some(baton.books.reservations.of(self.reserver(slot))?.node)
-    }
-
-    /// Whether the ask has reserved this node.
-    pub(super) fn has_reserved_slot(&self, slot: AskSlot, node: NodeSlot, baton: &Baton) -> bool {
-        self.reserved_node(slot, baton) == Some(node)
-    }
-
-    /// Whether the ask has reserved the node with this id.
-    pub(super) fn has_reserved(&self, slot: AskSlot, node: &str, baton: &Baton) -> bool {
-        let reserved = self.reserved_node(slot, baton);
-        reserved.is_some_and(|reserved| **baton.books.nodes.id(reserved) == *node)
+        let delta = LedgerDelta { starting: claimed.starting(), ..LedgerDelta::default() };
+        self.go_on(baton, priority, &delta);
     }
 
     /// Ends the reservation of an ask, if it has one.
@@ -308,20 +229,6 @@ impl Application {
             self.book.asks.unreserve(slot);
             // What else is reserved comes first now, and may use the node.
             baton.offer.rise_to(0);
-        }
-    }
-
-    /// Members of a task group that has placeholders, placed or asked for, take the places of those
-    /// and are tried in no other way: they need no node of their own.
-    pub(super) fn end_reservations_of_members(&mut self, baton: &mut Baton) {
-        if self.book.gang.is_none() || self.book.asks.reserved_len() == 0 {
-            return;
-        }
-        let members = self.book.asks.reserved_members();
-        let waiting = members.filter(|(_, group)| self.book.waits_for_placeholders(group));
-        let waiting: Vec<AskSlot> = waiting.map(|(slot, _)| slot).collect();
-        for slot in waiting {
-            self.end_reservation(slot, End::Placeholders, baton);
         }
     }
 
@@ -335,34 +242,6 @@ impl Application {
         }
         if !books.reservations.keep(&mut books.nodes, who, &spec) {
             self.end_reservation(slot, End::Changed, baton);
-        }
-    }
-
-    /// The reservation of the ask with this key was ended by others.
-    pub(super) fn unreserved(&mut self, key: &str, replaced: bool, effects: &mut VisitEffects) {
-        if let Some(slot) = self.book.asks.slot_of(key) {
-            effects.touched |= self.book.asks.unreserve(slot);
-            if replaced {
-                self.book.asks.ask_mut(slot).search.make().was_replaced = true;
-            }
-        }
-    }
-
-    /// An ask could not run even with the room on the node that it has reserved.
-    fn suspend(&self, slot: AskSlot, baton: &mut Baton) {
-        let who = self.reserver(slot);
-        if baton.books.reservations.of(who).is_some_and(Reservation::may_be_suspended) {
-            baton.suspend(who);
-        }
-    }
-
-    /// The node that the ask with this key has reserved is for all: whether it could run again is found
-    /// out by the next offer.
-    pub(super) fn suspended(&mut self, key: &str, effects: &mut VisitEffects) {
-        if let Some(slot) = self.book.asks.slot_of(key)
-            && self.book.asks.suspend(slot)
-        {
-            effects.touched |= self.book.asks.wake_at_reserved(slot);
         }
     }
 
@@ -385,87 +264,20 @@ impl Application {
         Some(Claimed::Made { is_first_place: self.moved_on(progress, &baton.books.nodes) > 0 })
     }
 
-    /// The reservation of an ask may have waited too long for quota: that is found out by the next
-    /// offer.
-    pub(super) fn reservation_waited(&mut self, key: &str, effects: &mut VisitEffects) {
-        if let Some(slot) = self.book.asks.slot_of(key) {
-            effects.touched |= self.book.asks.wake_at_reserved(slot);
-        }
-    }
-
-    /// A node changed, or got something back (`by_return`) that was held for a placement which was
-    /// never settled: those asks look at it again that have it reserved. An ask that it refused with
-    /// that room in hand does not.
-    pub(super) fn wake_at_reserved(
-        &mut self,
-        node: &str,
-        by_return: bool,
-        baton: &Baton,
-        effects: &mut VisitEffects,
-    ) {
-        let books = &baton.books;
-        let Some(node) = books.nodes.slot_of(node) else { return };
-        for (who, _) in books.reservations.on_node(node) {
-            if who.application != self.slot {
-                continue;
-            }
-            let ask = self.book.asks.ask_mut(who.ask);
-            if !by_return {
-                ask.refresh();
-            } else if ask.is_resting() {
-                continue;
-            }
-            effects.touched |= self.book.asks.wake_at_reserved(who.ask);
-        }
-    }
-}
-
-/// When asks that found no node become old enough to reserve one.
-pub(super) struct Aging {
-    /// When the one deadline is over that is armed, ns since the epoch.
-    deadline_ns: Option<i64>,
-    /// What was created up to then was old enough when it was looked at last, ns since the epoch.
-    reached_ns: i64,
-}
-
-impl Default for Aging {
-    fn default() -> Self {
-        Self { deadline_ns: None, reached_ns: i64::MIN }
-    }
-}
-
-impl Aging {
-    /// When the one deadline is over that is armed, ns since the epoch.
-    pub(super) fn deadline_ns(&self) -> Option<i64> {
-        self.deadline_ns
-    }
-}
-
-/// Asks that are too young.
-impl Application {
     /// An ask will be old enough from then on: the one deadline is no later.
     fn wait_for_age(&mut self, at_ns: i64, baton: &mut Baton) {
-        if self.aging.deadline_ns.is_some_and(|armed| armed <= at_ns) {
-            return;
+        if self.aging.wait_until(at_ns) {
+            baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::OldEnough { at_ns }));
         }
-        self.aging.deadline_ns = Some(at_ns);
-        baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::OldEnough { at_ns }));
     }
 
     /// A deadline is over: asks that are old enough now are tried again.
     pub(super) fn old_enough(&mut self, at_ns: i64, baton: &mut Baton, effects: &mut VisitEffects) {
-        let Some(delay) = baton.settings.patience.delay else { return };
-        if self.aging.deadline_ns != Some(at_ns) {
-            return;
-        }
-        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
-        let until_ns = baton.now_ns.saturating_sub(delay_ns).saturating_sub(1);
-        let after_ns = std::mem::replace(&mut self.aging.reached_ns, until_ns);
-        self.aging.deadline_ns = None;
-        let (any, next) = self.book.asks.wake_old(after_ns, until_ns);
-        effects.touched |= any;
-        if let Some(created_ns) = next {
-            self.wait_for_age(created_ns.saturating_add(delay_ns).saturating_add(1), baton);
+        let (delay, asks) = (baton.settings.patience.delay, &mut self.book.asks);
+        let aged = self.aging.deadline_over(at_ns, baton.now_ns, delay, asks);
+        effects.touched |= aged.any;
+        if let Some(at_ns) = aged.next_ns {
+            baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::OldEnough { at_ns }));
         }
     }
 }
@@ -497,13 +309,9 @@ impl Application {
 
     /// Takes back the question whether an ask may reserve a node, if one is open.
     pub(super) fn cancel_claim(&mut self, slot: AskSlot, baton: &mut Baton) {
-        let ask = self.book.asks.ask_mut(slot);
-        if ask.refusals().is_none_or(|refusals| refusals.claim.is_none()) {
-            return;
-        }
-        if let Some(number) = ask.refusals_mut().claim.take() {
+        if let Some(number) = self.book.asks.ask_mut(slot).take_claim() {
             baton.books.unsettled.take_claim(number);
-            Self::tell_cancelled(number, baton);
+            baton.question_cancelled(number);
         }
     }
 
@@ -520,53 +328,24 @@ impl Application {
         self.book.asks.ask_mut(slot).refusals_mut().claim = None;
         let Some(class) = self.book.asks.class_of(slot) else { return };
         effects.touched = true;
-        let is_lost = answer == ClaimAnswer::None;
-        match answer {
-            ClaimAnswer::Cancelled => Self::tell_cancelled(number, baton),
-            _ => baton.books.unsettled.window.answered(is_lost),
-        }
-        match answer {
-            ClaimAnswer::Passed => baton.tally.predicate_passed(false),
-            ClaimAnswer::Refused => baton.tally.predicate_failed(),
-            ClaimAnswer::None => baton.tally.predicate_unanswered(),
-            ClaimAnswer::Cancelled => {}
-        }
+        baton.count_claim_answer(number, answer);
         if answer == ClaimAnswer::Refused {
             let waits = self.book.asks.waits_of(class).clone();
             self.park_unclaimed(slot, waits, baton);
             return;
         }
-        let (books, ask) = (&baton.books, self.book.asks.ask(slot));
-        let node = books
-            .nodes
-            .slot_of(&claim.node)
-            .filter(|node| answer == ClaimAnswer::Passed && books.nodes.is_open(*node));
-        let is_free =
-            |node: NodeSlot| books.reservations.may_reserve(&books.nodes, node, &ask.spec);
-        let may_replace = |node: NodeSlot, of| {
-            let theirs = books.reservations.of(of).map(|it| it.node);
-            let is_theirs = theirs == Some(node) && books.nodes.total(node).holds(&ask.resources);
-            (is_theirs || is_free(node)) && books.nodes.may_set_aside(node, &ask.resources, theirs)
+        let node = baton.books.nodes.slot_of(&claim.node);
+        let ask = self.book.asks.ask(slot);
+        let target = node
+            .filter(|_| answer == ClaimAnswer::Passed)
+            .and_then(|node| self.may_claim(slot, baton).allowed(node, ask, &baton.books));
+        let Some(Target { node, replaces }) = target else {
+            return self.book.asks.set_waits(class, WaitSet::Due);
         };
-        // The node, and what others have reserved, may have changed since the RM was asked.
-        match node.map(|node| (node, self.may_claim(slot, baton))) {
-            Some((node, Claim::Node(_)))
-                if is_free(node) && books.nodes.may_set_aside(node, &ask.resources, None) =>
-            {
-                baton.keep_claim(&ask.spec, node, number);
-                self.reserve(slot, node, WaitSet::Due, baton);
-            }
-            Some((node, Claim::Instead { of, .. })) if may_replace(node, of) => {
-                baton.unreserve(of, End::Replaced);
-                baton.keep_claim(&ask.spec, node, number);
-                self.reserve(slot, node, WaitSet::Due, baton);
-            }
-            _ => self.book.asks.set_waits(class, WaitSet::Due),
+        if let Some(of) = replaces {
+            baton.unreserve(of, End::Replaced);
         }
+        baton.keep_claim(&ask.spec, node, number);
+        self.reserve(slot, node, WaitSet::Due, baton);
     }
-}
-
-/// For how long to wait so that more than this has passed.
-fn after(time: Duration) -> Duration {
-    time.saturating_add(Duration::from_nanos(1))
 }

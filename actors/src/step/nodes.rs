@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use monoceros_rules::asks::Ask;
 use monoceros_rules::books::Books;
+use monoceros_rules::decide::reservations::displaced_by;
 use monoceros_rules::pending::promises::Promisee;
-use monoceros_rules::pending::reservations::{End, Reserver};
+use monoceros_rules::pending::reservations::{End, Reservation, Reserver};
 use monoceros_rules::specs::quotas::{Held, QUEUE_BYTES, Standing};
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
@@ -87,6 +89,22 @@ impl Baton {
         if let Some(key) = self.end_reservation(who, why) {
             self.effects.follow_ups.unreserved.push((who.application, key, why));
             self.offer.rise_to(0);
+        }
+    }
+
+    /// Ends the reservation of the node that this ask requires, if an ask has it that may use other
+    /// nodes.
+    pub(crate) fn displace_for(&mut self, ask: &Ask) {
+        if let Some(who) = displaced_by(ask, &self.books) {
+            self.unreserve(who, End::Displaced);
+        }
+    }
+
+    /// Suspends the reservation of an ask that could not run even with room on its node. A node that
+    /// the ask needs stays reserved.
+    pub(crate) fn suspend_if_possible(&mut self, who: Reserver) {
+        if self.books.reservations.of(who).is_some_and(Reservation::may_be_suspended) {
+            self.suspend(who);
         }
     }
 

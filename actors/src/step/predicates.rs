@@ -16,6 +16,7 @@ use monoceros_rules::nodes::Fits;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
+use super::op::ClaimAnswer;
 use super::placement::Placement;
 use super::{Baton, Services};
 use crate::api::callback::Preferences;
@@ -47,6 +48,24 @@ impl Baton {
     /// Whether an RM in this process lets an ask reserve a node.
     pub(crate) fn may_be_reserved(&mut self, about: About<'_>, node: &str) -> bool {
         self.predicate(about, node, false).is_ok()
+    }
+
+    /// Counts the answer to the question whether an ask may reserve a node, and notifies the RM of a
+    /// question that was cancelled.
+    pub(crate) fn count_claim_answer(&mut self, question: u64, answer: ClaimAnswer) {
+        match answer {
+            ClaimAnswer::Passed => self.tally.predicate_passed(false),
+            ClaimAnswer::Refused => self.tally.predicate_failed(),
+            ClaimAnswer::None => self.tally.predicate_unanswered(),
+            ClaimAnswer::Cancelled => return self.question_cancelled(question),
+        }
+        self.books.unsettled.window.answered(answer == ClaimAnswer::None);
+    }
+
+    /// Notifies the RM of a question whose answer is not wanted any more.
+    pub(crate) fn question_cancelled(&mut self, question: u64) {
+        self.tally.predicate_cancelled();
+        self.effects.notify(Notice::Withdrawn(QuestionId(question)));
     }
 
     /// Whether an RM in this process lets an ask be placed on the node, as it is.

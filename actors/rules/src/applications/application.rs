@@ -26,7 +26,7 @@ use crate::specs::declaration::{Declaration, Fault};
 use crate::specs::quotas::{self, Held};
 use crate::specs::tags::Tags;
 use crate::values::hashing::SeededMap;
-use crate::values::ids::AllocationId;
+use crate::values::ids::{AllocationId, AskSlot};
 use crate::values::resources::Resources;
 
 /// Most entries of a state log. Only an application that comes back from Completing a few hundred
@@ -264,6 +264,17 @@ impl Application {
     /// Whether real asks of this task group wait for its placeholders.
     pub fn waits_for_placeholders(&self, group: &TaskGroup) -> bool {
         self.gang.as_ref().is_some_and(|gang| gang.is_usable(group))
+    }
+
+    /// Asks that have a node reserved and wait for placeholders of their task group, placed or asked
+    /// for: they are placed in no other way, and need no node of their own.
+    pub fn reserved_for_placeholders(&self) -> Vec<AskSlot> {
+        if self.gang.is_none() || self.asks.reserved_len() == 0 {
+            return Vec::new();
+        }
+        let members = self.asks.reserved_members();
+        let waiting = members.filter(|(_, group)| self.waits_for_placeholders(group));
+        waiting.map(|(slot, _)| slot).collect()
     }
 
     /// Whether it declared its members, decided or not.
@@ -552,7 +563,7 @@ impl Application {
 
     /// A UUID for the next allocation of an ask, which is still outstanding or waits for its
     /// predicate: its key while that is free, else `key#n`.
-    pub fn next_uuid(&mut self, slot: crate::values::ids::AskSlot) -> Arc<str> {
+    pub fn next_uuid(&mut self, slot: AskSlot) -> Arc<str> {
         let ask = self.asks.ask(slot);
         let still_to_come = ask.outstanding as usize + ask.search.unsettled.len();
         let single = still_to_come == 1 && ask.next_uuid == 1 && ask.live.is_empty();

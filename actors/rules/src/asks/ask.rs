@@ -303,6 +303,11 @@ impl Ask {
         self.refusals_mut().may_not_reserve = true;
     }
 
+    /// Takes the open question whether it may reserve a node, if there is one.
+    pub fn take_claim(&mut self) -> Option<u64> {
+        self.noted_refusals()?.claim.take()
+    }
+
     /// Every node with room has refused it, or the one it names.
     pub fn rest(&mut self) {
         let refusals = self.refusals_mut();

@@ -148,6 +148,30 @@ impl Asks {
         self.reserved.set_bound(&key, waits)
     }
 
+    /// Others ended the reservation of the ask with this key, perhaps for an ask that comes before it.
+    /// Returns whether the ask had one.
+    pub fn reservation_ended(&mut self, key: &str, was_replaced: bool) -> bool {
+        let Some(slot) = self.slot_of(key) else { return false };
+        let any = self.unreserve(slot);
+        if was_replaced {
+            self.ask_mut(slot).search.make().was_replaced = true;
+        }
+        any
+    }
+
+    /// Others suspended the reservation of the ask with this key: the next offer finds out whether it
+    /// could run again. Returns whether it is to be looked at.
+    pub fn reservation_suspended(&mut self, key: &str) -> bool {
+        let Some(slot) = self.slot_of(key) else { return false };
+        self.suspend(slot) && self.wake_at_reserved(slot)
+    }
+
+    /// The reservation of the ask with this key may have waited too long for quota: the next offer
+    /// finds that out. Returns whether it is to be looked at.
+    pub fn reservation_waited(&mut self, key: &str) -> bool {
+        self.slot_of(key).is_some_and(|slot| self.wake_at_reserved(slot))
+    }
+
     /// Makes every class due that found no node when it was too young to reserve one, and whose
     /// first member was created after `after_ns` and up to `until_ns`. Says whether there is one,
     /// and when the next was created that will be old enough.

@@ -459,6 +459,20 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// An ask of an application reserves a node.
+    pub fn reserve(application: &Arc<str>, key: &Arc<str>, node: &Arc<str>) -> Self {
+        let [application, key, node] = [application, key, node].map(Arc::clone);
+        Self::Reserve { application, key, node }
+    }
+
+    /// An ask of an application gives up the node that it has reserved.
+    pub fn give_up(application: &Arc<str>, key: &Arc<str>, node: &Arc<str>) -> Self {
+        let [application, key, node] = [application, key, node].map(Arc::clone);
+        Self::GiveUp { application, key, node }
+    }
+}
+
 /// What a search of everything foresees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Foreseen {

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use crate::asks::Ask;
+use crate::asks::{Ask, Asks};
 use crate::books::Books;
 use crate::nodes::{PASSED_BY, RESERVATION_SHARE};
 use crate::pending::reservations::{Rank, Reserver};
-use crate::values::ids::NodeSlot;
+use crate::values::ids::{ApplicationSlot, NodeSlot};
+use crate::waiting::WaitSet;
 
 /// The age from which an ask reserves a node that it does not require.
 pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);
@@ -26,6 +27,19 @@ pub struct Patience {
     /// How much of the capacity of open nodes may be reserved by asks that may go elsewhere, in
     /// percent.
     pub share_percent: u32,
+}
+
+impl Patience {
+    /// Whether growths are counted that leave no room for an ask that found no node: it may reserve
+    /// one, and its age alone does not decide that.
+    pub fn counts_growths(&self, ask: &Ask) -> bool {
+        self.delay.is_some() && ask.required_node.is_none()
+    }
+
+    /// The shortest time after which a reservation made now has waited too long for quota.
+    pub fn past_timeout(&self) -> Duration {
+        self.wait_timeout.saturating_add(Duration::from_nanos(1))
+    }
 }
 
 impl Default for Patience {
@@ -62,6 +76,72 @@ pub enum Claim {
     },
     /// It reserves no node.
     Never,
+}
+
+/// A reservation to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The node.
+    pub node: NodeSlot,
+    /// The ask whose reservation ends first.
+    pub replaces: Option<Reserver>,
+}
+
+impl Claim {
+    /// The reservation to be made now. `None` if the ask reserves no node yet.
+    pub fn target(self) -> Option<Target> {
+        match self {
+            Self::Node(node) => Some(Target { node, replaces: None }),
+            Self::Instead { node, of } => Some(Target { node, replaces: Some(of) }),
+            Self::NotBefore(_) | Self::WhenThereIsOne | Self::WhenPassedBy { .. } | Self::Never => {
+                None
+            }
+        }
+    }
+
+    /// What an ask waits for that reserves no node yet. `waits` is what it waits for besides.
+    pub fn waits(self, ask: &Ask, waits: WaitSet) -> WaitSet {
+        match self {
+            Self::WhenThereIsOne => waits.or_to_reserve(),
+            Self::WhenPassedBy { times } => waits.or_when_passed_by(&ask.resources, times),
+            Self::Node(_) | Self::Instead { .. } | Self::NotBefore(_) | Self::Never => waits,
+        }
+    }
+
+    /// The reservation to be made once the RM has allowed this node. `self` is the decision by what
+    /// is so now. `None` if the node, or what others have reserved, has changed since the question,
+    /// so that it is to be asked again.
+    pub fn allowed(self, node: NodeSlot, ask: &Ask, books: &Books) -> Option<Target> {
+        let Books { nodes, reservations, .. } = books;
+        let replaces = self.target()?.replaces;
+        let theirs = replaces.and_then(|of| reservations.of(of)).map(|it| it.node);
+        let is_theirs = theirs == Some(node) && nodes.total(node).holds(&ask.resources);
+        let may = nodes.is_open(node)
+            && (is_theirs || reservations.may_reserve(nodes, node, &ask.spec))
+            && nodes.may_set_aside(node, &ask.resources, theirs);
+        may.then_some(Target { node, replaces })
+    }
+}
+
+/// What became of an ask that found no node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// It has no node reserved.
+    Nothing,
+    /// The RM is asked whether it may reserve one.
+    Asked,
+    /// It has reserved one.
+    Made {
+        /// With it the application has its place among those that run.
+        is_first_place: bool,
+    },
+}
+
+impl Claimed {
+    /// How many more applications are starting.
+    pub fn starting(self) -> i64 {
+        i64::from(self == Self::Made { is_first_place: true })
+    }
 }
 
 /// Whether a pending ask that found no node reserves one at this time. The node that lacks least of
@@ -115,4 +195,32 @@ pub fn displaced_by(ask: &Ask, books: &Books) -> Option<Reserver> {
     }
     let node = books.nodes.best_fit(&ask.request())?;
     books.reservations.normal_on(node)
+}
+
+/// A node changed, or got back what was held there for a placement that was never settled
+/// (`by_return`): asks of the application that have it reserved look at it again. After a return, an
+/// ask that rests does not, since its node refused it with that amount in hand. Returns whether an ask
+/// is due.
+pub fn wake_at_node(
+    asks: &mut Asks,
+    application: ApplicationSlot,
+    node: &str,
+    by_return: bool,
+    books: &Books,
+) -> bool {
+    let Some(node) = books.nodes.slot_of(node) else { return false };
+    let mut any = false;
+    for (who, _) in books.reservations.on_node(node) {
+        if who.application != application {
+            continue;
+        }
+        let ask = asks.ask_mut(who.ask);
+        if !by_return {
+            ask.refresh();
+        } else if ask.is_resting() {
+            continue;
+        }
+        any |= asks.wake_at_reserved(who.ask);
+    }
+    any
 }

@@ -48,7 +48,7 @@ impl Application {
                     // Nobody will ever tell that a place is held: it is not to be counted on.
                     let is_void = assumed && air.members[at].is_held;
                     if is_void {
-                        Self::tell_cancelled(number, baton);
+                        baton.question_cancelled(number);
                     }
                     let assumed = assumed && !is_void;
                     let Some(air) = self.air() else { return };
@@ -59,7 +59,7 @@ impl Application {
                 // Its node takes nothing any more, or has too little.
                 let Some((at, _)) = self.close_question(number, baton) else { return };
                 if assumed {
-                    Self::tell_cancelled(number, baton);
+                    baton.question_cancelled(number);
                 }
                 self.member_refused(at, baton, effects);
             }
@@ -67,7 +67,7 @@ impl Application {
             | Settlement::NodeGone { assumed } => {
                 let Some((at, question)) = self.close_question(number, baton) else { return };
                 if assumed {
-                    Self::tell_cancelled(number, baton);
+                    baton.question_cancelled(number);
                 }
                 self.ask_anew(at, Anew::Void { asked_at: question.asked_at() }, baton, effects);
             }

@@ -132,7 +132,7 @@ impl Member {
         if let Some(pass) = self.passed.take()
             && pass.assumed
         {
-            Application::tell_cancelled(pass.number, baton);
+            baton.question_cancelled(pass.number);
         }
     }
 }
@@ -325,7 +325,7 @@ impl Application {
         open.sort_unstable();
         for (number, _) in open {
             if baton.books.unsettled.take(number).is_some() {
-                Self::tell_cancelled(number, baton);
+                baton.question_cancelled(number);
             }
         }
         let mut members = air.members;

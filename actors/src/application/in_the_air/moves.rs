@@ -124,7 +124,7 @@ impl Application {
             entry.answered();
         }
         if baton.books.unsettled.take(number).is_some() {
-            Self::tell_cancelled(number, baton);
+            baton.question_cancelled(number);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::asks::{Asks, Try};
 use crate::books::Books;
-use crate::decide::reservations::{Claim, claim, displaced_by};
+use crate::decide::reservations::{Claim, Target, claim, displaced_by, wake_at_node};
 use crate::nodes::{Exclusion, NodeOrder};
 use crate::pending::reservations::{Rank, Reservation};
 use crate::specs::ask::AskSpec;
@@ -287,4 +287,50 @@ fn what_may_run_again_has_its_node_for_itself_again_before_it_is_tried() {
     world.free("n1", 3);
     assert_eq!(world.decided(), "large to n1");
     assert!(world.asks.reserves_any());
+}
+
+#[test]
+fn an_allowed_node_is_reserved_while_it_is_free() {
+    let mut world = World::new(&[("n1", 0), ("n2", 0)]);
+    let ask = world.put(AskSpec::new("a", vcores(3)));
+    let (n1, n2) = (world.node("n1"), world.node("n2"));
+    let allowed =
+        |world: &World, claim: Claim| claim.allowed(n1, world.asks.ask(ask), &world.books);
+    let target = Some(Target { node: n1, replaces: None });
+    assert_eq!(allowed(&world, Claim::Node(n1)), target);
+    assert_eq!(allowed(&world, Claim::Node(n2)), target, "another is better by now");
+    assert_eq!(allowed(&world, Claim::Never), None);
+    world.books.nodes.set_open(n1, false);
+    assert_eq!(allowed(&world, Claim::Node(n1)), None, "it is closed");
+    world.books.nodes.set_open(n1, true);
+    let other = world.reserved("other", 3, "n1", false);
+    assert_eq!(allowed(&world, Claim::Node(n2)), None, "another ask has reserved it");
+    let of = Reserver { application: application(), ask: other };
+    let replaces = Some(Target { node: n1, replaces: Some(of) });
+    assert_eq!(allowed(&world, Claim::Instead { node: n1, of }), replaces);
+}
+
+#[test]
+fn returned_room_does_not_wake_a_resting_ask() {
+    let mut world = World::new(&[("n1", 9)]);
+    let ask = world.reserved("a", 3, "n1", false);
+    let me = application();
+    let World { asks, books, .. } = &mut world;
+    assert!(wake_at_node(asks, me, "n1", true, books));
+    assert!(!wake_at_node(asks, me, "n9", false, books), "there is no such node");
+    assert!(!wake_at_node(asks, ApplicationSlot::at(1), "n1", false, books));
+    asks.ask_mut(ask).rest();
+    assert!(!wake_at_node(asks, me, "n1", true, books));
+    assert!(wake_at_node(asks, me, "n1", false, books) && !asks.ask(ask).is_resting());
+}
+
+#[test]
+fn reservations_ended_by_others_are_found_by_key() {
+    let mut world = World::new(&[("n1", 0)]);
+    let ask = world.reserved("a", 3, "n1", false);
+    let asks = &mut world.asks;
+    assert!(asks.reservation_suspended("a") && !asks.reservation_suspended("a"));
+    assert!(!asks.reservation_suspended("b") && !asks.reservation_ended("b", true));
+    assert!(asks.reservation_ended("a", true) && !asks.reservation_ended("a", false));
+    assert!(asks.ask(ask).search.was_replaced && !asks.reserves_any());
 }

@@ -277,6 +277,11 @@ impl Reservations {
         self.by_ask.get(&who)
     }
 
+    /// The node that an ask has reserved.
+    pub fn node_of(&self, who: Reserver) -> Option<NodeSlot> {
+        self.of(who).map(|it| it.node)
+    }
+
     /// The reservation of an ask that wants something else now keeps its node, if that is still
     /// large enough and the one that it requires. Says whether it does; else it is to be ended.
     pub fn keep(&mut self, nodes: &mut NodeIndex, who: Reserver, spec: &Arc<AskSpec>) -> bool {

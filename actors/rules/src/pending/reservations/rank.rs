@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::asks::Ask;
 use crate::limits::LaneId;
 use crate::queues::figures::QueueTable;
 use crate::queues::{PriorityPolicy, QueueSettings};
@@ -86,6 +87,17 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// The holder of a node that an ask of this application, in this leaf and lane, reserves.
+    pub fn of(ask: &Ask, application: &Arc<str>, leaf: u32, lane: Option<LaneId>) -> Self {
+        Self {
+            application: Arc::clone(application),
+            leaf,
+            lane,
+            created_ns: ask.created_ns,
+            was_replaced: ask.search.was_replaced,
+        }
+    }
+
     /// The rank of a request of this priority.
     pub fn rank(&self, queues: &QueueTable, priority: i32) -> Rank {
         Rank {
