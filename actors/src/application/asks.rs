@@ -91,7 +91,7 @@ impl Application {
             self.book.asks.add(spec, now_ns, sequence)
         };
         self.set_wish(slot, terms, now_ns);
-        self.join_domain(slot, baton);
+        self.book.join_domain(slot, &mut baton.books.nodes);
         effects.pends(&pending);
         if known.is_some() {
             self.review_reservation(slot, baton);

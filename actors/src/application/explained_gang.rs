@@ -8,6 +8,9 @@ use monoceros_rules::applications::native::{MissingAsks, Native, Stage};
 use monoceros_rules::asks::{Ask, Bundled};
 use monoceros_rules::decide::bundle::{self, MembersAt};
 use monoceros_rules::decide::explain::{self, GangWhy, ShortDomain, Why};
+use monoceros_rules::decide::gang::{
+    AllowedNodes, AvoidedDomains, GangSearch, groups, short_members, total,
+};
 use monoceros_rules::nodes::{Fits, NodeIndex, NodeLacks, NodeRequest};
 use monoceros_rules::pending::promises::Promisee;
 use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
@@ -15,10 +18,7 @@ use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
 
 use super::Application;
-use super::bundle::{groups, short_members, total};
 use super::explained::ExplainedClass;
-use super::searching::{Avoided, Where};
-use super::undecided::Bundle;
 use crate::step::Baton;
 
 /// The number of groups with a required domain, and of required nodes, that are looked at.
@@ -120,7 +120,7 @@ impl Application {
     fn kept_from_places(
         &self,
         native: &Native,
-        bundle: &Bundle,
+        bundle: &GangSearch,
         bundled: Result<Bundled, MissingAsks>,
         baton: &Baton,
     ) -> Kept {
@@ -215,8 +215,8 @@ impl Application {
         bundled: &Bundled,
         baton: &Baton,
     ) -> Vec<(AskSlot, u64)> {
-        let avoided = Avoided::new();
-        let wanted = groups(&self.book.asks, native.groups(), bundled, &avoided, Where::Anywhere);
+        let avoided = AvoidedDomains::new();
+        let wanted = groups(&self.book.asks, native.groups(), bundled, &avoided, AllowedNodes::Any);
         let fits = |at: MembersAt| {
             let ask = self.book.asks.find(bundled[at.group][at.members].0);
             ask.map(|ask| self.fits(ask, baton)).unwrap_or_default()

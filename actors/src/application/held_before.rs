@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::native::{Native, Stage};
+use monoceros_rules::decide::gang::{GangObstacle, over_quota};
 use monoceros_rules::specs::hold_again::HoldAgain;
 use monoceros_rules::specs::tags::HELD_AGAIN;
 
@@ -24,18 +25,10 @@ use super::Application;
 use super::in_the_air::Grounded;
 use super::ops::VisitEffects;
 use super::placeholders::holding_time_left;
-use super::undecided::BundleObstacle;
 use crate::step::{Baton, Op};
 
 /// The longest search: what it asks for waits meanwhile.
 const SOUGHT_FOR: Duration = Duration::from_secs(5);
-
-impl BundleObstacle {
-    /// Whether fewer members may have places where all of them have none.
-    pub(super) fn may_be_gone_with_fewer(&self) -> bool {
-        !matches!(self, Self::Asks(_) | Self::GivesWay)
-    }
-}
 
 impl Application {
     /// Whether places are looked for that were held before.
@@ -69,10 +62,7 @@ impl Application {
         if left.is_zero() || self.book.undecided().is_none_or(|native| native.wanted() == 0) {
             return self.decide_without_places(baton, effects);
         }
-        let order = self.bundle.as_mut().map_or(0, |bundle| {
-            bundle.hold_orders = bundle.hold_orders.wrapping_add(1);
-            bundle.hold_orders
-        });
+        let order = self.bundle.as_mut().map_or(0, |bundle| bundle.next_hold_order());
         baton.effects.remind(left.min(SOUGHT_FOR), self.alarm(Op::HoldAgainOver { order }));
     }
 
@@ -83,7 +73,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let is_meant = self.bundle.as_ref().is_some_and(|bundle| bundle.hold_orders == order);
+        let is_meant = self.bundle.as_ref().is_some_and(|bundle| bundle.is_last_hold_order(order));
         if is_meant && self.holds_again() {
             self.give_up_holding_again(baton, effects);
         }
@@ -126,14 +116,14 @@ impl Application {
         let native = self.book.undecided().filter(|_| self.holds_again());
         let Some(native) = native.filter(|native| native.stage == Stage::Undecided) else { return };
         let before = native.wanted();
-        let n_fit = self.bundle.as_mut().and_then(|bundle| bundle.n_fit.take());
-        let obstacle = self.bundle.as_ref().and_then(|bundle| bundle.obstacle.as_ref());
+        let n_fit = self.bundle.as_mut().and_then(|bundle| bundle.take_fitting());
+        let obstacle = self.bundle.as_ref().and_then(|bundle| bundle.obstacle());
         let book = &mut self.book;
         let Some(native) = book.gang.as_mut().and_then(|gang| gang.native.as_deref_mut()) else {
             return;
         };
-        match obstacle.map(|(obstacle, _)| obstacle) {
-            Some(BundleObstacle::Places(short)) => {
+        match obstacle {
+            Some(GangObstacle::Places(short)) => {
                 for (slot, lacks) in short {
                     let ask = book.asks.find(*slot);
                     if let Some(group) = ask.and_then(|ask| ask.spec.task_group.as_ref()) {
@@ -141,10 +131,10 @@ impl Application {
                     }
                 }
             }
-            Some(BundleObstacle::Domain(short)) => {
+            Some(GangObstacle::Domain(short)) => {
                 native.settle_for_fewer(&short.group, short.lacks);
             }
-            Some(BundleObstacle::Refused { group, .. }) => {
+            Some(GangObstacle::Refused { group, .. }) => {
                 let wanted = native.group(group).map_or(0, |group| u64::from(group.wanted()));
                 let fewer = n_fit.map_or(1, |n_fit| wanted.saturating_sub(n_fit));
                 native.settle_for_fewer(group, fewer);
@@ -167,21 +157,21 @@ impl Application {
     }
 
     /// Counts the members that quotas and limits have room for, where they are what is in the way.
-    pub(super) fn count_within_quota(&mut self, obstacle: &BundleObstacle, baton: &Baton) {
-        let is_quota = matches!(obstacle, BundleObstacle::Quota(_) | BundleObstacle::Limits(_));
+    pub(super) fn count_within_quota(&mut self, obstacle: &GangObstacle, baton: &Baton) {
+        let is_quota = matches!(obstacle, GangObstacle::Quota(_) | GangObstacle::Limits(_));
         let Some(native) = self.book.undecided().filter(|_| is_quota) else { return };
         // So many are too few to leave out, and so many are enough.
         let (wanted, mut too_few, mut enough) = (native.wanted(), 0, native.wanted());
         while too_few + 1 < enough {
             let fewer = u64::midpoint(too_few, enough);
             let amount = native.amount_without(fewer);
-            match self.over_quota_of_bundle(&amount, baton) {
+            match self.attempt_gang(baton, |attempt| over_quota(attempt, &amount)) {
                 Some(_) => too_few = fewer,
                 None => enough = fewer,
             }
         }
         if let Some(bundle) = &mut self.bundle {
-            bundle.n_fit = Some(wanted - enough);
+            bundle.note_fitting(wanted - enough);
         }
     }
 }

@@ -95,7 +95,7 @@ impl Application {
         let amounts = (hold.resources(), resources);
         self.book.swapped(amounts, real, baton.now_ns, &mut self.changes);
         self.count_use(hold, EventKind::AllocationReplaced, baton);
-        self.note_real(hold.spec.place_in());
+        self.book.note_real(hold.spec.place_in());
         let mut effects = VisitEffects::default();
         self.drop_hold(id, hold, PlaceholderEnd::Replaced, &mut effects);
         self.disarm_placeholders(baton);

@@ -39,12 +39,8 @@ mod preempting;
 mod recovery;
 mod release;
 mod reserving;
-mod rooms;
-mod searching;
 mod starts;
 mod surveyed;
-mod topology;
-mod undecided;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -55,7 +51,8 @@ use monoceros_rules::applications::application_state::{ApplicationEvent, Applica
 use monoceros_rules::applications::backoff::Backoff;
 use monoceros_rules::applications::ended::Ended;
 use monoceros_rules::applications::run_limit::RunLimit;
-use monoceros_rules::audit::{ApplicationFact, MembersFact};
+use monoceros_rules::audit::{ApplicationFact, BundleFact, MembersFact};
+use monoceros_rules::decide::gang::GangSearch;
 use monoceros_rules::decide::preemption::Turns;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
@@ -138,7 +135,9 @@ pub(crate) struct Application {
     /// The task groups of its gang whose asks go before others, because they lost members.
     owed: SmallVec<[TaskGroup; 1]>,
     /// The search for places of a declared gang, all at once.
-    bundle: Option<Box<undecided::Bundle>>,
+    bundle: Option<Box<GangSearch>>,
+    /// The members of the gang that have places and wait for the RM's predicates.
+    in_flight: Option<Box<in_the_air::Air>>,
     /// How long it may run.
     run_limit: RunLimit,
     /// Too many of its asks found no node.
@@ -186,6 +185,7 @@ impl Application {
             pairs: gang::Pairs::default(),
             owed: SmallVec::new(),
             bundle: None,
+            in_flight: None,
             run_limit: RunLimit::new(run_limit_ms),
             backoff: None,
             aging: Aging::default(),
@@ -222,7 +222,10 @@ impl Application {
     fn waits(&self) -> WaitSet {
         match &self.backoff {
             Some(backoff) => backoff.waits(),
-            None if self.book.undecided().is_some() => self.bundle_waits(),
+            None if let Some(native) = self.book.undecided() => {
+                let waits = self.bundle.as_ref().map(|bundle| bundle.waits(native));
+                waits.unwrap_or_default().declined(self.declined.at(Phase::Normal))
+            }
             None => self.book.asks.waits().declined(self.declined.at(Phase::Normal)),
         }
     }
@@ -317,7 +320,7 @@ impl Application {
     /// What the application says of itself to an audit.
     pub(crate) fn fact(&self, nodes: &NodeIndex) -> ApplicationFact {
         ApplicationFact {
-            domains: self.domains(),
+            domains: self.book.domains(),
             slot: self.slot,
             id: Arc::clone(&self.book.id),
             leaf: self.leaf_facts.slot.0,
@@ -347,7 +350,10 @@ impl Application {
             aging_ns: self.aging.deadline_ns(),
             members: self.book.gang.as_deref().map(MembersFact::of).unwrap_or_default(),
             is_native: self.book.has_declared_members(),
-            bundle: self.bundle_fact(nodes),
+            bundle: self.book.undecided().map(|native| {
+                let rests = self.bundle.as_ref().is_some_and(|bundle| bundle.rests(nodes));
+                BundleFact::of(native, rests)
+            }),
         }
     }
 }
@@ -518,9 +524,9 @@ impl Application {
         if was.is_starting && !self.book.is_starting() {
             self.book.asks.wake_all(nodes);
             if let Some(bundle) = &mut self.bundle
-                && bundle.air.is_none()
+                && self.in_flight.is_none()
             {
-                bundle.waits = WaitSet::Due;
+                bundle.make_due();
             }
         }
         i64::from(self.book.may_run_soon()) - i64::from(was.may_run_soon)

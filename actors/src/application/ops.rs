@@ -150,11 +150,18 @@ impl Application {
             Op::AskMembers => self.ask_members(baton),
             Op::BundleVoid { since_ns } => self.bundle_void(since_ns, baton, effects),
             Op::EndHolds { group } => self.end_holds_of(&group, baton, effects),
-            Op::RetryBundle { retry } => self.retry_bundle(retry, effects),
+            Op::RetryBundle { retry } => {
+                // Some time has passed since a member was refused.
+                let is_last = self.bundle.as_mut().is_some_and(|bundle| bundle.retry(retry));
+                if is_last && self.book.undecided().is_some() {
+                    (effects.touched, effects.retries_bundle) = (true, true);
+                }
+            }
             Op::WakeNamedByReturn(node) => {
                 // A gang that was refused there had that room in hand.
-                effects.touched |=
-                    self.book.asks.wake_named_by_return(&node) && !self.is_bundle_refused();
+                let bundle = self.book.undecided().and(self.bundle.as_ref());
+                let is_bundle_refused = bundle.is_some_and(|bundle| bundle.is_refused());
+                effects.touched |= self.book.asks.wake_named_by_return(&node) && !is_bundle_refused;
                 effects.touched |=
                     wake_at_node(&mut self.book.asks, self.slot, &node, true, &baton.books);
             }
@@ -201,7 +208,10 @@ impl Application {
             }
             Op::Promised { key, node } => self.promised(&key, &node, baton, effects),
             Op::RoomsAreFree => {
-                self.rooms_are_free();
+                // The last victim of the gang's preemption is gone.
+                if self.book.seeks_places() {
+                    self.wake_bundle();
+                }
                 effects.touched = true;
             }
             Op::PromiseOver => self.promise_over(baton, effects),

@@ -222,7 +222,10 @@ impl Application {
         }
         match obstacle {
             Obstacle::NoNode | Obstacle::Constraints | Obstacle::RequiredNode => {
-                self.keep_domain_of(slot, baton);
+                if let Some(domain) = &self.book.asks.ask(slot).search.domain {
+                    // Another search for the ask is likely.
+                    baton.books.nodes.keep_domains(&domain.key);
+                }
                 let ask = self.book.asks.ask_mut(slot);
                 ask.begin_anew();
                 ask.attempted = true;
@@ -513,7 +516,7 @@ impl Application {
         if is_placeholder {
             self.placeholder_settled(placement.allocation, &mut baton);
         }
-        self.note_real(placement.spec.member_of());
+        self.book.note_real(placement.spec.member_of());
         let running = self.tell_changes(&mut baton);
         let starting = self.moved_on(progress, &baton.books.nodes);
         Self::tell_allocated(&mut baton, allocated);

@@ -148,7 +148,7 @@ impl Application {
             // A member may take its place now.
             effects.touched = true;
         }
-        self.note_real(member_of.as_ref());
+        self.book.note_real(member_of.as_ref());
         effects.delta.running += self.tell_changes(baton);
         baton.effects.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);
@@ -391,7 +391,9 @@ impl Application {
         let is_meant = |key: &str| invalidation.all || keys.iter().any(|meant| meant == key);
         effects.touched |= self.book.asks.wake_refused(|ask| is_meant(&ask.key));
         effects.touched |= self.invalidate_pairs();
-        effects.touched |= self.invalidate_bundle();
+        if let Some(bundle) = &mut self.bundle {
+            effects.touched |= bundle.invalidate(self.book.undecided().is_some());
+        }
         if self.book.asks.any_refused() {
             baton.directory.refused.insert(self.slot);
         }

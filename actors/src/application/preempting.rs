@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::asks::preemption::{NoPreemption, TRY_AGAIN, Tries};
+use monoceros_rules::decide::gang::GangSearch;
 use monoceros_rules::decide::preemption::{Kind, Later, Preemptors, Turn};
 use monoceros_rules::pending::promises::Promisee;
 use monoceros_rules::queues::QueueSettings;
@@ -19,7 +20,6 @@ use monoceros_rules::waiting::obstacle::Obstacle;
 
 use super::Application;
 use super::ops::VisitEffects;
-use super::undecided::Bundle;
 use crate::events::{EventKind, Message};
 use crate::step::{Baton, NoVictims, Op, Preemptor};
 
@@ -61,7 +61,7 @@ impl Application {
     /// Its asks, and its gang, as preemptors.
     pub(crate) fn preemptors<'a>(&'a self, baton: &'a Baton) -> Preemptors<'a> {
         let mut queues = baton.directory.upward(self.leaf_facts.slot);
-        let tries = |bundle: &'a Bundle| (bundle.declared_ns, bundle.tries.as_deref());
+        let tries = |bundle: &'a GangSearch| (bundle.declared_ns(), bundle.tries());
         Preemptors {
             book: &self.book,
             slot: self.slot,
@@ -84,11 +84,13 @@ impl Application {
     }
 
     fn tries_mut(&mut self, who: Promisee) -> &mut Tries {
-        let tries = match who {
-            Promisee::Ask(of) => &mut self.book.asks.ask_mut(of.ask).search.make().tries,
-            Promisee::Gang(_) => &mut self.bundle.get_or_insert_default().tries,
-        };
-        tries.get_or_insert_default()
+        match who {
+            Promisee::Ask(of) => {
+                let search = self.book.asks.ask_mut(of.ask).search.make();
+                search.tries.get_or_insert_default()
+            }
+            Promisee::Gang(_) => self.bundle.get_or_insert_default().tries_mut(),
+        }
     }
 
     /// Gives a preemptor that was not placed its turn: now, when the step is home, or later.
@@ -136,8 +138,8 @@ impl Application {
     /// victims, and when.
     pub(super) fn look_for_victims_anew(&mut self, baton: &mut Baton) {
         self.book.asks.wake_all(&baton.books.nodes);
-        if let Some(bundle) = self.bundle.as_mut().filter(|bundle| bundle.air.is_none()) {
-            bundle.waits = WaitSet::Due;
+        if let Some(bundle) = self.bundle.as_mut().filter(|_| self.in_flight.is_none()) {
+            bundle.make_due();
         }
         if let Some(turns) = &mut self.turns {
             turns.all_at_change();
@@ -183,7 +185,7 @@ impl Application {
             Promisee::Gang(_) => {
                 let bundle =
                     self.bundle.as_ref().filter(|_| self.book.undecided_bundle().is_some());
-                bundle.is_some_and(|bundle| bundle.waits != WaitSet::Due)
+                bundle.is_some_and(|bundle| !bundle.is_due())
             }
         }
     }

@@ -210,7 +210,7 @@ impl Application {
             }
             let slot = self.book.asks.put_allocated(spec, baton.now_ns, sequence);
             self.set_wish(slot, terms.ok().flatten(), baton.now_ns);
-            self.join_domain(slot, baton);
+            self.book.join_domain(slot, &mut baton.books.nodes);
             return slot;
         };
         let ask = self.book.asks.ask(slot);

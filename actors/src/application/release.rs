@@ -350,7 +350,7 @@ impl Application {
         let unanswered = self.unanswered();
         self.ground_bundle(Grounded::Anew, None, baton, effects);
         self.withdraw(None, None, baton, effects);
-        let internal = self.forget_internal();
+        let internal = self.book.forget_internal();
         effects.delta.pending.subtract_sum(&internal);
         let mut ids: Vec<AllocationId> = self.book.each_allocation().collect();
         let is_last = ids.len() <= ENDED_AT_ONCE;

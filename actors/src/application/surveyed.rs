@@ -129,7 +129,8 @@ impl Application {
         let (reached, mut requests, mut looked_at) =
             (self.backoff.as_ref().map(Backoff::reached), Vec::new(), 0);
         // Of a gang one ask was refused for all of them.
-        let is_bundle_refused = self.is_bundle_refused();
+        let bundle = self.book.undecided().and(self.bundle.as_ref());
+        let is_bundle_refused = bundle.is_some_and(|bundle| bundle.is_refused());
         while let Some(class) = to_tell.front_mut()
             && looked_at < most
         {

@@ -10,7 +10,7 @@
 //! together, one climb for each leaf: before anything but a visit is done. Where a partition preempts by
 //! quota, each change climbs by itself: one that takes a queue above its maximum begins the time to give that up.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::epoch::Loosening;
@@ -50,6 +50,30 @@ pub(crate) struct Consequences {
     pub(crate) climbing: Option<(QueueSlot, Climbing)>,
     /// Who goes on with its offer when the nodes are done. It does so instead of climbing.
     pub(crate) resume: Option<(ApplicationSlot, Resume)>,
+}
+
+/// New members of a gang by their nodes, with what they take there together.
+#[derive(Default)]
+pub(crate) struct NewMembers(BTreeMap<NodeSlot, (Vec<AllocationId>, Resources)>);
+
+impl NewMembers {
+    /// Adds a member that takes so much of this node.
+    pub(crate) fn add(&mut self, id: AllocationId, node: NodeSlot, resources: &Resources) {
+        let (ids, sum) = self.0.entry(node).or_default();
+        ids.push(id);
+        sum.add(resources);
+    }
+
+    /// Has the nodes hold what the members take, before the application goes on with its offer.
+    pub(crate) fn then(self, application: ApplicationSlot, resume: Resume) -> Consequences {
+        let work = self.0.into_iter();
+        let work = work.map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
+        Consequences {
+            node_work: work.collect(),
+            climbing: None,
+            resume: Some((application, resume)),
+        }
+    }
 }
 
 /// What an application is told that has decided about several nodes in an offer.

@@ -8,6 +8,8 @@ pub mod application_state;
 pub mod backoff;
 pub mod ended;
 pub mod gang;
+mod gang_domains;
 pub mod native;
 pub mod resource_seconds;
 pub mod run_limit;
+mod undecided_gang;

@@ -35,6 +35,7 @@ pub use search::{About, Answers, Passes, Prefers};
 use crate::allocations::Pairing;
 use crate::applications::application_state::ApplicationState;
 use crate::applications::gang::Group;
+use crate::applications::native::{Native, Stage};
 use crate::asks::Asks;
 use crate::books::Books;
 use crate::limits::{GroupUsage, UserUsage};
@@ -143,6 +144,21 @@ pub struct BundleFact {
     pub backs_off: bool,
     /// Places are found, and all that is asked for is held there until predicates are answered.
     pub in_the_air: bool,
+}
+
+impl BundleFact {
+    /// What is to be known of a gang that is undecided.
+    pub fn of(native: &Native, rests: bool) -> Self {
+        let groups = native.groups().iter();
+        Self {
+            groups: groups.clone().map(|it| (Arc::clone(&it.name), it.wanted())).collect(),
+            topologies: groups.clone().map(|it| it.sought_topology().cloned()).collect(),
+            sized: groups.filter(|it| it.spec.is_some()).map(|it| Arc::clone(&it.name)).collect(),
+            rests,
+            backs_off: native.backs_off(),
+            in_the_air: native.stage == Stage::InTheAir,
+        }
+    }
 }
 
 /// A pending ask.

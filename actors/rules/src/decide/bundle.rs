@@ -289,6 +289,11 @@ impl Found {
         &self.chosen
     }
 
+    /// The domains of the groups that have to stay in one, each with the place of its group.
+    pub fn chosen(&self) -> impl Iterator<Item = (usize, &Domain)> {
+        self.chosen.iter().map(|chosen| (chosen.group, &chosen.domain))
+    }
+
     /// The domain of the group at this place in the bundle, if that has to stay in one.
     pub fn domain_of(&self, group: usize) -> Option<&Domain> {
         self.chosen.iter().find(|chosen| chosen.group == group).map(|chosen| &chosen.domain)

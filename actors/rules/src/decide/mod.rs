@@ -12,6 +12,7 @@
 //! | [`at_reserved`] | the same of an ask that has a node reserved |
 //! | [`bundle`] | which members of a gang go to which nodes, all of them or none |
 //! | [`explain`] | why an ask waits, with figures, and what would let it run |
+//! | [`gang`] | whether and where all members of an undecided gang are looked for |
 //! | [`pairs`] | which ask takes the place of which placeholder |
 //! | [`predicates`] | what becomes of a placement whose predicate is answered later |
 //! | [`preemption`] | what is taken from whom, for a guarantee, a daemon or a quota |
@@ -23,6 +24,7 @@ pub mod at_reserved;
 pub mod attempt;
 pub mod bundle;
 pub mod explain;
+pub mod gang;
 pub mod lending;
 pub mod pairs;
 pub mod predicates;

@@ -28,7 +28,7 @@ enum Anew {
 impl Application {
     /// Whether the question is about a member of the bundle.
     pub(in crate::application) fn is_about_bundle(&self, number: u64) -> bool {
-        let air = self.bundle.as_ref().and_then(|bundle| bundle.air.as_ref());
+        let air = self.in_flight.as_ref();
         air.is_some_and(|air| air.open.contains_key(&number))
     }
 

@@ -35,13 +35,14 @@ use monoceros_rules::allocations::{Allocation, Pairing};
 use monoceros_rules::applications::native::Stage;
 use monoceros_rules::asks::{AskWish, Bundled};
 use monoceros_rules::decide::bundle::Found;
+use monoceros_rules::decide::gang::note_unanswered;
 use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::pending::promises::Promisee;
 use monoceros_rules::pending::unsettled::{BundleInTheAir, OpenQuestion, Scope};
 use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::hashing::SeededSet;
 use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::waiting::{Parked, WaitSet};
 use rustc_hash::FxHashMap;
 
 use super::Application;
@@ -148,7 +149,7 @@ impl Application {
     ) {
         let priority = self.book.asks.priority();
         let progress = self.book.progress();
-        self.choose_domains(found);
+        self.book.choose_domains(found.chosen());
         baton.charge(total);
         self.uses(total, &mut baton);
         let asks_about_holds = baton.offer.asks_about_holds;
@@ -195,8 +196,9 @@ impl Application {
         let id = baton.books.unsettled.next_bundle();
         let open = FxHashMap::default();
         let air = Air { members, to_ask, open, id, mates: None, moved_at: 0, void_since_ns: None };
+        self.in_flight = Some(Box::new(air));
         if let Some(bundle) = &mut self.bundle {
-            (bundle.waits, bundle.air) = (WaitSet::Nothing, Some(Box::new(air)));
+            bundle.in_flight();
         }
         self.ask_members(&mut baton);
         // The offer goes on with what the window has left.
@@ -213,7 +215,7 @@ impl Application {
     }
 
     fn air(&mut self) -> Option<&mut Air> {
-        self.bundle.as_mut()?.air.as_deref_mut()
+        self.in_flight.as_deref_mut()
     }
 
     /// Asks about as many members as the window lets.
@@ -257,9 +259,9 @@ impl Application {
 
     /// Every member has passed: all of them are settled.
     fn settle_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        let Some(air) = self.bundle.as_mut().and_then(|bundle| bundle.air.take()) else { return };
+        let Some(air) = self.in_flight.take() else { return };
         let now_ns = baton.now_ns;
-        self.gang_is_placed(baton);
+        baton.end_promise(Promisee::Gang(self.slot), true);
         // What is held for its members may be taken from now on.
         baton.books.note_change();
         self.book.decided(now_ns, &mut self.changes);
@@ -287,12 +289,12 @@ impl Application {
             let allocated = self.bind(baton, member.ask, member.id, uuid);
             self.book.settled(member.id, (&spec.resources, false), now_ns, &mut self.changes);
             Self::tell_allocated(baton, allocated);
-            self.note_real(spec.member_of());
+            self.book.note_real(spec.member_of());
             if member.passed.as_ref().is_none_or(|pass| !pass.assumed) {
                 baton.books.unsettled.changed(node);
             }
         }
-        self.forget_internal();
+        self.book.forget_internal();
         self.decide(baton);
         let mut held = Vec::new();
         if let Some(native) = self.book.native_mut() {
@@ -318,9 +320,14 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let Some(air) = self.bundle.as_mut().and_then(|bundle| bundle.air.take()) else { return };
+        let Some(air) = self.in_flight.take() else { return };
         tracing::debug!(application = %self.book.id, ?why, "gang taken back");
-        self.keep_rooms(why, baton);
+        let gang = Promisee::Gang(self.slot);
+        if why == Grounded::Refused {
+            baton.end_promise(gang, false);
+        } else {
+            baton.lift_promise(gang, false);
+        }
         let mut open: Vec<(u64, usize)> = air.open.into_iter().collect();
         open.sort_unstable();
         for (number, _) in open {
@@ -354,7 +361,7 @@ impl Application {
         if let Some(native) = self.book.native_mut() {
             native.stage = Stage::Undecided;
         }
-        self.forget_domains();
+        self.book.forget_domains();
         Self::clear_the_air(baton);
         effects.grounded = Some(why);
     }
@@ -373,10 +380,12 @@ impl Application {
             self.note_bundle_attempt(baton);
         } else if let Some(bundle) = &mut self.bundle {
             bundle.forget_obstacle();
-            self.note_bundle_unanswered();
+            if let Some((_, bundled)) = self.book.undecided_bundle() {
+                note_unanswered(&mut self.book.asks, &bundled);
+            }
         }
         let growth = baton.books.nodes.growth();
         let at = Epoch { loosening: Loosening::NONE, growth };
-        self.park_bundle_refused(|least| Parked::refused(least, at), baton);
+        self.park_bundle_refused(at, baton);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::decide::gang::GangObstacle;
 use monoceros_rules::nodes::{NodeRequest, Taken, Wish};
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 
@@ -55,9 +56,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let Some(air) = self.bundle.as_mut().and_then(|bundle| bundle.air.as_deref_mut()) else {
-            return;
-        };
+        let Some(air) = self.in_flight.as_deref_mut() else { return };
         let member = &mut air.members[at];
         let Some(entry) = baton.books.allocations.get(member.id) else { return };
         let (before, resources) = (entry.node, entry.resources().clone());
@@ -146,7 +145,7 @@ impl Application {
         };
         if why == Moves::Refused {
             self.tell_refusals(baton, ask);
-            let obstacle = self.refused_member(ask);
+            let obstacle = GangObstacle::refused(ask, &self.book.asks);
             if let Some(bundle) = &mut self.bundle {
                 bundle.note(obstacle, baton.now_ns);
             }

@@ -1,0 +1,40 @@
+//! A declared gang that is undecided: when places are looked for, what keeps it from them, and the search in
+//! as many steps as it takes. For people, `docs/gangs.md#declared-gangs`.
+//!
+//! # How
+//! As long as the gang is undecided none of its asks is tried by itself. An offer that reaches the application
+//! is for the whole *bundle*: the asks of its members, and internal ones for members without an ask.
+//! ```text
+//! offer ─ GangTurn::of ──── Wait: the gang is parked       quota, promises, the last search
+//!             │ Search
+//!         GangRooms::of ─── Free: take_rooms               the victims of the gang have left
+//!             │ None, Leaving
+//!         MemberSearch ──── Ask, Assume, Forget, …         as long as predicates are asked
+//!             │ Over
+//!         Found: all are booked in this step, or asked about; NotPlaced: the gang is parked
+//! ```
+//! The search for nodes itself is in [`bundle`](super::bundle). What was found out is kept in [`GangSearch`].
+//!
+//! # Invariants
+//! * Either all members of a bundle are booked in a step, or nothing is.
+//! * A bundle that was looked for without result is not looked for again before something has changed that may
+//!   help it.
+
+mod members;
+mod obstacle;
+mod rooms;
+mod search;
+mod state;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+pub use members::{
+    AllowedNodes, AvoidedDomains, groups, held_places, is_asked_about, least, note_tried,
+    note_unanswered, short_members, total,
+};
+pub use obstacle::{GangObstacle, NotPlaced};
+pub use rooms::{GangRooms, take_rooms};
+pub use search::{Member, MemberSearch, Next};
+pub use state::GangSearch;
+pub use turn::{GangTurn, Hold, over_quota, parked_short};
