@@ -104,6 +104,14 @@ impl VisitEffects {
 }
 
 impl Application {
+    /// Has the gang tried again: some time has passed since this refusal of a member.
+    fn retry_bundle(&mut self, retry: u32, effects: &mut VisitEffects) {
+        let is_last = self.bundle.as_mut().is_some_and(|bundle| bundle.retry(retry));
+        if is_last && self.book.undecided().is_some() {
+            (effects.touched, effects.retries_bundle) = (true, true);
+        }
+    }
+
     /// Does what is ordered. Returns what is left of it for a later step.
     pub(super) fn apply(
         &mut self,
@@ -150,13 +158,7 @@ impl Application {
             Op::AskMembers => self.ask_members(baton),
             Op::BundleVoid { since_ns } => self.bundle_void(since_ns, baton, effects),
             Op::EndHolds { group } => self.end_holds_of(&group, baton, effects),
-            Op::RetryBundle { retry } => {
-                // Some time has passed since a member was refused.
-                let is_last = self.bundle.as_mut().is_some_and(|bundle| bundle.retry(retry));
-                if is_last && self.book.undecided().is_some() {
-                    (effects.touched, effects.retries_bundle) = (true, true);
-                }
-            }
+            Op::RetryBundle { retry } => self.retry_bundle(retry, effects),
             Op::WakeNamedByReturn(node) => {
                 // A gang that was refused there had that room in hand.
                 let bundle = self.book.undecided().and(self.bundle.as_ref());
