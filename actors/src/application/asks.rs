@@ -19,7 +19,7 @@ use monoceros_rules::values::ids::{AllocationId, AskSlot};
 use monoceros_rules::values::resources::{Resources, Sum};
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use crate::events::{AskAdded, EventKind, Happening};
 use crate::step::{AskReleased, Baton, Ending, NodeWork, Notice};
 

@@ -22,8 +22,7 @@ use monoceros_rules::waiting::obstacle::Obstacle;
 use monoceros_rules::waiting::{Parked, Phase};
 
 use super::Application;
-use super::in_the_air::Grounded;
-use super::ops::VisitEffects;
+use super::effects::{Grounded, VisitEffects};
 use crate::step::{Baton, Op};
 
 /// An offer.

@@ -5,7 +5,7 @@ use monoceros_rules::applications::backoff::{self, Backoff};
 use monoceros_rules::order::keys::AskKey;
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use crate::step::{Baton, Op};
 
 /// What the RM is told of an application that ran for too long.

@@ -11,9 +11,10 @@ use monoceros_rules::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
 use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::values::ids::{AllocationId, AskSlot};
 
+use super::effects::VisitEffects;
 use super::{Application, Blocked};
-use crate::events::{Event, EventKind, Message, TooSmall};
-use crate::step::Baton;
+use crate::events::{Event, EventKind, Happening, Message, TooSmall};
+use crate::step::{Baton, Notice};
 
 /// After an event of an ask that predicates refused, how long no further one is made of that ask,
 /// ns.
@@ -164,5 +165,18 @@ impl Application {
         let message = Message::Refused(reasons);
         let event = |at| self.request(EventKind::RefusedByPredicates, ask, at);
         baton.happens(|at| event(at).with_message(message));
+    }
+}
+
+impl VisitEffects {
+    /// Adds an event of this visit, where events are tracked.
+    pub(super) fn happens<H: Into<Happening>>(
+        &mut self,
+        baton: &Baton,
+        event: impl FnOnce(i64) -> H,
+    ) {
+        if baton.settings.tracking.is_on() {
+            self.happened.push(Notice::Happened(event(baton.now_ns).into()));
+        }
     }
 }

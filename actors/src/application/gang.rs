@@ -30,7 +30,7 @@ use monoceros_rules::values::retries::Retries;
 use monoceros_rules::waiting::obstacle::Obstacle;
 use monoceros_rules::waiting::{Parked, Phase, WaitSet};
 
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use super::{Application, Book};
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Ending, NodeWork, Notice, Op, Placement, Released, Successor, Takes};

@@ -22,8 +22,7 @@ use monoceros_rules::specs::hold_again::HoldAgain;
 use monoceros_rules::specs::tags::HELD_AGAIN;
 
 use super::Application;
-use super::in_the_air::Grounded;
-use super::ops::VisitEffects;
+use super::effects::{Grounded, VisitEffects};
 use super::placeholders::holding_time_left;
 use crate::step::{Baton, Op};
 

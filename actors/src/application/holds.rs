@@ -23,21 +23,14 @@ use monoceros_rules::applications::native::Stage;
 use monoceros_rules::audit::Decision;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::pending::reservations::End;
-use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
+use monoceros_rules::specs::ask::TaskGroup;
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::{EndedHolds, VisitEffects};
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Consequences, NodeWork, Notice, Op, Placement, Resume, Takes};
-
-/// Holds that ended in a visit, for one event.
-pub(super) struct EndedHolds {
-    event: EventKind,
-    spec: Arc<AskSpec>,
-    count: u64,
-}
 
 impl Application {
     /// The node has said yes, and what the member takes there is counted already: it is an
@@ -147,7 +140,7 @@ impl Application {
             baton.give_back(rest, loosening);
             if let Some(lane) = &self.lane {
                 let change = rest.times(-1);
-                baton.books.trackers.charge(lane.id, &change, loosening);
+                baton.books.trackers.charge(lane.id(), &change, loosening);
             }
         }
         // The allocation that takes the place says what it uses instead.
@@ -344,19 +337,6 @@ impl Application {
         }
         if !sum.is_zero() {
             self.tell_discharge(&sum, baton, effects);
-        }
-    }
-}
-
-impl VisitEffects {
-    /// Counts a hold that ended, for the event of its group.
-    fn note_hold(&mut self, event: EventKind, spec: &Arc<AskSpec>) {
-        let known = self.ended_holds.iter_mut();
-        let same = |ended: &&mut EndedHolds| ended.event == event && Arc::ptr_eq(&ended.spec, spec);
-        if let Some(ended) = known.into_iter().find(same) {
-            ended.count += 1;
-        } else {
-            self.ended_holds.push(EndedHolds { event, spec: Arc::clone(spec), count: 1 });
         }
     }
 }

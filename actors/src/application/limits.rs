@@ -9,35 +9,25 @@
 //! * Whatever changes what the application holds changes what its user and group use in the same
 //!   visit: a placement at once, everything else once for the whole visit, by the very delta that
 //!   climbs the queues.
-//! * It counts among the running applications of its user and group from its first usage or reservation on, until
-//!   nothing is left of it, or until a refund leaves it as it was before: Accepted, with nothing.
+//! * When it counts among the running applications of its user and group says [`JoinedLane`].
 
 use std::sync::Arc;
 
-use monoceros_rules::limits::{Joined, LaneId};
+use monoceros_rules::limits::{JoinedLane, LaneId, Remains};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::waiting::{Phase, View};
 
-use super::ops::VisitEffects;
-use super::{Application, Book};
+use super::Application;
+use super::effects::VisitEffects;
 use crate::events::{Event, EventKind};
 use crate::queue::Narrowed;
 use crate::step::{Baton, Notice, Owner};
 
-/// The lane that an application is in.
-pub(super) struct JoinedLane {
-    pub(super) id: LaneId,
-    /// Something limits its user or group here.
-    pub(super) is_limited: bool,
-    /// It counts among the running applications.
-    pub(super) counts: bool,
-}
-
 impl Application {
     /// The lane, if it has to be looked at.
     pub(crate) fn limited_lane(&self) -> Option<LaneId> {
-        self.lane.as_ref().filter(|lane| lane.is_limited).map(|lane| lane.id)
+        self.lane.as_ref()?.limited()
     }
 
     /// Looks at an offer that is at this application, as if it were in this phase: what its queues,
@@ -66,10 +56,9 @@ impl Application {
         }
         debug_assert!(self.group().is_none(), "who is in no lane counts for no group");
         let (book, trackers) = (&self.book, &mut baton.books.trackers);
-        let Joined { lane: id, group } =
-            trackers.join(&book.user, &book.groups, &book.id, &book.queue);
-        let is_limited = trackers.is_limited(id);
-        self.lane = Some(JoinedLane { id, is_limited, counts: false });
+        let submitter = (&book.user, &*book.groups);
+        let (lane, group) = JoinedLane::join(trackers, submitter, &book.id, &book.queue);
+        self.lane = Some(lane);
         self.set_group(group);
         self.tell_link(EventKind::UserGroupLinked, baton);
     }
@@ -77,7 +66,7 @@ impl Application {
     /// A placement of it is booked, or waits for its predicate.
     pub(super) fn uses(&mut self, resources: &Resources, baton: &mut Baton) {
         let lane = self.lane.as_mut().expect("who asks is in a lane");
-        baton.books.trackers.charge(lane.id, resources, Loosening::NONE);
+        baton.books.trackers.charge(lane.id(), resources, Loosening::NONE);
         self.counts_as_running(baton);
     }
 
@@ -85,42 +74,34 @@ impl Application {
     /// applications of its user and group.
     pub(super) fn counts_as_running(&mut self, baton: &mut Baton) {
         let lane = self.lane.as_mut().expect("who asks is in a lane");
-        if !std::mem::replace(&mut lane.counts, true) {
-            baton.books.trackers.start(lane.id, &self.book.id);
-        }
+        lane.start(&self.book.id, &mut baton.books.trackers);
     }
 
     /// Ends a visit for user and group: what it changed is charged to them, and an application that
     /// has nothing left leaves its lane.
     pub(super) fn charge_limits(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        let holds = self.book.holds_anything();
-        let waits = !self.book.asks.pending().is_empty();
-        let has_place = self.book.has_place();
+        let remains = Remains {
+            holds: self.book.holds_anything(),
+            waits: !self.book.asks.pending().is_empty(),
+            is_starting: self.book.is_starting(),
+            has_place: self.book.has_place(),
+        };
+        let is_over = !remains.holds && !remains.waits;
         let Some(lane) = &mut self.lane else {
-            debug_assert!(!holds && !waits, "who asks or holds is in a lane");
+            debug_assert!(is_over, "who asks or holds is in a lane");
             return;
         };
-        let (id, books) = (lane.id, &mut baton.books);
+        let (id, books) = (&self.book.id, &mut baton.books);
         let change = effects.delta.allocated.clone().pruned();
-        let stops = lane.counts && !holds && (!waits || self.book.is_starting());
-        if stops || change.has_negative() {
+        if lane.stops(remains) || change.has_negative() {
             effects.loosening = books.loosen();
         }
-        if !change.is_empty() {
-            let loosening = if change.has_negative() { effects.loosening } else { Loosening::NONE };
-            books.trackers.charge(id, &change, loosening);
-        }
-        if stops {
-            lane.counts = false;
-            books.trackers.stop(id, &self.book.id, effects.loosening);
-        } else if has_place && !std::mem::replace(&mut lane.counts, true) {
-            books.trackers.start(id, &self.book.id);
-        }
-        if holds || waits {
+        lane.settle((id, remains), &change, effects.loosening, &mut books.trackers);
+        if !is_over {
             baton.effects.notices.append(&mut effects.discharged);
             return;
         }
-        books.trackers.leave(id, &self.book.id);
+        books.trackers.leave(lane.id(), id);
         let last = effects.discharged.pop();
         baton.effects.notices.append(&mut effects.discharged);
         self.tell_link(EventKind::UserGroupUnlinked, baton);
@@ -135,13 +116,8 @@ impl Application {
     pub(super) fn rejoin_lane(&mut self, baton: &mut Baton) {
         let Some(lane) = &mut self.lane else { return };
         let (book, trackers) = (&self.book, &mut baton.books.trackers);
-        let joined = trackers.rejoin(lane.id, &book.id, &book.groups, book.allocated());
-        let group = joined.map(|Joined { lane: id, group }| {
-            lane.id = id;
-            group
-        });
-        lane.is_limited = trackers.is_limited(lane.id);
-        let limited = lane.is_limited.then_some(lane.id);
+        let group = lane.rejoin((&book.id, &book.groups), book.allocated(), trackers);
+        let limited = lane.limited();
         baton.books.reservations.set_lane(self.slot, limited);
         if let Some(group) = group {
             self.set_group(group);
@@ -164,7 +140,7 @@ impl Application {
     /// It counts for this group from now on, or for none: what is told of it then says so.
     fn set_group(&mut self, group: Option<Arc<str>>) {
         if self.owner.group != group {
-            self.owner = Arc::new(owner(&self.book, group));
+            self.owner = Arc::new(Owner::of(&self.book, group));
         }
     }
 
@@ -207,15 +183,5 @@ impl Application {
             let event = event.referring(queue).amount(change);
             effects.discharged.push(Notice::Happened(event.into()));
         }
-    }
-}
-
-/// Whose what an application asks for and holds is, while it counts for this group.
-pub(super) fn owner(book: &Book, group: Option<Arc<str>>) -> Owner {
-    Owner {
-        application: Arc::clone(&book.id),
-        queue: Arc::clone(&book.queue),
-        user: Arc::clone(&book.user),
-        group,
     }
 }

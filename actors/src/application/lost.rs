@@ -15,7 +15,7 @@ use monoceros_rules::specs::ask::TaskGroup;
 use monoceros_rules::values::ids::AllocationId;
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use crate::events::{EventKind, Message};
 use crate::step::Baton;
 
@@ -91,14 +91,6 @@ impl Application {
                 let event = event.referring(&Arc::from(group.as_str()));
                 event.with_message(Message::LacksMembers(Box::new(lacks)))
             });
-        }
-    }
-}
-
-impl VisitEffects {
-    fn lost_member(&mut self, group: &TaskGroup) {
-        if !self.lost_members.contains(group) {
-            self.lost_members.push(Arc::clone(group));
         }
     }
 }

@@ -21,6 +21,7 @@ mod asks;
 mod bundle;
 mod deadlines;
 mod decided;
+mod effects;
 mod events;
 mod explained;
 mod explained_gang;
@@ -54,6 +55,7 @@ use monoceros_rules::applications::run_limit::RunLimit;
 use monoceros_rules::audit::{ApplicationFact, BundleFact, MembersFact};
 use monoceros_rules::decide::gang::GangSearch;
 use monoceros_rules::decide::preemption::Turns;
+use monoceros_rules::limits::JoinedLane;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -72,8 +74,8 @@ use crate::step::{
     PlaceAnswer, Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor,
     Visited,
 };
+use effects::VisitEffects;
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
-use ops::VisitEffects;
 
 /// What the baton brings to an application.
 pub(crate) enum ApplicationMail {
@@ -125,7 +127,7 @@ pub(crate) struct Application {
     row: Option<RowSlot>,
     /// The lane in which the limits of its user and group count; none while it neither asks nor
     /// holds.
-    lane: Option<limits::JoinedLane>,
+    lane: Option<JoinedLane>,
     /// What keeps it from starting.
     blocked: Blocked,
     /// Up to where it was looked at when it last declined an offer.
@@ -174,7 +176,7 @@ impl Application {
     ) -> Self {
         Self {
             slot,
-            owner: Arc::new(limits::owner(&book, None)),
+            owner: Arc::new(Owner::of(&book, None)),
             book,
             leaf,
             leaf_facts,

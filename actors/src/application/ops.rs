@@ -7,26 +7,20 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::applications::application::Left;
 use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::decide::reservations::wake_at_node;
 use monoceros_rules::nodes::Exclusion;
-use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::pending::reservations::End;
-use monoceros_rules::specs::ask::{AskSpec, Form, TaskGroup};
+use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::specs::rejection::{Ignored, Rejection};
-use monoceros_rules::values::epoch::Loosening;
-use monoceros_rules::values::ids::{AskSlot, NodeSlot};
-use monoceros_rules::values::resources::{Resources, Sum};
+use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::waiting::WaitSet;
 use monoceros_rules::waiting::obstacle::EXCLUDED_FOR;
-use smallvec::SmallVec;
 
 use super::Application;
-use super::holds::EndedHolds;
-use super::in_the_air::Grounded;
-use crate::events::{EventKind, Happening};
-use crate::step::{Baton, Cause, NodeWork, Notice, Op};
+use super::effects::{Grounded, VisitEffects};
+use crate::events::EventKind;
+use crate::step::{Baton, Cause, Notice, Op};
 
 impl Cause {
     /// The event that says why an allocation ended.
@@ -49,57 +43,6 @@ impl Cause {
     /// Whether the RM could not start it, so that its ask is to wait again.
     pub(crate) fn is_failure_to_start(self) -> bool {
         matches!(self, Self::SchedulingFailed | Self::RefusedForGood)
-    }
-}
-
-/// What the ops of one visit add up to.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-#[derive(Default)]
-pub(crate) struct VisitEffects {
-    pub(super) delta: LedgerDelta,
-    /// The row in the leaf may have changed.
-    pub(super) touched: bool,
-    /// The bundle is tried again because time has passed.
-    pub(super) retries_bundle: bool,
-    /// Some queue has more room afterwards.
-    pub(super) loosens: bool,
-    /// What left: the application may be done.
-    pub(super) left: Left,
-    /// What nodes have to do, in the order in which it came up.
-    pub(super) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
-    /// Events of this visit. They follow the states that are entered in it.
-    pub(super) happened: Vec<Notice>,
-    /// A bundle was taken back.
-    pub(super) grounded: Option<Grounded>,
-    /// Holds that ended.
-    pub(super) ended_holds: Vec<EndedHolds>,
-    /// Task groups that lost members and have fewer than they need.
-    pub(super) lost_members: SmallVec<[TaskGroup; 1]>,
-    /// Events of a group that uses less, until it is known whether the application leaves it.
-    pub(super) discharged: Vec<Notice>,
-    /// The number of the loosening, once the visit counts as one.
-    pub(super) loosening: Loosening,
-    /// Allocated in this visit without a check of nodes and quotas, and not yet in the books.
-    pub(super) reported: Resources,
-    /// Something was charged without a look at quotas.
-    pub(super) is_unchecked: bool,
-}
-
-impl VisitEffects {
-    pub(super) fn happens<H: Into<Happening>>(
-        &mut self,
-        baton: &Baton,
-        event: impl FnOnce(i64) -> H,
-    ) {
-        if baton.settings.tracking.is_on() {
-            self.happened.push(Notice::Happened(event(baton.now_ns).into()));
-        }
-    }
-
-    /// Notes a change of what is pending, which may be negative.
-    pub(super) fn pends(&mut self, change: &Sum) {
-        self.touched = true;
-        self.delta.pending.add_sum(change);
     }
 }
 

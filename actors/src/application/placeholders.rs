@@ -21,7 +21,7 @@ use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
 use monoceros_rules::values::ids::AllocationId;
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use crate::events::EventKind;
 use crate::step::{Alarm, Baton, Ending, Notice, Op, PLACEHOLDER_TIMEOUT, Released};
 

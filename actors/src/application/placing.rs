@@ -24,7 +24,7 @@ use monoceros_rules::values::ids::{AllocationId, AskSlot, ClassId, NodeSlot};
 use monoceros_rules::waiting::obstacle::{Obstacle, refused};
 use monoceros_rules::waiting::{Phase, WaitSet};
 
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use super::{Application, Blocked};
 use crate::api::callback::Preferences;
 use crate::metrics::ActorKind;

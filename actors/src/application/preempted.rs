@@ -17,7 +17,7 @@ use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 use monoceros_rules::values::instant::after;
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use crate::events::{Event, EventKind, Message, Preempted};
 use crate::partition::surveys::Together;
 use crate::step::{Baton, Ending, Notice, Released};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use monoceros_rules::asks::preemption::{NoPreemption, TRY_AGAIN, Tries};
 use monoceros_rules::decide::gang::GangSearch;
 use monoceros_rules::decide::preemption::{Kind, Later, Preemptors, Turn};
+use monoceros_rules::limits::JoinedLane;
 use monoceros_rules::pending::promises::Promisee;
 use monoceros_rules::queues::QueueSettings;
 use monoceros_rules::specs::ask::AskSpec;
@@ -19,7 +20,7 @@ use monoceros_rules::waiting::WaitSet;
 use monoceros_rules::waiting::obstacle::Obstacle;
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use crate::events::{EventKind, Message};
 use crate::step::{Baton, NoVictims, Op, Preemptor};
 
@@ -70,7 +71,7 @@ impl Application {
             is_guaranteed: queues.any(|facts| facts.config.guaranteed.is_some()),
             is_enabled: baton.settings.preempts,
             lane: self.limited_lane(),
-            counts: self.lane.as_ref().is_some_and(|lane| lane.counts),
+            counts: self.lane.as_ref().is_some_and(JoinedLane::counts),
             gang: self.bundle.as_deref().map(tries),
             books: &baton.books,
             now_ns: baton.now_ns,

@@ -15,7 +15,7 @@ use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Sum;
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Existing, NodeWork, Notice};
 

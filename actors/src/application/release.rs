@@ -18,8 +18,7 @@ use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 
 use super::Application;
-use super::in_the_air::Grounded;
-use super::ops::VisitEffects;
+use super::effects::{Grounded, VisitEffects};
 use crate::events::{Event, EventKind};
 use crate::step::{
     Baton, Cause, Ending, ManyEnd, NodeWork, Notice, Op, RELEASED_BY_RM, Released, Which,

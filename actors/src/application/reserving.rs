@@ -26,7 +26,7 @@ use monoceros_rules::values::ids::{AskSlot, ClassId, NodeSlot};
 use monoceros_rules::waiting::obstacle::Obstacle;
 use monoceros_rules::waiting::{Phase, WaitSet};
 
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use super::{Application, Blocked};
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::events::{Event, EventKind};

@@ -15,7 +15,7 @@ use monoceros_rules::specs::ask::TaskGroup;
 use monoceros_rules::values::ids::{AskSlot, NodeSlot};
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::VisitEffects;
 use crate::events::{EventKind, Message};
 use crate::step::{Baton, Op, StartTime};
 

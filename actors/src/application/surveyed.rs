@@ -52,8 +52,8 @@ impl Application {
     /// it counts as running.
     pub(crate) fn moves(&self, regrouping: &Regrouping, baton: &Baton) -> Option<(Moves, bool)> {
         let lane = self.lane.as_ref()?;
-        let moves = regrouping.moves(&baton.books.trackers, lane.id, &self.book.groups)?;
-        Some((moves, lane.counts))
+        let moves = regrouping.moves(&baton.books.trackers, lane.id(), &self.book.groups)?;
+        Some((moves, lane.counts()))
     }
 
     /// What a list takes of it.

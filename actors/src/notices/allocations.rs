@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use monoceros_rules::allocations::Allocation;
 use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::applications::application::Application as Book;
 use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::values::ids::AllocationId;
 
@@ -21,6 +22,18 @@ pub(crate) struct Owner {
     pub(crate) user: Arc<str>,
     /// The group that the application counts for, if it does for one.
     pub(crate) group: Option<Arc<str>>,
+}
+
+impl Owner {
+    /// The owner of what this application asks for and holds, while it counts for this group.
+    pub(crate) fn of(book: &Book, group: Option<Arc<str>>) -> Self {
+        Self {
+            application: Arc::clone(&book.id),
+            queue: Arc::clone(&book.queue),
+            user: Arc::clone(&book.user),
+            group,
+        }
+    }
 }
 
 /// An allocation that exists from now on.

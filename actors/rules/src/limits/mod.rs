@@ -56,6 +56,7 @@
 //! ```
 
 mod ids;
+mod joined;
 mod lanes;
 mod numbers;
 mod places;
@@ -70,6 +71,7 @@ mod views;
 mod waiting;
 
 pub use self::ids::{LaneId, LimitId};
+pub use self::joined::{JoinedLane, Remains};
 pub use self::lanes::HeldBack;
 pub use self::numbers::{SharedLimits, ShownBy};
 pub use self::reload::{LimitEvent, Moves, Regrouping, Reloaded};

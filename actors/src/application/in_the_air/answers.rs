@@ -6,8 +6,8 @@ use monoceros_rules::decide::predicates::{Confirmation, confirm};
 use monoceros_rules::pending::unsettled::OpenQuestion;
 
 use super::super::Application;
-use super::super::ops::VisitEffects;
-use super::{Grounded, Pass};
+use super::super::effects::{Grounded, VisitEffects};
+use super::Pass;
 use crate::step::{Baton, Op, Settlement};
 
 /// How often a member is asked about anew before its bundle is taken back.

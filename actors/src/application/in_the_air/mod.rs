@@ -46,7 +46,7 @@ use monoceros_rules::values::resources::Resources;
 use rustc_hash::FxHashMap;
 
 use super::Application;
-use super::ops::VisitEffects;
+use super::effects::{Grounded, VisitEffects};
 use crate::api::predicates::{BundlePlace, QuestionBundle};
 use crate::step::{Baton, Consequences, NodeWork, Op, Placement, Resume};
 
@@ -92,17 +92,6 @@ struct Pass {
     /// What it rests on.
     scope: Scope,
     assumed: bool,
-}
-
-/// Why a bundle is taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grounded {
-    /// It changed, or one of its nodes did: places are looked for anew.
-    Anew,
-    /// Predicates keep it from its places: it waits for a node to grow, or for some time.
-    Refused,
-    /// There are no answers that count: as if it had been refused.
-    Unanswered,
 }
 
 impl Air {

@@ -8,8 +8,7 @@ use monoceros_rules::nodes::{NodeRequest, Taken, Wish};
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 
 use super::super::Application;
-use super::super::ops::VisitEffects;
-use super::Grounded;
+use super::super::effects::{Grounded, VisitEffects};
 use crate::step::{Baton, NodeWork};
 
 /// Why a member cannot stay.
