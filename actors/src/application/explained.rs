@@ -1,24 +1,27 @@
-//! What an application says of asks that wait: which they are, and what stands in their way as far
-//! as it can be seen from here. The survey of queues adds the rest.
+//! Explanations of pending asks: which they are, and what keeps them pending as far as their
+//! application can see it. The survey of queues adds the rest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::allocations::Allocation;
-use monoceros_rules::applications::backoff;
+use monoceros_rules::applications::application::Application as Book;
 use monoceros_rules::asks::failed_starts::FailedStarts;
 use monoceros_rules::asks::{Ask, PendingClass};
 use monoceros_rules::decide::explain::{self, Cause, GangWhy, Why};
 use monoceros_rules::decide::pairs;
+use monoceros_rules::decide::preemption::Preemptors;
+use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::{Fits, NodeLacks};
 use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::reservations::Reserver;
 use monoceros_rules::specs::ask::{AskSpec, Form};
-use monoceros_rules::values::ids::AllocationId;
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::waiting::WaitSet;
 
-use super::Application;
 use crate::step::{Baton, QueueSlot, RowSlot};
+use monoceros_rules::decide::gang::GangSearch;
 
 /// Which asks are to be explained.
 #[derive(Clone, Debug)]
@@ -67,18 +70,29 @@ pub(crate) struct ExplainedClass {
     pub(crate) texts: BTreeMap<String, u32>,
 }
 
-impl Application {
-    /// Explains some of its asks, each class with at most `keys` keys.
-    pub(crate) fn explained(
-        &self,
-        which: &Explained,
-        keys: usize,
-        baton: &Baton,
-    ) -> ExplainedApplication {
+/// A reader that explains the pending asks of one application.
+pub(super) struct Explainer<'a> {
+    pub(super) book: &'a Book,
+    pub(super) slot: ApplicationSlot,
+    pub(super) leaf: QueueSlot,
+    pub(super) row: Option<RowSlot>,
+    /// The lane of its user and group, if something limits them there.
+    pub(super) lane: Option<LaneId>,
+    /// The search for places of a declared gang.
+    pub(super) bundle: Option<&'a GangSearch>,
+    /// The search for members that take the places of placeholders.
+    pub(super) pairs: &'a pairs::Search,
+    /// Since when and until when it backs off, ns since the epoch.
+    pub(super) backs_off: Option<(i64, i64)>,
+    pub(super) preemptors: Preemptors<'a>,
+    pub(super) baton: &'a Baton,
+}
+
+impl Explainer<'_> {
+    /// Explains some of the asks, each class with at most `keys` keys.
+    pub(super) fn explained(&self, which: &Explained, keys: usize) -> ExplainedApplication {
         let asks = &self.book.asks;
-        let mut gang = self.explained_gang(baton);
-        let delay = self.leaf_facts.config.settings.backoff_delay.max(backoff::LEAST);
-        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        let mut gang = self.explained_gang();
         let classes: Option<Vec<PendingClass<'_>>> = match which {
             // What keeps the gang from its places keeps each of its members waiting.
             Explained::Ask(key) => asks
@@ -99,28 +113,24 @@ impl Application {
             }
         };
         let classes = classes.map(|classes| {
-            gang.extend(self.explained_classes(classes, baton));
+            gang.extend(self.explained_classes(classes));
             gang
         });
         ExplainedApplication {
             id: Arc::clone(&self.book.id),
-            leaf: self.leaf_facts.slot,
+            leaf: self.leaf,
             row: self.row,
             starts: self.book.is_starting(),
             n_classes: asks.n_classes(),
             first_ask: asks.first_key().map(Arc::clone),
-            backs_off_since_ns: self.backs_off_until().map(|until| until.saturating_sub(delay_ns)),
+            backs_off_since_ns: self.backs_off.map(|(since_ns, _)| since_ns),
             classes,
         }
     }
 
-    fn explained_classes(
-        &self,
-        classes: Vec<PendingClass<'_>>,
-        baton: &Baton,
-    ) -> Vec<ExplainedClass> {
-        let nodes = &baton.books.nodes;
-        let fits: Vec<_> = classes.iter().map(|class| self.fits(class.first, baton)).collect();
+    fn explained_classes(&self, classes: Vec<PendingClass<'_>>) -> Vec<ExplainedClass> {
+        let nodes = &self.baton.books.nodes;
+        let fits: Vec<_> = classes.iter().map(|class| self.fits(class.first)).collect();
         let requests = classes.iter().zip(&fits);
         let requests: Vec<_> =
             requests.map(|(class, fits)| (explain::request(class.first), fits)).collect();
@@ -129,16 +139,16 @@ impl Application {
         let explained = classes.into_iter().zip(lacks).zip(&fits).map(|((class, lacks), fits)| {
             let places = match self.book.undecided() {
                 Some(_) => vec![Why::Gang(GangWhy::Undecided)],
-                None => self.explained_places(class.first, &lacks, fits, baton),
+                None => self.explained_places(class.first, &lacks, fits),
             };
             let takes_place = !places.is_empty();
             let mut obstacles: Vec<Why> =
-                Self::not_started(class.first.starts(), false).into_iter().collect();
+                not_started(class.first.starts(), false).into_iter().collect();
             obstacles.extend(places);
             if !takes_place {
-                obstacles.extend(self.gives_way(class.first, baton));
-                obstacles.extend(self.own_obstacles(class.shape.resources(), baton));
-                let why = explain::nodes(&baton.books, class.first, class.waits, &lacks, fits);
+                obstacles.extend(self.gives_way(class.first));
+                obstacles.extend(self.own_obstacles(class.shape.resources()));
+                let why = explain::nodes(&self.baton.books, class.first, class.waits, &lacks, fits);
                 obstacles.extend(why);
             }
             let group = class.first.spec.member_of();
@@ -151,9 +161,9 @@ impl Application {
                 created_ns: class.first.stated_creation_ns(),
                 obstacles,
                 takes_place,
-                noted: Self::failing_since(class.first.starts())
+                noted: failing_since(class.first.starts())
                     .or(class.noted.map(|(obstacle, since)| (explain::noted(obstacle), since))),
-                preemption: self.explained_class(class.first, baton),
+                preemption: self.explained_class(class.first),
                 texts: explain::texts(class.first),
                 keys: class.keys,
                 lacks,
@@ -164,39 +174,33 @@ impl Application {
 
     /// Whether the asks of a class preempt others, by the one that is tried for all; nothing of what
     /// no RM has asked for.
-    fn explained_class(&self, first: &Ask, baton: &Baton) -> String {
+    fn explained_class(&self, first: &Ask) -> String {
         let slot = self.book.asks.slot_of(&first.key).filter(|_| first.form != Form::Internal);
         // A member of an undecided gang asks with its gang.
         let who = slot.map(|slot| match self.book.undecided() {
             Some(_) => Promisee::Gang(self.slot),
-            None => Promisee::Ask(self.reserver(slot)),
+            None => Promisee::Ask(Reserver { application: self.slot, ask: slot }),
         });
-        who.map(|who| self.preemptors(baton).explained(who)).unwrap_or_default()
+        who.map(|who| self.preemptors.explained(who)).unwrap_or_default()
     }
 
     /// Which nodes an ask may use by what they alone say, as far as its RM knows.
-    pub(super) fn fits(&self, ask: &Ask, baton: &Baton) -> Fits {
-        baton.fits((self.slot, &ask.spec))
+    pub(super) fn fits(&self, ask: &Ask) -> Fits {
+        self.baton.fits((self.slot, &ask.spec))
     }
 
     /// What keeps an ask from the places of its task group, if there are any. `lacks` is what nodes
     /// lack for it, those that it may not use (`fits`) left out.
-    fn explained_places(
-        &self,
-        ask: &Ask,
-        lacks: &NodeLacks,
-        fits: &Fits,
-        baton: &Baton,
-    ) -> Vec<Why> {
-        let (asks, nodes) = (&self.book.asks, &baton.books.nodes);
+    fn explained_places(&self, ask: &Ask, lacks: &NodeLacks, fits: &Fits) -> Vec<Why> {
+        let (asks, nodes) = (&self.book.asks, &self.baton.books.nodes);
         let (Some(gang), Some(slot)) = (self.book.gang.as_deref(), asks.slot_of(&ask.key)) else {
             return Vec::new();
         };
-        let table = &baton.books.allocations;
+        let table = &self.baton.books.allocations;
         let of_group = |entry: &&Allocation| entry.spec.member_of() == ask.member_of();
         let asked = self.book.unsettled.iter().filter_map(|id| table.get(*id)).filter(of_group);
         let asked = asked.filter(|entry| entry.question.is_some() && entry.takes().is_some());
-        let free = pairs::free_places(asks, slot, gang, &self.pairs.search, &baton.books);
+        let free = pairs::free_places(asks, slot, gang, self.pairs, &self.baton.books);
         let places = explain::placeholders(asks, gang, ask, free, asked.count() as u64);
         let Some(mut places) = places else { return Vec::new() };
         if let Why::Placeholders { is_held, refused, .. } = &mut places {
@@ -210,7 +214,7 @@ impl Application {
             return vec![places];
         }
         // It needs room beside the places that it may not take, as long as none is where it has to be.
-        let is_refused = self.pairs.search.is_nowhere(ask.order_key());
+        let is_refused = self.pairs.is_nowhere(ask.order_key());
         let room = match &ask.required_node {
             Some(node) => {
                 let group = ask.member_of().and_then(|group| gang.group(group));
@@ -225,40 +229,40 @@ impl Application {
                 };
                 if places.any(is_there) { None } else { required() }
             }
-            None => explain::nodes(&baton.books, ask, &WaitSet::Due, lacks, fits)
+            None => explain::nodes(&self.baton.books, ask, &WaitSet::Due, lacks, fits)
                 .or_else(|| is_refused.then(|| explain::refused(ask, lacks))),
         };
         vec![room.unwrap_or(places)]
     }
 
-    /// The obstacle of an ask, or of a gang, that waits because it could not be started.
-    pub(super) fn not_started(starts: Option<&FailedStarts>, of_gang: bool) -> Option<Why> {
-        let failed = starts.filter(|starts| starts.until_ns().is_some())?.summary();
-        Some(Why::StartFailed { failed, of_gang })
-    }
-
-    /// The cause of an ask, or of a gang, that waits because it could not be started, and the time of its
-    /// first failed start, ns since the epoch.
-    pub(super) fn failing_since(starts: Option<&FailedStarts>) -> Option<(Cause, i64)> {
-        let starts = starts.filter(|starts| starts.until_ns().is_some())?;
-        Some((Cause::StartFailed, starts.since_ns()))
-    }
-
     /// For whom something of the application was taken, who is to run before the ask does.
-    fn gives_way(&self, ask: &Ask, baton: &Baton) -> Option<Why> {
-        let (promisee, _) = baton.books.promises.bars(self.slot, ask.sequence)?;
-        let application = baton.directory.application_id(promisee.application());
+    fn gives_way(&self, ask: &Ask) -> Option<Why> {
+        let (promisee, _) = self.baton.books.promises.bars(self.slot, ask.sequence)?;
+        let application = self.baton.directory.application_id(promisee.application());
         Some(Why::GivesWay { application })
     }
 
     /// The obstacles of the application's user, group and own state for so much.
-    pub(super) fn own_obstacles(&self, wanted: &Resources, baton: &Baton) -> Vec<Why> {
+    pub(super) fn own_obstacles(&self, wanted: &Resources) -> Vec<Why> {
         let starts = self.book.is_starting();
-        let mut obstacles = match self.limited_lane() {
-            Some(lane) => explain::limits(&baton.books.trackers, lane, wanted, starts),
+        let mut obstacles = match self.lane {
+            Some(lane) => explain::limits(&self.baton.books.trackers, lane, wanted, starts),
             None => Vec::new(),
         };
-        obstacles.extend(self.backs_off_until().map(|until_ns| Why::BacksOff { until_ns }));
+        obstacles.extend(self.backs_off.map(|(_, until_ns)| Why::BacksOff { until_ns }));
         obstacles
     }
+}
+
+/// The obstacle of an ask, or of a gang, that waits because it could not be started.
+pub(super) fn not_started(starts: Option<&FailedStarts>, of_gang: bool) -> Option<Why> {
+    let failed = starts.filter(|starts| starts.until_ns().is_some())?.summary();
+    Some(Why::StartFailed { failed, of_gang })
+}
+
+/// The cause of an ask, or of a gang, that waits because it could not be started, and the time of its
+/// first failed start, ns since the epoch.
+pub(super) fn failing_since(starts: Option<&FailedStarts>) -> Option<(Cause, i64)> {
+    let starts = starts.filter(|starts| starts.until_ns().is_some())?;
+    Some((Cause::StartFailed, starts.since_ns()))
 }

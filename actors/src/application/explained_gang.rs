@@ -17,9 +17,7 @@ use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
 use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
 
-use super::Application;
-use super::explained::ExplainedClass;
-use crate::step::Baton;
+use super::explained::{ExplainedClass, Explainer, failing_since, not_started};
 
 /// The number of groups with a required domain, and of required nodes, that are looked at.
 const COUNTED: usize = 20;
@@ -38,14 +36,14 @@ impl Kept {
     }
 }
 
-impl Application {
+impl Explainer<'_> {
     /// The entries of a declared gang that is undecided: one for all of it, and one for each group that
     /// is short.
-    pub(super) fn explained_gang(&self, baton: &Baton) -> Vec<ExplainedClass> {
-        let (Some(native), Some(bundle)) = (self.book.undecided(), &self.bundle) else {
+    pub(super) fn explained_gang(&self) -> Vec<ExplainedClass> {
+        let (Some(native), Some(bundle)) = (self.book.undecided(), self.bundle) else {
             return Vec::new();
         };
-        let nodes = &baton.books.nodes;
+        let nodes = &self.baton.books.nodes;
         let members = native.groups().iter().map(|group| u64::from(group.wanted())).sum();
         let bundled = native.bundle(&self.book.asks);
         let total = bundled.as_ref().map(|bundled| total(&self.book.asks, bundled));
@@ -55,7 +53,7 @@ impl Application {
         let first = bundled.as_ref().ok().and_then(|it| it.iter().flatten().next());
         let first =
             first.map(|(slot, _)| *slot).or_else(|| native.groups().iter().find_map(|it| it.ask));
-        let Kept { mut whys, since_ns } = self.kept_from_places(native, bundle, bundled, baton);
+        let Kept { mut whys, since_ns } = self.kept_from_places(native, bundle, bundled);
         // Others may lack places because of those that can have none.
         let is_of_places =
             |why: &GangWhy| matches!(why, GangWhy::Places { .. } | GangWhy::Domain { .. });
@@ -64,10 +62,10 @@ impl Application {
         let preemption = self
             .book
             .undecided_bundle()
-            .map(|_| self.preemptors(baton).explained(Promisee::Gang(self.slot)))
+            .map(|_| self.preemptors.explained(Promisee::Gang(self.slot)))
             .unwrap_or_default();
-        let mut obstacles = self.own_obstacles(&total, baton);
-        obstacles.extend(Self::not_started(native.starts.as_deref(), true));
+        let mut obstacles = self.own_obstacles(&total);
+        obstacles.extend(not_started(native.starts.as_deref(), true));
         obstacles.extend(required);
         let entry = |group: Option<TaskGroup>, resources, count, obstacles: Vec<Why>, lacks| {
             let spec = AskSpec::new("", resources).with(|it| it.task_group = group);
@@ -76,7 +74,7 @@ impl Application {
                 Why::Gang(gang) => Some((gang.cause(), since_ns?)),
                 _ => None,
             });
-            let noted = Self::failing_since(native.starts.as_deref()).or(noted);
+            let noted = failing_since(native.starts.as_deref()).or(noted);
             let noted = noted.or_else(|| bundle.over_since());
             ExplainedClass {
                 gang: String::new(),
@@ -93,7 +91,7 @@ impl Application {
                 texts: BTreeMap::new(),
             }
         };
-        let of_ask = |ask: &Ask| self.lacks_of(ask, baton);
+        let of_ask = |ask: &Ask| self.lacks_of(ask);
         let any = |slot: Option<AskSlot>| match slot.and_then(|slot| self.book.asks.find(slot)) {
             Some(ask) => of_ask(ask),
             // Of members of any size all nodes are counted.
@@ -122,17 +120,15 @@ impl Application {
         native: &Native,
         bundle: &GangSearch,
         bundled: Result<Bundled, MissingAsks>,
-        baton: &Baton,
     ) -> Kept {
-        let nodes = &baton.books.nodes;
+        let nodes = &self.baton.books.nodes;
         if native.stage == Stage::InTheAir {
             return Kept::by(GangWhy::InTheAir, None);
         }
         if let Some((short, since_ns)) = bundle.short_of_places(nodes) {
             // Places may have become fewer since that search.
-            let alone = bundled
-                .map(|bundled| self.short_alone(native, &bundled, baton))
-                .unwrap_or_default();
+            let alone =
+                bundled.map(|bundled| self.short_alone(native, &bundled)).unwrap_or_default();
             let group = |slot| self.book.asks.find(slot).and_then(|ask| ask.task_group.as_ref());
             let mut lacking = short.to_vec();
             for (slot, lacks) in alone {
@@ -141,17 +137,15 @@ impl Application {
                     None => lacking.push((slot, lacks)),
                 }
             }
-            let whys = lacking.into_iter().filter_map(|short| self.lack_places(short, baton));
+            let whys = lacking.into_iter().filter_map(|short| self.lack_places(short));
             return Kept { whys: whys.collect(), since_ns: Some(since_ns) };
         }
         if let Some((why, since_ns)) = bundle.why(nodes) {
             return match why {
                 GangWhy::Domain { short, .. } => {
-                    Kept { whys: vec![self.lack_domain(short, baton)], since_ns }
+                    Kept { whys: vec![self.lack_domain(short)], since_ns }
                 }
-                GangWhy::Refused { .. } => {
-                    self.kept_by_refusal(native, bundled, (why, since_ns), baton)
-                }
+                GangWhy::Refused { .. } => self.kept_by_refusal(native, bundled, (why, since_ns)),
                 why => Kept::by(why, since_ns),
             };
         }
@@ -163,16 +157,16 @@ impl Application {
         };
         // No search was made that says so, or quota was short before it.
         if let Some(short) = self.short_of_domain(&bundled, nodes) {
-            return Kept { whys: vec![self.lack_domain(short, baton)], since_ns: None };
+            return Kept { whys: vec![self.lack_domain(short)], since_ns: None };
         }
-        let short = self.short_alone(native, &bundled, baton);
-        let whys = short.into_iter().filter_map(|short| self.lack_places(short, baton));
+        let short = self.short_alone(native, &bundled);
+        let whys = short.into_iter().filter_map(|short| self.lack_places(short));
         Kept { whys: whys.collect(), since_ns: None }
     }
 
     /// What nodes lack for a member.
-    fn lacks_of(&self, ask: &Ask, baton: &Baton) -> NodeLacks {
-        baton.books.nodes.lacks(&explain::request(ask), &self.fits(ask, baton))
+    fn lacks_of(&self, ask: &Ask) -> NodeLacks {
+        self.baton.books.nodes.lacks(&explain::request(ask), &self.fits(ask))
     }
 
     /// The obstacle of a gang of which a member was refused by every node with room: too few places on nodes
@@ -182,22 +176,21 @@ impl Application {
         native: &Native,
         bundled: Result<Bundled, MissingAsks>,
         (why, since_ns): (GangWhy, Option<i64>),
-        baton: &Baton,
     ) -> Kept {
-        let short = bundled.map(|bundled| self.short_alone(native, &bundled, baton));
+        let short = bundled.map(|bundled| self.short_alone(native, &bundled));
         let short = short.unwrap_or_default().into_iter();
-        let whys: Vec<_> = short.filter_map(|short| self.lack_places(short, baton)).collect();
+        let whys: Vec<_> = short.filter_map(|short| self.lack_places(short)).collect();
         let refusing = |(_, nodes): &(_, Option<NodeLacks>)| {
             nodes.as_ref().is_some_and(|nodes| !nodes.unfit.is_empty())
         };
         if whys.iter().any(refusing) {
             return Kept { whys, since_ns };
         }
-        let refused = self.bundle.as_ref().and_then(|bundle| bundle.refused());
+        let refused = self.bundle.and_then(GangSearch::refused);
         let refused = refused.and_then(|slot| self.book.asks.find(slot));
         let why = match (why, refused) {
             (GangWhy::Refused { group, retry_ns, .. }, Some(ask)) => {
-                let nodes = self.lacks_of(ask, baton);
+                let nodes = self.lacks_of(ask);
                 let mut texts = explain::texts(ask);
                 texts.retain(|text, _| !nodes.unfit.contains_key(&**text));
                 GangWhy::Refused { group, texts, nodes: Some(nodes), retry_ns }
@@ -209,48 +202,39 @@ impl Application {
 
     /// The members for which there are too few places even if the rest of the gang takes none, by an ask
     /// of each group with their number.
-    fn short_alone(
-        &self,
-        native: &Native,
-        bundled: &Bundled,
-        baton: &Baton,
-    ) -> Vec<(AskSlot, u64)> {
+    fn short_alone(&self, native: &Native, bundled: &Bundled) -> Vec<(AskSlot, u64)> {
         let avoided = AvoidedDomains::new();
         let wanted = groups(&self.book.asks, native.groups(), bundled, &avoided, AllowedNodes::Any);
         let fits = |at: MembersAt| {
             let ask = self.book.asks.find(bundled[at.group][at.members].0);
-            ask.map(|ask| self.fits(ask, baton)).unwrap_or_default()
+            ask.map(|ask| self.fits(ask)).unwrap_or_default()
         };
-        short_members(bundled, &bundle::short_alone(&baton.books.nodes, &wanted, fits))
+        short_members(bundled, &bundle::short_alone(&self.baton.books.nodes, &wanted, fits))
     }
 
     /// The obstacle that so many members like this one found no place.
-    fn lack_places(
-        &self,
-        (slot, lacks): (AskSlot, u64),
-        baton: &Baton,
-    ) -> Option<(GangWhy, Option<NodeLacks>)> {
+    fn lack_places(&self, (slot, lacks): (AskSlot, u64)) -> Option<(GangWhy, Option<NodeLacks>)> {
         let ask = self.book.asks.find(slot)?;
-        let counts = self.lacks_of(ask, baton);
+        let counts = self.lacks_of(ask);
         let why = GangWhy::Places {
             group: ask.task_group.clone().unwrap_or_default(),
             size: Resources::clone(&ask.resources),
             lacks,
             nodes: counts.clone(),
-            constraint: constraint_of(ask, &baton.books.nodes),
+            constraint: constraint_of(ask, &self.baton.books.nodes),
         };
         Some((why, Some(counts)))
     }
 
     /// The obstacle that no domain takes a whole group.
-    fn lack_domain(&self, mut short: ShortDomain, baton: &Baton) -> (GangWhy, Option<NodeLacks>) {
-        let nodes = &baton.books.nodes;
+    fn lack_domain(&self, mut short: ShortDomain) -> (GangWhy, Option<NodeLacks>) {
+        let nodes = &self.baton.books.nodes;
         self.count_places(&mut short, nodes);
         let ask = self.first_of_group(&short.group);
         let domain = short.domain();
         let domains = domain.as_slice();
         let request = ask.map_or_else(|| NodeRequest::of(&short.size), explain::request);
-        let fits = ask.map(|ask| self.fits(ask, baton)).unwrap_or_default();
+        let fits = ask.map(|ask| self.fits(ask)).unwrap_or_default();
         let counts = nodes.lacks(&NodeRequest { domains, ..request }, &fits);
         let constraint = ask.and_then(|ask| constraint_of(ask, nodes));
         (GangWhy::Domain { short, nodes: counts.clone(), constraint }, Some(counts))

@@ -23,7 +23,7 @@ mod deadlines;
 mod decided;
 mod effects;
 mod events;
-mod explained;
+pub(crate) mod explained;
 mod explained_gang;
 mod gang;
 mod held_before;
@@ -75,7 +75,6 @@ use crate::step::{
     Visited,
 };
 use effects::VisitEffects;
-pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 
 /// What the baton brings to an application.
 pub(crate) enum ApplicationMail {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use monoceros_rules::applications::backoff::Backoff;
+use monoceros_rules::applications::backoff::{self, Backoff};
 use monoceros_rules::applications::native::Stage;
 use monoceros_rules::asks::ToTell;
 use monoceros_rules::decide::scale_up::ApplicationWaiting;
@@ -13,6 +13,7 @@ use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::values::ids::{ApplicationSlot, ClassId};
 use monoceros_rules::values::resources::Limits;
 
+use super::explained::{Explained, ExplainedApplication, Explainer};
 use super::{Application, Blocked};
 use crate::partition::surveys::PARTS_MAX;
 use crate::snapshot::OutstandingRequest;
@@ -54,6 +55,31 @@ impl Application {
         let lane = self.lane.as_ref()?;
         let moves = regrouping.moves(&baton.books.trackers, lane.id(), &self.book.groups)?;
         Some((moves, lane.counts()))
+    }
+
+    /// Explains some of its asks, each class with at most `keys` keys.
+    pub(crate) fn explained(
+        &self,
+        which: &Explained,
+        keys: usize,
+        baton: &Baton,
+    ) -> ExplainedApplication {
+        let delay = self.leaf_facts.config.settings.backoff_delay.max(backoff::LEAST);
+        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        let until_ns = self.backs_off_until();
+        let explainer = Explainer {
+            book: &self.book,
+            slot: self.slot,
+            leaf: self.leaf_facts.slot,
+            row: self.row,
+            lane: self.limited_lane(),
+            bundle: self.bundle.as_deref(),
+            pairs: &self.pairs.search,
+            backs_off: until_ns.map(|until_ns| (until_ns.saturating_sub(delay_ns), until_ns)),
+            preemptors: self.preemptors(baton),
+            baton,
+        };
+        explainer.explained(which, keys)
     }
 
     /// What a list takes of it.

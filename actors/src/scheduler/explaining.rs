@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::SchedulerHandle;
 use crate::api::outcomes::{ExplainError, ReadError};
-use crate::application::Explained;
+use crate::application::explained::Explained;
 use crate::partition::surveys::{self, Found};
 use crate::snapshot::ExplanationSnapshot;
 

@@ -6,7 +6,7 @@ use monoceros_rules::decide::explain::{self, Cause, Change, Why};
 use monoceros_rules::nodes::NodeLacks;
 use monoceros_rules::values::resources::Resources;
 
-use crate::application::{ExplainedApplication, ExplainedClass};
+use crate::application::explained::{ExplainedApplication, ExplainedClass};
 use crate::queue::{Gate, Rank};
 use crate::snapshot::{
     ChangeSnapshot, ExplanationSnapshot, NodeCounts, ObstacleSnapshot, RankSnapshot,

@@ -12,7 +12,8 @@ use monoceros_rules::queues::object_state::ObjectState;
 use tokio::sync::oneshot;
 
 use super::{Partition, answer};
-use crate::application::{Application, Explained, ExplainedApplication};
+use crate::application::Application;
+use crate::application::explained::{Explained, ExplainedApplication};
 use crate::queue::{Gate, Queue, Rank};
 use crate::snapshot::ExplanationSnapshot;
 use crate::step::{Baton, QueueSlot, Route, RowSlot, Survey};
