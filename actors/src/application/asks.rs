@@ -20,7 +20,7 @@ use monoceros_rules::values::resources::{Resources, Sum};
 
 use super::Application;
 use super::effects::VisitEffects;
-use crate::events::{AskAdded, EventKind, Happening};
+use crate::events::{AskAdded, Event, EventKind, Happening};
 use crate::step::{AskReleased, Baton, Ending, NodeWork, Notice};
 
 impl Application {
@@ -429,7 +429,7 @@ impl Application {
         } else if spec.member_of().is_some() {
             self.pairs_changed();
         }
-        effects.happens(baton, |at| self.event(event, at).asked_for(&spec));
+        effects.happens(baton, |at| Event::about(&self.book, event, at).asked_for(&spec));
         effects.delta.pending.subtract_sum(&pending);
         effects.touched = true;
         effects.left.asks = true;

@@ -21,8 +21,8 @@ use monoceros_rules::values::epoch::Epoch;
 use monoceros_rules::waiting::obstacle::Obstacle;
 use monoceros_rules::waiting::{Parked, Phase};
 
-use super::Application;
 use super::effects::{Grounded, VisitEffects};
+use super::{Application, events};
 use crate::step::{Baton, Op};
 
 /// An offer.
@@ -168,14 +168,16 @@ impl Application {
             return;
         };
         match why {
-            Some(Hold::OverQuota(Obstacle::Limits)) => self.over_user_quota(speaker, baton),
+            Some(Hold::OverQuota(Obstacle::Limits)) => {
+                events::over_user_quota(self.limited_lane(), &mut self.book, speaker, baton)
+            }
             Some(Hold::OverQuota(_)) => {
-                self.within_user_quota(speaker, baton);
-                self.over_quota(speaker, baton);
+                events::within_user_quota(&mut self.book, speaker, baton);
+                events::over_quota(&mut self.book, speaker, baton);
             }
             _ => {
-                self.within_user_quota(speaker, baton);
-                self.within_quota(speaker, baton);
+                events::within_user_quota(&mut self.book, speaker, baton);
+                events::within_quota(&mut self.book, speaker, baton);
             }
         }
     }
@@ -209,7 +211,7 @@ impl Application {
             }
             NotPlaced::Refused(refused, growth) => {
                 self.note_bundle_attempt(baton);
-                self.tell_refusals(baton, refused);
+                events::tell_refusals(&mut self.book, refused, baton);
                 let at = Epoch { growth, ..self.epoch(baton) };
                 self.park_bundle_refused(at, baton);
                 Some(GangObstacle::refused(refused, &self.book.asks))

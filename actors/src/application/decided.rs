@@ -178,7 +178,7 @@ impl Application {
         for (group, held) in native.groups().iter().zip(n_held) {
             if let (Some(spec), 1..) = (&group.spec, *held) {
                 let kind = EventKind::AllocationAdded;
-                baton.happens(|at| self.group_event(kind, spec, *held, at));
+                baton.happens(|at| Event::about_holds(&self.book, kind, (spec, *held), at));
                 let times = i64::try_from(*held).unwrap_or(i64::MAX);
                 sum.add(&spec.resources.times(times));
             }

@@ -31,7 +31,7 @@ use monoceros_rules::waiting::obstacle::Obstacle;
 use monoceros_rules::waiting::{Parked, Phase, WaitSet};
 
 use super::effects::VisitEffects;
-use super::{Application, Book};
+use super::{Application, Book, events};
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Ending, NodeWork, Notice, Op, Placement, Released, Successor, Takes};
 
@@ -63,7 +63,7 @@ impl Application {
                 }
                 NextPair::TooSmall(Pair { ask, placeholder }) => {
                     let why = "placeholder is smaller than the member that would take its place";
-                    self.tell_too_small(ask, placeholder, &mut baton);
+                    events::tell_too_small(&self.book, ask, placeholder, &mut baton);
                     self.end_placeholder(placeholder, why, &mut baton);
                 }
                 NextPair::InPlace(Pair { ask, placeholder }) => {
@@ -229,7 +229,7 @@ impl Application {
         }
         if !placement.refusals.is_empty() {
             self.book.asks.ask_mut(slot).refusals_mut().reasons = placement.refusals.clone();
-            self.tell_refusals(&mut baton, slot);
+            events::tell_refusals(&mut self.book, slot, &mut baton);
         }
         if baton.offer.level() >= baton.offer.frames.len() {
             self.pair(baton);
@@ -382,7 +382,9 @@ impl Application {
         self.forget_placeholder(placeholder, &old, PlaceholderEnd::Replaced, effects);
         self.drop_instance(&old, placeholder);
         self.tell_discharge(old.resources(), baton, effects);
-        effects.happens(baton, |at| self.event(event, at).allocated(&old.uuid, &old.spec));
+        effects.happens(baton, |at| {
+            Event::about(&self.book, event, at).allocated(&old.uuid, &old.spec)
+        });
         // A node on which one takes the place of the other does not change.
         if !is_node_gone && !in_place {
             effects.happens(baton, |at| {

@@ -332,7 +332,7 @@ impl Application {
         for EndedHolds { event, spec, count } in ended {
             let times = i64::try_from(count).unwrap_or(i64::MAX);
             sum.add(&spec.resources.times(times));
-            let event = |at| self.group_event(event, &spec, count, at);
+            let event = |at| Event::about_holds(&self.book, event, (&spec, count), at);
             effects.happens(baton, event);
         }
         if !sum.is_zero() {

@@ -16,7 +16,7 @@ use monoceros_rules::values::ids::AllocationId;
 
 use super::Application;
 use super::effects::VisitEffects;
-use crate::events::{EventKind, Message};
+use crate::events::{Event, EventKind, Message};
 use crate::step::Baton;
 
 impl Application {
@@ -87,7 +87,7 @@ impl Application {
             let lacks = self.book.gang.as_ref().and_then(|gang| gang.lacking(&group));
             let Some(lacks) = lacks else { continue };
             effects.happens(baton, |at| {
-                let event = self.event(EventKind::GangLacksMembers, at);
+                let event = Event::about(&self.book, EventKind::GangLacksMembers, at);
                 let event = event.referring(&Arc::from(group.as_str()));
                 event.with_message(Message::LacksMembers(Box::new(lacks)))
             });

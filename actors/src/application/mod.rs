@@ -66,7 +66,7 @@ use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::waiting::{Declined, Phase, WaitSet, Waits};
 use smallvec::SmallVec;
 
-use crate::events::EventKind;
+use crate::events::{Event, EventKind};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts, QueueMail};
 use crate::step::{
@@ -277,8 +277,8 @@ impl Application {
                     baton.effects.disarm(self.run_limit.end());
                     baton.effects.ended.rows.push((self.slot, self.row));
                     baton.effects.ended.terminated.push(Ended::of(&self.book));
-                    baton.happens(|at| self.unplaced(at));
-                    baton.happens(|at| self.event(EventKind::AppUnlinked, at));
+                    baton.happens(|at| Event::unplaced(&self.book, at));
+                    baton.happens(|at| Event::about(&self.book, EventKind::AppUnlinked, at));
                 }
                 _ => {}
             }

@@ -25,7 +25,7 @@ use monoceros_rules::waiting::obstacle::{Obstacle, refused};
 use monoceros_rules::waiting::{Phase, WaitSet};
 
 use super::effects::VisitEffects;
-use super::{Application, Blocked};
+use super::{Application, Blocked, events};
 use crate::api::callback::Preferences;
 use crate::metrics::ActorKind;
 use crate::node::NodeMail;
@@ -128,8 +128,8 @@ impl Application {
 
     /// Sends an ask that fits its quotas to a node.
     pub(super) fn send(&mut self, mut baton: Box<Baton>, candidate: Candidate) {
-        self.within_user_quota(candidate.ask, &mut baton);
-        self.within_quota(candidate.ask, &mut baton);
+        events::within_user_quota(&mut self.book, candidate.ask, &mut baton);
+        events::within_quota(&mut self.book, candidate.ask, &mut baton);
         baton.displace_for(self.book.asks.ask(candidate.ask));
         if let Some(lent) = candidate.lent {
             Self::borrow(lent, &mut baton);
@@ -203,20 +203,20 @@ impl Application {
                 return Claimed::Nothing;
             }
             Obstacle::Limits => {
-                self.over_user_quota(slot, baton);
+                events::over_user_quota(self.limited_lane(), &mut self.book, slot, baton);
                 self.book.asks.set_waits(class, waits);
                 return Claimed::Nothing;
             }
             Obstacle::Quota => {
-                self.within_user_quota(slot, baton);
-                self.over_quota(slot, baton);
+                events::within_user_quota(&mut self.book, slot, baton);
+                events::over_quota(&mut self.book, slot, baton);
                 self.book.asks.set_waits(class, waits);
                 return Claimed::Nothing;
             }
             _ => {}
         }
-        self.within_user_quota(slot, baton);
-        self.within_quota(slot, baton);
+        events::within_user_quota(&mut self.book, slot, baton);
+        events::within_quota(&mut self.book, slot, baton);
         if self.widen(class, slot, baton) {
             return Claimed::Nothing;
         }
@@ -346,7 +346,7 @@ impl Application {
     /// Every node that had room refused the ask up to this epoch, or the one it names did: it waits
     /// alone.
     pub(super) fn park_refused(&mut self, slot: AskSlot, at: Epoch, baton: &mut Baton) {
-        self.tell_refusals(baton, slot);
+        events::tell_refusals(&mut self.book, slot, baton);
         let ask = self.book.asks.ask(slot);
         if let Some(node) = &ask.required_node {
             baton.directory.named.enter(node, self.slot);

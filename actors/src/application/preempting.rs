@@ -21,7 +21,7 @@ use monoceros_rules::waiting::obstacle::Obstacle;
 
 use super::Application;
 use super::effects::VisitEffects;
-use crate::events::{EventKind, Message};
+use crate::events::{Event, EventKind, Message};
 use crate::step::{Baton, NoVictims, Op, Preemptor};
 
 /// Looking for victims.
@@ -275,7 +275,7 @@ impl Application {
         tries.last = Some((baton.now_ns, changes));
         let ask = self.book.asks.ask(slot);
         let node = ask.required_node.clone().unwrap_or_else(|| Arc::from(""));
-        let event = |at| self.request(EventKind::NodeNotCleared, ask, at);
+        let event = |at| Event::about_ask(&self.book, EventKind::NodeNotCleared, ask, at);
         baton.happens(|at| event(at).with_message(Message::NodeNotCleared(node)));
     }
 

@@ -181,7 +181,8 @@ impl Application {
         });
         self.tell_charge(&resources, baton, effects);
         baton.happens(|at| {
-            self.event(EventKind::AllocationAdded, at).allocated(uuid, &allocated.spec)
+            Event::about(&self.book, EventKind::AllocationAdded, at)
+                .allocated(uuid, &allocated.spec)
         });
     }
 

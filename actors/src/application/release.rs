@@ -257,7 +257,9 @@ impl Application {
         baton.tally.released();
         baton.directory.counts(self.leaf_facts.slot).released += 1;
         let ends_with_node = event == EventKind::AllocationLostNode;
-        effects.happens(baton, |at| self.event(event, at).allocated(&entry.uuid, &entry.spec));
+        effects.happens(baton, |at| {
+            Event::about(&self.book, event, at).allocated(&entry.uuid, &entry.spec)
+        });
         if !ends_with_node {
             effects.happens(baton, |at| {
                 let node = baton.books.nodes.id(entry.node);
@@ -269,7 +271,9 @@ impl Application {
             && !ends_with_node
             && event != EventKind::AllocationTimedOut
         {
-            effects.happens(baton, |at| self.event(EventKind::AskRemoved, at).asked_for(&ask));
+            effects.happens(baton, |at| {
+                Event::about(&self.book, EventKind::AskRemoved, at).asked_for(&ask)
+            });
         }
         if let Some(message) = answer {
             let released = Released::of(&self.book.id, &entry, Ending::StoppedByRm, message);
@@ -362,8 +366,8 @@ impl Application {
             ids.sort_unstable();
         }
         if is_last {
-            effects.happens(baton, |at| self.unplaced(at));
-            effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));
+            effects.happens(baton, |at| Event::unplaced(&self.book, at));
+            effects.happens(baton, |at| Event::about(&self.book, EventKind::AppUnlinked, at));
         }
         let message = "application removed by the resource manager";
         for id in ids {

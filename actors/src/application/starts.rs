@@ -16,7 +16,7 @@ use monoceros_rules::values::ids::{AskSlot, NodeSlot};
 
 use super::Application;
 use super::effects::VisitEffects;
-use crate::events::{EventKind, Message};
+use crate::events::{Event, EventKind, Message};
 use crate::step::{Baton, Op, StartTime};
 
 impl Application {
@@ -48,7 +48,7 @@ impl Application {
         self.arm_start_backoff(Some(Arc::clone(&ask.key)), until_ns, baton);
         if let Some(starts) = ask.starts() {
             let message = Message::NotStarted(Box::new(starts.summary()));
-            let event = |at| self.request(EventKind::NotStarted, ask, at);
+            let event = |at| Event::about_ask(&self.book, EventKind::NotStarted, ask, at);
             effects.happens(baton, |at| event(at).with_message(message));
         }
     }
@@ -73,7 +73,7 @@ impl Application {
         let Some(until_ns) = starts.note(failed, &baton.settings.start_retry) else { return };
         let message = Message::GangNotStarted(Box::new(starts.summary()));
         self.arm_start_backoff(None, until_ns, baton);
-        let event = |at| self.event(EventKind::GangNotStarted, at);
+        let event = |at| Event::about(&self.book, EventKind::GangNotStarted, at);
         effects.happens(baton, |at| event(at).with_message(message));
     }
 

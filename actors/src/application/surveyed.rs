@@ -15,6 +15,7 @@ use monoceros_rules::values::resources::Limits;
 
 use super::explained::{Explained, ExplainedApplication, Explainer};
 use super::{Application, Blocked};
+use crate::events::{Event, EventKind};
 use crate::partition::surveys::PARTS_MAX;
 use crate::snapshot::OutstandingRequest;
 use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate, ScaleUpRequest, ScaleUpRequests};
@@ -111,6 +112,23 @@ impl Application {
             self.set_blocked(blocked, baton);
         }
         self.review_untold(baton);
+    }
+
+    /// Notes which maxima of running applications keep the application from starting, and makes an event
+    /// of each that does so from now on, or no longer.
+    pub(super) fn set_blocked(&mut self, blocked: Blocked, baton: &mut Baton) {
+        use EventKind::{
+            AppBlockedByQueue, AppBlockedByQuota, AppRunnableByQueue, AppRunnableByQuota,
+        };
+        let was = std::mem::replace(&mut self.blocked, blocked);
+        let by_queue = (was.by_queue, blocked.by_queue, AppBlockedByQueue, AppRunnableByQueue);
+        let by_quota = (was.by_quota, blocked.by_quota, AppBlockedByQuota, AppRunnableByQuota);
+        for (was, is_blocked, blocks, frees) in [by_queue, by_quota] {
+            if was != is_blocked {
+                let kind = if is_blocked { blocks } else { frees };
+                baton.happens(|at| Event::about(&self.book, kind, at));
+            }
+        }
     }
 
     /// The requests that were tried and wait, for the scale-up signal; `leaf` is the place of its

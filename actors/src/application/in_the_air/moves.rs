@@ -7,8 +7,8 @@ use monoceros_rules::decide::gang::GangObstacle;
 use monoceros_rules::nodes::{NodeRequest, Taken, Wish};
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 
-use super::super::Application;
 use super::super::effects::{Grounded, VisitEffects};
+use super::super::{Application, events};
 use crate::step::{Baton, NodeWork};
 
 /// Why a member cannot stay.
@@ -143,7 +143,7 @@ impl Application {
             Moves::Stranded(node) => (Grounded::Anew, Some(node)),
         };
         if why == Moves::Refused {
-            self.tell_refusals(baton, ask);
+            events::tell_refusals(&mut self.book, ask, baton);
             let obstacle = GangObstacle::refused(ask, &self.book.asks);
             if let Some(bundle) = &mut self.bundle {
                 bundle.note(obstacle, baton.now_ns);
