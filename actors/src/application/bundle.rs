@@ -169,7 +169,7 @@ impl Application {
         };
         match why {
             Some(Hold::OverQuota(Obstacle::Limits)) => {
-                events::over_user_quota(self.limited_lane(), &mut self.book, speaker, baton)
+                events::over_user_quota(self.limited_lane(), &mut self.book, speaker, baton);
             }
             Some(Hold::OverQuota(_)) => {
                 events::within_user_quota(&mut self.book, speaker, baton);
