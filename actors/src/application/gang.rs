@@ -18,43 +18,26 @@ use std::sync::Arc;
 use monoceros_rules::allocations::{Allocation, Leaving, Pairing};
 use monoceros_rules::applications::gang::PlaceholderEnd;
 use monoceros_rules::decide::attempt::Candidate;
-use monoceros_rules::decide::pairs::{self, NextPair, Pair, Search};
+use monoceros_rules::decide::pairs::{self, NextPair, Pair};
 use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::ask::TaskGroup;
-use monoceros_rules::values::epoch::Growth;
 use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
-use monoceros_rules::values::resources::Resources;
-use monoceros_rules::values::retries::Retries;
+use monoceros_rules::waiting::Phase;
 use monoceros_rules::waiting::obstacle::Obstacle;
-use monoceros_rules::waiting::{Parked, Phase, WaitSet};
 
 use super::effects::VisitEffects;
 use super::{Application, Book, events};
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Ending, NodeWork, Notice, Op, Placement, Released, Successor, Takes};
 
-/// The search for members that take the places of placeholders.
-#[derive(Default)]
-pub(super) struct Pairs {
-    pub(super) search: Search,
-    /// When an offer that looks for pairs is to come here.
-    pub(super) waits: WaitSet,
-    /// What the first member wants, if no other node has room for it.
-    roomless: Option<Resources>,
-    /// When it is looked again though nothing changed.
-    retries: Retries,
-    /// The growth of the node index when the search began.
-    since: Growth,
-}
-
 impl Application {
     /// Looks for members that may take the places of placeholders until a node is asked, or gives
     /// the offer back.
     pub(super) fn pair(&mut self, mut baton: Box<Baton>) {
         while let Some(gang) = &self.book.gang {
-            let found = pairs::next(&self.book.asks, gang, &mut self.pairs.search, &baton.books);
+            let found = pairs::next(&self.book.asks, gang, self.pairs.search_mut(), &baton.books);
             match found {
                 NextPair::TooSmall(Pair { placeholder, .. })
                     if self.book.has_declared_members() =>
@@ -105,7 +88,7 @@ impl Application {
         match obstacle {
             Obstacle::GrewMeanwhile => return self.book.asks.ask_mut(slot).refresh(),
             Obstacle::NoNode | Obstacle::HeldByOthers => {
-                self.pairs.roomless = Some(Resources::clone(&ask.resources));
+                self.pairs.lacks_room(&ask.resources);
             }
             Obstacle::RequiredNode => {
                 if let Some(node) = &ask.required_node {
@@ -114,26 +97,14 @@ impl Application {
             }
             _ => {}
         }
-        let key = self.ask_key(slot);
-        self.pairs.search.refused_elsewhere(key);
+        self.pairs.refused(self.ask_key(slot), None);
     }
 
     /// No member can take a place now: it waits for a node to grow, or for some time.
     fn rest_pairs(&mut self, baton: &mut Baton) {
         let at = self.epoch(baton);
         self.declined.note(Phase::Pairs, at);
-        let pairs = &mut self.pairs;
-        if !pairs.search.met_refusals() {
-            pairs.waits = WaitSet::Nothing;
-            return;
-        }
-        let mut parked = Parked::refused(&Resources::new(), at);
-        if let Some(roomless) = pairs.roomless.take() {
-            (parked.roomless, parked.roomless_at) = (Some(roomless), at.growth);
-        }
-        pairs.waits = WaitSet::Parked(Box::new(parked));
-        pairs.retries.refused();
-        let (pause, retry) = pairs.retries.pause(baton.now_ns);
+        let Some((pause, retry)) = self.pairs.rest(at, baton.now_ns) else { return };
         baton.effects.remind(pause, self.alarm(Op::RetryPairs { retry }));
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
@@ -146,70 +117,28 @@ impl Application {
         let may_pair =
             free.is_some_and(|group| !group.free.is_empty()) && self.book.asks.has_members(group);
         if may_pair {
-            self.pairs.search.begin_anew();
-            self.pairs.waits = WaitSet::Due;
-            self.pairs.retries.begin_anew();
+            self.pairs.look_again();
         }
         may_pair
     }
 
-    /// Members or free placeholders are others than before. Who is first among the members may have
-    /// changed with them, and that one alone is tried on other nodes.
+    /// Members or free placeholders are others than before.
     pub(super) fn pairs_changed(&mut self) {
         if self.book.gang.as_ref().is_some_and(|gang| gang.has_free()) {
-            self.pairs.search.returns();
-            self.pairs.waits = WaitSet::Due;
+            self.pairs.members_changed();
         }
-    }
-
-    /// What nodes said of members does not count any more.
-    pub(super) fn invalidate_pairs(&mut self) -> bool {
-        let rests = matches!(self.pairs.waits, WaitSet::Parked(_));
-        if rests {
-            self.pairs.search.begin_anew();
-            self.pairs.waits = WaitSet::Due;
-        }
-        rests
     }
 
     /// Some time has passed since members were refused.
     pub(super) fn retry_pairs(&mut self, retry: u32, effects: &mut VisitEffects) {
-        if self.pairs.retries.is_last(retry) && self.invalidate_pairs() {
+        if self.pairs.retry(retry) {
             let Book { asks, gang, .. } = &mut self.book;
             asks.wake_refused(|ask| {
                 let gang = gang.as_ref();
                 ask.spec.member_of().is_some_and(|group| gang.is_some_and(|it| it.is_usable(group)))
             });
-            self.pairs.retries.begin_by_time();
             effects.touched = true;
         }
-    }
-
-    /// The only node that a member may use has come or changed.
-    pub(super) fn named_for_pairs(&mut self) -> bool {
-        let rests = matches!(self.pairs.waits, WaitSet::Parked(_));
-        if rests {
-            self.pairs.search.looks_elsewhere();
-            self.pairs.waits = WaitSet::Due;
-        }
-        rests
-    }
-
-    /// The offer has reached the application in the phase of pairs: nodes that have grown since may
-    /// think otherwise of members that they refused.
-    pub(super) fn begin_pairs(&mut self, baton: &Baton) {
-        let growth = baton.books.nodes.growth();
-        if matches!(self.pairs.waits, WaitSet::Parked(_)) {
-            // A node has more room, if only what another placement gave back.
-            self.pairs.retries.begin_anew();
-            self.pairs.waits = WaitSet::Due;
-            self.pairs.search.looks_elsewhere();
-        }
-        // What a placement in the air gave back makes no node think otherwise.
-        if baton.books.nodes.may_hold_grown_since(self.pairs.since, &Resources::new()) {
-            self.pairs.search.begin_anew();
-        }
-        self.pairs.since = growth;
     }
 
     /// The node refused the member, or has no room for it.
@@ -221,12 +150,7 @@ impl Application {
     ) {
         baton.books.allocations.remove(placement.allocation);
         let slot = placement.ask;
-        let key = self.ask_key(slot);
-        if takes.in_place {
-            self.pairs.search.refused_in_place(key, placement.node);
-        } else {
-            self.pairs.search.refused_elsewhere(key);
-        }
+        self.pairs.refused(self.ask_key(slot), takes.in_place.then_some(placement.node));
         if !placement.refusals.is_empty() {
             self.book.asks.ask_mut(slot).refusals_mut().reasons = placement.refusals.clone();
             events::tell_refusals(&mut self.book, slot, &mut baton);
@@ -236,17 +160,6 @@ impl Application {
         } else {
             self.rise(baton);
         }
-    }
-
-    /// It was answered that the member cannot take a place: on this node of a placeholder, or on no
-    /// other node.
-    pub(super) fn pair_fails(&mut self, slot: AskSlot, in_place: Option<NodeSlot>) {
-        let key = self.ask_key(slot);
-        match in_place {
-            Some(node) => self.pairs.search.refused_in_place(key, node),
-            None => self.pairs.search.refused_elsewhere(key),
-        }
-        self.pairs.waits = WaitSet::Due;
     }
 
     /// The member waits for the answer of the RM's predicate.
@@ -261,7 +174,7 @@ impl Application {
         self.go_on(baton, priority, &LedgerDelta::default());
     }
 
-    fn ask_key(&self, slot: AskSlot) -> AskKey {
+    pub(super) fn ask_key(&self, slot: AskSlot) -> AskKey {
         self.book.asks.ask(slot).order_key()
     }
 
@@ -464,6 +377,6 @@ impl Application {
     /// A placeholder, or a place that is held, is free to be taken.
     pub(super) fn put_free(&mut self, group: &TaskGroup, id: AllocationId, place: &Allocation) {
         self.book.gang_mut().put_free(group, id, place);
-        self.pairs.search.freed(group, id);
+        self.pairs.search_mut().freed(group, id);
     }
 }

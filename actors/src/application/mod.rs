@@ -54,7 +54,9 @@ use monoceros_rules::applications::ended::Ended;
 use monoceros_rules::applications::run_limit::RunLimit;
 use monoceros_rules::audit::{ApplicationFact, BundleFact, MembersFact};
 use monoceros_rules::decide::gang::GangSearch;
+use monoceros_rules::decide::pairs::PairSearch;
 use monoceros_rules::decide::preemption::Turns;
+use monoceros_rules::decisions::DecidedFor;
 use monoceros_rules::limits::JoinedLane;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
@@ -70,9 +72,8 @@ use crate::events::{Event, EventKind};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts, QueueMail};
 use crate::step::{
-    Alarm, Baton, Climbing, Consequences, DecidedFor, Ending, Entered, Notice, Op, Owner,
-    PlaceAnswer, Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor,
-    Visited,
+    Alarm, Baton, Climbing, Consequences, Ending, Entered, Notice, Op, Owner, PlaceAnswer,
+    Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor, Visited,
 };
 use effects::VisitEffects;
 
@@ -132,7 +133,7 @@ pub(crate) struct Application {
     /// Up to where it was looked at when it last declined an offer.
     declined: Declined,
     /// The search for members that take the places of placeholders.
-    pairs: gang::Pairs,
+    pairs: PairSearch,
     /// The task groups of its gang whose asks go before others, because they lost members.
     owed: SmallVec<[TaskGroup; 1]>,
     /// The search for places of a declared gang, all at once.
@@ -183,7 +184,7 @@ impl Application {
             lane: None,
             blocked: Blocked::default(),
             declined: Declined::default(),
-            pairs: gang::Pairs::default(),
+            pairs: PairSearch::default(),
             owed: SmallVec::new(),
             bundle: None,
             in_flight: None,
@@ -233,7 +234,7 @@ impl Application {
 
     /// What this application tells its leaf of itself. `None` until it has joined.
     fn update(&self) -> Option<RowUpdate> {
-        let pairs = self.pairs.waits.clone().declined(self.declined.at(Phase::Pairs));
+        let pairs = self.pairs.waits().clone().declined(self.declined.at(Phase::Pairs));
         let reserved = self.book.asks.reserved_waits();
         let reserved = reserved.declined(self.declined.at(Phase::Reserved));
         let waits = Waits::new(self.waits(), reserved, pairs, self.book.is_starting());
@@ -402,7 +403,7 @@ impl Application {
     fn offered(&mut self, mut baton: Box<Baton>) {
         let _timer = baton.tally.message(ActorKind::Application);
         if baton.offer.phase == Phase::Pairs {
-            self.begin_pairs(&baton);
+            self.pairs.begin(&baton.books.nodes);
         }
         self.consider(baton);
     }

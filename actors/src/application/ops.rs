@@ -87,7 +87,7 @@ impl Application {
                 effects.touched |= self.book.asks.wake_named(&node);
                 effects.touched |=
                     wake_at_node(&mut self.book.asks, self.slot, &node, false, &baton.books);
-                effects.touched |= self.named_for_pairs();
+                effects.touched |= self.pairs.looks_elsewhere();
             }
             Op::Declare => self.declare(baton, effects),
             Op::WakeBundle => {

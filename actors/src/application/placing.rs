@@ -640,7 +640,7 @@ impl Application {
             // Where this one is now, others may come, who may come before anything else.
             baton.offer.rise_to(0);
         }
-        if baton.offer.phase == Phase::Normal && self.pairs.waits == WaitSet::Due {
+        if baton.offer.phase == Phase::Normal && *self.pairs.waits() == WaitSet::Due {
             // A member may take a place now, which comes before anything else.
             baton.offer.rise_to(0);
         }

@@ -95,7 +95,7 @@ impl Application {
                 let place = Self::place_taken_by(number, baton);
                 match (self.refund(number, baton, effects), place) {
                     (Some((slot, _)), Some((in_place, node))) => {
-                        self.pair_fails(slot, in_place.then_some(node));
+                        self.pairs.answered(self.ask_key(slot), in_place.then_some(node));
                     }
                     (Some((slot, question)), None) => {
                         self.park_refused(slot, asked_at(&question), baton);
@@ -186,7 +186,7 @@ impl Application {
         let (slot, question) = self.refund(number, baton, effects)?;
         baton.tally.refused();
         if let Some((true, node)) = place {
-            self.pair_fails(slot, Some(node));
+            self.pairs.answered(self.ask_key(slot), Some(node));
             return None;
         }
         self.note_reasons(slot, reasons);
@@ -389,7 +389,7 @@ impl Application {
         let keys = &invalidation.keys;
         let is_meant = |key: &str| invalidation.all || keys.iter().any(|meant| meant == key);
         effects.touched |= self.book.asks.wake_refused(|ask| is_meant(&ask.key));
-        effects.touched |= self.invalidate_pairs();
+        effects.touched |= self.pairs.invalidate();
         if let Some(bundle) = &mut self.bundle {
             effects.touched |= bundle.invalidate(self.book.undecided().is_some());
         }

@@ -75,7 +75,7 @@ impl Application {
             row: self.row,
             lane: self.limited_lane(),
             bundle: self.bundle.as_deref(),
-            pairs: &self.pairs.search,
+            pairs: self.pairs.search(),
             backs_off: until_ns.map(|until_ns| (until_ns.saturating_sub(delay_ns), until_ns)),
             preemptors: self.preemptors(baton),
             baton,

@@ -56,7 +56,6 @@ pub(crate) use node_change::{ForeignReport, NodeChange};
 pub(crate) use offer::{Frame, Offering, RowKey, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, ManyEnd, NoVictims, Op, StartTime, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
-pub(crate) use records::DecidedFor;
 pub(crate) use slots::{QueueSlot, RowSlot};
 pub(crate) use station::{Station, Visited};
 pub(crate) use survey::{AwaitsAnswers, Route, Survey, Surveyed, Surveyor};

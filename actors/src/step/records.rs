@@ -12,21 +12,13 @@ use monoceros_rules::allocations::Grounds;
 use monoceros_rules::asks::Ask;
 use monoceros_rules::decide::attempt::Candidate;
 use monoceros_rules::decide::preemption::Chosen;
-use monoceros_rules::decisions::{Decisions, Later, Ruled, Told, Way};
+use monoceros_rules::decisions::{DecidedFor, Decisions, Later, Ruled, Told, Way};
 use monoceros_rules::nodes::PassedFor;
 use monoceros_rules::queues::PriorityPolicy;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 
 use super::{Baton, Offering, PlaceAnswer, Placement, Takes};
-
-/// The application that a decision is about.
-#[derive(Clone, Copy)]
-pub(crate) struct DecidedFor<'a> {
-    /// Path of its leaf.
-    pub(crate) leaf: &'a str,
-    pub(crate) id: &'a str,
-}
 
 /// Searches for nodes.
 impl Baton {

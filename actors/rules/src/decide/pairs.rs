@@ -24,7 +24,10 @@
 //! Of held places in the order of their nodes it keeps the first, and how many of them are taken, also
 //! when it begins anew: where a place comes in that order does not depend on who refused what.
 
+mod progress;
 mod without_result;
+
+pub use progress::PairSearch;
 
 use rustc_hash::FxHashSet;
 

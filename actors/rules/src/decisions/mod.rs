@@ -78,6 +78,15 @@ const LEVELS_LEAST: usize = 256;
 const PASSED_EACH: usize = 2;
 const PASSED_LEAST: usize = 64;
 
+/// The application that a decision is about.
+#[derive(Clone, Copy)]
+pub struct DecidedFor<'a> {
+    /// Path of its leaf.
+    pub leaf: &'a str,
+    /// Its id.
+    pub id: &'a str,
+}
+
 /// The last decisions of a partition.
 #[derive(Debug)]
 pub struct Decisions {

@@ -1,0 +1,180 @@
+//! The search of one application for members that take the places of placeholders, between two offers:
+//! what was found out, what the search waits for, and when it is made again.
+
+use std::time::Duration;
+
+use super::Search;
+use crate::nodes::NodeIndex;
+use crate::order::keys::AskKey;
+use crate::values::epoch::{Epoch, Growth};
+use crate::values::ids::NodeSlot;
+use crate::values::resources::Resources;
+use crate::values::retries::Retries;
+use crate::waiting::{Parked, WaitSet};
+
+/// The search, and what it waits for.
+#[derive(Debug, Default)]
+pub struct PairSearch {
+    search: Search,
+    /// When an offer that looks for pairs is to come to the application.
+    waits: WaitSet,
+    /// What the first member wants, if no other node has room for it.
+    roomless: Option<Resources>,
+    /// When the search is made again though nothing changed.
+    retries: Retries,
+    /// The growth of the node index when the search began.
+    since: Growth,
+}
+
+impl PairSearch {
+    /// What nodes said of members so far.
+    pub fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// As [`Self::search`], to be gone on with.
+    pub fn search_mut(&mut self) -> &mut Search {
+        &mut self.search
+    }
+
+    /// What the search waits for.
+    pub fn waits(&self) -> &WaitSet {
+        &self.waits
+    }
+
+    /// An offer that looks for pairs is here. Nodes that have grown since the search began may think
+    /// otherwise of members that they refused.
+    pub fn begin(&mut self, nodes: &NodeIndex) {
+        if self.looks_elsewhere() {
+            // A node has more room, if only what another placement gave back.
+            self.retries.begin_anew();
+        }
+        // The return of a placement that was not settled makes no node think otherwise.
+        if nodes.may_hold_grown_since(self.since, &Resources::new()) {
+            self.search.begin_anew();
+        }
+        self.since = nodes.growth();
+    }
+
+    /// No other node has room for the first member, which wants this much.
+    pub fn lacks_room(&mut self, wanted: &Resources) {
+        self.roomless = Some(wanted.clone());
+    }
+
+    /// A member was refused: on this node of a placeholder, or on all other nodes.
+    pub fn refused(&mut self, member: AskKey, in_place: Option<NodeSlot>) {
+        match in_place {
+            Some(node) => self.search.refused_in_place(member, node),
+            None => self.search.refused_elsewhere(member),
+        }
+    }
+
+    /// The RM has answered that a member cannot take a place, as for [`Self::refused`]; others are next.
+    pub fn answered(&mut self, member: AskKey, in_place: Option<NodeSlot>) {
+        self.refused(member, in_place);
+        self.waits = WaitSet::Due;
+    }
+
+    /// No member can take a place now. Where members were refused, the search waits for a node to grow, or
+    /// for a while: returns how long, and the number of the refusal. Otherwise it waits for other members
+    /// or places.
+    pub fn rest(&mut self, at: Epoch, now_ns: i64) -> Option<(Duration, u32)> {
+        if !self.search.met_refusals() {
+            self.waits = WaitSet::Nothing;
+            return None;
+        }
+        let mut parked = Parked::refused(&Resources::new(), at);
+        if let Some(roomless) = self.roomless.take() {
+            (parked.roomless, parked.roomless_at) = (Some(roomless), at.growth);
+        }
+        self.waits = WaitSet::Parked(Box::new(parked));
+        self.retries.refused();
+        Some(self.retries.pause(now_ns))
+    }
+
+    /// Something changed that members and places of a group wait for.
+    pub fn look_again(&mut self) {
+        self.search.begin_anew();
+        self.waits = WaitSet::Due;
+        self.retries.begin_anew();
+    }
+
+    /// Members or free places are others than before. Who is first among the members may have changed
+    /// with them, and that one alone is tried on other nodes.
+    pub fn members_changed(&mut self) {
+        self.search.returns();
+        self.waits = WaitSet::Due;
+    }
+
+    /// What nodes said of members does not count any more. Returns whether the search waited.
+    pub fn invalidate(&mut self) -> bool {
+        let waited = matches!(self.waits, WaitSet::Parked(_));
+        if waited {
+            self.search.begin_anew();
+            self.waits = WaitSet::Due;
+        }
+        waited
+    }
+
+    /// A while has passed since this refusal. Returns whether the search is made again: not if another
+    /// refusal came later, or if it does not wait.
+    pub fn retry(&mut self, refusal: u32) -> bool {
+        let is_due = self.retries.is_last(refusal) && self.invalidate();
+        if is_due {
+            self.retries.begin_by_time();
+        }
+        is_due
+    }
+
+    /// A node has come, changed or grown: members are tried on other nodes again. Returns whether the
+    /// search waited.
+    pub fn looks_elsewhere(&mut self) -> bool {
+        let waited = matches!(self.waits, WaitSet::Parked(_));
+        if waited {
+            self.search.looks_elsewhere();
+            self.waits = WaitSet::Due;
+        }
+        waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> (PairSearch, u32) {
+        let mut search = PairSearch::default();
+        search.lacks_room(&Resources::of(&[("vcore", 1)]));
+        search.refused(AskKey::new(0, 1, 1), None);
+        let (_, refusal) = search.rest(Epoch::default(), 0).unwrap();
+        (search, refusal)
+    }
+
+    #[test]
+    fn a_search_without_refusals_waits_for_no_time() {
+        let mut search = PairSearch::default();
+        assert_eq!(search.rest(Epoch::default(), 0), None);
+        assert_eq!(*search.waits(), WaitSet::Nothing);
+        assert!(!search.invalidate(), "nothing that nodes said is remembered");
+    }
+
+    #[test]
+    fn only_the_last_refusal_is_retried() {
+        let (mut search, first) = refused();
+        assert!(matches!(search.waits(), WaitSet::Parked(_)));
+        assert!(search.looks_elsewhere());
+        search.refused(AskKey::new(0, 1, 1), None);
+        let (_, second) = search.rest(Epoch::default(), 1).unwrap();
+        assert!(!search.retry(first), "a later refusal has a time of its own");
+        assert!(search.retry(second));
+        assert_eq!(*search.waits(), WaitSet::Due);
+        assert!(!search.retry(second), "it does not wait any more");
+    }
+
+    #[test]
+    fn an_answer_lets_the_next_member_try() {
+        let (mut search, _) = refused();
+        search.answered(AskKey::new(0, 1, 1), Some(NodeSlot::at(0)));
+        assert_eq!(*search.waits(), WaitSet::Due);
+    }
+}
