@@ -121,8 +121,7 @@ func (s *Scheduler) predicate(q monoceros.Question) (bool, string) {
 	return true, ""
 }
 
-// take passes an allocation to the callback before the next question. An allocation that the callback
-// cannot take is withdrawn.
+// take passes an allocation to the callback before the next question. One that it cannot take is withdrawn.
 func (s *Scheduler) take(one *ours.Allocation) error {
 	placed, err := convert(one, &si.Allocation{})
 	return errors.Join(err, s.callback.UpdateAllocation(&si.AllocationResponse{New: []*si.Allocation{placed}}))
