@@ -49,7 +49,7 @@ use monoceros_rules::queues::object_state::ObjectState;
 /// A queue that exists in the partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandingQueue {
-    /// Its last configuration, without children.
+    /// Last configuration of the queue, without children.
     pub config: Arc<QueueConfig>,
     /// Active while the queue is configured; Draining afterwards.
     pub state: ObjectState,
@@ -62,7 +62,7 @@ pub type Tree = BTreeMap<Arc<str>, StandingQueue>;
 /// Configured queues by path, without children.
 pub type Flat = BTreeMap<Arc<str>, Arc<QueueConfig>>;
 
-/// One change of one queue.
+/// A change of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueChange {
     /// The queue is no longer configured. It accepts no new applications and is removed once it is
@@ -99,7 +99,7 @@ pub struct TypeInUse {
     pub now: &'static str,
     /// Type in the new configuration.
     pub wanted: &'static str,
-    /// What the queue holds: applications or queues.
+    /// Kind of the queue's children: applications or queues.
     pub what: &'static str,
 }
 

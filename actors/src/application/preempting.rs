@@ -166,9 +166,7 @@ impl Application {
                 self.try_again(of.ask, effects);
                 continue;
             }
-            if self.preemptors(baton).tries(who).is_some() {
-                self.tries_mut(who).waits_for_promises = false;
-            }
+            self.tries_mut(who).waits_for_promises = false;
             self.wish(who, nodes_were_tried, baton);
         }
         self.await_turns(baton);

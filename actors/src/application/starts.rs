@@ -6,7 +6,6 @@
 //! * While a gang is undecided none of its asks backs off by itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_rules::applications::native::Native;
 use monoceros_rules::asks::failed_starts::FailedStart;
@@ -45,7 +44,7 @@ impl Application {
         self.pairs_changed();
         let Some(until_ns) = until_ns else { return };
         let ask = self.book.asks.ask(slot);
-        self.arm_start_backoff(Some(Arc::clone(&ask.key)), until_ns, baton);
+        self.arm_start_backoff(Some(&ask.key), until_ns, baton);
         if let Some(starts) = ask.starts() {
             let message = Message::NotStarted(Box::new(starts.summary()));
             let event = |at| Event::about_ask(&self.book, EventKind::NotStarted, ask, at);
@@ -77,13 +76,12 @@ impl Application {
         effects.happens(baton, |at| event(at).with_message(message));
     }
 
-    fn arm_start_backoff(&self, key: Option<Arc<str>>, until_ns: i64, baton: &mut Baton) {
-        let delay = u64::try_from(until_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
-        let delay = Duration::from_nanos(delay);
-        tracing::debug!(application = %self.book.id, ask = key.as_deref(), ?delay,
+    fn arm_start_backoff(&self, key: Option<&Arc<str>>, until_ns: i64, baton: &mut Baton) {
+        let over = StartTime::Backoff { key: key.cloned(), until_ns };
+        let alarm = self.alarm(Op::StartTimeOver(over));
+        let delay = baton.effects.remind_at(until_ns, baton.now_ns, alarm);
+        tracing::debug!(application = %self.book.id, ask = key.map(|key| &**key), ?delay,
             "could not be started, and waits");
-        let over = StartTime::Backoff { key, until_ns };
-        baton.effects.remind(delay, self.alarm(Op::StartTimeOver(over)));
     }
 
     /// Handles the end of a time that began with a failed start, or with the next try.

@@ -114,10 +114,13 @@ impl StepEffects {
         self.deadlines.armed.push((wait, None, alarm));
     }
 
-    /// Has the alarm go off at this time; at once if that is past. Both times are ns since the epoch.
-    pub(crate) fn remind_at(&mut self, at_ns: i64, now_ns: i64, alarm: Alarm) {
+    /// Has the alarm go off at this time; at once if that is past. Both times are ns since the epoch. Returns
+    /// the time until then.
+    pub(crate) fn remind_at(&mut self, at_ns: i64, now_ns: i64, alarm: Alarm) -> Duration {
         let wait_ns = u64::try_from(at_ns.saturating_sub(now_ns)).unwrap_or(0);
-        self.remind(Duration::from_nanos(wait_ns), alarm);
+        let wait = Duration::from_nanos(wait_ns);
+        self.remind(wait, alarm);
+        wait
     }
 
     /// As [`Self::remind`]. Returns the number by which [`Self::disarm`] takes the alarm back.

@@ -42,7 +42,7 @@ use crate::PartitionConfig;
 /// Longest sentence in characters, without the remark that it was cut.
 pub const LONGEST_LINE: usize = 500;
 
-/// How much a change matters to users of the cluster, the most important first.
+/// Importance of a change to users of the cluster, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
     /// A partition is removed, with everything in it.
@@ -91,7 +91,7 @@ impl Weight {
 /// One sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// How much the change matters.
+    /// Importance of the change.
     pub weight: Weight,
     /// Describes the change, one line of text.
     pub text: String,
