@@ -59,7 +59,7 @@ fn check<'a>(queue: &'a QueueConfig, seen: &mut BTreeSet<&'a str>) {
     assert!(seen.insert(path), "`{path}` is there twice");
     assert_eq!(path, path.to_lowercase());
     if let (Some(max), Some(guaranteed)) = (&queue.max, &queue.guaranteed) {
-        assert!(max.allows(guaranteed), "`{path}` is promised more than it may use");
+        assert!(max.allows(guaranteed), "`{path}` is guaranteed more than it may use");
     }
     assert!(queue.children.is_empty() || !queue.is_leaf, "`{path}` is a leaf with queues");
     for child in &queue.children {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use monoceros_rules::allocations::{Allocation, AllocationTable};
 use monoceros_rules::decide::preemption::{
-    Answer, AnyNode, ApplicationFacts, Asker, Claimed, Inquiry, Next, NodeFacts, Planner,
+    Answer, AnyNode, ApplicationFacts, Claimed, Demand, Inquiry, Next, NodeFacts, Planner,
     QueueFacts, Survey,
 };
 use monoceros_rules::queues::QueueSettings;
@@ -35,7 +35,7 @@ fn queue(path: &str, parent: Option<usize>, guaranteed: Option<i64>, used: i64) 
         capacity: parent.is_none().then(|| Limits::from(gpus(ASKS))),
         allocated: gpus(used),
         preempting: Resources::new(),
-        promised: Resources::new(),
+        nominated: Resources::new(),
         settings: QueueSettings::default(),
     }
 }
@@ -68,8 +68,8 @@ fn cluster(guaranteed: i64, preemption: Preemption, priority: i32) -> Cluster {
 }
 
 fn surveyed(cluster: &Cluster, size: i64) -> Planner {
-    let asker = Asker::ask(ApplicationSlot::at(0), 1, 0, gpus(size));
-    let mut survey = Survey::begin(&cluster.queues, asker, 0).expect("there is a guarantee");
+    let preemptor = Demand::ask(ApplicationSlot::at(0), 1, 0, gpus(size));
+    let mut survey = Survey::begin(&cluster.queues, preemptor, 0).expect("there is a guarantee");
     for number in 0..NODES {
         survey.node(&NodeFacts {
             slot: NodeSlot::at(number),
@@ -198,9 +198,9 @@ fn plan_500_small_with_questions(bencher: Bencher) {
 fn in_vain_within_guarantees(bencher: Bencher) {
     let mut cluster = cluster(ASKS / 2, Preemption::Itself, 0);
     cluster.queues[2].guaranteed = Some(gpus(ASKS));
-    let asker = Asker::ask(ApplicationSlot::at(0), 1, 0, gpus(1));
+    let preemptor = Demand::ask(ApplicationSlot::at(0), 1, 0, gpus(1));
     bencher.bench_local(|| {
-        let survey = Survey::begin(&cluster.queues, asker.clone(), 0).expect("a guarantee");
+        let survey = Survey::begin(&cluster.queues, preemptor.clone(), 0).expect("a guarantee");
         assert!(!survey.may_lose(2));
         survey
     });

@@ -12,7 +12,7 @@ use crate::allocations::AllocationTable;
 use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};
 use crate::pending::history::History;
-use crate::pending::promises::{Promisee, Promises};
+use crate::pending::nominations::{Nominations, Preemptor};
 use crate::pending::reservations::Reservations;
 use crate::pending::unsettled::Unsettled;
 use crate::queues::QueueConfig;
@@ -39,8 +39,8 @@ pub struct Books {
     pub reservations: Reservations,
     /// The settings of queues, and what their maxima and guarantees leave.
     pub queues: QueueTable,
-    /// The promises to preemptors whose victims leave.
-    pub promises: Promises,
+    /// The nominations to preemptors whose victims leave.
+    pub nominations: Nominations,
     /// Recent evictions: which application lost allocations to which.
     pub evictions: History,
     /// The usage of users and groups by queue, and their limits.
@@ -69,7 +69,7 @@ impl Books {
             unsettled: Unsettled::default(),
             reservations: Reservations::default(),
             queues: QueueTable::default(),
-            promises: Promises::default(),
+            nominations: Nominations::default(),
             evictions: History::default(),
             trackers: Trackers::default(),
             allocated: Resources::new(),
@@ -93,14 +93,14 @@ impl Books {
         self.unsettled.placements() + self.on_their_way
     }
 
-    /// Whether others left, or leave, for this asker: it preempts nobody else until that is over.
+    /// Whether others left, or leave, for this preemptor: it preempts nobody else until that is over.
     /// That of an ask is over with the reservation that it has since then.
-    pub fn has_preempted(&self, who: Promisee) -> bool {
+    pub fn has_preempted(&self, who: Preemptor) -> bool {
         let by_reservation = || match who {
-            Promisee::Ask(who) => self.reservations.of(who).is_some_and(|it| it.has_preempted),
-            Promisee::Gang(_) => false,
+            Preemptor::Ask(who) => self.reservations.of(who).is_some_and(|it| it.has_preempted),
+            Preemptor::Gang(_) => false,
         };
-        self.promises.of(who).is_some() || by_reservation()
+        self.nominations.of(who).is_some() || by_reservation()
     }
 
     /// Notes that a queue is there, and uses nothing yet.

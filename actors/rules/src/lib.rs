@@ -21,7 +21,7 @@
 //! | [`waiting`] | bounds over pending asks, so that an offer skips what cannot use it |
 //! | [`asks`] | the asks of an application, in classes, and what became of each |
 //! | [`applications`] | the life of applications and of their gangs |
-//! | [`pending`] | what is open between two decisions: questions, reservations, promises |
+//! | [`pending`] | what is open between two decisions: questions, reservations, nominations |
 //! | [`books`] | all state of a partition that belongs to no single actor |
 //! | [`decide`] | what is to be done next, or why nothing is |
 //! | [`decisions`] | the record of recent decisions and of their rules, for people |

@@ -16,7 +16,7 @@ use monoceros_rules::decide::gang::{
     GangObstacle, GangRooms, GangSearch, GangTurn, Hold, NotPlaced, is_asked_about, least,
     note_tried, parked_short, total,
 };
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::values::epoch::Epoch;
 use monoceros_rules::waiting::obstacle::Obstacle;
 use monoceros_rules::waiting::{Parked, Phase};
@@ -66,7 +66,7 @@ impl Application {
             self.count_within_quota(&obstacle, baton);
             baton.effects.revisit(self.slot, Op::SettleForLess);
         } else if obstacle.may_be_gone_by_preemption() {
-            self.wish(Promisee::Gang(self.slot), false, baton);
+            self.wish(Preemptor::Gang(self.slot), false, baton);
         }
         if let Some(bundle) = &mut self.bundle {
             bundle.note(obstacle, baton.now_ns);
@@ -83,9 +83,9 @@ impl Application {
         baton: &mut Baton,
     ) -> Result<(Bundled, Found), Option<GangObstacle>> {
         let bundled = self.bundle_to_place(baton)?;
-        let (at, gang) = (self.epoch(baton), Promisee::Gang(self.slot));
-        let rooms = GangRooms::of(self.slot, &baton.books.promises);
-        baton.lift_promise(gang, true);
+        let (at, gang) = (self.epoch(baton), Preemptor::Gang(self.slot));
+        let rooms = GangRooms::of(self.slot, &baton.books.nominations);
+        baton.lift_nomination(gang, true);
         baton.tally.node_round_begins();
         let placed = match rooms {
             GangRooms::Free => baton.place_in_rooms(self.slot, &self.book, &bundled),
@@ -104,7 +104,7 @@ impl Application {
                 Ok((bundled, found))
             }
             Err(why) => {
-                baton.lift_promise(gang, false);
+                baton.lift_nomination(gang, false);
                 if matches!(why, NotPlaced::Short(_)) && self.widen_bundle(&bundled, baton) {
                     return self.decide_bundle(baton);
                 }
@@ -153,10 +153,10 @@ impl Application {
         Err(why.obstacle(total))
     }
 
-    /// Looks at an offer for the whole gang: if something was promised to the gang, with that.
+    /// Looks at an offer for the whole gang: if something was nominated to the gang, with that.
     pub(super) fn attempt_gang<T>(&self, baton: &Baton, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
-        let promise = baton.books.promises.of(Promisee::Gang(self.slot));
-        let phase = promise.map_or(baton.offer.phase, |_| Phase::Reserved);
+        let nomination = baton.books.nominations.of(Preemptor::Gang(self.slot));
+        let phase = nomination.map_or(baton.offer.phase, |_| Phase::Reserved);
         self.attempt_in(phase, baton, look)
     }
 
@@ -224,7 +224,7 @@ impl Application {
         tracing::debug!(application = %self.book.id, "the rooms of the gang are given up");
         let application = Arc::clone(&self.book.id);
         baton.offer.silent = Some(Decision::GiveUpRooms { application });
-        baton.end_promise(Promisee::Gang(self.slot), false);
+        baton.end_nomination(Preemptor::Gang(self.slot), false);
         self.wake_bundle();
         baton.offer.decided += 1;
         baton.offer.rise_to(0);
@@ -294,8 +294,8 @@ impl Application {
     /// looked at. A gang that is not undecided any more has no rooms.
     pub(super) fn complete_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         if !self.book.seeks_places() {
-            if self.book.undecided().is_none() && !baton.books.promises.is_empty() {
-                baton.end_promise(Promisee::Gang(self.slot), false);
+            if self.book.undecided().is_none() && !baton.books.nominations.is_empty() {
+                baton.end_nomination(Preemptor::Gang(self.slot), false);
             }
             return;
         }

@@ -14,7 +14,7 @@ use monoceros_rules::asks::Bundled;
 use monoceros_rules::decide::bundle::Found;
 use monoceros_rules::decide::gang::{held_places, total};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::specs::ask::TaskGroup;
 use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
@@ -32,7 +32,7 @@ impl Application {
         let progress = self.book.progress();
         let total = total(&self.book.asks, bundled);
         // What was reserved for the gang is used now.
-        baton.end_promise(Promisee::Gang(self.slot), true);
+        baton.end_nomination(Preemptor::Gang(self.slot), true);
         self.book.choose_domains(found.chosen());
         baton.charge(&total);
         self.uses(&total, &mut baton);

@@ -13,7 +13,7 @@ use monoceros_rules::decide::pairs;
 use monoceros_rules::decide::preemption::Preemptors;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::{Fits, NodeLacks};
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::Reserver;
 use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
@@ -178,8 +178,8 @@ impl Explainer<'_> {
         let slot = self.book.asks.slot_of(&first.key).filter(|_| first.form != Form::Internal);
         // A member of an undecided gang asks with its gang.
         let who = slot.map(|slot| match self.book.undecided() {
-            Some(_) => Promisee::Gang(self.slot),
-            None => Promisee::Ask(Reserver { application: self.slot, ask: slot }),
+            Some(_) => Preemptor::Gang(self.slot),
+            None => Preemptor::Ask(Reserver { application: self.slot, ask: slot }),
         });
         who.map(|who| self.preemptors.explained(who)).unwrap_or_default()
     }
@@ -237,8 +237,8 @@ impl Explainer<'_> {
 
     /// For whom something of the application was taken, who is to run before the ask does.
     fn gives_way(&self, ask: &Ask) -> Option<Why> {
-        let (promisee, _) = self.baton.books.promises.bars(self.slot, ask.sequence)?;
-        let application = self.baton.directory.application_id(promisee.application());
+        let (preemptor, _) = self.baton.books.nominations.bars(self.slot, ask.sequence)?;
+        let application = self.baton.directory.application_id(preemptor.application());
         Some(Why::GivesWay { application })
     }
 

@@ -12,7 +12,7 @@ use monoceros_rules::decide::gang::{
     AllowedNodes, AvoidedDomains, GangSearch, groups, short_members, total,
 };
 use monoceros_rules::nodes::{Fits, NodeIndex, NodeLacks, NodeRequest};
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
 use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
@@ -62,7 +62,7 @@ impl Explainer<'_> {
         let preemption = self
             .book
             .undecided_bundle()
-            .map(|_| self.preemptors.explained(Promisee::Gang(self.slot)))
+            .map(|_| self.preemptors.explained(Preemptor::Gang(self.slot)))
             .unwrap_or_default();
         let mut obstacles = self.own_obstacles(&total);
         obstacles.extend(not_started(native.starts.as_deref(), true));

@@ -151,7 +151,7 @@ impl Application {
             Op::NotPreempted { key, found } => {
                 self.not_preempted(key.as_deref(), found, baton);
             }
-            Op::Promised { key, node } => self.promised(&key, &node, baton, effects),
+            Op::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
             Op::RoomsAreFree => {
                 // The last victim of the gang's preemption is gone.
                 if self.book.seeks_places() {
@@ -159,7 +159,7 @@ impl Application {
                 }
                 effects.touched = true;
             }
-            Op::PromiseOver => self.promise_over(baton, effects),
+            Op::NominationEnded => self.nomination_ended(baton, effects),
             Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
         }
         None

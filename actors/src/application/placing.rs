@@ -158,11 +158,11 @@ impl Application {
     ) -> T {
         self.looking(phase, baton, |view| {
             let frame = baton.offer.frames.last().filter(|_| phase == Phase::Reserved);
-            let frame = frame.filter(|frame| frame.with_promised.is_some());
+            let frame = frame.filter(|frame| frame.with_nominated.is_some());
             look(&Attempt {
                 application: self.slot,
                 leaf: self.leaf_facts.slot.0,
-                unpromised: frame.map(|frame| &frame.headroom),
+                beside_nominations: frame.map(|frame| &frame.headroom),
                 asks: &self.book.asks,
                 owed: &self.owed,
                 gang: self.book.gang.as_deref(),
@@ -471,8 +471,8 @@ impl Application {
         if placement.takes.is_some() || request.required.is_some() {
             return None;
         }
-        let asker = (self.leaf_facts.slot.0, &*ask.spec);
-        let lent = Lent::first(asker, last_lent, &request, books)?;
+        let preemptor = (self.leaf_facts.slot.0, &*ask.spec);
+        let lent = Lent::first(preemptor, last_lent, &request, books)?;
         Self::borrow(lent, baton);
         Some(lent.node)
     }

@@ -189,7 +189,7 @@ impl Application {
 
     /// Another was placed, or not, for which something of this application was taken, or was to be:
     /// whatever waited for that is looked at again.
-    pub(super) fn promise_over(&mut self, baton: &Baton, effects: &mut VisitEffects) {
+    pub(super) fn nomination_ended(&mut self, baton: &Baton, effects: &mut VisitEffects) {
         self.book.asks.wake_all(&baton.books.nodes);
         (effects.touched, effects.loosens) = (true, true);
     }

@@ -11,7 +11,7 @@ use monoceros_rules::asks::preemption::{NoPreemption, TRY_AGAIN, Tries};
 use monoceros_rules::decide::gang::GangSearch;
 use monoceros_rules::decide::preemption::{Kind, Later, Preemptors, Turn};
 use monoceros_rules::limits::JoinedLane;
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::queues::QueueSettings;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::AskSlot;
@@ -22,7 +22,7 @@ use monoceros_rules::waiting::obstacle::Obstacle;
 use super::Application;
 use super::effects::VisitEffects;
 use crate::events::{Event, EventKind, Message};
-use crate::step::{Baton, NoVictims, Op, Preemptor};
+use crate::step::{Baton, NoVictims, Op, PreemptionRequest};
 
 /// Looking for victims.
 impl Application {
@@ -36,7 +36,7 @@ impl Application {
             Obstacle::NoNode | Obstacle::Constraints | Obstacle::Refused => true,
             _ => return,
         };
-        self.wish(Promisee::Ask(self.reserver(slot)), nodes_were_tried, baton);
+        self.wish(Preemptor::Ask(self.reserver(slot)), nodes_were_tried, baton);
     }
 
     /// An ask found no room on the node that it requires: what is less important leaves the node.
@@ -46,10 +46,10 @@ impl Application {
             return;
         }
         // While others leave for it nobody else does.
-        let is_promised = baton.books.promises.of(Promisee::Ask(who)).is_some();
+        let is_nominated = baton.books.nominations.of(Preemptor::Ask(who)).is_some();
         let node = ask.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
-        if let Some(node) = node.filter(|_| !is_promised) {
-            baton.effects.preemptors.push(Preemptor::ForNode(who, node));
+        if let Some(node) = node.filter(|_| !is_nominated) {
+            baton.effects.preemptors.push(PreemptionRequest::ForNode(who, node));
         }
     }
 
@@ -84,29 +84,32 @@ impl Application {
         &baton.directory.queue(self.leaf_facts.slot).facts.config.settings
     }
 
-    fn tries_mut(&mut self, who: Promisee) -> &mut Tries {
+    fn tries_mut(&mut self, who: Preemptor) -> &mut Tries {
         match who {
-            Promisee::Ask(of) => {
+            Preemptor::Ask(of) => {
                 let search = self.book.asks.ask_mut(of.ask).search.make();
                 search.tries.get_or_insert_default()
             }
-            Promisee::Gang(_) => self.bundle.get_or_insert_default().tries_mut(),
+            Preemptor::Gang(_) => self.bundle.get_or_insert_default().tries_mut(),
         }
     }
 
     /// Gives a preemptor that was not placed its turn: now, when the step is home, or later.
-    pub(super) fn wish(&mut self, who: Promisee, nodes_were_tried: bool, baton: &mut Baton) {
+    pub(super) fn wish(&mut self, who: Preemptor, nodes_were_tried: bool, baton: &mut Baton) {
         let preemptors = self.preemptors(baton);
         let bound_ends_ns = preemptors.tries(who).and_then(|tries| tries.bound_ends_ns);
         match Turn::of(&preemptors.may_try(who), bound_ends_ns, nodes_were_tried) {
             Turn::Now => {
                 let tries = self.tries_mut(who);
                 tries.last = Some((baton.now_ns, baton.books.changes()));
-                (tries.why, tries.waits_for_promises, tries.bound_ends_ns) = (None, false, None);
+                (tries.why, tries.waits_for_nominations, tries.bound_ends_ns) = (None, false, None);
                 if let Some(turns) = &mut self.turns {
                     turns.forget(who);
                 }
-                baton.effects.preemptors.push(Preemptor::ForGuarantee { who, nodes_were_tried });
+                baton
+                    .effects
+                    .preemptors
+                    .push(PreemptionRequest::ForGuarantee { who, nodes_were_tried });
             }
             Turn::Later(later) => self.put_off(who, later, baton),
             Turn::Never => {}
@@ -114,7 +117,7 @@ impl Application {
     }
 
     /// Lets a preemptor look later.
-    fn put_off(&mut self, who: Promisee, later: Later, baton: &mut Baton) {
+    fn put_off(&mut self, who: Preemptor, later: Later, baton: &mut Baton) {
         self.turns.get_or_insert_default().put_off(who, later);
         self.await_turns(baton);
     }
@@ -160,13 +163,13 @@ impl Application {
             if !self.is_asking(who) {
                 continue;
             }
-            if let Promisee::Ask(of) = who
+            if let Preemptor::Ask(of) = who
                 && self.book.asks.ask(of.ask).required_node.is_some()
             {
                 self.try_again(of.ask, effects);
                 continue;
             }
-            self.tries_mut(who).waits_for_promises = false;
+            self.tries_mut(who).waits_for_nominations = false;
             self.wish(who, nodes_were_tried, baton);
         }
         self.await_turns(baton);
@@ -174,14 +177,14 @@ impl Application {
 
     /// Whether one waits in vain still. What is due is tried anyway, and wishes again if that is in
     /// vain.
-    fn is_asking(&self, who: Promisee) -> bool {
+    fn is_asking(&self, who: Preemptor) -> bool {
         match who {
-            Promisee::Ask(of) => {
+            Preemptor::Ask(of) => {
                 let asks = &self.book.asks;
                 let class = asks.find(of.ask).and_then(|_| asks.class_of(of.ask));
                 class.is_some_and(|class| *asks.waits_of(class) != WaitSet::Due)
             }
-            Promisee::Gang(_) => {
+            Preemptor::Gang(_) => {
                 let bundle =
                     self.bundle.as_ref().filter(|_| self.book.undecided_bundle().is_some());
                 bundle.is_some_and(|bundle| !bundle.is_due())
@@ -195,9 +198,9 @@ impl Application {
         let slot = key.and_then(|key| self.book.asks.slot_of(key));
         let slot = slot.filter(|slot| self.book.asks.class_of(*slot).is_some());
         let who = match slot {
-            Some(slot) => Promisee::Ask(self.reserver(slot)),
+            Some(slot) => Preemptor::Ask(self.reserver(slot)),
             None if key.is_none() && self.book.undecided_bundle().is_some() => {
-                Promisee::Gang(self.slot)
+                Preemptor::Gang(self.slot)
             }
             // It is not pending any more.
             None => return,
@@ -206,13 +209,13 @@ impl Application {
         if let Some(slot) = slot.filter(|slot| self.book.asks.ask(*slot).required_node.is_some()) {
             return self.node_not_cleared(slot, why, bound_ends_ns, baton);
         }
-        let waits = why == NoPreemption::NodesArePromised && !baton.books.promises.is_empty();
+        let waits = why == NoPreemption::NodesAreNominated && !baton.books.nominations.is_empty();
         let last = (!waits).then_some((baton.now_ns, changes));
         let tries = self.tries_mut(who);
-        (tries.waits_for_promises, tries.why, tries.last) = (waits, Some(why), last);
+        (tries.waits_for_nominations, tries.why, tries.last) = (waits, Some(why), last);
         tries.bound_ends_ns = bound_ends_ns;
         if waits {
-            baton.directory.wait_for_promises(self.slot, baton.books.promises.len());
+            baton.directory.wait_for_nominations(self.slot, baton.books.nominations.len());
         }
         self.wish(who, nodes_were_tried, baton);
     }
@@ -255,7 +258,7 @@ impl Application {
         let changes = baton.books.changes();
         let tries = self.book.asks.ask_mut(slot).search.make().tries.get_or_insert_default();
         tries.why = Some(why);
-        let who = Promisee::Ask(self.reserver(slot));
+        let who = Preemptor::Ask(self.reserver(slot));
         let at_ns = if waits { Some(after(baton.now_ns, TRY_AGAIN)) } else { bound_ends_ns };
         if at_ns.is_some() {
             // The ask is tried again then, though nothing may change on its node.
@@ -277,9 +280,9 @@ impl Application {
         baton.happens(|at| event(at).with_message(Message::NodeNotCleared(node)));
     }
 
-    /// Others leave this node for an ask, which has it reserved from now on. The promise is made
+    /// Others leave this node for an ask, which has it reserved from now on. The nomination is made
     /// already.
-    pub(super) fn promised(
+    pub(super) fn nominated(
         &mut self,
         key: &str,
         node: &str,
@@ -300,7 +303,7 @@ impl Application {
             self.book.asks.unreserve(slot);
         }
         if reserved != Some(node) {
-            baton.keep_promise(self.decided_for(), &self.book.asks.ask(slot).spec, node);
+            baton.keep_nomination(self.decided_for(), &self.book.asks.ask(slot).spec, node);
             self.reserve(slot, node, WaitSet::Due, baton);
         }
         let books = &mut baton.books;

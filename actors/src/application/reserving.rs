@@ -20,7 +20,7 @@ use monoceros_rules::decide::at_reserved::{self, NextReserved};
 use monoceros_rules::decide::attempt::Next;
 use monoceros_rules::decide::reservations::{self, Claim, Claimed, Target};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::{End, Holder, Reservation, Reserver};
 use monoceros_rules::values::ids::{AskSlot, ClassId, NodeSlot};
 use monoceros_rules::waiting::obstacle::Obstacle;
@@ -54,7 +54,7 @@ impl Application {
                         baton.suspend_if_possible(self.reserver(parking.ask));
                     }
                     if parking.obstacle.is_want() {
-                        baton.promise_refused(Promisee::Ask(self.reserver(parking.ask)));
+                        baton.nomination_refused(Preemptor::Ask(self.reserver(parking.ask)));
                     }
                     self.would_preempt(parking.ask, parking.obstacle, &mut baton);
                 }
@@ -103,7 +103,7 @@ impl Application {
         ask.attempted = true;
         ask.refuse_at_reserved();
         ask.refusals_mut().reasons = placement.refusals;
-        baton.promise_refused(Promisee::Ask(self.reserver(slot)));
+        baton.nomination_refused(Preemptor::Ask(self.reserver(slot)));
         if let Some(class) = self.book.asks.class_of(slot) {
             self.book.asks.try_beside_reserved(class);
         }

@@ -311,7 +311,7 @@ impl Node {
 
     /// Tells the index what the node has left for anybody: without what gangs keep of it.
     fn show(&self, baton: &mut Baton, tell: impl FnOnce(&mut NodeIndex, &Resources)) {
-        match baton.books.promises.kept(self.slot) {
+        match baton.books.nominations.kept(self.slot) {
             None => tell(&mut baton.books.nodes, &self.available),
             Some(kept) => {
                 baton.effects.nominated_nodes.insert(self.slot);

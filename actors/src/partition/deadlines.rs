@@ -50,7 +50,7 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, vec![*op]));
                 }
             }
-            Alarm::PromisesWaited => baton.end_waited_promises(),
+            Alarm::NominationsWaited => baton.end_waited_nominations(),
             Alarm::QuotaScan { at_ns } => {
                 // An earlier look was armed after this one.
                 if baton.directory.next_quota_scan_ns == Some(at_ns) {

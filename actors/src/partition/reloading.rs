@@ -200,7 +200,7 @@ fn note_in_directory(
     directory: &mut Directory,
 ) -> BTreeSet<QueueSlot> {
     let mut treated_otherwise = BTreeSet::new();
-    let mut promised_otherwise = BTreeSet::new();
+    let mut nominated_otherwise = BTreeSet::new();
     for change in changes {
         let (path, config) = match change {
             QueueChange::Drain(path) => (path, None),
@@ -220,7 +220,7 @@ fn note_in_directory(
                     treated_otherwise.insert(slot);
                 }
                 if facts.config.guaranteed != config.guaranteed {
-                    promised_otherwise.insert(slot);
+                    nominated_otherwise.insert(slot);
                 }
                 facts.state = ObjectState::Active;
                 facts.config = Arc::clone(config);
@@ -254,7 +254,7 @@ fn note_in_directory(
     // What a queue is guaranteed decides below it who may preempt.
     let is_below = |entry: &&QueueEntry| {
         let mut above = directory.upward(entry.facts.slot);
-        above.any(|facts| promised_otherwise.contains(&facts.slot))
+        above.any(|facts| nominated_otherwise.contains(&facts.slot))
     };
     let below = directory.all_queues().filter(is_below).map(|entry| entry.facts.slot);
     treated_otherwise.extend(below.collect::<Vec<_>>());

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::quotas::Held;
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
@@ -18,7 +18,9 @@ use super::{AtHome, Partition, Task};
 use crate::api::outcomes::Removed;
 use crate::application::ApplicationMail;
 use crate::metrics::ActorKind;
-use crate::step::{Baton, NodeChange, Notice, Op, PartitionClosed, Preemptor, RowSlot, Survey};
+use crate::step::{
+    Baton, NodeChange, Notice, Op, PartitionClosed, PreemptionRequest, RowSlot, Survey,
+};
 
 impl Task {
     pub(super) fn survey(survey: impl Survey) -> Self {
@@ -78,7 +80,7 @@ impl Partition {
         let entry = baton.directory.forget_application(slot);
         baton.books.quotas.change(entry.held, Held::default());
         baton.books.evictions.forget(slot);
-        baton.end_promise(Promisee::Gang(slot), false);
+        baton.end_nomination(Preemptor::Gang(slot), false);
         let id = Arc::clone(&entry.id);
         baton.effects.notify(Notice::ApplicationPlaced { id, queue: None });
         self.agenda.extend(removal_if_over(entry.leaf, &baton));
@@ -172,11 +174,13 @@ impl Partition {
             && let Some(preemptor) = self.inquiries.next()
         {
             self.agenda.push_back(match preemptor {
-                Preemptor::ForGuarantee { who, nodes_were_tried } => {
+                PreemptionRequest::ForGuarantee { who, nodes_were_tried } => {
                     let timer = baton.tally.preemption_try();
                     Task::survey(LookForVictims::for_one(who, nodes_were_tried, timer))
                 }
-                Preemptor::ForNode(who, node) => Task::survey(LookOnNode::for_ask(who, node)),
+                PreemptionRequest::ForNode(who, node) => {
+                    Task::survey(LookOnNode::for_ask(who, node))
+                }
             });
         }
         !self.agenda.is_empty()

@@ -317,19 +317,19 @@ impl Queue {
         let _timer = baton.tally.message(ActorKind::Queue);
         let above = baton.offer.frames.last();
         let mut headroom = above.map_or_else(Limits::unlimited, |frame| frame.headroom.clone());
-        let promises = &baton.books.promises;
-        let mut with_promised = (!promises.is_empty()).then(|| {
+        let nominations = &baton.books.nominations;
+        let mut with_nominated = (!nominations.is_empty()).then(|| {
             let mut whole = above.map_or_else(Limits::unlimited, |frame| frame.whole().clone());
             self.ledger.narrow(&mut whole);
             Box::new(whole)
         });
-        match promises.taken_off(&self.facts.config.path) {
+        match nominations.taken_off(&self.facts.config.path) {
             Some(taken_off) => self.ledger.narrow_beside(taken_off, &mut headroom),
             None => self.ledger.narrow(&mut headroom),
         }
         if self.is_root() {
             let capacity = baton.books.nodes.capacity();
-            let rooms = with_promised.as_deref_mut().into_iter().chain([&mut headroom]);
+            let rooms = with_nominated.as_deref_mut().into_iter().chain([&mut headroom]);
             rooms.for_each(|room| self.ledger.narrow_to_countable(capacity, room));
         }
         let runner_up = baton.offer.runner_up.take();
@@ -337,7 +337,7 @@ impl Queue {
         let frame = Frame {
             facts: Arc::clone(&self.facts),
             headroom,
-            with_promised,
+            with_nominated,
             loosening: above.map_or(Loosening::NONE, |above| above.loosening).max(self.loosening),
             may_start: above.is_none_or(|frame| frame.may_start) && self.may_start(),
             counts_running: above.is_some_and(|frame| frame.counts_running)

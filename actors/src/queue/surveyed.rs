@@ -10,7 +10,7 @@ use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::QueueKey;
 use monoceros_rules::order::ledger;
-use monoceros_rules::pending::promises::Promises;
+use monoceros_rules::pending::nominations::Nominations;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::values::resources::{Limits, Resources};
 
@@ -60,7 +60,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Whether its own maximum bears so much, beside what is promised.
+    /// Whether its own maximum bears so much, beside what is nominated.
     pub(crate) fn allows(&self, wanted: &Resources) -> bool {
         self.max.as_ref().is_none_or(|max| max.less(&self.used).allows(wanted))
     }
@@ -215,14 +215,14 @@ impl Queue {
 
     /// What is to be known of it where something is to be preempted. Where the queue above stands is
     /// for the survey to say.
-    pub(crate) fn preemption_facts(&self, promises: &Promises) -> PreemptionFacts {
+    pub(crate) fn preemption_facts(&self, nominations: &Nominations) -> PreemptionFacts {
         let config = &self.facts.config;
-        PreemptionFacts::of(&config.path, None, &self.ledger, config.settings, promises)
+        PreemptionFacts::of(&config.path, None, &self.ledger, config.settings, nominations)
     }
 
     /// What it lets through, for an explanation.
-    pub(crate) fn gate(&self, promises: &Promises) -> Gate {
-        let taken_off = promises.taken_off(&self.facts.config.path);
+    pub(crate) fn gate(&self, nominations: &Nominations) -> Gate {
+        let taken_off = nominations.taken_off(&self.facts.config.path);
         let capacity = self.ledger.capacity.as_ref().map(Limits::as_resources);
         let countable = capacity.map(|capacity| self.ledger.countable_max(&capacity));
         Gate {

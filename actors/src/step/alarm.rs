@@ -24,8 +24,8 @@ pub(crate) enum Alarm {
     ExecutionTimeout { allocation: AllocationId },
     /// Some reservation may have waited for quota as long as it may.
     ReservationsWaited,
-    /// Some promise may have waited for as long as it may.
-    PromisesWaited,
+    /// Some nomination may have waited for as long as it may.
+    NominationsWaited,
     /// Some queue may have been above its maximum for as long as it may, ns since the epoch.
     QuotaScan { at_ns: i64 },
     /// The RM is due a scale-up signal.

@@ -54,9 +54,9 @@ pub(crate) struct Directory {
     pub(crate) untold: BTreeMap<QueueSlot, BTreeSet<ApplicationSlot>>,
     /// Applications with an ask that looks for victims of preemption once something has changed.
     pub(crate) preempt_later: BTreeSet<ApplicationSlot>,
-    /// Those of which one waits for nodes that are promised, until there are no more promises than
+    /// Those of which one waits for nodes that are nominated, until there are no more nominations than
     /// this.
-    for_promises: (BTreeSet<ApplicationSlot>, usize),
+    for_nominations: (BTreeSet<ApplicationSlot>, usize),
     /// When queues are looked at next that may be above their maximum for too long, ns since the
     /// epoch; none while there is no such queue.
     pub(crate) next_quota_scan_ns: Option<i64>,
@@ -206,24 +206,24 @@ impl Directory {
         self.refused.remove(&slot);
         self.untold_no_more(entry.leaf, slot);
         self.preempt_later.remove(&slot);
-        self.for_promises.0.remove(&slot);
+        self.for_nominations.0.remove(&slot);
         let leaf = self.queue_mut(entry.leaf);
         leaf.applications -= 1;
         leaf.allocating.remove(&entry.id);
         entry
     }
 
-    /// An ask of the application found no victims because nodes are promised, to so many: it looks
+    /// An ask of the application found no victims because nodes are nominated, to so many: it looks
     /// again when half of them are placed, so that a look pays.
-    pub(crate) fn wait_for_promises(&mut self, slot: ApplicationSlot, promises: usize) {
-        self.for_promises.0.insert(slot);
-        self.for_promises.1 = promises / 2;
+    pub(crate) fn wait_for_nominations(&mut self, slot: ApplicationSlot, nominations: usize) {
+        self.for_nominations.0.insert(slot);
+        self.for_nominations.1 = nominations / 2;
     }
 
-    /// There are so many promises now: the applications that waited for that.
-    pub(crate) fn wake_for_promises(&mut self, promises: usize) -> BTreeSet<ApplicationSlot> {
-        let (waiting, least) = &mut self.for_promises;
-        if promises > *least { BTreeSet::new() } else { std::mem::take(waiting) }
+    /// There are so many nominations now: the applications that waited for that.
+    pub(crate) fn wake_for_nominations(&mut self, nominations: usize) -> BTreeSet<ApplicationSlot> {
+        let (waiting, least) = &mut self.for_nominations;
+        if nominations > *least { BTreeSet::new() } else { std::mem::take(waiting) }
     }
 
     /// Notes a queue at its slot, which is free.

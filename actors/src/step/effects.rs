@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::applications::ended::Ended;
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::{End, Reserver};
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
@@ -34,7 +34,7 @@ pub(crate) struct StepEffects {
     /// Nodes that changed while a gang may have a nomination there.
     pub(crate) nominated_nodes: BTreeSet<NodeSlot>,
     /// Preemptors found in this step.
-    pub(crate) preemptors: Vec<Preemptor>,
+    pub(crate) preemptors: Vec<PreemptionRequest>,
 }
 
 /// Changes of the partition's list of deadlines.
@@ -76,20 +76,20 @@ pub(crate) struct FollowUps {
 
 /// An ask or gang that looks for victims of preemption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Preemptor {
+pub(crate) enum PreemptionRequest {
     /// Its queue has less than its guarantee. `nodes_were_tried`: the nodes that have room may have been
     /// tried without result.
-    ForGuarantee { who: Promisee, nodes_were_tried: bool },
+    ForGuarantee { who: Preemptor, nodes_were_tried: bool },
     /// The ask requires this node.
     ForNode(Reserver, NodeSlot),
 }
 
-impl Preemptor {
+impl PreemptionRequest {
     /// The ask or gang itself.
-    pub(crate) fn who(self) -> Promisee {
+    pub(crate) fn who(self) -> Preemptor {
         match self {
             Self::ForGuarantee { who, .. } => who,
-            Self::ForNode(who, _) => Promisee::Ask(who),
+            Self::ForNode(who, _) => Preemptor::Ask(who),
         }
     }
 }

@@ -56,7 +56,7 @@ impl Baton {
         book: &Application,
         bundled: &Bundled,
     ) -> Result<Found, NotPlaced> {
-        let rooms = (&self.books.promises, &mut self.books.nodes);
+        let rooms = (&self.books.nominations, &mut self.books.nodes);
         let mut found = take_rooms(whose, book, bundled, rooms)?;
         if self.offer.asks_later {
             return Ok(found);

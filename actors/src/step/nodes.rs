@@ -7,7 +7,7 @@ use std::sync::Arc;
 use monoceros_rules::asks::Ask;
 use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::displaced_by;
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::{End, Reservation, Reserver};
 use monoceros_rules::specs::quotas::{Held, QUEUE_BYTES, Standing};
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
@@ -108,15 +108,15 @@ impl Baton {
         }
     }
 
-    /// Ends the reservation of an ask in the books, and the promise made with it. Returns the key of
+    /// Ends the reservation of an ask in the books, and the nomination made with it. Returns the key of
     /// the ask, if it had a reservation.
     pub(crate) fn end_reservation(&mut self, who: Reserver, why: End) -> Option<Arc<str>> {
         let key = self.take_reservation(who, why)?;
-        self.end_promise(Promisee::Ask(who), why == End::Placed);
+        self.end_nomination(Preemptor::Ask(who), why == End::Placed);
         Some(key)
     }
 
-    /// Ends the reservation of an ask that has been promised another node.
+    /// Ends the reservation of an ask that has been nominated another node.
     pub(crate) fn move_reservation(&mut self, who: Reserver) {
         self.take_reservation(who, End::Moved);
     }

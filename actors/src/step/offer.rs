@@ -65,11 +65,11 @@ pub(crate) struct Offering {
 /// A queue on the path of an offer.
 pub(crate) struct Frame {
     pub(crate) facts: Arc<QueueFacts>,
-    /// Room for whatever is below this queue; shrinks with each decision. What was promised to some
+    /// Room for whatever is below this queue; shrinks with each decision. What was nominated to some
     /// is not in it.
     pub(crate) headroom: Limits,
-    /// The same with what was promised, while anything is.
-    pub(crate) with_promised: Option<Box<Limits>>,
+    /// The same with what was nominated, while anything is.
+    pub(crate) with_nominated: Option<Box<Limits>>,
     /// The latest loosening of quota from root to here.
     pub(crate) loosening: Loosening,
     pub(crate) may_start: bool,
@@ -93,7 +93,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// What an offer in this phase sees. Who has a node reserved may have been promised room.
+    /// What an offer in this phase sees. Who has a node reserved may have been nominated room.
     pub(crate) fn view<'a>(
         &'a self,
         phase: Phase,
@@ -110,13 +110,13 @@ impl Frame {
         }
     }
 
-    /// The room, with what was promised.
+    /// The room, with what was nominated.
     pub(crate) fn whole(&self) -> &Limits {
-        self.with_promised.as_deref().unwrap_or(&self.headroom)
+        self.with_nominated.as_deref().unwrap_or(&self.headroom)
     }
 
     fn rooms(&mut self) -> impl Iterator<Item = &mut Limits> {
-        std::iter::once(&mut self.headroom).chain(self.with_promised.as_deref_mut())
+        std::iter::once(&mut self.headroom).chain(self.with_nominated.as_deref_mut())
     }
 
     /// So much less is pending.

@@ -108,12 +108,12 @@ pub(crate) enum Op {
     /// No victims were found for the ask with this key; without a key, for the gang.
     NotPreempted { key: Option<Arc<str>>, found: NoVictims },
     /// Others leave this node for the ask with this key.
-    Promised { key: Arc<str>, node: Arc<str> },
+    Nominated { key: Arc<str>, node: Arc<str> },
     /// The last of those has left who made room for the gang.
     RoomsAreFree,
-    /// What was promised to an asker for whom something of this application was to leave, or to this
-    /// application, is promised no more.
-    PromiseOver,
+    /// What was nominated to a preemptor for whom something of this application was to leave, or to this
+    /// application, is nominated no more.
+    NominationEnded,
 }
 
 /// A deadline that a failed start sets.

@@ -201,10 +201,10 @@ impl Baton {
     }
 
     /// Others leave a node for an ask, which has it reserved.
-    pub(crate) fn keep_promise(&mut self, of: DecidedFor<'_>, spec: &AskSpec, node: NodeSlot) {
+    pub(crate) fn keep_nomination(&mut self, of: DecidedFor<'_>, spec: &AskSpec, node: NodeSlot) {
         if let Some(way) = self.decisions.begin() {
             way.is_of(of.leaf, of.id);
-            self.keep(spec, node, Ruled::Promised);
+            self.keep(spec, node, Ruled::Nominated);
         }
     }
 

@@ -517,10 +517,10 @@ async fn without_storm(fight: &Fight) -> Result<[usize; 1], TestCaseError> {
     prop_assert!(last_round < 16, "it does not end: {:?}", arena.losses);
     let losses = &arena.losses;
     let winners: BTreeSet<&str> = losses.iter().map(|it| it.winner.as_str()).collect();
-    let askers: BTreeSet<&str> = losses.iter().map(|it| it.ask.as_str()).collect();
+    let preemptors: BTreeSet<&str> = losses.iter().map(|it| it.ask.as_str()).collect();
     let largest = fight.runs.iter().map(|(.., size)| *size).max().unwrap_or_default();
     let guaranteed: i64 = winners.iter().map(|name| arena.guaranteed(name)).sum();
-    let most = guaranteed + i64::try_from(askers.len()).unwrap() * (largest - 1);
+    let most = guaranteed + i64::try_from(preemptors.len()).unwrap() * (largest - 1);
     let evicted: i64 = losses.iter().map(|it| it.size).sum();
     prop_assert!(evicted <= most, "{} of {}: {:?}", evicted, most, losses);
     arena.check_no_cycles()?;

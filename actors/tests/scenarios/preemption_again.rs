@@ -215,7 +215,7 @@ fn a_reloaded_queue_may_lose_or_preempt() {
         a/v released: PREEMPTED_BY_SCHEDULER
         why b/k: others leave for it, and 1 of them have still to go
     "#]];
-    for (loser, asker) in [
+    for (loser, preemptor) in [
         ("prop preemption.policy=disabled", "guaranteed vcore=5"),
         ("prop priority.offset=3", "guaranteed vcore=5"),
         ("prop preemption.min.runtime=3600s", "guaranteed vcore=5"),
@@ -226,7 +226,7 @@ fn a_reloaded_queue_may_lose_or_preempt() {
         ("", "guaranteed vcore=4"),
         ("", ""),
     ] {
-        let before = format!("queue root.q1 {loser}\nqueue root.q2 {asker}");
+        let before = format!("queue root.q1 {loser}\nqueue root.q2 {preemptor}");
         check_change(&one_node(&before, ""), &format!("forget\n{QUEUES}\nreload"), &leaves);
     }
 }

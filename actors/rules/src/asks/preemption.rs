@@ -31,8 +31,8 @@ pub struct Tries {
     pub why: Option<NoPreemption>,
     /// When the first bound ends that kept something from being taken, ns since the epoch.
     pub bound_ends_ns: Option<i64>,
-    /// The ask waits until preemptors with promises are placed: there may be nodes for it then.
-    pub waits_for_promises: bool,
+    /// The ask waits until preemptors with nominations are placed: there may be nodes for it then.
+    pub waits_for_nominations: bool,
 }
 
 impl Tries {
@@ -100,9 +100,9 @@ pub enum NoPreemption {
     },
     /// It was looked for without result, and nothing has changed since.
     NothingChanged,
-    /// The limits of its user or group leave too little beside the promises to others.
+    /// The limits of its user or group leave too little beside the nominations to others.
     OverLimits,
-    /// A queue on its path leaves too little beside the promises to others.
+    /// A queue on its path leaves too little beside the nominations to others.
     OverMaximum,
     /// Orphaned victims leave already, and what they hold is enough.
     RoomIsComing,
@@ -127,7 +127,7 @@ pub enum NoPreemption {
     NoNode,
     /// No node has, but some that would do are reserved by asks for which victims leave. This is no
     /// try without result: it may try again as soon as one of these is placed.
-    NodesArePromised,
+    NodesAreNominated,
     /// The RM refused every node that would do.
     Refused,
     /// The RM let it have too little room.
@@ -198,7 +198,7 @@ impl fmt::Display for NoPreemption {
                  protected, or stayed a moment ago",
             ),
             Self::NoNode => f.write_str("no node would have room for it, whatever may be taken there"),
-            Self::NodesArePromised => f.write_str(
+            Self::NodesAreNominated => f.write_str(
                 "the nodes that would do are reserved by asks for which victims are leaving",
             ),
             Self::Refused => f.write_str("the resource manager refused every node that would do"),

@@ -10,7 +10,7 @@ use crate::nodes::recount::{Counted, Picture, admits, alternatives};
 use crate::nodes::{Domain, NodeSortPolicy};
 use crate::order::keys::AskKey;
 use crate::order::shares::{compare_shares, shares};
-use crate::pending::promises::{Promise, Promisee};
+use crate::pending::nominations::{Nomination, Preemptor};
 use crate::specs::ask::TaskGroup;
 use crate::specs::declaration::Topology;
 use crate::values::resources::Resources;
@@ -63,15 +63,17 @@ impl Search<'_> {
         for ask in groups.iter().flatten() {
             total.add(&ask.resources);
         }
-        let asker = Promisee::Gang(application.slot);
+        let preemptor = Preemptor::Gang(application.slot);
         let gives_way = groups.iter().flatten().any(|ask| looking.gives_way(ask));
-        let has_quota = looking.has_quota_for(asker, &total);
+        let has_quota = looking.has_quota_for(preemptor, &total);
         let waits = bundle.in_the_air || bundle.rests || bundle.backs_off;
         if waits || gives_way || !has_quota {
             return None;
         }
-        if let Some(promise) = self.facts.promises.of(asker).filter(|it| it.victims.is_empty()) {
-            let members = self.in_rooms(application, &groups, bundle, promise);
+        if let Some(nomination) =
+            self.facts.nominations.of(preemptor).filter(|it| it.victims.is_empty())
+        {
+            let members = self.in_rooms(application, &groups, bundle, nomination);
             let application = Arc::clone(&application.id);
             return Some(match members {
                 Some(members) => Decision::Gang { application, members },
@@ -113,13 +115,13 @@ impl Search<'_> {
         passing.as_ref().map(named)
     }
 
-    /// The members in the rooms that were promised to the gang, if each may have its own.
+    /// The members in the rooms that were nominated to the gang, if each may have its own.
     fn in_rooms(
         &self,
         application: &ApplicationFact,
         groups: &[Vec<&AskFact>],
         bundle: &BundleFact,
-        promise: &Promise,
+        nomination: &Nomination,
     ) -> Option<Vec<Member>> {
         let mut places = self.nothing_placed(application, (false, false));
         let capacity = &self.facts.capacity;
@@ -127,7 +129,8 @@ impl Search<'_> {
         for (at, (group, topology)) in groups.iter().zip(&bundle.topologies).enumerate() {
             let mut members = group.clone();
             members.sort_by(|a, b| compare_shares(&share(&b.resources), &share(&a.resources)));
-            let mut rooms: Vec<_> = promise.rooms.iter().filter(|room| room.group == at).collect();
+            let mut rooms: Vec<_> =
+                nomination.rooms.iter().filter(|room| room.group == at).collect();
             rooms.sort_by(|a, b| compare_shares(&share(&b.amount), &share(&a.amount)));
             if rooms.len() != members.len() {
                 return None;
@@ -170,9 +173,9 @@ impl Search<'_> {
         application: &'a ApplicationFact,
         (fullest, elsewhere): (bool, bool),
     ) -> Places<'a> {
-        let asker = Promisee::Gang(application.slot);
+        let preemptor = Preemptor::Gang(application.slot);
         let left = self.nodes.iter().map(|node| {
-            let own = self.facts.promises.kept_for(node.slot, asker);
+            let own = self.facts.nominations.kept_for(node.slot, preemptor);
             (*node, node.available.plus(&own))
         });
         let (chosen, domains) = (Vec::new(), Vec::new());

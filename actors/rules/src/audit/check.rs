@@ -228,7 +228,7 @@ impl Facts {
             same(wrong, "available on the node", id, &node.available, &left);
             match self.index.iter().find(|fact| fact.slot == node.slot) {
                 Some(fact) => {
-                    let kept = self.promises.kept(node.slot).unwrap_or_default();
+                    let kept = self.nominations.kept(node.slot).unwrap_or_default();
                     let shown = node.available.minus(&kept).pruned();
                     same(wrong, "index, available", id, &fact.available, &shown);
                     if fact.open != node.open {

@@ -85,8 +85,8 @@ impl Facts {
     fn could_run(&self, it: &ReservationFact) -> bool {
         let is_allowed = self.path_of(it.holder.leaf).all(|queue| {
             let Some(max) = &queue.ledger.max else { return true };
-            let promised = self.promises.taken_off(&queue.config.path);
-            let used = queue.ledger.allocated().plus(promised.unwrap_or(&Resources::new()));
+            let nominated = self.nominations.taken_off(&queue.config.path);
+            let used = queue.ledger.allocated().plus(nominated.unwrap_or(&Resources::new()));
             max.less(&used).allows(&it.resources)
         });
         let of = self.applications.iter().find(|application| application.slot == it.application);

@@ -41,7 +41,7 @@ use crate::books::Books;
 use crate::limits::{GroupUsage, UserUsage};
 use crate::nodes::{Domain, NodeIndex};
 use crate::order::ledger::QueueLedger;
-use crate::pending::promises::Promises;
+use crate::pending::nominations::Nominations;
 use crate::pending::reservations::Holder;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
@@ -402,8 +402,8 @@ pub struct Facts {
     pub n_booked: usize,
     /// Every reservation.
     pub reservations: Vec<ReservationFact>,
-    /// What was promised to askers for whom others leave.
-    pub promises: Promises,
+    /// What was nominated to preemptors for whom others leave.
+    pub nominations: Nominations,
     /// Open questions about placements, each with the placement it is about.
     pub questions: Vec<(u64, AllocationId)>,
     /// Every node as the node index has it.
@@ -438,7 +438,7 @@ pub enum Decision {
         /// where a place is held for it. Sorted.
         members: Vec<(bool, Arc<str>, Arc<str>)>,
     },
-    /// A declared gang gives up the rooms that were promised to it, since a member may not have its
+    /// A declared gang gives up the rooms that were nominated to it, since a member may not have its
     /// own.
     GiveUpRooms {
         /// The application's id.
@@ -539,7 +539,7 @@ impl Facts {
                 reserved: books.nodes.is_reserved(slot),
             })
             .collect();
-        self.promises = books.promises.clone();
+        self.nominations = books.nominations.clone();
         let reservations = books.reservations.iter();
         self.reservations = reservations
             .map(|(who, reservation)| ReservationFact {

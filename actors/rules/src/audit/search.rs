@@ -23,7 +23,7 @@ use crate::nodes::recount::{Counted, Picture, admits, alternatives};
 use crate::nodes::{Domain, NodeOrder};
 use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
 use crate::order::ledger;
-use crate::pending::promises::{Promisee, Promises};
+use crate::pending::nominations::{Nominations, Preemptor};
 use crate::pending::reservations::{Rank, Reserver};
 use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::{Limits, Resources};
@@ -98,7 +98,7 @@ impl Facts {
 
     /// A node without what gangs keep of it.
     fn as_shown(&self, node: &NodeFact) -> NodeFact {
-        let kept = self.promises.kept(node.slot).unwrap_or_default();
+        let kept = self.nominations.kept(node.slot).unwrap_or_default();
         NodeFact { available: node.available.minus(&kept).pruned(), ..node.clone() }
     }
 }
@@ -145,9 +145,9 @@ pub(super) struct Looking<'a> {
     /// In order.
     asks: Vec<&'a AskFact>,
     headroom: &'a Limits,
-    /// The same with what was promised.
+    /// The same with what was nominated.
     whole: &'a Limits,
-    promises: &'a Promises,
+    nominations: &'a Nominations,
     of_user: Limits,
 }
 
@@ -156,21 +156,21 @@ impl Looking<'_> {
         self.of_user.allows(&ask.resources) && self.headroom.allows(&ask.resources)
     }
 
-    /// Whether an ask that has a node reserved fits: what was promised to it is for it.
-    fn fits_with_promise(&self, ask: &AskFact) -> bool {
+    /// Whether an ask that has a node reserved fits: what was nominated to it is for it.
+    fn fits_with_nomination(&self, ask: &AskFact) -> bool {
         let who = Reserver { application: self.application.slot, ask: ask.slot };
-        self.has_quota_for(Promisee::Ask(who), &ask.resources)
+        self.has_quota_for(Preemptor::Ask(who), &ask.resources)
     }
 
-    /// Whether so much fits, with what was promised to the asker.
-    pub(super) fn has_quota_for(&self, asker: Promisee, amount: &Resources) -> bool {
+    /// Whether so much fits, with what was nominated to the preemptor.
+    pub(super) fn has_quota_for(&self, preemptor: Preemptor, amount: &Resources) -> bool {
         let mut left = self.headroom.clone();
-        left.give(&self.promises.own(asker));
+        left.give(&self.nominations.own(preemptor));
         self.of_user.allows(amount) && self.whole.allows(amount) && left.allows(amount)
     }
 
     pub(super) fn gives_way(&self, ask: &AskFact) -> bool {
-        self.promises.bars(self.application.slot, ask.sequence).is_some()
+        self.nominations.bars(self.application.slot, ask.sequence).is_some()
     }
 
     fn names(&self, ask: &AskFact, node: &NodeFact) -> (Arc<str>, Arc<str>, Arc<str>) {
@@ -194,13 +194,13 @@ impl Looking<'_> {
 }
 
 impl Search<'_> {
-    /// `above` is what is left above, without what was promised and with it.
+    /// `above` is what is left above, without what was nominated and with it.
     fn queue(&self, queue: &QueueFact, above: [&Limits; 2], may_start: bool) -> Option<Foreseen> {
         let [mut headroom, mut whole] = above.map(Clone::clone);
         if let Some(max) = &queue.ledger.max {
             whole.narrow(&max.less(queue.ledger.allocated()));
-            let promised = self.facts.promises.taken_off(&queue.config.path);
-            let used = queue.ledger.allocated().plus(promised.unwrap_or(&Resources::new()));
+            let nominated = self.facts.nominations.taken_off(&queue.config.path);
+            let used = queue.ledger.allocated().plus(nominated.unwrap_or(&Resources::new()));
             headroom.narrow(&max.less(&used));
         }
         if queue.parent.is_none() {
@@ -250,7 +250,7 @@ impl Search<'_> {
     }
 
     fn leaf(&self, leaf: &QueueFact, rooms: [&Limits; 2], may_start: bool) -> Option<Foreseen> {
-        let ([headroom, whole], promises) = (rooms, &self.facts.promises);
+        let ([headroom, whole], nominations) = (rooms, &self.facts.nominations);
         let settings = &leaf.config.settings;
         let mut applications: BTreeMap<ApplicationKey, &ApplicationFact> = BTreeMap::new();
         for application in self.facts.applications.iter().filter(|a| a.leaf == leaf.slot) {
@@ -283,7 +283,7 @@ impl Search<'_> {
             let mut asks: Vec<&AskFact> = application.asks.iter().collect();
             asks.sort_by_key(|ask| AskKey::new(ask.priority, ask.created_ns, ask.sequence));
             let of_user = self.facts.user_headroom(application);
-            let looking = Looking { application, asks, headroom, whole, promises, of_user };
+            let looking = Looking { application, asks, headroom, whole, nominations, of_user };
             match self.phase {
                 Phase::Reserved => self.at_reserved(&looking),
                 Phase::Pairs => self.pair(application).map(Foreseen::Next),
@@ -296,7 +296,7 @@ impl Search<'_> {
     fn at_reserved(&self, looking: &Looking<'_>) -> Option<Foreseen> {
         for ask in looking.asks.iter().filter(|ask| ask.is_reserved) {
             let (reservation, node) = self.reservation_of(looking.application, ask)?;
-            if !looking.fits_with_promise(ask) {
+            if !looking.fits_with_nomination(ask) {
                 let timeout_ns = i64::try_from(self.patience.wait_timeout.as_nanos());
                 let waited_ns = self.now_ns.saturating_sub(reservation.since_ns);
                 if waited_ns > timeout_ns.unwrap_or(i64::MAX) && ask.is_due_at_reserved {
@@ -319,7 +319,7 @@ impl Search<'_> {
             }
         }
         let mut elsewhere = looking.asks.iter().filter(|ask| {
-            ask.is_reserved && ask.required_node.is_none() && looking.fits_with_promise(ask)
+            ask.is_reserved && ask.required_node.is_none() && looking.fits_with_nomination(ask)
         });
         elsewhere.find_map(|ask| match self.first_node(looking.application, ask) {
             Some(node) => Some(looking.places(ask, node)),

@@ -14,7 +14,7 @@
 
 use super::attempt::{Attempt, Candidate, Next, Parking};
 use super::reservations::Patience;
-use crate::pending::promises::Promisee;
+use crate::pending::nominations::Preemptor;
 use crate::pending::reservations::Reserver;
 use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 use crate::waiting::obstacle::Obstacle;
@@ -44,7 +44,7 @@ pub fn next(attempt: &Attempt<'_>, patience: &Patience, now_ns: i64) -> NextRese
     let who = Reserver { application: attempt.application, ask };
     let reservation = attempt.books.reservations.of(who);
     if let Some(obstacle) = attempt.over_quota(class).or_else(|| {
-        attempt.over_promises(Promisee::Ask(who), attempt.asks.shape(class).resources())
+        attempt.over_nominations(Preemptor::Ask(who), attempt.asks.shape(class).resources())
     }) {
         let waited = reservation.is_some_and(|it| it.has_waited(now_ns, patience.wait_timeout));
         return if waited { NextReserved::GiveUp(ask) } else { park(obstacle) };

@@ -47,11 +47,11 @@
 //! let view = View { headroom: &headroom, loosening, may_start: true, nodes, limits, queues };
 //! let decide = |asks: &Asks| {
 //!     let (view, books) = (&view, &books);
-//!     let (application, gang, lane, unpromised) = (ApplicationSlot::at(0), None, None, None);
+//!     let (application, gang, lane, beside_nominations) = (ApplicationSlot::at(0), None, None, None);
 //!     let (leaf, backoff_asks, asks_later) = (0, 0, false);
 //!     let owed = &[];
 //!     next(&Attempt {
-//!         application, leaf, owed, asks, gang, view, unpromised, lane, books, backoff_asks, asks_later,
+//!         application, leaf, owed, asks, gang, view, beside_nominations, lane, books, backoff_asks, asks_later,
 //!     })
 //! };
 //!
@@ -72,7 +72,7 @@ use crate::books::Books;
 use crate::limits::LaneId;
 use crate::nodes::{Fits, NodeRequest};
 use crate::order::keys::AskKey;
-use crate::pending::promises::Promisee;
+use crate::pending::nominations::Preemptor;
 use crate::specs::ask::{Shape, TaskGroup};
 use crate::values::epoch::Epoch;
 use crate::values::ids::{ApplicationSlot, AskSlot, ClassId, NodeSlot};
@@ -93,12 +93,12 @@ pub struct Attempt<'a> {
     pub application: ApplicationSlot,
     /// The place of its leaf in the directory.
     pub leaf: u32,
-    /// What its queues, its user and its group leave together. For those who may have been promised
-    /// some of it, with what was promised to askers for whom others leave.
+    /// What its queues, its user and its group leave together. For those who may have been nominated
+    /// some of it, with what was nominated to preemptors for whom others leave.
     pub view: &'a View<'a>,
-    /// What its queues leave beside such promises, for those who may have been promised some of it;
+    /// What its queues leave beside such nominations, for those who may have been nominated some of it;
     /// `None` while there are none.
-    pub unpromised: Option<&'a Limits>,
+    pub beside_nominations: Option<&'a Limits>,
     /// The lane of the application, if something limits its user or group.
     pub lane: Option<LaneId>,
     /// The nodes, the placements that wait for a predicate, and the trackers.
@@ -215,9 +215,9 @@ impl Attempt<'_> {
     /// Whether the ask came after something was taken from its application for another, which has
     /// still to be placed.
     pub fn gives_way(&self, slot: AskSlot) -> bool {
-        let promises = &self.books.promises;
-        !promises.is_empty()
-            && promises.bars(self.application, self.asks.ask(slot).sequence).is_some()
+        let nominations = &self.books.nominations;
+        !nominations.is_empty()
+            && nominations.bars(self.application, self.asks.ask(slot).sequence).is_some()
     }
 
     /// Whether a member of the class is more than what is left: by the limits of its user or group
@@ -236,11 +236,11 @@ impl Attempt<'_> {
         Some(if by_limits { Obstacle::Limits } else { Obstacle::Quota })
     }
 
-    /// Whether so much is more than what is left beside what was promised to others. What was
-    /// promised to the asker is for it.
-    pub fn over_promises(&self, asker: Promisee, wanted: &Resources) -> Option<Obstacle> {
-        let mut left = self.unpromised?.clone();
-        left.give(&self.books.promises.own(asker));
+    /// Whether so much is more than what is left beside what was nominated to others. What was
+    /// nominated to the preemptor is for it.
+    pub fn over_nominations(&self, preemptor: Preemptor, wanted: &Resources) -> Option<Obstacle> {
+        let mut left = self.beside_nominations?.clone();
+        left.give(&self.books.nominations.own(preemptor));
         (!left.allows(wanted)).then_some(Obstacle::Quota)
     }
 

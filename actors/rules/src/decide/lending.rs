@@ -123,13 +123,13 @@ impl Lent {
 }
 
 /// Whether the ask of a reservation could run if there were room: its queues leave as much, beside
-/// what was promised to others, and so do the limits of its user and group.
+/// what was nominated to others, and so do the limits of its user and group.
 pub fn could_run(reservation: &Reservation, books: &Books) -> bool {
     let (of, wanted) = (&reservation.holder, &reservation.spec.resources);
     let is_allowed = books.queues.upward(of.leaf).all(|(_, queue)| {
-        queue.left().is_none_or(|left| match books.promises.taken_off(&queue.config().path) {
+        queue.left().is_none_or(|left| match books.nominations.taken_off(&queue.config().path) {
             None => left.allows(wanted),
-            Some(promised) => left.less(promised).allows(wanted),
+            Some(nominated) => left.less(nominated).allows(wanted),
         })
     });
     is_allowed && of.lane.is_none_or(|lane| books.trackers.headroom(lane).allows(wanted))

@@ -57,7 +57,7 @@ pub enum Ruled {
     /// The only node on which it may run has no room yet.
     AwaitsRequired,
     /// Others leave the node for it.
-    Promised,
+    Nominated,
     /// A queue takes back what it is guaranteed.
     Guarantee,
     /// An ask needs the node.
@@ -78,7 +78,7 @@ impl Ruled {
             | Self::HoldInPlace
             | Self::HoldElsewhere
             | Self::Gang => DecisionKind::Allocation,
-            Self::NearestNode | Self::AwaitsRequired | Self::Promised => DecisionKind::Reservation,
+            Self::NearestNode | Self::AwaitsRequired | Self::Nominated => DecisionKind::Reservation,
             Self::Guarantee | Self::ForNode | Self::Quota => DecisionKind::Eviction,
         }
     }
@@ -98,7 +98,7 @@ impl fmt::Display for Ruled {
             Self::Gang => "placed together with all members of its gang",
             Self::NearestNode => "no node could be used, and this one lacks least",
             Self::AwaitsRequired => "the only node that it may use has no room yet",
-            Self::Promised => "others leave the node for it",
+            Self::Nominated => "others leave the node for it",
             Self::Guarantee => "leaves so that another queue gets back what it is guaranteed",
             Self::ForNode => "leaves so that an ask gets the only node that it may use",
             Self::Quota => "leaves because a queue is above its maximum",

@@ -139,7 +139,7 @@ pub fn recommendations(
     if let Some(observed) = observed.filter(|observed| observed.overloads >= OVERLOADS) {
         let mut left = Resources::new();
         for (name, quantity) in node.capacity.entries() {
-            // What is used beside what is allocated can be promised to nobody.
+            // What is used beside what is allocated can be nominated to nobody.
             let used = observed.usage.get(name).saturating_sub(node.allocated.get(name)).max(0);
             left.set(name, quantity.saturating_sub(used).max(0));
         }

@@ -147,9 +147,9 @@ impl QueueLedger {
     }
 
     /// [`Self::narrow`] where so much more is not to be had by whoever asks.
-    pub fn narrow_beside(&self, promised: &Resources, headroom: &mut Limits) {
+    pub fn narrow_beside(&self, nominated: &Resources, headroom: &mut Limits) {
         if let Some(max) = &self.max {
-            headroom.narrow(&max.less(&self.allocated).less(promised));
+            headroom.narrow(&max.less(&self.allocated).less(nominated));
         }
     }
 

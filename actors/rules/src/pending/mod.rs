@@ -4,6 +4,6 @@
 
 pub mod aging;
 pub mod history;
-pub mod promises;
+pub mod nominations;
 pub mod reservations;
 pub mod unsettled;

@@ -33,7 +33,7 @@ pub struct QueueConfig {
     pub is_leaf: bool,
     /// What the queue may use at most. None also where only zeros were written.
     pub max: Option<Limits>,
-    /// What the queue is promised. None also where only zeros were written.
+    /// The guarantee. None also where only zeros were written.
     pub guaranteed: Option<Resources>,
     /// The number of applications that may run at once; 0 is unlimited.
     pub max_applications: u64,
@@ -65,7 +65,7 @@ pub struct Template {
     pub properties: BTreeMap<String, String>,
     /// What it may use at most. None also where only zeros were written.
     pub max: Option<Limits>,
-    /// What it is promised. None also where only zeros were written.
+    /// The guarantee. None also where only zeros were written.
     pub guaranteed: Option<Resources>,
 }
 

@@ -37,7 +37,7 @@ use monoceros_rules::asks::{AskWish, Bundled};
 use monoceros_rules::decide::bundle::Found;
 use monoceros_rules::decide::gang::note_unanswered;
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::unsettled::{BundleInTheAir, OpenQuestion, Scope};
 use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::hashing::SeededSet;
@@ -250,7 +250,7 @@ impl Application {
     fn settle_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(air) = self.in_flight.take() else { return };
         let now_ns = baton.now_ns;
-        baton.end_promise(Promisee::Gang(self.slot), true);
+        baton.end_nomination(Preemptor::Gang(self.slot), true);
         // What is held for its members may be taken from now on.
         baton.books.note_change();
         self.book.decided(now_ns, &mut self.changes);
@@ -311,11 +311,11 @@ impl Application {
     ) {
         let Some(air) = self.in_flight.take() else { return };
         tracing::debug!(application = %self.book.id, ?why, "gang taken back");
-        let gang = Promisee::Gang(self.slot);
+        let gang = Preemptor::Gang(self.slot);
         if why == Grounded::Refused {
-            baton.end_promise(gang, false);
+            baton.end_nomination(gang, false);
         } else {
-            baton.lift_promise(gang, false);
+            baton.lift_nomination(gang, false);
         }
         let mut open: Vec<(u64, usize)> = air.open.into_iter().collect();
         open.sort_unstable();

@@ -210,9 +210,9 @@ fn ops() -> Vec<Op> {
                 bound_ends_ns: Some(4),
             },
         },
-        Promised { key: text(), node: text() },
+        Nominated { key: text(), node: text() },
         RoomsAreFree,
-        PromiseOver,
+        NominationEnded,
         Invalidated(Arc::new(Invalidation { nodes: vec!["n".into()], ..Invalidation::default() })),
     });
     for answer in each!(ClaimAnswer { Passed, Refused, None, Cancelled }) {
@@ -382,7 +382,7 @@ fn inputs() -> Vec<Input> {
     let order = Box::new(Op::PlaceholdersOver);
     let alarms = each!(Alarm {
         Order { application, id: id(), op: order },
-        PromisesWaited,
+        NominationsWaited,
         QuotaScan { at_ns: 7 },
         ScaleUp,
         CleanQueues,

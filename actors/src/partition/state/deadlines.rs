@@ -73,7 +73,7 @@ mod tests {
         let number = effects.arm(Duration::from_secs(1), Alarm::Retention);
         effects.remind(Duration::from_secs(2), Alarm::CleanQueues);
         effects.arm(Duration::from_secs(2), Alarm::ReorderWindow);
-        effects.remind(Duration::MAX, Alarm::PromisesWaited);
+        effects.remind(Duration::MAX, Alarm::NominationsWaited);
         list.take_in(&mut effects.deadlines);
         let begin = Instant::now();
         assert_eq!(list.next_due(), Some(begin + Duration::from_secs(1)));

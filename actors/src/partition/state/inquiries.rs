@@ -6,18 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 
-use crate::step::Preemptor;
+use crate::step::PreemptionRequest;
 
 /// The preemptors that wait for their turn, and the one whose questions are open. `A` is a search that
 /// waits for answers.
 pub(in crate::partition) struct Inquiries<A> {
     /// Since when each waits, ns since the epoch. Of those that came at one time the first by number is
     /// next, so the number of decisions made in one step does not matter.
-    waiting: BTreeSet<(i64, Promisee)>,
+    waiting: BTreeSet<(i64, Preemptor)>,
     /// What each of them wants, as it was said last.
-    wants: BTreeMap<Promisee, Preemptor>,
+    wants: BTreeMap<Preemptor, PreemptionRequest>,
     pub(in crate::partition) open: Option<(u64, A)>,
     /// Whether the last thing begun was a search.
     has_just_looked: bool,
@@ -40,7 +40,7 @@ impl<A> Inquiries<A> {
     pub(in crate::partition) fn extend(
         &mut self,
         now_ns: i64,
-        who: impl IntoIterator<Item = Preemptor>,
+        who: impl IntoIterator<Item = PreemptionRequest>,
     ) {
         for wants in who {
             if self.wants.insert(wants.who(), wants).is_none() {
@@ -60,7 +60,7 @@ impl<A> Inquiries<A> {
     }
 
     /// Takes the next preemptor, unless a question is open.
-    pub(in crate::partition) fn next(&mut self) -> Option<Preemptor> {
+    pub(in crate::partition) fn next(&mut self) -> Option<PreemptionRequest> {
         let (_, next) = self.open.is_none().then(|| self.waiting.pop_first())??;
         self.has_just_looked = true;
         self.wants.remove(&next)
@@ -74,10 +74,10 @@ mod tests {
 
     use super::*;
 
-    fn wants(ask: u32, nodes_were_tried: bool) -> Preemptor {
+    fn wants(ask: u32, nodes_were_tried: bool) -> PreemptionRequest {
         let (application, ask) = (ApplicationSlot::at(0), AskSlot::at(ask));
-        let who = Promisee::Ask(Reserver { application, ask });
-        Preemptor::ForGuarantee { who, nodes_were_tried }
+        let who = Preemptor::Ask(Reserver { application, ask });
+        PreemptionRequest::ForGuarantee { who, nodes_were_tried }
     }
 
     #[test]

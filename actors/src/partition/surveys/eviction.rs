@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use monoceros_rules::allocations::{Allocation, Grounds};
 use monoceros_rules::decide::preemption::Chosen;
-use monoceros_rules::pending::promises::Victim;
+use monoceros_rules::pending::nominations::Victim;
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 
 use super::super::Task;

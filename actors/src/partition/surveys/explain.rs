@@ -112,7 +112,7 @@ impl Survey for Explain {
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
         let slot = queue.slot();
-        self.gates.insert(slot, queue.gate(&baton.books.promises));
+        self.gates.insert(slot, queue.gate(&baton.books.nominations));
         if let Some(rank) = self.ranked.get(&slot).and_then(|row| queue.rank(*row)) {
             self.ranks.insert(slot, rank);
         }

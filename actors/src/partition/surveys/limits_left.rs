@@ -1,30 +1,30 @@
 //! What the limits of its user and group leave to one for whom others are to go, beside what others
-//! were promised that count for the same limits: nobody goes for what would wait for a limit then.
+//! were nominated that count for the same limits: nobody goes for what would wait for a limit then.
 //!
-//! A promise says who asks, and applications know their lanes; so a survey asks those of them that
-//! have promises.
+//! A nomination says who asks, and applications know their lanes; so a survey asks those of them that
+//! have nominations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_rules::limits::{LaneId, LimitId};
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::application::Application;
 use crate::step::Baton;
 
-/// Gathers the lanes of those who were promised something.
+/// Gathers the lanes of applications with nominations.
 #[derive(Default)]
-pub(super) struct OtherPromises {
+pub(super) struct OtherNominations {
     lanes: BTreeMap<ApplicationSlot, LaneId>,
 }
 
-impl OtherPromises {
+impl OtherNominations {
     /// The applications to be asked, where the one that looks is in this lane.
     pub(super) fn to_ask(lane: Option<LaneId>, baton: &Baton) -> BTreeSet<ApplicationSlot> {
-        let all = lane.map(|_| baton.books.promises.all()).into_iter().flatten();
-        all.map(|(promisee, _)| promisee.application()).collect()
+        let all = lane.map(|_| baton.books.nominations.all()).into_iter().flatten();
+        all.map(|(preemptor, _)| preemptor.application()).collect()
     }
 
     /// Asks one of them.
@@ -35,15 +35,16 @@ impl OtherPromises {
     }
 
     /// What is left to this one, in this lane.
-    pub(super) fn left(&self, who: Promisee, lane: Option<LaneId>, baton: &Baton) -> LimitsLeft {
+    pub(super) fn left(&self, who: Preemptor, lane: Option<LaneId>, baton: &Baton) -> LimitsLeft {
         let trackers = &baton.books.trackers;
         let Some(lane) = lane else { return LimitsLeft::default() };
         let mut left: BTreeMap<LimitId, Limits> = trackers.rooms(lane).collect();
-        for (other, promise) in baton.books.promises.all().filter(|(other, _)| *other != who) {
+        for (other, nomination) in baton.books.nominations.all().filter(|(other, _)| *other != who)
+        {
             let Some(theirs) = self.lanes.get(&other.application()) else { continue };
             for (limit, _) in trackers.rooms(*theirs) {
                 if let Some(left) = left.get_mut(&limit) {
-                    left.take(&promise.amount);
+                    left.take(&nomination.amount);
                 }
             }
         }
@@ -63,7 +64,7 @@ impl LimitsLeft {
         self.left.iter().all(|left| left.allows(amount))
     }
 
-    /// So much of it is promised now.
+    /// So much of it is nominated now.
     pub(super) fn take(&mut self, amount: &Resources) {
         self.left.iter_mut().for_each(|left| left.take(amount));
     }

@@ -52,7 +52,7 @@ impl Survey for QuotaScan {
     }
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
-        let facts = queue.preemption_facts(&baton.books.promises);
+        let facts = queue.preemption_facts(&baton.books.nominations);
         let seen = Seen {
             parent: queue.parent(),
             used: facts.allocated.minus(&facts.preempting),
@@ -205,9 +205,9 @@ impl Survey for GiveBack {
             let chosen = plan.leaves.iter().flat_map(|leaf| leaf.holds.iter().chain(&leaf.victims));
             let eviction = Eviction::of(chosen, baton);
             eviction.count(None, baton);
-            let (promises, now_ns) = (&mut baton.books.promises, baton.now_ns);
+            let (nominations, now_ns) = (&mut baton.books.nominations, baton.now_ns);
             for (id, victim) in &eviction.victims {
-                promises.add_orphan(*id, victim, now_ns);
+                nominations.add_orphan(*id, victim, now_ns);
             }
             let queue = Arc::clone(&self.queues[*due].path);
             let chosen: Vec<Chosen> =

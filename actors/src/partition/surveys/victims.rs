@@ -21,7 +21,7 @@ use monoceros_rules::decide::preemption::{
     PLANNED_ANEW, Plan, Planner, Question, QueueFacts, Survey as Ground,
 };
 use monoceros_rules::nodes::Domain;
-use monoceros_rules::pending::promises::{Coming, Promise, Promisee, Room};
+use monoceros_rules::pending::nominations::{Coming, Nomination, Preemptor, Room};
 use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
@@ -32,18 +32,20 @@ use super::super::Task;
 
 use super::Partition;
 use super::eviction::Eviction;
-use super::limits_left::{LimitsLeft, OtherPromises};
+use super::limits_left::{LimitsLeft, OtherNominations};
 use crate::application::Application;
 use crate::events::{Event, EventKind};
 use crate::queue::Queue;
-use crate::step::{AwaitsAnswers, Baton, NoVictims, Op, Preemptor, QueueSlot, Route, Survey};
+use crate::step::{
+    AwaitsAnswers, Baton, NoVictims, Op, PreemptionRequest, QueueSlot, Route, Survey,
+};
 
 /// In how many domains places are looked for, for a group that has to stay in one.
 const DOMAINS_TRIED: usize = 16;
 
 /// The first round: the queues, and who looks.
 pub(in crate::partition) struct LookForVictims {
-    who: Promisee,
+    who: Preemptor,
     nodes_were_tried: bool,
     purpose: Purpose,
     /// Until the one who looks has found victims or not.
@@ -81,7 +83,7 @@ impl Purpose {
 impl LookForVictims {
     /// For one who may preempt. The nodes that have room may have been tried for it in vain.
     pub(in crate::partition) fn for_one(
-        who: Promisee,
+        who: Preemptor,
         nodes_were_tried: bool,
         timer: HistogramTimer,
     ) -> Self {
@@ -89,7 +91,7 @@ impl LookForVictims {
     }
 
     /// A while later, when room on nodes may have come.
-    fn anew(who: Promisee, purpose: Purpose, timer: HistogramTimer) -> Self {
+    fn anew(who: Preemptor, purpose: Purpose, timer: HistogramTimer) -> Self {
         let queues = BTreeMap::new();
         Self { who, nodes_were_tried: false, purpose, timer, queues, asking: None }
     }
@@ -105,7 +107,7 @@ impl Survey for LookForVictims {
     }
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
-        let facts = queue.preemption_facts(&baton.books.promises);
+        let facts = queue.preemption_facts(&baton.books.nominations);
         let surveyed = Surveyed { above: queue.parent(), facts, may_start: queue.may_start() };
         self.queues.insert(queue.slot(), surveyed);
     }
@@ -142,7 +144,7 @@ impl Survey for LookForVictims {
             debug_assert!(false, "all queues are surveyed");
             return;
         };
-        let asker = asking.asker(leaf, nodes_were_tried);
+        let preemptor = asking.preemptor(leaf, nodes_were_tried);
         let path = Arc::clone(&facts[leaf].path);
         let search = Search {
             path,
@@ -159,9 +161,9 @@ impl Survey for LookForVictims {
         if is_kept_from_running {
             return search.in_vain(NoPreemption::MayNotStart, partition);
         }
-        match Ground::begin(&facts, asker, baton.now_ns) {
+        match Ground::begin(&facts, preemptor, baton.now_ns) {
             Ok(ground) => {
-                let others = OtherPromises::default();
+                let others = OtherNominations::default();
                 partition.survey_next(Victims { search, purpose, places, ground, others });
             }
             Err(why) => search.in_vain(why, partition),
@@ -175,8 +177,8 @@ struct Victims {
     purpose: Purpose,
     places: BTreeMap<QueueSlot, usize>,
     ground: Ground,
-    /// Those who were promised something and may count for the same limits.
-    others: OtherPromises,
+    /// The applications with nominations that may count for the same limits.
+    others: OtherNominations,
 }
 
 impl Victims {
@@ -188,9 +190,9 @@ impl Victims {
 
 impl Survey for Victims {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
-        let promised = OtherPromises::to_ask(self.search.asking.lane, baton);
+        let nominated = OtherNominations::to_ask(self.search.asking.lane, baton);
         Route::default().applications_that(baton, |entry| {
-            self.loser(entry.leaf).is_some() || promised.contains(&entry.slot)
+            self.loser(entry.leaf).is_some() || nominated.contains(&entry.slot)
         })
     }
 
@@ -210,8 +212,8 @@ impl Survey for Victims {
             return search.in_vain(NoPreemption::RoomIsComing, partition);
         }
         let effective = search.asking.effective(&baton.books);
-        let asker = Claimant { who, effective: &effective };
-        ground.books(&baton.books, &baton.books.promises, asker);
+        let preemptor = Claimant { who, effective: &effective };
+        ground.books(&baton.books, &baton.books.nominations, preemptor);
         search.bound_ends_ns = ground.bound_ends_ns();
         let mut planner = ground.finish();
         match purpose {
@@ -264,8 +266,8 @@ struct Search {
 
 impl Search {
     /// Who is next, an ask with what it asks for.
-    fn present(&self) -> Option<(Promisee, Option<&Arc<AskSpec>>)> {
-        let (who, spec) = self.asking.askers.get(self.at)?;
+    fn present(&self) -> Option<(Preemptor, Option<&Arc<AskSpec>>)> {
+        let (who, spec) = self.asking.preemptors.get(self.at)?;
         Some((*who, spec.as_ref()))
     }
 
@@ -343,14 +345,15 @@ impl Search {
         }
         // This one is placed in this step, and who is next looks at what is left then.
         if let Some((who, _)) = self.present() {
-            let next = Preemptor::ForGuarantee { who, nodes_were_tried: self.nodes_were_tried };
+            let next =
+                PreemptionRequest::ForGuarantee { who, nodes_were_tried: self.nodes_were_tried };
             partition.inquiries.extend(now_ns, [next]);
         }
         false
     }
 
     /// Fresh facts are taken for the one that is next.
-    fn anew(self, who: Promisee, purpose: Purpose, baton: &Baton) -> LookForVictims {
+    fn anew(self, who: Preemptor, purpose: Purpose, baton: &Baton) -> LookForVictims {
         let timer = self.timer.unwrap_or_else(|| baton.tally.preemption_try());
         LookForVictims::anew(who, purpose, timer)
     }
@@ -370,13 +373,13 @@ impl Search {
         let Some((who, spec)) = self.present() else { return Vec::new() };
         for place in plan.places.iter().filter(|place| place.cancels) {
             let others = baton.books.reservations.on_node(place.node).map(|(other, _)| other);
-            for other in others.filter(|other| Promisee::Ask(*other) != who).collect::<Vec<_>>() {
+            for other in others.filter(|other| Preemptor::Ask(*other) != who).collect::<Vec<_>>() {
                 baton.unreserve(other, End::Preempted);
             }
         }
         let mut eviction = Eviction::of(plan.holds.iter().chain(&plan.victims), baton);
         eviction.count(Some(who.application()), baton);
-        let promise = Promise {
+        let nomination = Nomination {
             queue: Arc::clone(&self.path),
             amount: self.asking.total(),
             since_ns: baton.now_ns,
@@ -385,7 +388,7 @@ impl Search {
             losers: plan.losers.clone(),
             rooms: if self.asking.is_gang() { self.rooms(plan) } else { Vec::new() },
         };
-        baton.promise(who, promise);
+        baton.nominate(who, nomination);
         let grounds = Arc::new(Grounds::Guarantee {
             application: baton.directory.application_id(who.application()),
             key: spec.map(|spec| Arc::clone(&spec.key)),
@@ -393,15 +396,15 @@ impl Search {
             queue: Arc::clone(&self.path),
         });
         let mut orders: Vec<Task> = eviction.orders(&grounds, &plan.chosen).collect();
-        let promised = match (spec, plan.places.first()) {
+        let nominated = match (spec, plan.places.first()) {
             (Some(spec), Some(place)) => {
                 let node = Arc::clone(baton.books.nodes.id(place.node));
-                Some(Op::Promised { key: Arc::clone(&spec.key), node })
+                Some(Op::Nominated { key: Arc::clone(&spec.key), node })
             }
             _ if !plan.has_victims() => Some(Op::RoomsAreFree),
             _ => None,
         };
-        orders.extend(promised.map(|op| Task::Visit(who.application(), vec![op])));
+        orders.extend(nominated.map(|op| Task::Visit(who.application(), vec![op])));
         orders
     }
 
@@ -488,9 +491,9 @@ impl AwaitsAnswers for Asked {
 
 /// Whether those who leave for nobody make room enough; until when that is counted on, ns since the
 /// epoch. Of a gang it is asked of all nodes together.
-fn room_is_coming(asking: &Asking, who: Promisee, baton: &Baton) -> Option<i64> {
+fn room_is_coming(asking: &Asking, who: Preemptor, baton: &Baton) -> Option<i64> {
     let books = &baton.books;
-    let coming = books.promises.coming(baton.now_ns, baton.settings.patience.wait_timeout);
+    let coming = books.nominations.coming(baton.now_ns, baton.settings.patience.wait_timeout);
     if asking.is_gang() {
         let mut sum = Resources::new();
         for here in coming.values() {
@@ -500,9 +503,9 @@ fn room_is_coming(asking: &Asking, who: Promisee, baton: &Baton) -> Option<i64> 
         return sum.holds(&asking.total()).then_some(until_ns);
     }
     let effective = asking.effective(books);
-    let asker = Claimant { who, effective: &effective };
+    let preemptor = Claimant { who, effective: &effective };
     let is_enough = |node: NodeSlot, here: &Coming| {
-        let facts = NodeFacts::of(books, &books.promises, node, asker);
+        let facts = NodeFacts::of(books, &books.nominations, node, preemptor);
         let (kind, amount) = asking.wanted();
         facts.is_open
             && facts.claim == Claimed::Free
@@ -515,7 +518,7 @@ fn room_is_coming(asking: &Asking, who: Promisee, baton: &Baton) -> Option<i64> 
 
 /// One that looked has no victims.
 fn not_preempted(
-    who: Promisee,
+    who: Preemptor,
     key: Option<Arc<str>>,
     found: NoVictims,
     partition: &mut Partition,

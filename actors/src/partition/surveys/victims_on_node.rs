@@ -15,7 +15,7 @@ use monoceros_rules::decide::preemption::required_node::{
 };
 use monoceros_rules::decide::preemption::{Answer, Kind, Question};
 use monoceros_rules::limits::LaneId;
-use monoceros_rules::pending::promises::{Promise, Promisee};
+use monoceros_rules::pending::nominations::{Nomination, Preemptor};
 use monoceros_rules::pending::reservations::{End, Reserver};
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
@@ -24,7 +24,7 @@ use super::super::Task;
 
 use super::Partition;
 use super::eviction::Eviction;
-use super::limits_left::OtherPromises;
+use super::limits_left::OtherNominations;
 use crate::application::Application;
 use crate::node::Node;
 use crate::queue::Queue;
@@ -67,7 +67,7 @@ impl Survey for LookOnNode {
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
         let Some((spec, _)) = &self.wants else { return };
-        self.is_over |= !queue.gate(&baton.books.promises).allows(&spec.resources);
+        self.is_over |= !queue.gate(&baton.books.nominations).allows(&spec.resources);
     }
 
     fn at_node(&mut self, node: &mut Node, _: &mut Baton) {
@@ -77,14 +77,14 @@ impl Survey for LookOnNode {
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         let Self { who, tested, wants, node, holds, lane, is_over } = *self;
         let Some((spec, kind)) = wants else { return };
-        if baton.books.promises.of(Promisee::Ask(who)).is_some() {
+        if baton.books.nominations.of(Preemptor::Ask(who)).is_some() {
             return;
         }
         let required = spec.required_node.as_ref().and_then(|id| baton.books.nodes.slot_of(id));
         if required != Some(node) {
             return;
         }
-        if baton.books.promises.on_node(node).next().is_some() {
+        if baton.books.nominations.on_node(node).next().is_some() {
             // Nobody else comes before it on its node.
             baton.end_rooms_on(node);
             if baton.books.nodes.has_room(node, &spec.resources) {
@@ -95,14 +95,14 @@ impl Survey for LookOnNode {
             return in_vain(who, &spec, NoPreemption::OverMaximum, partition);
         }
         let coming =
-            baton.books.promises.coming(baton.now_ns, baton.settings.patience.wait_timeout);
+            baton.books.nominations.coming(baton.now_ns, baton.settings.patience.wait_timeout);
         if let Some(here) = coming.get(&node) {
             let later = baton.books.nodes.available(node).plus(&here.amount);
             if later.holds(&spec.resources) && kind.may_use(node, &here.who, &baton.books.nodes) {
                 return in_vain(who, &spec, NoPreemption::RoomIsComing, partition);
             }
         }
-        let (together, others) = (BTreeMap::new(), OtherPromises::default());
+        let (together, others) = (BTreeMap::new(), OtherNominations::default());
         partition.survey_next(OnItsNode {
             who,
             tested,
@@ -127,8 +127,8 @@ struct OnItsNode {
     holds: Vec<AllocationId>,
     lane: Option<LaneId>,
     together: BTreeMap<ApplicationSlot, Together>,
-    /// Those who were promised something and may count for the same limits.
-    others: OtherPromises,
+    /// The applications with nominations that may count for the same limits.
+    others: OtherNominations,
 }
 
 /// What of an application goes together.
@@ -144,7 +144,7 @@ impl Survey for OnItsNode {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let table = &baton.books.allocations;
         let of = self.holds.iter().filter_map(|id| Some(table.get(*id)?.application));
-        let mut to_ask = OtherPromises::to_ask(self.lane, baton);
+        let mut to_ask = OtherNominations::to_ask(self.lane, baton);
         to_ask.extend(of);
         Route::default().applications(to_ask)
     }
@@ -156,7 +156,7 @@ impl Survey for OnItsNode {
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         let Self { who, tested, spec, kind, node, holds, lane, together, others } = *self;
-        if !others.left(Promisee::Ask(who), lane, baton).allow(&spec.resources) {
+        if !others.left(Preemptor::Ask(who), lane, baton).allow(&spec.resources) {
             return in_vain(who, &spec, NoPreemption::OverLimits, partition);
         }
         let books = &baton.books;
@@ -276,7 +276,7 @@ fn carry_out(
         node: Arc::clone(baton.books.nodes.id(node)),
     });
     let leaf = baton.directory.applications[who.application].leaf;
-    let promise = Promise {
+    let nomination = Nomination {
         queue: Arc::clone(&baton.directory.queue(leaf).facts.config.path),
         amount: (*spec.resources).clone(),
         since_ns: baton.now_ns,
@@ -287,8 +287,8 @@ fn carry_out(
     };
     // Where only held places end, there is room at once.
     partition.may_decide = true;
-    baton.promise(Promisee::Ask(who), promise);
+    baton.nominate(Preemptor::Ask(who), nomination);
     partition.agenda.extend(eviction.orders(&grounds, &plan.chosen));
     let (key, node) = (Arc::clone(&spec.key), Arc::clone(baton.books.nodes.id(node)));
-    partition.agenda.push_back(Task::Visit(who.application, vec![Op::Promised { key, node }]));
+    partition.agenda.push_back(Task::Visit(who.application, vec![Op::Nominated { key, node }]));
 }

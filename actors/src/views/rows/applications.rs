@@ -8,7 +8,7 @@ use monoceros_rules::applications::application::Application;
 use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::resource_seconds::History;
 use monoceros_rules::asks::failures::FailureLog;
-use monoceros_rules::pending::promises::Promisee;
+use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::Reserver;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{ApplicationSlot, AskSlot};
@@ -88,11 +88,11 @@ impl ApplicationRow {
     ) -> Self {
         let mut parts = 1;
         let slot = baton.directory.application_slot(&book.id);
-        let has_promise = |who: Promisee| baton.books.has_preempted(who);
+        let has_nomination = |who: Preemptor| baton.books.has_preempted(who);
         let has_preempted = |ask: AskSlot, of_gang: bool| {
             slot.is_some_and(|application| {
-                has_promise(Promisee::Ask(Reserver { application, ask }))
-                    || of_gang && has_promise(Promisee::Gang(application))
+                has_nomination(Preemptor::Ask(Reserver { application, ask }))
+                    || of_gang && has_nomination(Preemptor::Gang(application))
             })
         };
         let mut logs = Logs::default();

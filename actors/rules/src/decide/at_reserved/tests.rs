@@ -78,7 +78,7 @@ impl World {
         let view =
             &View { headroom, loosening, may_start: true, nodes, limits: None, queues: None };
         let (lane, backoff_asks, asks_later) = (None, 0, *asks_later);
-        let (application, gang, unpromised) = (application(), None, None);
+        let (application, gang, beside_nominations) = (application(), None, None);
         look(&Attempt {
             owed: &[],
             asks,
@@ -86,7 +86,7 @@ impl World {
             application,
             leaf: 0,
             view,
-            unpromised,
+            beside_nominations,
             lane,
             books,
             backoff_asks,

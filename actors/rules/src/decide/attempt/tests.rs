@@ -67,7 +67,7 @@ impl World {
             owed: &[],
             application: ApplicationSlot::at(0),
             leaf: 0,
-            unpromised: None,
+            beside_nominations: None,
             gang: None,
             asks,
             view: &view,

@@ -2,14 +2,14 @@
 //!
 //! Each member gets the room that was reserved for one of its task group: the larger members get the
 //! larger rooms, of equal ones the first the first. Whoever asks looks at rooms that are
-//! [lifted](crate::pending::promises::Promises::lift): nobody else may have them.
+//! [lifted](crate::pending::nominations::Nominations::lift): nobody else may have them.
 //!
 //! # Invariant
 //! All members get their rooms, or nothing is taken.
 
 use super::{Chosen, Found, Group, Members, MembersAt, Place, largest_first};
 use crate::nodes::{Domain, NodeIndex};
-use crate::pending::promises::Room;
+use crate::pending::nominations::Room;
 use crate::values::resources::Resources;
 
 /// Takes the rooms of all members. `None` where one of them has outgrown its room, may not use it any

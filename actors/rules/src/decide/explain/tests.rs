@@ -222,7 +222,7 @@ proptest! {
             owed: &[],
             application: ApplicationSlot::at(0),
             leaf: 0,
-            unpromised: None,
+            beside_nominations: None,
             asks: &asks,
             gang: None,
             view: &view,

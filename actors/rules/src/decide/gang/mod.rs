@@ -5,7 +5,7 @@
 //! As long as the gang is undecided none of its asks is tried by itself. An offer that reaches the application
 //! is for the whole *bundle*: the asks of its members, and internal ones for members without an ask.
 //! ```text
-//! offer ─ GangTurn::of ──── Wait: the gang is parked       quota, promises, the last search
+//! offer ─ GangTurn::of ──── Wait: the gang is parked       quota, nominations, the last search
 //!             │ Search
 //!         GangRooms::of ─── Free: take_rooms               the victims of the gang have left
 //!             │ None, Leaving

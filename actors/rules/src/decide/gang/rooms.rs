@@ -3,7 +3,7 @@
 //!
 //! # How
 //! A declared gang that lacks quota or places looks for victims as a whole. When they are told to leave, room is
-//! reserved for each member ([`Promise::rooms`]): the node index does not show it to anybody. As long as victims
+//! reserved for each member ([`Nomination::rooms`]): the node index does not show it to anybody. As long as victims
 //! have still to leave, the gang is tried on whatever is free beside its rooms; once the last has left, on its
 //! rooms alone. While it is tried, and while the RM's predicates are asked about it, its rooms are lifted.
 //!
@@ -13,14 +13,14 @@
 //! * Where a member may not have its room any more, or its node takes nothing more, or has less than is kept
 //!   there, all rooms of the gang end.
 //!
-//! [`Promise::rooms`]: crate::pending::promises::Promise::rooms
+//! [`Nomination::rooms`]: crate::pending::nominations::Nomination::rooms
 
 use crate::applications::application::Application;
 use crate::applications::native::Native;
 use crate::asks::Bundled;
 use crate::decide::bundle::{Found, rooms};
 use crate::nodes::NodeIndex;
-use crate::pending::promises::{Promisee, Promises};
+use crate::pending::nominations::{Nominations, Preemptor};
 use crate::values::ids::ApplicationSlot;
 
 use super::members::{AllowedNodes, AvoidedDomains, groups};
@@ -39,10 +39,10 @@ pub enum GangRooms {
 
 impl GangRooms {
     /// The rooms of the gang of this application.
-    pub fn of(application: ApplicationSlot, promises: &Promises) -> Self {
-        match promises.of(Promisee::Gang(application)) {
+    pub fn of(application: ApplicationSlot, nominations: &Nominations) -> Self {
+        match nominations.of(Preemptor::Gang(application)) {
             None => Self::None,
-            Some(promise) if promise.victims.is_empty() => Self::Free,
+            Some(nomination) if nomination.victims.is_empty() => Self::Free,
             Some(_) => Self::Leaving,
         }
     }
@@ -56,11 +56,11 @@ pub fn take_rooms(
     application: ApplicationSlot,
     book: &Application,
     bundled: &Bundled,
-    (promises, nodes): (&Promises, &mut NodeIndex),
+    (nominations, nodes): (&Nominations, &mut NodeIndex),
 ) -> Result<Found, NotPlaced> {
-    let promise = promises.of(Promisee::Gang(application)).ok_or(NotPlaced::Unfit)?;
+    let nomination = nominations.of(Preemptor::Gang(application)).ok_or(NotPlaced::Unfit)?;
     let native = book.undecided().map(Native::groups).unwrap_or_default();
     let avoided = AvoidedDomains::new();
     let groups = groups(&book.asks, native, bundled, &avoided, AllowedNodes::Any);
-    rooms::take(nodes, &groups, &promise.rooms).ok_or(NotPlaced::Unfit)
+    rooms::take(nodes, &groups, &nomination.rooms).ok_or(NotPlaced::Unfit)
 }

@@ -9,7 +9,7 @@ use crate::books::Books;
 use crate::decide::attempt::Attempt;
 use crate::decide::bundle::{Found, find};
 use crate::nodes::NodeOrder;
-use crate::pending::promises::{Promise, Promisee};
+use crate::pending::nominations::{Nomination, Preemptor};
 use crate::pending::unsettled::BundleInTheAir;
 use crate::specs::declaration::{Declaration, DeclaredGroup, Topology};
 use crate::specs::hold_again::HoldAgain;
@@ -125,7 +125,7 @@ impl World {
             application: ApplicationSlot::at(0),
             leaf: 0,
             view: &view,
-            unpromised: None,
+            beside_nominations: None,
             lane: None,
             books,
             backoff_asks: 0,
@@ -281,7 +281,7 @@ fn one_bundle_is_in_flight_at_a_time() {
 #[test]
 fn a_gang_gives_way_to_an_earlier_preemptor() {
     let mut world = World::new(workers(1), &[1]);
-    let promise = Promise {
+    let nomination = Nomination {
         queue: Arc::from("root.b"),
         amount: vcores(1),
         since_ns: 0,
@@ -290,7 +290,7 @@ fn a_gang_gives_way_to_an_earlier_preemptor() {
         losers: vec![ApplicationSlot::at(0)],
         rooms: Vec::new(),
     };
-    world.books.promises.make(Promisee::Gang(ApplicationSlot::at(1)), promise);
+    world.books.nominations.make(Preemptor::Gang(ApplicationSlot::at(1)), nomination);
     assert_eq!(hold(&world.turn(None, false)), Some(Hold::GivesWay));
 }
 
@@ -298,8 +298,8 @@ fn a_gang_gives_way_to_an_earlier_preemptor() {
 fn rooms_are_free_once_all_victims_are_gone() {
     let mut world = World::new(workers(1), &[1]);
     let application = ApplicationSlot::at(0);
-    assert_eq!(GangRooms::of(application, &world.books.promises), GangRooms::None);
-    let promise = Promise {
+    assert_eq!(GangRooms::of(application, &world.books.nominations), GangRooms::None);
+    let nomination = Nomination {
         queue: Arc::from("root.a"),
         amount: vcores(1),
         since_ns: 0,
@@ -308,10 +308,10 @@ fn rooms_are_free_once_all_victims_are_gone() {
         losers: Vec::new(),
         rooms: Vec::new(),
     };
-    world.books.promises.make(Promisee::Gang(application), promise);
-    assert_eq!(GangRooms::of(application, &world.books.promises), GangRooms::Free);
-    let (bundled, Books { promises, nodes, .. }) = (world.bundled(), &mut world.books);
-    let taken = take_rooms(application, &world.book, &bundled, (promises, nodes));
+    world.books.nominations.make(Preemptor::Gang(application), nomination);
+    assert_eq!(GangRooms::of(application, &world.books.nominations), GangRooms::Free);
+    let (bundled, Books { nominations, nodes, .. }) = (world.bundled(), &mut world.books);
+    let taken = take_rooms(application, &world.book, &bundled, (nominations, nodes));
     assert!(matches!(taken, Err(NotPlaced::Unfit)), "there is no room for its member");
 }
 

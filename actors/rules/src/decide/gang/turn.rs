@@ -2,7 +2,7 @@
 
 use crate::asks::Bundled;
 use crate::decide::attempt::Attempt;
-use crate::pending::promises::Promisee;
+use crate::pending::nominations::Preemptor;
 use crate::values::epoch::Epoch;
 use crate::values::resources::Resources;
 use crate::waiting::obstacle::Obstacle;
@@ -102,8 +102,8 @@ pub fn parked_short(
     (Box::new(Parked::bundle(&places, at)), Some(places))
 }
 
-/// The quota that a gang of this amount is over, if any. What was promised to the gang is for it.
+/// The quota that a gang of this amount is over, if any. What was nominated to the gang is for it.
 pub fn over_quota(attempt: &Attempt<'_>, total: &Resources) -> Option<Obstacle> {
-    let gang = Promisee::Gang(attempt.application);
-    attempt.over_quota_of(total).or_else(|| attempt.over_promises(gang, total))
+    let gang = Preemptor::Gang(attempt.application);
+    attempt.over_quota_of(total).or_else(|| attempt.over_nominations(gang, total))
 }

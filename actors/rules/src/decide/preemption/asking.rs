@@ -4,13 +4,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::{Asker, Judge, Preemptors, Trial};
+use super::{Demand, Judge, Preemptors, Trial};
 use crate::asks::Ask;
 use crate::asks::preemption::NoPreemption;
 use crate::books::Books;
 use crate::limits::LaneId;
 use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, Taken, Terms, Wish};
-use crate::pending::promises::Promisee;
+use crate::pending::nominations::Preemptor;
 use crate::pending::reservations::EffectivePriority;
 use crate::specs::ask::{AskSpec, Form};
 use crate::specs::tags::Tags;
@@ -34,10 +34,10 @@ pub struct Asking {
     pub is_starting: bool,
     /// The preemptors, in the order in which each gets a plan of its own. A gang has no
     /// specification.
-    pub askers: Vec<(Promisee, Option<Arc<AskSpec>>)>,
-    /// What one asker consists of: one kind with one member for asks.
+    pub preemptors: Vec<(Preemptor, Option<Arc<AskSpec>>)>,
+    /// What one preemptor consists of: one kind with one member for asks.
     kinds: Vec<Kind>,
-    /// Of each member of an asker, its kind.
+    /// Of each member of a preemptor, its kind.
     members: Vec<usize>,
 }
 
@@ -112,15 +112,15 @@ impl Preemptors<'_> {
     ///
     /// # Errors
     /// The reason why it may have no victims now.
-    pub fn asking(&self, who: Promisee) -> Option<Result<Asking, NoVictimsFor>> {
+    pub fn asking(&self, who: Preemptor) -> Option<Result<Asking, NoVictimsFor>> {
         let (asking, key) = match who {
-            Promisee::Ask(of) => {
+            Preemptor::Ask(of) => {
                 let asks = &self.book.asks;
                 let ask = asks.find(of.ask).filter(|ask| ask.outstanding > 0)?;
                 let class = asks.class_of(of.ask)?;
                 (Asking::of_asks(self, ask, self.like(of.ask, class)), Some(ask.key.clone()))
             }
-            Promisee::Gang(_) => (Asking::of_gang(self)?, None),
+            Preemptor::Gang(_) => (Asking::of_gang(self)?, None),
         };
         Some(match self.may_have_victims(who) {
             Ok(()) => Ok(asking),
@@ -144,7 +144,7 @@ impl Preemptors<'_> {
 
 impl Asking {
     /// Asks of one class, each a preemptor.
-    fn of_asks(who: &Preemptors<'_>, ask: &Ask, askers: impl Iterator<Item = AskSlot>) -> Self {
+    fn of_asks(who: &Preemptors<'_>, ask: &Ask, preemptors: impl Iterator<Item = AskSlot>) -> Self {
         let named = |slot| {
             let spec = Arc::clone(&who.book.asks.ask(slot).spec);
             (who.ask(slot), Some(spec))
@@ -155,7 +155,7 @@ impl Asking {
             priority: ask.priority,
             lane: who.lane,
             is_starting: who.book.is_starting(),
-            askers: askers.map(named).collect(),
+            preemptors: preemptors.map(named).collect(),
             kinds: vec![Kind::of(ask)],
             members: vec![0],
         }
@@ -180,7 +180,7 @@ impl Asking {
             priority: priorities.min()?,
             lane: who.lane,
             is_starting: who.book.is_starting(),
-            askers: vec![(Promisee::Gang(who.slot), None)],
+            preemptors: vec![(Preemptor::Gang(who.slot), None)],
             kinds,
             members,
         })
@@ -193,18 +193,18 @@ impl Asking {
 
     /// Whether the preemptor is a gang, of which all members get places, or none.
     pub fn is_gang(&self) -> bool {
-        matches!(self.askers.first(), Some((Promisee::Gang(_), _)))
+        matches!(self.preemptors.first(), Some((Preemptor::Gang(_), _)))
     }
 
     /// One preemptor for a plan. `leaf` is the place of its leaf among the queues surveyed;
     /// `nodes_were_tried` says that nodes with room were tried for it without result.
-    pub fn asker(&self, leaf: usize, nodes_were_tried: bool) -> Asker {
+    pub fn preemptor(&self, leaf: usize, nodes_were_tried: bool) -> Demand {
         let amounts = self.members.iter().map(|kind| self.kinds[*kind].amount.clone());
-        Asker {
+        Demand {
             nodes_were_tried,
             is_gang: self.is_gang(),
             members: amounts.collect(),
-            ..Asker::ask(self.application, leaf, self.priority, Resources::new())
+            ..Demand::ask(self.application, leaf, self.priority, Resources::new())
         }
     }
 
@@ -229,8 +229,8 @@ impl Asking {
     }
 
     /// The key by which the RM knows this member of this preemptor.
-    pub fn key_of(&self, asker: usize, member: usize) -> Option<&Arc<str>> {
-        let own = self.askers.get(asker).and_then(|(_, spec)| Some(&spec.as_ref()?.key));
+    pub fn key_of(&self, preemptor: usize, member: usize) -> Option<&Arc<str>> {
+        let own = self.preemptors.get(preemptor).and_then(|(_, spec)| Some(&spec.as_ref()?.key));
         own.or(self.kinds[self.members[member]].key.as_ref())
     }
 

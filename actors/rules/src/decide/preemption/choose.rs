@@ -9,7 +9,7 @@
 //! result counts.
 //!
 //! # Where queues have too little room
-//! Room on the node is not all: every queue on the asker's path has to bear it. Nearly always the
+//! Room on the node is not all: every queue on the preemptor's path has to bear it. Nearly always the
 //! victims on the node see to that too. Where they do not, others are taken that need not be on the
 //! node, and again only as many as it takes.
 
@@ -90,7 +90,7 @@ impl Planner {
         Some(self.solution(node, chosen))
     }
 
-    /// What has to go on the node and on others, so that queues bear the asker, too.
+    /// What has to go on the node and on others, so that queues bear the preemptor, too.
     fn choose_anywhere(
         &mut self,
         node: u32,
@@ -119,7 +119,7 @@ impl Planner {
         Solution { node, order, more: Vec::new(), weight, is_answered: false }
     }
 
-    /// Whether the queues bear the asker once these are gone.
+    /// Whether the queues bear the preemptor once these are gone.
     fn bear_with(&mut self, order: &[u32]) -> bool {
         let is_taken = self.take_all(order);
         debug_assert!(is_taken, "what was chosen may be taken");

@@ -27,7 +27,7 @@ pub struct Chosen {
     /// The places of both among the kinds of candidates.
     pub kinds: (u16, u16),
     /// How important both are: for a guarantee as seen from the queue that each shares with the
-    /// asker, otherwise by their own priorities.
+    /// preemptor, otherwise by their own priorities.
     pub priorities: (i64, i64),
 }
 

@@ -5,7 +5,7 @@ use crate::values::resources::Resources;
 
 /// An ask, or a gang that asks as a whole.
 #[derive(Clone, Debug)]
-pub struct Asker {
+pub struct Demand {
     /// The application of the preemptor.
     pub application: ApplicationSlot,
     /// The place of its leaf among the surveyed queues.
@@ -22,7 +22,7 @@ pub struct Asker {
     pub nodes_were_tried: bool,
 }
 
-impl Asker {
+impl Demand {
     /// One instance of an ask.
     pub fn ask(
         application: ApplicationSlot,

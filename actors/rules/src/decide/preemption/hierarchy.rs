@@ -9,7 +9,7 @@
 //! guarantee of a queue above it does not decide between the queues below that.
 //!
 //! # What is used
-//! What is allocated, without what is being preempted already. What earlier askers were promised and
+//! What is allocated, without what is being preempted already. What is nominated to earlier preemptors and
 //! do not have yet counts as used where the asking queue is judged, so that many asks that come one
 //! after another take no more than one large one; it counts nowhere as usage of a queue that loses.
 //!
@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 
 use super::rows::{Columns, Row, Rows, UNSET, add, have_in_common, subtract};
 use crate::order::ledger::QueueLedger;
-use crate::pending::promises::Promises;
+use crate::pending::nominations::Nominations;
 use crate::queues::{PreemptionPolicy, PriorityPolicy, QueueSettings};
 use crate::values::resources::{Limits, Resources};
 
@@ -44,9 +44,9 @@ pub struct QueueFacts {
     pub allocated: Resources,
     /// The part of the usage that victims of preemption hold.
     pub preempting: Resources,
-    /// What askers here and below were promised and do not have yet
-    /// ([`Promises::promised`]).
-    pub promised: Resources,
+    /// What is nominated to preemptors here and below, without what they have by now
+    /// ([`Nominations::nominated`]).
+    pub nominated: Resources,
     /// The settings of the queue.
     pub settings: QueueSettings,
 }
@@ -58,7 +58,7 @@ impl QueueFacts {
         parent: Option<usize>,
         ledger: &QueueLedger,
         settings: QueueSettings,
-        promises: &Promises,
+        nominations: &Nominations,
     ) -> Self {
         Self {
             path: Arc::clone(path),
@@ -68,7 +68,7 @@ impl QueueFacts {
             capacity: ledger.capacity.clone(),
             allocated: ledger.allocated().clone(),
             preempting: ledger.preempting().clone(),
-            promised: promises.promised(path).cloned().unwrap_or_default(),
+            nominated: nominations.nominated(path).cloned().unwrap_or_default(),
             settings,
         }
     }
@@ -89,18 +89,18 @@ pub(super) struct Hierarchy {
     max: Rows,
     /// The capacity of all nodes.
     capacity: Row,
-    promised: Rows,
-    asker: usize,
-    is_above_asker: Vec<bool>,
-    /// Of each queue, how many queues of its path are also on that of the asker.
+    nominated: Rows,
+    preemptor: usize,
+    is_above_preemptor: Vec<bool>,
+    /// Of each queue, how many queues of its path are also on that of the preemptor.
     shared: Vec<usize>,
     /// The amount by which the preemptor has grown tentatively, for what was removed.
     grown: Row,
 }
 
 impl Hierarchy {
-    /// The queues as `asker` sees them, which wants the names of `demand`.
-    pub(super) fn new(queues: &[QueueFacts], asker: usize, demand: &[Resources]) -> Self {
+    /// The queues as `preemptor` sees them, which wants the names of `demand`.
+    pub(super) fn new(queues: &[QueueFacts], preemptor: usize, demand: &[Resources]) -> Self {
         let columns = columns(queues, demand);
         let rows = || Rows::new(columns.len());
         let mut tree = Self {
@@ -113,9 +113,9 @@ impl Hierarchy {
             has_guarantee: Vec::with_capacity(queues.len()),
             max: rows(),
             capacity: columns.limit(queues.first().and_then(|root| root.capacity.as_ref())),
-            promised: rows(),
-            asker,
-            is_above_asker: vec![false; queues.len()],
+            nominated: rows(),
+            preemptor,
+            is_above_preemptor: vec![false; queues.len()],
             shared: Vec::with_capacity(queues.len()),
             grown: Row::from_elem(0, columns.len()),
             columns,
@@ -123,9 +123,9 @@ impl Hierarchy {
         for (at, queue) in queues.iter().enumerate() {
             tree.add(at, queue);
         }
-        let path = tree.paths[asker].clone();
+        let path = tree.paths[preemptor].clone();
         for &queue in &path[..path.len() - 1] {
-            tree.is_above_asker[queue as usize] = true;
+            tree.is_above_preemptor[queue as usize] = true;
         }
         for of in &tree.paths {
             tree.shared
@@ -148,7 +148,7 @@ impl Hierarchy {
         self.has_guarantee.push(guaranteed.iter().any(|number| *number != UNSET));
         self.guaranteed.push(&guaranteed);
         self.max.push(&self.columns.limit(queue.max.as_ref()));
-        self.promised.push(&self.columns.amount(&queue.promised));
+        self.nominated.push(&self.columns.amount(&queue.nominated));
     }
 
     pub(super) fn columns(&self) -> &Columns {
@@ -159,8 +159,8 @@ impl Hierarchy {
         self.paths.len()
     }
 
-    pub(super) fn asker(&self) -> usize {
-        self.asker
+    pub(super) fn preemptor(&self) -> usize {
+        self.preemptor
     }
 
     pub(super) fn name(&self, queue: usize) -> &Arc<str> {
@@ -181,7 +181,7 @@ impl Hierarchy {
     /// have is a maximum here: where a leaf would use more than that, only what is below it can
     /// give way.
     pub(super) fn fence(&self, demand: &[i64]) -> usize {
-        let path = &self.paths[self.asker];
+        let path = &self.paths[self.preemptor];
         let mut max: SmallVec<[Row; 8]> = SmallVec::new();
         for &queue in path {
             let mut row = Row::from_slice(self.max.row(queue as usize));
@@ -204,7 +204,7 @@ impl Hierarchy {
     fn bears(&self, queue: usize, max: &[i64], demand: &[i64]) -> bool {
         (0..max.len()).all(|k| {
             let allocated = self.allocated.row(queue)[k];
-            let later = self.used.row(queue)[k].saturating_add(self.promised.row(queue)[k]);
+            let later = self.used.row(queue)[k].saturating_add(self.nominated.row(queue)[k]);
             max[k] == UNSET || allocated.max(later).saturating_add(demand[k]) <= max[k]
         })
     }
@@ -214,23 +214,23 @@ impl Hierarchy {
         let mut remaining = Row::from_elem(UNSET, self.columns.len());
         for &on_path in &self.paths[queue] {
             let at = on_path as usize;
-            if self.is_above_asker[at]
+            if self.is_above_preemptor[at]
                 && at != self.paths[queue][0] as usize
                 && self.has_guarantee[at]
-                && self.has_guarantee[self.asker]
+                && self.has_guarantee[self.preemptor]
             {
                 remaining.fill(UNSET);
                 continue;
             }
-            let stands_alone = at == self.asker && self.has_guarantee[at];
+            let stands_alone = at == self.preemptor && self.has_guarantee[at];
             let (guaranteed, used) = (self.guaranteed.row(at), self.used.row(at));
             for (k, remaining) in remaining.iter_mut().enumerate() {
                 if guaranteed[k] == UNSET {
                     continue;
                 }
-                // What was promised here counts where the asking queue is judged.
-                let promised = if queue == self.asker { self.promised.row(at)[k] } else { 0 };
-                let own = guaranteed[k].saturating_sub(used[k]).saturating_sub(promised);
+                // What was nominated here counts where the asking queue is judged.
+                let nominated = if queue == self.preemptor { self.nominated.row(at)[k] } else { 0 };
+                let own = guaranteed[k].saturating_sub(used[k]).saturating_sub(nominated);
                 *remaining = if stands_alone { own } else { own.min(*remaining) };
             }
         }
@@ -239,13 +239,13 @@ impl Hierarchy {
 
     /// Whether what is asked for fits what remains of the guarantee of the asking queue.
     pub(super) fn fits_guarantee(&self, wanted: &[i64]) -> bool {
-        let remaining = self.remaining(self.asker);
+        let remaining = self.remaining(self.preemptor);
         remaining.iter().zip(wanted).all(|(left, wanted)| *wanted <= 0 || wanted <= left)
     }
 
     /// Whether there is a guarantee for the asking queue.
     pub(super) fn has_any_guarantee(&self) -> bool {
-        self.remaining(self.asker).iter().any(|left| *left != UNSET)
+        self.remaining(self.preemptor).iter().any(|left| *left != UNSET)
     }
 
     /// Whether a leaf may lose anything at all: it is not within its guarantee in everything.
@@ -262,7 +262,7 @@ impl Hierarchy {
             || remaining.iter().zip(demand).any(|(left, wanted)| *left < 0 && *wanted > 0)
     }
 
-    /// Whether a leaf and the queues above it that are not above the asker as well have their
+    /// Whether a leaf and the queues above it that are not above the preemptor as well have their
     /// guarantee, in everything that this amount has. Asked after the amount was taken.
     pub(super) fn keeps_guarantees(&self, leaf: usize, size: &[i64]) -> bool {
         self.paths[leaf][self.shared[leaf]..].iter().all(|queue| {
@@ -289,13 +289,13 @@ impl Hierarchy {
 
     /// The asking queue grows in thought by what was taken for it.
     pub(super) fn grow(&mut self, size: &[i64]) {
-        self.give_back(self.asker, size);
+        self.give_back(self.preemptor, size);
         add(&mut self.grown, size);
     }
 
     /// Undoes that growth.
     pub(super) fn shrink(&mut self, size: &[i64]) {
-        self.take(self.asker, size);
+        self.take(self.preemptor, size);
         subtract(&mut self.grown, size);
     }
 
@@ -306,36 +306,36 @@ impl Hierarchy {
         }
     }
 
-    /// The asker has this from now on.
+    /// The preemptor has this from now on.
     pub(super) fn place(&mut self, amount: &[i64]) {
-        for queue in &self.paths[self.asker] {
+        for queue in &self.paths[self.preemptor] {
             add(self.allocated.row_mut(*queue as usize), amount);
             add(self.used.row_mut(*queue as usize), amount);
         }
     }
 
-    /// The asker is promised this from now on.
-    pub(super) fn promise(&mut self, amount: &[i64]) {
-        for queue in &self.paths[self.asker] {
-            add(self.promised.row_mut(*queue as usize), amount);
+    /// Adds an amount to the nominations of the preemptor.
+    pub(super) fn nominate(&mut self, amount: &[i64]) {
+        for queue in &self.paths[self.preemptor] {
+            add(self.nominated.row_mut(*queue as usize), amount);
         }
     }
 
-    /// What the maximum of a queue on the asker's path lacks for this demand, once everybody who
-    /// leaves has left and every earlier promise is kept. Only what is demanded counts.
+    /// What the maximum of a queue on the preemptor's path lacks for this demand, once everybody who
+    /// leaves has left and every earlier nomination is kept. Only what is demanded counts.
     fn lacks(&self, queue: usize, k: usize, demand: &[i64]) -> bool {
         let max = self.max.row(queue)[k];
         if max == UNSET || demand[k] <= 0 {
             return false;
         }
         let used = self.used.row(queue)[k].saturating_sub(self.grown[k]);
-        let later = used.saturating_add(self.promised.row(queue)[k]);
+        let later = used.saturating_add(self.nominated.row(queue)[k]);
         later.saturating_add(demand[k]) > max
     }
 
-    /// Whether the maximum of every queue above the asker, and its own, bears the demand.
+    /// Whether the maximum of every queue above the preemptor, and its own, bears the demand.
     pub(super) fn have_room(&self, demand: &[i64]) -> bool {
-        let path = &self.paths[self.asker];
+        let path = &self.paths[self.preemptor];
         path.iter().all(|queue| (0..demand.len()).all(|k| !self.lacks(*queue as usize, k, demand)))
     }
 
@@ -347,14 +347,14 @@ impl Hierarchy {
     }
 
     /// By how much the priority of an ask here is changed on the way up to the queue that it shares
-    /// with the asker: what is added, or what it is replaced by.
+    /// with the preemptor: what is added, or what it is replaced by.
     pub(super) fn priority_below_shared(&self, leaf: usize) -> SeenPriority {
         self.seen_priority(leaf, self.shared[leaf])
     }
 
-    /// The same of the asker, on its way up to what it shares with `leaf`.
-    pub(super) fn asker_priority_below_shared(&self, leaf: usize) -> SeenPriority {
-        self.seen_priority(self.asker, self.shared[leaf])
+    /// The same of the preemptor, on its way up to what it shares with `leaf`.
+    pub(super) fn preemptor_priority_below_shared(&self, leaf: usize) -> SeenPriority {
+        self.seen_priority(self.preemptor, self.shared[leaf])
     }
 
     fn seen_priority(&self, leaf: usize, shared: usize) -> SeenPriority {

@@ -101,7 +101,7 @@ impl Current {
 }
 
 impl Inquiry {
-    /// Begins for all members of the planner's asker; `has_ask` says of which the RM knows.
+    /// Begins for all members of the planner's preemptor; `has_ask` says of which the RM knows.
     ///
     /// # Errors
     /// Why there is no plan, whatever the RM would say.

@@ -2,11 +2,11 @@
 //! guaranteed, an ask gets the only node on which it may run, or a queue comes back to its maximum.
 //!
 //! # The words
-//! The *preemptor* is the ask, or the gang, that would run; in code it is also called the *asker*.
+//! The *preemptor* is the ask, or the gang, that would run; in code it is also called the *preemptor*.
 //! *Candidates* are allocations that may be preempted for it, *victims* those that are. The *fence* is
 //! the queue below which a preemptor may take something. A *guarantee* is the amount that the
 //! configuration gives a queue; what *remains* of it is what the queue does not use. What victims hold
-//! until their RM has confirmed that they are gone is *preempting*. A *promise* is made to a preemptor
+//! until their RM has confirmed that they are gone is *preempting*. A *nomination* is made to a preemptor
 //! when its victims are asked to leave: it nominates the preemptor for what they hold.
 //!
 //! # What is never done
@@ -14,8 +14,8 @@
 //!   [`Planner::recheck`]).
 //! * No victim is evicted that is not needed, unless the RM wanted it gone.
 //! * No queue falls below its guarantee, and only a queue below its own takes anything, never more
-//!   than is left of it: what earlier preemptors were promised counts as used.
-//! * The freed capacity goes to the preemptor alone ([`Promises`]).
+//!   than is left of it: what is nominated to earlier preemptors counts as used.
+//! * The freed capacity goes to the preemptor alone ([`Nominations`]).
 //! * No application loses more than its leaf says, and none takes back what it lost a moment ago
 //!   ([`History`]).
 //!
@@ -24,9 +24,9 @@
 //! ```text
 //! offer finds nothing ─ Wish::may_try ──── no: the reason is kept, for explain
 //!                        │ yes
-//! survey, a walk:       Survey::begin(queues, asker, now)      says at once if nothing can be taken
+//! survey, a walk:       Survey::begin(queues, preemptor, now)      says at once if nothing can be taken
 //!                       survey.application(…) of leaves that may_lose
-//!                       survey.books(books, promises, …)
+//!                       survey.books(books, nominations, …)
 //!                       survey.finish() ──▸ Planner
 //!                        │
 //! without an RM to ask: planner.plan(judge) ──▸ Plan           one member of the class after another:
@@ -36,17 +36,17 @@
 //! commit, one step:     if questions were out: a fresh survey, planner.recheck(&plan, judge)
 //!                       history.loop_with(winner, &plan.losers): then history.bar, an event, no more
 //!                       mark the victims, end the holds, end reservations (Place::cancels),
-//!                       reserve Place::node, promises.make, history.lost
-//! confirmation:         promises.confirmed(victim)
-//! placed, refused, …:   promises.end
+//!                       reserve Place::node, nominations.make, history.lost
+//! confirmation:         nominations.confirmed(victim)
+//! placed, refused, …:   nominations.end
 //! ```
 //! A plan that is [`Stale`] is made anew at once, [`PLANNED_ANEW`] times at most. [`NoPreemption`] is what
-//! becomes of an attempt without result; but for [`NoPreemption::NodesArePromised`] the next one may come
+//! becomes of an attempt without result; but for [`NoPreemption::NodesAreNominated`] the next one may come
 //! after [`TRY_AGAIN`], and after something has changed.
 //!
 //! For a daemon, [`required_node::plan`] and its question; for a maximum that was lowered,
-//! [`quota::due`] once a second at most and [`quota::plan`]. A daemon is promised what it needs, as
-//! any asker is; nobody waits for what a quota run takes, so that promises nothing.
+//! [`quota::due`] once a second at most and [`quota::plan`]. A daemon has a nomination of what it needs, as
+//! any preemptor is; nobody waits for what a quota run takes, so nothing is nominated.
 //!
 //! # What it costs
 //! A survey is about as much as sorting what runs in the queues that may lose something. A plan on it
@@ -56,7 +56,7 @@
 //! ```
 //! use monoceros_rules::allocations::{Allocation, AllocationTable};
 //! use monoceros_rules::decide::preemption::{
-//!     AnyNode, ApplicationFacts, Asker, Claimed, NodeFacts, QueueFacts, Survey,
+//!     AnyNode, ApplicationFacts, Demand, Claimed, NodeFacts, QueueFacts, Survey,
 //! };
 //! use monoceros_rules::queues::QueueSettings;
 //! use monoceros_rules::specs::ask::AskSpec;
@@ -73,7 +73,7 @@
 //!     capacity: None,
 //!     allocated: vcore(used),
 //!     preempting: Resources::new(),
-//!     promised: Resources::new(),
+//!     nominated: Resources::new(),
 //!     settings: QueueSettings::default(),
 //! };
 //! let queues = [
@@ -90,7 +90,7 @@
 //! };
 //! let (_old, new) = (runs("old", 5, 1), runs("new", 5, 2));
 //!
-//! let mut survey = Survey::begin(&queues, Asker::ask(etl, 1, 0, vcore(5)), 0).unwrap();
+//! let mut survey = Survey::begin(&queues, Demand::ask(etl, 1, 0, vcore(5)), 0).unwrap();
 //! assert!(survey.may_lose(2));
 //! survey.application(&ApplicationFacts::of(adhoc, 2));
 //! survey.node(&NodeFacts {
@@ -107,8 +107,8 @@
 //!
 //! [`History`]: crate::pending::history::History
 //! [`NoPreemption`]: crate::asks::preemption::NoPreemption
-//! [`NoPreemption::NodesArePromised`]: crate::asks::preemption::NoPreemption::NodesArePromised
-//! [`Promises`]: crate::pending::promises::Promises
+//! [`NoPreemption::NodesAreNominated`]: crate::asks::preemption::NoPreemption::NodesAreNominated
+//! [`Nominations`]: crate::pending::nominations::Nominations
 //! [`Stale`]: crate::asks::preemption::Stale
 //! [`TRY_AGAIN`]: crate::asks::preemption::TRY_AGAIN
 
@@ -140,7 +140,7 @@ mod turns;
 pub use asking::{Asking, Kind, MayUse, NoVictimsFor};
 pub use chosen::{Choice, Chosen};
 pub use conditions::Wish;
-pub use demand::{AnyNode, Asker, Judge, Trial};
+pub use demand::{AnyNode, Demand, Judge, Trial};
 pub use hierarchy::QueueFacts;
 pub use inquiry::{Answer, BATCH, Inquiry, Next, Question};
 pub use plan::{PLANNED_ANEW, Place, Plan};

@@ -8,7 +8,7 @@ use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 /// vain.
 pub const PLANNED_ANEW: u32 = 3;
 
-/// Victims that let an asker run. Nothing moves by it; the commit is a step of its own.
+/// Victims that let a preemptor run. Nothing moves by it; the commit is a step of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The place of each member, in the order in which they got them.
@@ -43,7 +43,7 @@ pub struct Place {
 
 impl Plan {
     /// Whether the RM has to end something. If not, what goes was held for members of gangs, and
-    /// the asker is placed in the step of the commit, without a reservation.
+    /// the preemptor is placed in the step of the commit, without a reservation.
     pub fn has_victims(&self) -> bool {
         !self.victims.is_empty()
     }

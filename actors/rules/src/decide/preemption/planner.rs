@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::chosen::Chosen;
-use super::demand::Asker;
+use super::demand::Demand;
 use super::hierarchy::Hierarchy;
 use super::plan::{Place, Plan};
 use super::rows::{Row, Rows, UNSET, add, is_nothing, shortfall, subtract};
@@ -30,14 +30,14 @@ use crate::values::ids::{AllocationId, NodeSlot};
 const STEPS: u32 = 500_000;
 
 /// How many nodes of a plan are looked at where more than a few candidates, on any node, could help
-/// a queue above the asker that has too little room.
+/// a queue above the preemptor that has too little room.
 const WIDE: u32 = 32;
 
-/// Makes plans for one asker and those like it.
+/// Makes plans for one preemptor and those like it.
 #[derive(Debug)]
 pub struct Planner {
     pub(super) tree: Hierarchy,
-    pub(super) asker: Asker,
+    pub(super) preemptor: Demand,
     pub(super) demand: Rows,
     pub(super) total: Row,
     pub(super) applications: Vec<SurveyedApplication>,
@@ -57,7 +57,7 @@ pub struct Planner {
     /// By queue: it may lose something now.
     pub(super) is_open: Vec<bool>,
     /// A node that would do is reserved by an ask for which victims leave.
-    pub(super) is_any_promised: bool,
+    pub(super) is_any_nominated: bool,
     pub(super) ranking: Option<Ranking>,
     pub(super) steps_left: u32,
     /// Victims that serve every node with room, where queues lack some; found once for each member.
@@ -86,14 +86,14 @@ impl Planner {
     pub(super) fn new(survey: Survey, candidates: Vec<Candidate>, sizes: Rows) -> Self {
         let Survey {
             tree,
-            asker,
+            preemptor,
             demand,
             total,
             applications,
             groups,
             nodes,
             rooms,
-            is_any_promised,
+            is_any_nominated,
             ..
         } = survey;
         let mut leaves: Vec<(usize, Row, u32)> = Vec::new();
@@ -113,14 +113,14 @@ impl Planner {
             lost: vec![0; groups.len()],
             is_open: vec![false; tree.len()],
             leaves,
-            is_any_promised,
+            is_any_nominated,
             ranking: None,
             steps_left: STEPS,
             elsewhere: Elsewhere::Unknown,
             wide_left: WIDE,
             by_id: FxHashMap::default(),
             tree,
-            asker,
+            preemptor,
             demand,
             total,
             applications,
@@ -134,10 +134,10 @@ impl Planner {
 
     /// Why no node does.
     pub(super) fn no_node(&self) -> NoPreemption {
-        if self.is_any_promised { NoPreemption::NodesArePromised } else { NoPreemption::NoNode }
+        if self.is_any_nominated { NoPreemption::NodesAreNominated } else { NoPreemption::NoNode }
     }
 
-    /// The plan is carried out: what it takes leaves, and its places are the asker's. The next plan
+    /// The plan is carried out: what it takes leaves, and its places are the preemptor's. The next plan
     /// is made for another ask like this one.
     pub fn commit(&mut self, plan: &Plan) {
         self.index_ids();
@@ -176,13 +176,13 @@ impl Planner {
             let Some(node) = self.nodes.iter().position(|node| node.slot == place.node) else {
                 continue;
             };
-            if self.asker.is_gang || is_placed {
+            if self.preemptor.is_gang || is_placed {
                 let both = || (nothing.clone(), nothing.clone());
                 let wanted = &mut of_gang.entry(index(node)).or_insert_with(both).1;
                 add(wanted, self.demand.row(place.member));
             } else {
                 self.nodes[node].is_out = true;
-                self.is_any_promised = true;
+                self.is_any_nominated = true;
             }
             touched.push(index(node));
         }
@@ -193,7 +193,7 @@ impl Planner {
         if is_placed {
             self.tree.place(&self.total.clone());
         } else {
-            self.tree.promise(&self.total.clone());
+            self.tree.nominate(&self.total.clone());
         }
         for node in touched {
             self.rank_anew(node, &[]);
@@ -204,7 +204,7 @@ impl Planner {
     pub(super) fn begin(&mut self) -> Result<(), NoPreemption> {
         (self.steps_left, self.wide_left, self.elsewhere) = (STEPS, WIDE, Elsewhere::Unknown);
         let fence = self.tree.fence(&self.total);
-        if fence == self.asker.queue {
+        if fence == self.preemptor.queue {
             return Err(NoPreemption::AtItsFence { queue: Arc::clone(self.tree.name(fence)) });
         }
         let mut is_any_open = false;
@@ -216,7 +216,7 @@ impl Planner {
             is_any_open |= is_open;
         }
         if !self.tree.fits_guarantee(&self.total)
-            && (self.asker.is_gang || !self.could_fit_guarantee())
+            && (self.preemptor.is_gang || !self.could_fit_guarantee())
         {
             return Err(NoPreemption::BeyondGuarantee);
         }
@@ -232,7 +232,7 @@ impl Planner {
         for (leaf, sum, _) in &taken {
             self.tree.take(*leaf, sum);
         }
-        let remaining = self.tree.remaining(self.tree.asker());
+        let remaining = self.tree.remaining(self.tree.preemptor());
         for (leaf, sum, _) in &taken {
             self.tree.give_back(*leaf, sum);
         }
@@ -252,7 +252,7 @@ impl Planner {
             // Both are above zero; a millionth decides.
             shares.map(|(own, total)| i128::from(*own) * 1_000_000 / i128::from(*total)).max()
         };
-        let mut members: Vec<usize> = (0..self.asker.members.len()).collect();
+        let mut members: Vec<usize> = (0..self.preemptor.members.len()).collect();
         members.sort_by_key(|member| (std::cmp::Reverse(share(member)), *member));
         members
     }
@@ -263,8 +263,8 @@ impl Planner {
             member,
             wanted: Row::from_slice(self.demand.row(member)),
             // Queues bear all members or none.
-            is_last: draft.places.len() + 1 == self.asker.members.len(),
-            may_be_empty: self.asker.is_gang || !self.asker.nodes_were_tried,
+            is_last: draft.places.len() + 1 == self.preemptor.members.len(),
+            may_be_empty: self.preemptor.is_gang || !self.preemptor.nodes_were_tried,
             mates: draft.mates.clone(),
         }
     }

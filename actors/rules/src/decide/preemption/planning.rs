@@ -7,7 +7,7 @@ use super::ranking::Emission;
 use crate::asks::preemption::NoPreemption;
 
 impl Planner {
-    /// A plan that lets the asker run, without asking the RM; the best one that is allowed, where no
+    /// A plan that lets the preemptor run, without asking the RM; the best one that is allowed, where no
     /// node has more than 16 candidates.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::asks::failed_starts::FailedStarts;
 use crate::asks::preemption::{NoPreemption, TRY_AGAIN, Tries};
 use crate::books::Books;
 use crate::limits::LaneId;
-use crate::pending::promises::Promisee;
+use crate::pending::nominations::Preemptor;
 use crate::pending::reservations::Reserver;
 use crate::queues::QueueSettings;
 use crate::values::ids::{ApplicationSlot, AskSlot};
@@ -40,15 +40,15 @@ pub struct Preemptors<'a> {
 
 impl<'a> Preemptors<'a> {
     /// An ask of the application, as a preemptor.
-    pub fn ask(&self, ask: AskSlot) -> Promisee {
-        Promisee::Ask(Reserver { application: self.slot, ask })
+    pub fn ask(&self, ask: AskSlot) -> Preemptor {
+        Preemptor::Ask(Reserver { application: self.slot, ask })
     }
 
     /// The earlier tries of a preemptor.
-    pub fn tries(&self, who: Promisee) -> Option<&'a Tries> {
+    pub fn tries(&self, who: Preemptor) -> Option<&'a Tries> {
         match who {
-            Promisee::Ask(of) => self.book.asks.ask(of.ask).search.tries.as_deref(),
-            Promisee::Gang(_) => self.gang?.1,
+            Preemptor::Ask(of) => self.book.asks.ask(of.ask).search.tries.as_deref(),
+            Preemptor::Gang(_) => self.gang?.1,
         }
     }
 
@@ -56,12 +56,14 @@ impl<'a> Preemptors<'a> {
     ///
     /// # Errors
     /// The first reason why not.
-    pub fn may_try(&self, who: Promisee) -> Result<(), NoPreemption> {
+    pub fn may_try(&self, who: Preemptor) -> Result<(), NoPreemption> {
         let tries = self.tries(who);
         let last = tries.and_then(|tries| tries.last(self.books.changes(), self.now_ns));
         let wish = Wish { last, ..self.wish(who)? };
-        if tries.is_some_and(|tries| tries.waits_for_promises) && !self.books.promises.is_empty() {
-            return Err(NoPreemption::NodesArePromised);
+        if tries.is_some_and(|tries| tries.waits_for_nominations)
+            && !self.books.nominations.is_empty()
+        {
+            return Err(NoPreemption::NodesAreNominated);
         }
         wish.may_try(self.now_ns)
     }
@@ -71,7 +73,7 @@ impl<'a> Preemptors<'a> {
     ///
     /// # Errors
     /// The first reason why not.
-    pub fn may_have_victims(&self, who: Promisee) -> Result<(), NoPreemption> {
+    pub fn may_have_victims(&self, who: Preemptor) -> Result<(), NoPreemption> {
         self.wish(who)?.may_try(self.now_ns)?;
         let lane = self.lane.filter(|_| !self.counts);
         if lane.is_some_and(|lane| !self.books.trackers.may_start(lane)) {
@@ -81,35 +83,36 @@ impl<'a> Preemptors<'a> {
     }
 
     /// Whether something of the application was taken for another, which comes first.
-    fn gives_way(&self, who: Promisee) -> bool {
-        let promises = &self.books.promises;
-        if promises.is_empty() {
+    fn gives_way(&self, who: Preemptor) -> bool {
+        let nominations = &self.books.nominations;
+        if nominations.is_empty() {
             return false;
         }
-        let is_barred =
-            |slot: AskSlot| promises.bars(self.slot, self.book.asks.ask(slot).sequence).is_some();
+        let is_barred = |slot: AskSlot| {
+            nominations.bars(self.slot, self.book.asks.ask(slot).sequence).is_some()
+        };
         match who {
-            Promisee::Ask(of) => is_barred(of.ask),
-            Promisee::Gang(_) => self.book.undecided_bundle().is_some_and(|(_, bundled)| {
+            Preemptor::Ask(of) => is_barred(of.ask),
+            Preemptor::Gang(_) => self.book.undecided_bundle().is_some_and(|(_, bundled)| {
                 bundled.iter().flatten().any(|(slot, _)| is_barred(*slot))
             }),
         }
     }
 
     /// The starts of a preemptor that failed since one succeeded.
-    fn failed_starts(&self, who: Promisee) -> Option<&FailedStarts> {
+    fn failed_starts(&self, who: Preemptor) -> Option<&FailedStarts> {
         match who {
-            Promisee::Ask(of) => self.book.asks.ask(of.ask).starts(),
-            Promisee::Gang(_) => self.book.native()?.starts.as_deref(),
+            Preemptor::Ask(of) => self.book.asks.ask(of.ask).starts(),
+            Preemptor::Gang(_) => self.book.native()?.starts.as_deref(),
         }
     }
 
     /// The facts of a preemptor, without its earlier tries.
-    fn wish(&self, who: Promisee) -> Result<Wish, NoPreemption> {
+    fn wish(&self, who: Preemptor) -> Result<Wish, NoPreemption> {
         if self.failed_starts(who).is_some() {
             return Err(NoPreemption::StartFailed);
         }
-        if let Promisee::Ask(of) = who
+        if let Preemptor::Ask(of) = who
             && self.book.asks.ask(of.ask).required_node.is_some()
         {
             // Whatever the guarantee of its queue.
@@ -119,12 +122,12 @@ impl<'a> Preemptors<'a> {
             return Err(NoPreemption::NoGuarantee);
         }
         let (may_preempt, created_ns) = match who {
-            Promisee::Ask(of) => {
+            Preemptor::Ask(of) => {
                 let ask = self.book.asks.ask(of.ask);
                 (ask.preemption.of_others(), ask.created_ns)
             }
             // All of its groups have to be allowed to, and it is as old as its admission.
-            Promisee::Gang(_) => {
+            Preemptor::Gang(_) => {
                 let (_, bundled) = self.book.undecided_bundle().ok_or(NoPreemption::NotNeeded)?;
                 let mut asks = bundled.iter().flatten().map(|(slot, _)| self.book.asks.ask(*slot));
                 let declared_ns = self.gang.map_or(self.now_ns, |(declared_ns, _)| declared_ns);
@@ -145,9 +148,9 @@ impl<'a> Preemptors<'a> {
 
     /// The reason why a preemptor does not preempt others now, or that it does, for people; empty if it
     /// may.
-    pub fn explained(&self, who: Promisee) -> String {
-        if let Some(promise) = self.books.promises.of(who) {
-            let left = promise.victims.len();
+    pub fn explained(&self, who: Preemptor) -> String {
+        if let Some(nomination) = self.books.nominations.of(who) {
+            let left = nomination.victims.len();
             return format!("others leave for it, and {left} of them have still to go");
         }
         let tries = self.tries(who);

@@ -20,7 +20,7 @@ use crate::asks::preemption::{NoPreemption, Stale};
 use crate::values::ids::AllocationId;
 
 impl Planner {
-    /// Tests a plan on this planner, which was made of fresh facts for the same asker. Returns what
+    /// Tests a plan on this planner, which was made of fresh facts for the same preemptor. Returns what
     /// is to be carried out: the plan, or a smaller one.
     ///
     /// # Errors

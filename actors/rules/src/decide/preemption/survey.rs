@@ -16,13 +16,13 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::demand::Asker;
+use super::demand::Demand;
 use super::hierarchy::{Hierarchy, QueueFacts};
 use super::rows::{Rows, covers};
 use crate::allocations::Allocation;
 use crate::asks::preemption::NoPreemption;
 use crate::books::Books;
-use crate::pending::promises::{Promisee, Promises};
+use crate::pending::nominations::{Nominations, Preemptor};
 use crate::pending::reservations::{EffectivePriority, Reservation};
 use crate::queues::PreemptionPolicy;
 use crate::specs::ask::TaskGroup;
@@ -103,43 +103,48 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// The facts of a node as an asker sees it.
-    pub fn of(books: &Books, promises: &Promises, node: NodeSlot, asker: Claimant<'_>) -> Self {
+    /// The facts of a node as a preemptor sees it.
+    pub fn of(
+        books: &Books,
+        nominations: &Nominations,
+        node: NodeSlot,
+        preemptor: Claimant<'_>,
+    ) -> Self {
         let mut others = books
             .reservations
             .on_node(node)
-            .filter(|(who, _)| Promisee::Ask(*who) != asker.who)
+            .filter(|(who, _)| Preemptor::Ask(*who) != preemptor.who)
             .peekable();
         let claim = if others.peek().is_none() {
             Claimed::Free
         } else if others.all(|(who, reservation)| {
-            !books.has_preempted(Promisee::Ask(who)) && gives_way(reservation, &asker, books)
+            !books.has_preempted(Preemptor::Ask(who)) && gives_way(reservation, &preemptor, books)
         }) {
             Claimed::GivesWay
         } else if books
             .reservations
             .on_node(node)
-            .any(|(who, _)| promises.of(Promisee::Ask(who)).is_some())
+            .any(|(who, _)| nominations.of(Preemptor::Ask(who)).is_some())
         {
-            Claimed::Promised
+            Claimed::Nominated
         } else {
             Claimed::ByOthers
         };
         Self {
             slot: node,
             total: (**books.nodes.total(node)).clone(),
-            available: books.nodes.available(node).plus(&promises.kept_for(node, asker.who)),
+            available: books.nodes.available(node).plus(&nominations.kept_for(node, preemptor.who)),
             is_open: books.nodes.is_open(node),
             claim,
         }
     }
 }
 
-/// An asker, as those see it who have nodes reserved.
+/// An preemptor, as those see it who have nodes reserved.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
     /// The preemptor.
-    pub who: Promisee,
+    pub who: Preemptor,
     /// The priority in each queue of the path.
     pub effective: &'a EffectivePriority,
 }
@@ -147,25 +152,29 @@ pub struct Claimant<'a> {
 /// The reservations on a node, as a preemptor sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// Nobody, or the asker itself.
+    /// Nobody, or the preemptor itself.
     Free,
-    /// Others, and each of these reservations gives way to the asker.
+    /// Others, and each of these reservations gives way to the preemptor.
     GivesWay,
     /// Others, among them one for which victims leave: it will be free again soon.
-    Promised,
+    Nominated,
     /// Others.
     ByOthers,
 }
 
-/// Whether the reservation of another gives way to an asker that takes what its queue is
+/// Whether the reservation of another gives way to a preemptor that takes what its queue is
 /// guaranteed. That of an ask that requires the node does not, nor of one of a higher effective
 /// priority, unless the queue of that has all of its own guarantee, or none. Nor does one for which
 /// victims leave, which is not asked here.
-pub(super) fn gives_way(reservation: &Reservation, asker: &Claimant<'_>, books: &Books) -> bool {
+pub(super) fn gives_way(
+    reservation: &Reservation,
+    preemptor: &Claimant<'_>,
+    books: &Books,
+) -> bool {
     let (leaf, spec) = (reservation.holder.leaf, &reservation.spec);
     let theirs = || EffectivePriority::in_leaf(&books.queues, leaf, spec.priority);
     !reservation.is_required()
-        && (asker.effective.compare(&theirs()) != Ordering::Less
+        && (preemptor.effective.compare(&theirs()) != Ordering::Less
             || !books.queues.is_below_guarantee(leaf, &spec.resources))
 }
 
@@ -240,7 +249,7 @@ pub(super) struct Order {
 #[derive(Debug)]
 pub struct Survey {
     pub(super) tree: Hierarchy,
-    pub(super) asker: Asker,
+    pub(super) preemptor: Demand,
     /// By leaf, what is possible there.
     pub(super) may_lose: Vec<bool>,
     pub(super) now_ns: i64,
@@ -254,18 +263,22 @@ pub struct Survey {
     pub(super) candidates: Vec<(Order, Candidate, super::rows::Row)>,
     pub(super) nodes: Vec<SurveyedNode>,
     /// A node that would do is reserved by an ask for which victims leave.
-    pub(super) is_any_promised: bool,
+    pub(super) is_any_nominated: bool,
     pub(super) by_node: Vec<u32>,
     pub(super) rooms: Rows,
 }
 
 impl Survey {
     /// Begins with the queues: says at once where nothing can be taken, whatever runs.
-    pub fn begin(queues: &[QueueFacts], asker: Asker, now_ns: i64) -> Result<Self, NoPreemption> {
-        let tree = Hierarchy::new(queues, asker.queue, &asker.members);
+    pub fn begin(
+        queues: &[QueueFacts],
+        preemptor: Demand,
+        now_ns: i64,
+    ) -> Result<Self, NoPreemption> {
+        let tree = Hierarchy::new(queues, preemptor.queue, &preemptor.members);
         let mut demand = Rows::new(tree.columns().len());
         let mut total = tree.columns().amount(&Resources::new());
-        for member in &asker.members {
+        for member in &preemptor.members {
             let row = tree.columns().amount(member);
             super::rows::add(&mut total, &row);
             demand.push(&row);
@@ -274,12 +287,12 @@ impl Survey {
             return Err(NoPreemption::NoGuarantee);
         }
         let fence = tree.fence(&total);
-        if fence == asker.queue {
+        if fence == preemptor.queue {
             return Err(NoPreemption::AtItsFence { queue: Arc::clone(tree.name(fence)) });
         }
         let may_lose: Vec<bool> = (0..tree.len())
             .map(|queue| {
-                queue != asker.queue
+                queue != preemptor.queue
                     && tree.is_within(queue, fence)
                     && tree.settings(queue).preemption != PreemptionPolicy::Disabled
                     && tree.is_above_some_guarantee(queue)
@@ -288,7 +301,7 @@ impl Survey {
         Ok(Self {
             rooms: Rows::new(tree.columns().len()),
             tree,
-            asker,
+            preemptor,
             may_lose,
             now_ns,
             bound_ends_ns: None,
@@ -299,7 +312,7 @@ impl Survey {
             groups: Vec::new(),
             candidates: Vec::new(),
             nodes: Vec::new(),
-            is_any_promised: false,
+            is_any_nominated: false,
             by_node: Vec::new(),
         })
     }
@@ -348,11 +361,11 @@ impl Survey {
     /// A node. Nodes are surveyed in order of their ids, before the allocations on them.
     pub fn node(&mut self, facts: &NodeFacts) {
         let total = self.tree.columns().amount(&facts.total);
-        let mut members = 0..self.asker.members.len();
+        let mut members = 0..self.preemptor.members.len();
         let is_of_use =
             facts.is_open && members.any(|member| covers(&total, self.demand.row(member)));
-        self.is_any_promised |= is_of_use && facts.claim == Claimed::Promised;
-        if !is_of_use || matches!(facts.claim, Claimed::Promised | Claimed::ByOthers) {
+        self.is_any_nominated |= is_of_use && facts.claim == Claimed::Nominated;
+        if !is_of_use || matches!(facts.claim, Claimed::Nominated | Claimed::ByOthers) {
             return;
         }
         if self.by_node.len() <= facts.slot.index() {
@@ -369,9 +382,9 @@ impl Survey {
     }
 
     /// Every node, and then every allocation, of the books. The applications stand before.
-    pub fn books(&mut self, books: &Books, promises: &Promises, asker: Claimant<'_>) {
+    pub fn books(&mut self, books: &Books, nominations: &Nominations, preemptor: Claimant<'_>) {
         for node in books.nodes.by_id() {
-            self.node(&NodeFacts::of(books, promises, node, asker));
+            self.node(&NodeFacts::of(books, nominations, node, preemptor));
         }
         for (id, allocation) in books.allocations.iter() {
             self.allocation(id, allocation);
@@ -399,7 +412,7 @@ impl Survey {
         if !entry.goes_as_one && !Hierarchy::is_of_use(&size, &self.total) {
             return;
         }
-        let asks_with = self.tree.asker_priority_below_shared(leaf).of(self.asker.priority);
+        let asks_with = self.tree.preemptor_priority_below_shared(leaf).of(self.preemptor.priority);
         let priority = self.tree.priority_below_shared(leaf).of(allocation.spec.priority);
         if priority > asks_with {
             return;

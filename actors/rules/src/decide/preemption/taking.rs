@@ -4,8 +4,8 @@
 //! While a plan is made, allocations are *taken* one by one and given back. Each is tested when it is
 //! taken, and nothing is taken that the tests forbid:
 //! * its leaf has no guarantee, or is above it in something that is asked for;
-//! * afterwards no queue that is not above the asker too is below its guarantee in what was taken;
-//! * what is taken fits what remains of the asker's guarantee, which shrinks by it: so an asker
+//! * afterwards no queue that is not above the preemptor too is below its guarantee in what was taken;
+//! * what is taken fits what remains of the preemptor's guarantee, which shrinks by it: so a preemptor
 //!   never has more taken than it is guaranteed;
 //! * its application has not lost too many lately.
 //!
@@ -20,7 +20,7 @@ use super::survey::NONE;
 
 impl Planner {
     /// Takes one in thought; says which bits it has, or `None` where it may not be taken. What is
-    /// not taken for room alone does not count against the guarantee of the asker.
+    /// not taken for room alone does not count against the guarantee of the preemptor.
     pub(super) fn take(&mut self, at: u32, is_grown_into: bool) -> Option<u8> {
         let candidate = &self.candidates[at as usize];
         let (leaf, bits) = (candidate.leaf as usize, candidate.bits);

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 
 use crate::asks::preemption::NoPreemption;
-use crate::pending::promises::Promisee;
+use crate::pending::nominations::Preemptor;
 
 /// The preemptors of one application that may look for victims later.
 #[derive(Debug, Default)]
 pub struct Turns {
     /// When the armed deadline is due, ns since the epoch.
     armed_ns: Option<i64>,
-    later: BTreeMap<Promisee, Later>,
+    later: BTreeMap<Preemptor, Later>,
 }
 
 /// When a preemptor may look for victims.
@@ -63,7 +63,7 @@ impl Turn {
                 (Some(*until_ns), false)
             }
             Err(NoPreemption::NothingChanged) => (bound_ends_ns, true),
-            Err(NoPreemption::NodesArePromised) => (None, true),
+            Err(NoPreemption::NodesAreNominated) => (None, true),
             Err(_) => return Self::Never,
         };
         Self::Later(Later { at_ns, at_change, nodes_were_tried })
@@ -72,12 +72,12 @@ impl Turn {
 
 impl Turns {
     /// Notes when a preemptor may look; what was known of it before does not count any more.
-    pub fn put_off(&mut self, who: Promisee, later: Later) {
+    pub fn put_off(&mut self, who: Preemptor, later: Later) {
         self.later.insert(who, later);
     }
 
     /// Forgets a preemptor: its turn is now.
-    pub fn forget(&mut self, who: Promisee) {
+    pub fn forget(&mut self, who: Preemptor) {
         self.later.remove(&who);
     }
 
@@ -110,7 +110,7 @@ impl Turns {
     /// Takes out the preemptors whose turn it is, each with whether nodes with room were tried for it.
     /// `deadline_ns` is the deadline that is over; `None` if something has changed. A deadline that
     /// an earlier one has replaced gives nobody a turn.
-    pub fn take_due(&mut self, deadline_ns: Option<i64>, now_ns: i64) -> Vec<(Promisee, bool)> {
+    pub fn take_due(&mut self, deadline_ns: Option<i64>, now_ns: i64) -> Vec<(Preemptor, bool)> {
         if deadline_ns.is_some() {
             if self.armed_ns != deadline_ns {
                 return Vec::new();
@@ -136,9 +136,9 @@ mod tests {
     use crate::pending::reservations::Reserver;
     use crate::values::ids::{ApplicationSlot, AskSlot};
 
-    fn ask(number: u32) -> Promisee {
+    fn ask(number: u32) -> Preemptor {
         let (application, ask) = (ApplicationSlot::at(0), AskSlot::at(number));
-        Promisee::Ask(Reserver { application, ask })
+        Preemptor::Ask(Reserver { application, ask })
     }
 
     fn at(at_ns: i64) -> Later {

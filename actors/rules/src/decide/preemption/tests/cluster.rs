@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::*;
 use crate::allocations::{Allocation, AllocationTable, Leaving};
 use crate::asks::preemption::NoPreemption;
-use crate::pending::promises::Promises;
+use crate::pending::nominations::Nominations;
 use crate::queues::QueueSettings;
 use crate::specs::ask::{AskSpec, Preemption, TaskGroup};
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
@@ -25,7 +25,7 @@ pub(super) fn vcore(n: i64) -> Resources {
 pub(super) struct Queue {
     pub(super) guaranteed: Option<Resources>,
     pub(super) max: Option<Limits>,
-    pub(super) promised: Resources,
+    pub(super) nominated: Resources,
     pub(super) settings: QueueSettings,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Cluster {
     pub(super) applications: Vec<(String, Application)>,
     pub(super) table: AllocationTable,
     pub(super) names: BTreeMap<String, AllocationId>,
-    pub(super) promises: Promises,
+    pub(super) nominations: Nominations,
     n_runs: i64,
 }
 
@@ -68,7 +68,7 @@ impl Cluster {
         self.queues.entry(path.to_owned()).or_insert_with(|| Queue {
             guaranteed: None,
             max: None,
-            promised: Resources::new(),
+            nominated: Resources::new(),
             settings: QueueSettings::default(),
         })
     }
@@ -192,10 +192,10 @@ impl Cluster {
                 }
                 sum
             };
-            let mut promised = Resources::new();
+            let mut nominated = Resources::new();
             for (below, queue) in &self.queues {
                 if within(below, path) {
-                    promised.add(&queue.promised);
+                    nominated.add(&queue.nominated);
                 }
             }
             let mut total = Resources::new();
@@ -212,7 +212,7 @@ impl Cluster {
                 capacity: (path == "root").then(|| total.into()),
                 allocated: sum(|_| true),
                 preempting: sum(|it| it.leaving == Some(Leaving::Preempted)),
-                promised,
+                nominated,
                 settings: queue.settings,
             }
         };
@@ -232,30 +232,30 @@ impl Cluster {
     }
 
     /// One ask of this size.
-    pub(super) fn ask(&mut self, queue: &str, size: i64) -> Asker {
+    pub(super) fn ask(&mut self, queue: &str, size: i64) -> Demand {
         self.ask_of(queue, vcore(size))
     }
 
-    pub(super) fn ask_of(&mut self, queue: &str, size: Resources) -> Asker {
+    pub(super) fn ask_of(&mut self, queue: &str, size: Resources) -> Demand {
         self.application(queue, queue);
-        Asker::ask(self.slot(queue), self.queue_index(queue), 0, size)
+        Demand::ask(self.slot(queue), self.queue_index(queue), 0, size)
     }
 
-    pub(super) fn gang(&mut self, queue: &str, members: &[i64]) -> Asker {
+    pub(super) fn gang(&mut self, queue: &str, members: &[i64]) -> Demand {
         self.application(queue, queue);
         let members = members.iter().map(|size| vcore(*size)).collect();
-        Asker::gang(self.slot(queue), self.queue_index(queue), 0, members)
+        Demand::gang(self.slot(queue), self.queue_index(queue), 0, members)
     }
 
-    /// A survey of everything for this asker.
-    pub(super) fn survey(&self, asker: Asker) -> Result<Planner, NoPreemption> {
-        let mut survey = Survey::begin(&self.facts(), asker, NOW)?;
+    /// A survey of everything for this preemptor.
+    pub(super) fn survey(&self, preemptor: Demand) -> Result<Planner, NoPreemption> {
+        let mut survey = Survey::begin(&self.facts(), preemptor, NOW)?;
         for (at, node) in self.nodes.iter().enumerate() {
             let slot = NodeSlot::at(u32::try_from(at).unwrap());
             survey.node(&NodeFacts {
                 slot,
                 total: node.total.clone(),
-                available: match self.promises.kept(slot) {
+                available: match self.nominations.kept(slot) {
                     Some(kept) => self.available(slot).minus(&kept),
                     None => self.available(slot),
                 },
@@ -285,13 +285,13 @@ impl Cluster {
         Ok(survey.finish())
     }
 
-    pub(super) fn plan(&self, asker: Asker) -> Result<Plan, NoPreemption> {
-        self.survey(asker)?.plan(&AnyNode)
+    pub(super) fn plan(&self, preemptor: Demand) -> Result<Plan, NoPreemption> {
+        self.survey(preemptor)?.plan(&AnyNode)
     }
 
     /// The plan in words: `n1: a, b`, or why there is none.
-    pub(super) fn planned(&self, asker: Asker) -> String {
-        self.shown(&self.plan(asker))
+    pub(super) fn planned(&self, preemptor: Demand) -> String {
+        self.shown(&self.plan(preemptor))
     }
 
     pub(super) fn shown(&self, plan: &Result<Plan, NoPreemption>) -> String {

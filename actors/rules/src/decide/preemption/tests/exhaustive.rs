@@ -137,7 +137,7 @@ pub(super) fn cluster() -> impl Strategy<Value = RandomCluster> {
         )
 }
 
-pub(super) fn built(random: &RandomCluster) -> (Cluster, Asker) {
+pub(super) fn built(random: &RandomCluster) -> (Cluster, Demand) {
     let mut cluster = Cluster::new();
     for (path, of) in PATHS.iter().zip(&random.queues) {
         let queue = cluster.queue(path);
@@ -196,16 +196,16 @@ pub(super) fn built(random: &RandomCluster) -> (Cluster, Asker) {
             _ => {}
         }
     }
-    let asker = cluster.ask_of(LEAVES[random.asks_in], amount(random.ask));
-    let asker = Asker { priority: random.priority, ..asker };
-    (cluster, asker)
+    let preemptor = cluster.ask_of(LEAVES[random.asks_in], amount(random.ask));
+    let preemptor = Demand { priority: random.priority, ..preemptor };
+    (cluster, preemptor)
 }
 
 /// The laws, said once more.
 pub(super) struct Laws<'a> {
     cluster: &'a Cluster,
     facts: Vec<QueueFacts>,
-    asker: &'a Asker,
+    preemptor: &'a Demand,
     ask: Resources,
 }
 
@@ -216,8 +216,8 @@ type Remaining = Option<Vec<(Name, i64)>>;
 type Cost = (u64, i64, usize, (i64, usize), usize);
 
 impl<'a> Laws<'a> {
-    pub(super) fn new(cluster: &'a Cluster, asker: &'a Asker) -> Self {
-        Self { cluster, facts: cluster.facts(), asker, ask: asker.members[0].clone() }
+    pub(super) fn new(cluster: &'a Cluster, preemptor: &'a Demand) -> Self {
+        Self { cluster, facts: cluster.facts(), preemptor, ask: preemptor.members[0].clone() }
     }
 
     fn path(&self, queue: usize) -> Vec<usize> {
@@ -237,7 +237,7 @@ impl<'a> Laws<'a> {
         self.cluster.table.get(id).unwrap()
     }
 
-    /// What a queue uses once these are gone, and the asker has grown by what it took before.
+    /// What a queue uses once these are gone, and the preemptor has grown by what it took before.
     fn used(&self, queue: usize, gone: &[AllocationId], grown: &[AllocationId]) -> Resources {
         let facts = &self.facts[queue];
         let mut used = facts.allocated.minus(&facts.preempting);
@@ -247,7 +247,7 @@ impl<'a> Laws<'a> {
                 used.subtract(it.resources());
             }
         }
-        if self.path(self.asker.queue).contains(&queue) {
+        if self.path(self.preemptor.queue).contains(&queue) {
             for id in grown {
                 used.add(self.get(*id).resources());
             }
@@ -260,22 +260,27 @@ impl<'a> Laws<'a> {
         let above = facts.parent.and_then(|above| self.remaining(above, gone, grown));
         let own: Option<Vec<(Name, i64)>> = facts.guaranteed.as_ref().map(|guaranteed| {
             let used = self.used(queue, gone, grown);
-            let promised =
-                if queue == self.asker.queue { facts.promised.clone() } else { Resources::new() };
-            let left = |name| guaranteed.get(name) - used.get(name) - promised.get(name);
+            let nominated = if queue == self.preemptor.queue {
+                facts.nominated.clone()
+            } else {
+                Resources::new()
+            };
+            let left = |name| guaranteed.get(name) - used.get(name) - nominated.get(name);
             guaranteed.entries().map(|(name, _)| (name, left(name))).collect()
         });
-        let asker_has_own = self.facts[self.asker.queue].guaranteed.is_some();
-        let is_above_asker =
-            queue != self.asker.queue && self.path(self.asker.queue).contains(&queue);
+        let preemptor_has_own = self.facts[self.preemptor.queue].guaranteed.is_some();
+        let is_above_preemptor =
+            queue != self.preemptor.queue && self.path(self.preemptor.queue).contains(&queue);
         match (own, above) {
             (None, above) => above,
-            (Some(own), above) if queue == self.asker.queue => {
+            (Some(own), above) if queue == self.preemptor.queue => {
                 let above = above.unwrap_or_default();
                 let lacks = |(name, _): &&(Name, i64)| own.iter().all(|(known, _)| known != name);
                 Some(own.iter().copied().chain(above.iter().filter(lacks).copied()).collect())
             }
-            (Some(_), _) if is_above_asker && facts.parent.is_some() && asker_has_own => None,
+            (Some(_), _) if is_above_preemptor && facts.parent.is_some() && preemptor_has_own => {
+                None
+            }
             (Some(own), None) => Some(own),
             (Some(mut own), Some(above)) => {
                 for (name, left) in above {
@@ -290,7 +295,7 @@ impl<'a> Laws<'a> {
     }
 
     fn fence(&self) -> usize {
-        let path = self.path(self.asker.queue);
+        let path = self.path(self.preemptor.queue);
         for at in (1..path.len()).rev() {
             let facts = &self.facts[path[at]];
             let allocated = facts.allocated.plus(&self.ask);
@@ -322,12 +327,12 @@ impl<'a> Laws<'a> {
     }
 
     fn shared(&self, leaf: usize) -> usize {
-        let asker = self.path(self.asker.queue);
+        let preemptor = self.path(self.preemptor.queue);
         let of = self.path(leaf);
-        of.into_iter().zip(asker).take_while(|(a, b)| a == b).last().unwrap().0
+        of.into_iter().zip(preemptor).take_while(|(a, b)| a == b).last().unwrap().0
     }
 
-    /// How important it is, as the queue sees it that it shares with the asker.
+    /// How important it is, as the queue sees it that it shares with the preemptor.
     fn importance(&self, it: &Allocation) -> i64 {
         let leaf = self.leaf(it);
         self.seen(leaf, self.shared(leaf), it.spec.priority)
@@ -337,7 +342,7 @@ impl<'a> Laws<'a> {
         let leaf = self.leaf(it);
         let fence = self.fence();
         let is_barred = self.cluster.applications[it.application.index()].1.is_barred;
-        let is_own = fence == self.asker.queue || leaf == self.asker.queue;
+        let is_own = fence == self.preemptor.queue || leaf == self.preemptor.queue;
         if is_own || is_barred || !may_be_taken(it) {
             return false;
         }
@@ -347,7 +352,8 @@ impl<'a> Laws<'a> {
         self.path(leaf).contains(&fence)
             && self.facts[leaf].settings.preemption != PreemptionPolicy::Disabled
             && !is_within
-            && self.importance(it) <= self.seen(self.asker.queue, shared, self.asker.priority)
+            && self.importance(it)
+                <= self.seen(self.preemptor.queue, shared, self.preemptor.priority)
     }
 
     /// Whether its gang needs it once so many of its members are gone.
@@ -424,7 +430,7 @@ impl<'a> Laws<'a> {
                     guaranteed.find(name).is_none_or(|guaranteed| used.get(name) >= guaranteed)
                 })
             });
-            let room = self.remaining(self.asker.queue, after, before).unwrap_or_default();
+            let room = self.remaining(self.preemptor.queue, after, before).unwrap_or_default();
             let fits = room.iter().all(|(name, left)| {
                 let size = it.resources().get(*name);
                 size == 0 || size <= *left
@@ -445,7 +451,7 @@ impl<'a> Laws<'a> {
     /// Whether the ask can run on the node once these are gone.
     pub(super) fn lets_run(&self, set: &[AllocationId], node: usize) -> bool {
         let of = &self.cluster.nodes[node];
-        if !of.is_open || matches!(of.claim, Claimed::ByOthers | Claimed::Promised) {
+        if !of.is_open || matches!(of.claim, Claimed::ByOthers | Claimed::Nominated) {
             return false;
         }
         let slot = self.cluster.node_slot(&of.name);
@@ -456,8 +462,8 @@ impl<'a> Laws<'a> {
                 room.add(it.resources());
             }
         }
-        let bears = self.path(self.asker.queue).iter().all(|queue| {
-            let used = self.used(*queue, set, &[]).plus(&self.facts[*queue].promised);
+        let bears = self.path(self.preemptor.queue).iter().all(|queue| {
+            let used = self.used(*queue, set, &[]).plus(&self.facts[*queue].nominated);
             let max = self.facts[*queue].max.as_ref();
             max.is_none_or(|max| {
                 self.ask.entries().all(|(name, wanted)| {
@@ -469,7 +475,7 @@ impl<'a> Laws<'a> {
     }
 
     fn has_guarantee(&self) -> bool {
-        let left = |gone: &[AllocationId]| self.remaining(self.asker.queue, gone, &[]);
+        let left = |gone: &[AllocationId]| self.remaining(self.preemptor.queue, gone, &[]);
         let fits = |left: &Remaining, zero: bool| {
             left.as_ref().is_some_and(|left| {
                 left.iter().all(|(name, left)| {
@@ -545,12 +551,12 @@ proptest! {
 
     #[test]
     fn a_plan_is_as_good_as_the_best_of_all_sets(random in cluster()) {
-        let (cluster, asker) = built(&random);
-        let laws = Laws::new(&cluster, &asker);
+        let (cluster, preemptor) = built(&random);
+        let laws = Laws::new(&cluster, &preemptor);
         if laws.runs_already() {
             return Ok(());
         }
-        let found = cluster.plan(asker.clone());
+        let found = cluster.plan(preemptor.clone());
         let best = laws.optimum();
         let shown = cluster.shown(&found);
         match (&found, best) {
@@ -565,9 +571,9 @@ proptest! {
 
     #[test]
     fn whoever_goes_is_allowed_to_and_nobody_goes_in_vain(random in cluster()) {
-        let (cluster, asker) = built(&random);
-        let laws = Laws::new(&cluster, &asker);
-        let Ok(plan) = cluster.plan(asker.clone()) else { return Ok(()) };
+        let (cluster, preemptor) = built(&random);
+        let laws = Laws::new(&cluster, &preemptor);
+        let Ok(plan) = cluster.plan(preemptor.clone()) else { return Ok(()) };
         let place = &plan.places[0];
         let order = &place.order;
         prop_assert!(laws.allow(order), "{}", cluster.shown(&Ok(plan.clone())));

@@ -12,7 +12,7 @@ use super::exhaustive::{self, Laws};
 use crate::allocations::{Allocation, Leaving};
 use crate::decide::preemption::*;
 use crate::pending::history::History;
-use crate::pending::promises::{Promise, Promisee, Promises, Room, Victim};
+use crate::pending::nominations::{Nomination, Nominations, Preemptor, Room, Victim};
 use crate::pending::reservations::Reserver;
 use crate::queues::EvictionBounds;
 use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot};
@@ -33,7 +33,7 @@ enum Step {
     Confirm,
     /// A queue places this much on a node, if there is room that is nobody's.
     Place(usize, usize, i64),
-    /// An asker gives up.
+    /// An preemptor gives up.
     Withdraw,
 }
 
@@ -49,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// One who waits for victims.
 struct Waiting {
-    promisee: Promisee,
+    preemptor: Preemptor,
     queue: usize,
     node: usize,
     size: i64,
@@ -60,15 +60,15 @@ struct Waiting {
 struct Life {
     cluster: Cluster,
     waiting: Vec<Waiting>,
-    promises: Promises,
+    nominations: Nominations,
     history: History,
     now_ns: i64,
     n_things: u32,
     /// Who lost how much to whom, and when.
     losses: Vec<(i64, usize, usize)>,
     evicted: i64,
-    /// How many askers were promised something.
-    n_askers: i64,
+    /// How many preemptors were nominated something.
+    n_preemptors: i64,
 }
 
 impl Life {
@@ -93,13 +93,13 @@ impl Life {
         Self {
             cluster,
             waiting: Vec::new(),
-            promises: Promises::default(),
+            nominations: Nominations::default(),
             history: History::default(),
             now_ns: NOW,
             n_things: 0,
             losses: Vec::new(),
             evicted: 0,
-            n_askers: 0,
+            n_preemptors: 0,
         }
     }
 
@@ -112,12 +112,12 @@ impl Life {
         QUEUES.iter().position(|queue| queue == of).unwrap()
     }
 
-    /// Tells the cluster what was promised, and of what is remembered about this asker.
-    fn refresh(&mut self, asker: usize) {
-        let winner = self.application(asker);
+    /// Tells the cluster what was nominated, and of what is remembered about this preemptor.
+    fn refresh(&mut self, preemptor: usize) {
+        let winner = self.application(preemptor);
         for (at, queue) in QUEUES.iter().enumerate() {
-            let promised = self.promises.promised(queue).cloned().unwrap_or_default();
-            self.cluster.queue(queue).promised = promised;
+            let nominated = self.nominations.nominated(queue).cloned().unwrap_or_default();
+            self.cluster.queue(queue).nominated = nominated;
             let loser = self.application(at);
             let application = self.cluster.application(queue, queue);
             application.allowance = self.history.allowance(loser, &BOUNDS, self.now_ns);
@@ -125,36 +125,36 @@ impl Life {
         }
         for (at, node) in self.cluster.nodes.iter_mut().enumerate() {
             let is_reserved = self.waiting.iter().any(|it| it.node == at);
-            node.claim = if is_reserved { Claimed::Promised } else { Claimed::Free };
+            node.claim = if is_reserved { Claimed::Nominated } else { Claimed::Free };
         }
     }
 
     fn ask(&mut self, queue: usize, size: i64) -> Result<(), TestCaseError> {
         self.refresh(queue);
         self.n_things += 1;
-        let asker = self.cluster.ask(QUEUES[queue], size);
-        let Ok(plan) = self.cluster.plan(asker.clone()) else { return Ok(()) };
+        let preemptor = self.cluster.ask(QUEUES[queue], size);
+        let Ok(plan) = self.cluster.plan(preemptor.clone()) else { return Ok(()) };
         // A plan holds for as long as nothing happens.
-        let mut fresh = self.cluster.survey(asker.clone()).unwrap();
+        let mut fresh = self.cluster.survey(preemptor.clone()).unwrap();
         prop_assert_eq!(fresh.recheck(&plan, &AnyNode), Ok(plan.clone()));
-        let winner = asker.application;
+        let winner = preemptor.application;
         if let Some(with) = self.history.loop_with(winner, &plan.losers, self.now_ns) {
             self.history.bar(winner, with, &BOUNDS, self.now_ns);
             self.refresh(queue);
-            let again = self.cluster.plan(asker);
+            let again = self.cluster.plan(preemptor);
             let avoids = again.is_err() || again.is_ok_and(|plan| !plan.losers.contains(&with));
             prop_assert!(avoids, "it takes nothing from whom it would take back");
             return Ok(());
         }
-        self.judge(&asker, &plan)?;
+        self.judge(&preemptor, &plan)?;
         self.commit(queue, size, winner, plan);
         Ok(())
     }
 
-    /// It lets the asker run, nobody could be spared, and nobody goes who may not. Where there are few
+    /// It lets the preemptor run, nobody could be spared, and nobody goes who may not. Where there are few
     /// choices none is better.
-    fn judge(&self, asker: &Asker, plan: &Plan) -> Result<(), TestCaseError> {
-        let laws = Laws::new(&self.cluster, asker);
+    fn judge(&self, preemptor: &Demand, plan: &Plan) -> Result<(), TestCaseError> {
+        let laws = Laws::new(&self.cluster, preemptor);
         let place = &plan.places[0];
         prop_assert!(laws.lets_run(&place.order, place.node.index()));
         prop_assert!(laws.allow(&place.order));
@@ -188,14 +188,14 @@ impl Life {
             let count = u32::try_from(count).unwrap();
             self.history.lost(*loser, Some(winner), count, &BOUNDS, now_ns);
         }
-        let promisee =
-            Promisee::Ask(Reserver { application: winner, ask: AskSlot::at(self.n_things) });
+        let preemptor =
+            Preemptor::Ask(Reserver { application: winner, ask: AskSlot::at(self.n_things) });
         let victims = plan.victims.iter().map(|id| {
             let it = self.get(*id);
             let queue = QUEUES[self.queue_of(it.application)].into();
             (*id, Victim { queue, node: it.node, amount: it.resources().clone() })
         });
-        let promise = Promise {
+        let nomination = Nomination {
             queue: QUEUES[queue].into(),
             amount: vcore(size),
             since_ns: now_ns,
@@ -204,15 +204,15 @@ impl Life {
             losers: plan.losers.clone(),
             rooms: Vec::new(),
         };
-        self.promises.make(promisee, promise);
-        self.n_askers += 1;
+        self.nominations.make(preemptor, nomination);
+        self.n_preemptors += 1;
         for id in &plan.victims {
             let victim = self.cluster.table.get_mut(*id).unwrap();
             victim.change().leaving = Some(Leaving::Preempted);
             self.evicted += amount(victim.resources());
         }
         let node = plan.places[0].node.index();
-        self.waiting.push(Waiting { promisee, queue, node, size, victims: plan.victims });
+        self.waiting.push(Waiting { preemptor, queue, node, size, victims: plan.victims });
     }
 
     fn get(&self, id: AllocationId) -> &Allocation {
@@ -224,13 +224,13 @@ impl Life {
         let Some(victim) = first.victims.pop() else { return Ok(()) };
         let name = self.cluster.names_of(&[victim]);
         self.cluster.ends(&name);
-        let confirmed = self.promises.confirmed(victim).expect("it left for somebody");
-        prop_assert_eq!(confirmed.promisee, first.promisee);
+        let confirmed = self.nominations.confirmed(victim).expect("it left for somebody");
+        prop_assert_eq!(confirmed.preemptor, first.preemptor);
         prop_assert_eq!(confirmed.is_last, first.victims.is_empty());
         if confirmed.is_last {
             let waiting = self.waiting.remove(0);
-            self.promises.end(waiting.promisee);
-            // The room is still the asker's, on its node and in every queue.
+            self.nominations.end(waiting.preemptor);
+            // The room is still the preemptor's, on its node and in every queue.
             let node = format!("n{}", waiting.node);
             let free = self.cluster.available(self.cluster.node_slot(&node));
             prop_assert!(free.holds(&vcore(waiting.size)), "{} for {}", free, waiting.size);
@@ -242,17 +242,17 @@ impl Life {
         Ok(())
     }
 
-    /// What root has left for whoever was promised nothing.
+    /// What root has left for whoever was nominated nothing.
     fn headroom(&self) -> i64 {
         let root = &self.cluster.facts()[0];
         let total: i64 = root.capacity.as_ref().unwrap().entries().map(|(_, max)| max).sum();
-        total - amount(&root.allocated) - self.promises.taken_off("root").map_or(0, amount)
+        total - amount(&root.allocated) - self.nominations.taken_off("root").map_or(0, amount)
     }
 
     fn place(&mut self, queue: usize, node: usize, size: i64) {
         self.n_things += 1;
         let slot = self.application(queue);
-        let is_barred = self.promises.bars(slot, u64::from(self.n_things)).is_some();
+        let is_barred = self.nominations.bars(slot, u64::from(self.n_things)).is_some();
         let is_reserved = self.waiting.iter().any(|it| it.node == node);
         let name = format!("n{node}");
         let free = self.cluster.available(self.cluster.node_slot(&name));
@@ -292,7 +292,7 @@ proptest! {
                 Step::Place(queue, node, size) => life.place(queue, node, size),
                 Step::Withdraw => {
                     if let Some(last) = life.waiting.pop() {
-                        life.promises.end(last.promisee);
+                        life.nominations.end(last.preemptor);
                         // What leaves goes all the same.
                         let gone: Vec<_> =
                             last.victims.iter().map(|id| life.cluster.names_of(&[*id])).collect();
@@ -311,7 +311,7 @@ proptest! {
     }
 
     /// With a demand that stays as it is evictions come to an end, and take no more than the asking
-    /// queues are guaranteed, and one victim per asker: the last may be larger than what lacks.
+    /// queues are guaranteed, and one victim per preemptor: the last may be larger than what lacks.
     #[test]
     fn there_is_no_storm(
         guarantees in [1..8_i64, 1..8_i64, 1..8_i64],
@@ -331,7 +331,7 @@ proptest! {
         let asking = (0..3).filter(|queue| asks.iter().any(|(asks, _)| asks == queue));
         let most: i64 = asking.map(|queue| guarantees[queue]).sum();
         let largest = runs.iter().map(|(.., size)| *size).max().unwrap_or_default();
-        let most = most + life.n_askers * (largest - 1);
+        let most = most + life.n_preemptors * (largest - 1);
         prop_assert!(life.evicted <= most, "{} of {}", life.evicted, most);
     }
 
@@ -366,8 +366,8 @@ proptest! {
                 let name = cluster.names_of(&[*id]);
                 cluster.is_being_preempted(&name);
             }
-            cluster.nodes[plan.places[0].node.index()].claim = Claimed::Promised;
-            cluster.queue("root.mine").promised.add(&vcore(size));
+            cluster.nodes[plan.places[0].node.index()].claim = Claimed::Nominated;
+            cluster.queue("root.mine").nominated.add(&vcore(size));
         }
     }
 }
@@ -426,8 +426,8 @@ proptest! {
                 prop_assert!(amount(&room) >= wanted);
             }
             let total = vcore(members.iter().sum());
-            cluster.queue("root.mine").promised.add(&total);
-            let promise = Promise {
+            cluster.queue("root.mine").nominated.add(&total);
+            let nomination = Nomination {
                 queue: "root.mine".into(),
                 amount: total,
                 since_ns: 0,
@@ -436,7 +436,7 @@ proptest! {
                 losers: plan.losers,
                 rooms,
             };
-            cluster.promises.make(Promisee::Gang(ApplicationSlot::at(100 + number)), promise);
+            cluster.nominations.make(Preemptor::Gang(ApplicationSlot::at(100 + number)), nomination);
         }
     }
 }
@@ -448,8 +448,8 @@ fn many_random_clusters_have_a_plan() {
     let (mut with_plan, mut with_several) = (0, 0);
     for _ in 0..1_000 {
         let random = exhaustive::cluster().new_tree(&mut runner).unwrap().current();
-        let (cluster, asker) = exhaustive::built(&random);
-        if let Ok(plan) = cluster.plan(asker) {
+        let (cluster, preemptor) = exhaustive::built(&random);
+        if let Ok(plan) = cluster.plan(preemptor) {
             with_plan += 1;
             with_several += usize::from(plan.victims.len() > 1);
         }

@@ -109,7 +109,7 @@ fn of_very_many_members_that_their_gang_needs_go_after_more_important_ones() {
         cluster.runs(&single, "root.other", "n1", 2);
         cluster.priority(&single, 5);
     }
-    let ask = Asker { priority: 9, ..cluster.ask("root.mine", 6) };
+    let ask = Demand { priority: 9, ..cluster.ask("root.mine", 6) };
     assert_eq!(cluster.planned(ask), "n1: s9 s8 s7");
 }
 
@@ -160,7 +160,7 @@ fn what_others_were_promised_is_not_taken_twice() {
     let ask = cluster.ask("root.mine", 5);
     cluster.is_being_preempted("a");
     assert_eq!(cluster.planned(ask.clone()), "n02: c");
-    cluster.queue("root.mine").promised = vcore(5);
+    cluster.queue("root.mine").nominated = vcore(5);
     assert_eq!(cluster.planned(ask), "BeyondGuarantee");
 }
 
@@ -227,7 +227,7 @@ fn done(inquiry: &mut Inquiry, planner: &mut Planner) -> Result<Plan, NoPreempti
 }
 
 /// A node with five allocations of 1, of which an ask of 2 needs two.
-fn five_small() -> (Cluster, Asker) {
+fn five_small() -> (Cluster, Demand) {
     let mut cluster = Cluster::new();
     cluster.guarantees("root.mine", 5);
     cluster.node("n1", 5);
@@ -272,13 +272,13 @@ fn an_answer_that_means_nothing_is_a_refusal() {
 }
 
 /// Twelve nodes, each with one allocation of this priority.
-fn ranks(priorities: [i32; 12]) -> (Cluster, Asker) {
+fn ranks(priorities: [i32; 12]) -> (Cluster, Demand) {
     let names: Vec<String> = (0..12).map(|at| format!("r{at:02}")).collect();
     let mut cluster = full(&names.iter().map(|name| &**name).collect::<Vec<_>>());
     for (name, priority) in names.iter().zip(priorities) {
         cluster.priority(name, priority);
     }
-    let ask = Asker { priority: 9, ..cluster.ask("root.mine", 5) };
+    let ask = Demand { priority: 9, ..cluster.ask("root.mine", 5) };
     (cluster, ask)
 }
 
@@ -361,7 +361,7 @@ fn a_member_for_which_there_is_room_is_asked_about_with_an_empty_list() {
 /// A plan for the cluster as it is, tested after a change.
 fn rechecked(
     cluster: &mut Cluster,
-    ask: &Asker,
+    ask: &Demand,
     change: impl FnOnce(&mut Cluster),
 ) -> Result<String, Stale> {
     let plan = cluster.plan(ask.clone()).unwrap();
@@ -402,10 +402,10 @@ fn a_plan_is_out_of_date_when_its_node_its_guarantee_or_its_room_is_gone() {
     let closes = |cluster: &mut Cluster| cluster.nodes[0].is_open = false;
     assert_eq!(rechecked(&mut cluster, &ask, closes), Err(Stale::Node));
     let (mut cluster, ask) = five_small();
-    let promised = |cluster: &mut Cluster| {
+    let nominated = |cluster: &mut Cluster| {
         cluster.guarantees("root.other", 4);
     };
-    assert_eq!(rechecked(&mut cluster, &ask, promised), Err(Stale::Guarantee));
+    assert_eq!(rechecked(&mut cluster, &ask, nominated), Err(Stale::Guarantee));
     let (mut cluster, ask) = five_small();
     let less = |cluster: &mut Cluster| {
         cluster.guarantees("root.mine", 1);
@@ -520,7 +520,7 @@ fn nodes_that_have_room_are_left_out_where_they_were_tried() {
     cluster.guarantees("root.mine", 5);
     let ask = cluster.ask("root.mine", 5);
     assert_eq!(cluster.planned(ask.clone()), "NotNeeded");
-    assert_eq!(cluster.planned(Asker { nodes_were_tried: true, ..ask }), "n00: a");
+    assert_eq!(cluster.planned(Demand { nodes_were_tried: true, ..ask }), "n00: a");
 }
 
 #[test]
@@ -546,8 +546,8 @@ fn a_node_that_is_promised_to_another_is_waited_for() {
     let plan = planner.plan(&AnyNode).unwrap();
     planner.commit(&plan);
     cluster.runs("b", "root.other", "n00", 5);
-    cluster.nodes[0].claim = Claimed::Promised;
-    assert_eq!(cluster.planned(ask.clone()), "NodesArePromised");
+    cluster.nodes[0].claim = Claimed::Nominated;
+    assert_eq!(cluster.planned(ask.clone()), "NodesAreNominated");
     cluster.nodes[0].claim = Claimed::ByOthers;
     assert_eq!(cluster.planned(ask), "NoNode");
 }
@@ -568,7 +568,7 @@ fn every_reason_is_a_sentence_without_a_full_stop() {
         NoPreemption::BeyondGuarantee,
         NoPreemption::NoCandidates,
         NoPreemption::NoNode,
-        NoPreemption::NodesArePromised,
+        NoPreemption::NodesAreNominated,
         NoPreemption::Refused,
         NoPreemption::Short,
         NoPreemption::NotNeeded,

@@ -154,7 +154,7 @@ fn facts(path: &str, parent: Option<usize>, used: i64, guaranteed: Option<i64>) 
         capacity: None,
         allocated: vcore(used),
         preempting: Resources::new(),
-        promised: Resources::new(),
+        nominated: Resources::new(),
         settings: crate::queues::QueueSettings::default(),
     }
 }

@@ -265,7 +265,7 @@ fn a_victim_of_a_higher_priority_is_spared() {
     assert_eq!(cluster.planned(ask.clone()), "n1: older");
     cluster.priority("older", 1);
     assert_eq!(cluster.planned(ask.clone()), "NoCandidates");
-    assert_eq!(cluster.planned(Asker { priority: 1, ..ask }), "n1: newer");
+    assert_eq!(cluster.planned(Demand { priority: 1, ..ask }), "n1: newer");
 }
 
 /// Three queues that are guaranteed 6 each, of which the middle one uses all 18.
@@ -314,7 +314,7 @@ fn behind_a_priority_fence_only_its_offset_is_seen() {
     cluster.priority("newer", 1000);
     let queue = cluster.queue("root.q1");
     queue.settings.priority_policy = PriorityPolicy::Fence;
-    let ask = Asker { priority: 5, ..cluster.ask("root.q2", 5) };
+    let ask = Demand { priority: 5, ..cluster.ask("root.q2", 5) };
     assert_eq!(cluster.planned(ask.clone()), "n1: newer");
     cluster.queue("root.q1").settings.priority_offset = 6;
     assert_eq!(cluster.planned(ask), "NoCandidates");
@@ -384,7 +384,7 @@ fn another_victim_is_better_than_an_application_that_goes_as_one() {
 fn of_two_victims_on_a_node_the_less_important_goes_though_it_is_older() {
     let mut cluster = siblings();
     cluster.priority("newer", 100);
-    let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+    let ask = Demand { priority: 1000, ..cluster.ask("root.q2", 5) };
     assert_eq!(cluster.planned(ask), "n1: older");
 }
 
@@ -398,7 +398,7 @@ fn of_two_nodes_the_one_with_the_less_important_victim_is_taken() {
             cluster.runs(name, "root.q1", node, 5);
             cluster.priority(name, priority);
         }
-        let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+        let ask = Demand { priority: 1000, ..cluster.ask("root.q2", 5) };
         cluster.planned(ask)
     };
     assert_eq!(planned([0, 100]), "n1: a");
@@ -417,7 +417,7 @@ fn two_of_low_priority_go_before_one_of_a_higher() {
         cluster.runs("low2", "root.q1", "n1", 2);
         cluster.runs("one", "root.q1", if is_one_node { "n1" } else { "n2" }, 5);
         cluster.priority("one", priority);
-        let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+        let ask = Demand { priority: 1000, ..cluster.ask("root.q2", 5) };
         cluster.planned(ask)
     };
     for is_one_node in [true, false] {
@@ -436,7 +436,7 @@ fn nobody_goes_who_could_be_spared_however_unimportant() {
     cluster.runs("low", "root.q1", "n1", 3);
     cluster.runs("high", "root.q1", "n1", 7);
     cluster.priority("high", 100);
-    let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+    let ask = Demand { priority: 1000, ..cluster.ask("root.q2", 5) };
     assert_eq!(cluster.planned(ask), "n1: high", "without it there is no room");
 }
 
@@ -456,7 +456,7 @@ fn a_victim_is_as_important_as_its_fence_lets_it_be() {
         if is_fence {
             team.settings.priority_policy = PriorityPolicy::Fence;
         }
-        let ask = Asker { priority: 1000, ..cluster.ask("root.mine", 5) };
+        let ask = Demand { priority: 1000, ..cluster.ask("root.mine", 5) };
         cluster.planned(ask)
     };
     assert_eq!(planned(9, true), "n1: inside");
@@ -472,7 +472,7 @@ fn a_wish_to_stay_counts_more_than_priority() {
     let mut cluster = siblings();
     cluster.opts_out("older");
     cluster.priority("newer", 100);
-    let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+    let ask = Demand { priority: 1000, ..cluster.ask("root.q2", 5) };
     assert_eq!(cluster.planned(ask), "n1: newer");
 }
 
@@ -486,12 +486,12 @@ fn a_gang_takes_the_less_important_and_members_go_by_their_priority() {
         cluster.runs(name, "root.other", &node, 5);
         cluster.priority(name, priority);
     }
-    let gang = Asker { priority: 9, ..cluster.gang("root.mine", &[5, 5]) };
+    let gang = Demand { priority: 9, ..cluster.gang("root.mine", &[5, 5]) };
     assert_eq!(cluster.planned(gang.clone()), "n-b n-d: b d");
-    let all = Asker { priority: 5, ..gang };
+    let all = Demand { priority: 5, ..gang };
     assert_eq!(cluster.planned(all), "n-b n-d: b d");
     cluster.is_being_preempted("d");
-    let gang = Asker { priority: 5, ..cluster.gang("root.mine", &[5, 5]) };
+    let gang = Demand { priority: 5, ..cluster.gang("root.mine", &[5, 5]) };
     assert_eq!(cluster.planned(gang), "n-b n-a: b a", "nobody more important goes for it");
 }
 
@@ -507,7 +507,7 @@ fn of_very_many_on_a_node_the_least_important_go() {
         cluster.priority(&name, 20 - at);
     }
     cluster.priority("r03", 1);
-    let ask = Asker { priority: 99, ..cluster.ask("root.mine", 5) };
+    let ask = Demand { priority: 99, ..cluster.ask("root.mine", 5) };
     assert_eq!(cluster.planned(ask), "n1: r19 r03 r18");
 }
 
@@ -522,7 +522,7 @@ fn a_choice_by_priority_says_what_was_compared() {
     cluster.guarantees("root.q1", 0);
     let settings = &mut cluster.queue("root.q3").settings;
     (settings.priority_policy, settings.priority_offset) = (PriorityPolicy::Fence, -7);
-    let ask = Asker { priority: 1000, ..cluster.ask("root.q2", 5) };
+    let ask = Demand { priority: 1000, ..cluster.ask("root.q2", 5) };
     let plan = cluster.plan(ask).unwrap();
     assert_eq!(cluster.shown(&Ok(plan.clone())), "n1: fenced");
     let chosen = plan.chosen[0];

@@ -1,4 +1,4 @@
-//! Nominations: capacity that is promised to a preemptor, an ask or a gang, while its victims
+//! Nominations: capacity that is nominated to a preemptor, an ask or a gang, while its victims
 //! leave.
 //!
 //! # Why
@@ -14,20 +14,20 @@
 //!   node index does not show it. While the gang itself searches for places its rooms are *lifted*,
 //!   which means suspended: they are not kept from it, and no other ask is tried.
 //!
-//! # When a promise ends
+//! # When a nomination ends
 //! When the preemptor is placed, when its reservation ends, when it is refused for the first time after
 //! the last victim is confirmed, or after the time for which a reservation may wait; whichever is
-//! first. The code that ends it calls [`Promises::end`].
+//! first. The code that ends it calls [`Nominations::end`].
 //!
 //! # Victims whose preemptor is gone
-//! A promise may end before its victims have left, for example because the preemptor was withdrawn.
-//! These are *orphaned victims*. What they hold is [coming](Promises::coming), and no further victims
+//! A nomination may end before its victims have left, for example because the preemptor was withdrawn.
+//! These are *orphaned victims*. What they hold is [coming](Nominations::coming), and no further victims
 //! are chosen for an ask that it is enough for. The same holds for the victims of a queue above its
 //! maximum, which have no preemptor.
 //!
 //! # Invariants
-//! * A preemptor has at most one promise; a victim belongs to at most one preemptor.
-//! * What is promised below a queue is the sum of the promises to preemptors there; what is taken off it
+//! * A preemptor has at most one nomination; a victim belongs to at most one preemptor.
+//! * What is nominated below a queue is the sum of the nominations to preemptors there; what is taken off it
 //!   is the sum of what the victims of each below the queue do not hold any more.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,23 +39,23 @@ use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::instant::after;
 use crate::values::resources::Resources;
 
-/// A preemptor that has a promise.
+/// A preemptor that has a nomination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Promisee {
+pub enum Preemptor {
     /// An ask.
     Ask(Reserver),
     /// The gang of an application.
     Gang(ApplicationSlot),
 }
 
-/// The promise to one preemptor.
+/// The nomination to one preemptor.
 #[derive(Clone, Debug)]
-pub struct Promise {
+pub struct Nomination {
     /// The path of the preemptor's leaf.
     pub queue: Arc<str>,
     /// The amount that the preemptor needs; of a gang, all members together.
     pub amount: Resources,
-    /// When it was promised, ns since the epoch.
+    /// When it was nominated, ns since the epoch.
     pub since_ns: i64,
     /// The number of the last thing that had arrived by then
     /// ([`Books::arrival`](crate::books::Books::arrival)).
@@ -110,26 +110,26 @@ pub struct Coming {
     pub until_ns: i64,
 }
 
-/// The promises to preemptors below a queue.
+/// The nominations to preemptors below a queue.
 #[derive(Clone, Debug, Default)]
 struct Sums {
-    promised: Resources,
+    nominated: Resources,
     taken_off: Resources,
 }
 
-/// All promises of a partition.
+/// All nominations of a partition.
 #[derive(Clone, Debug, Default)]
-pub struct Promises {
-    askers: BTreeMap<Promisee, Promise>,
-    victims: BTreeMap<AllocationId, Promisee>,
+pub struct Nominations {
+    preemptors: BTreeMap<Preemptor, Nomination>,
+    victims: BTreeMap<AllocationId, Preemptor>,
     queues: BTreeMap<Arc<str>, Sums>,
-    losers: BTreeMap<ApplicationSlot, BTreeSet<Promisee>>,
+    losers: BTreeMap<ApplicationSlot, BTreeSet<Preemptor>>,
     /// By node, the gangs with reserved capacity there.
-    nodes: BTreeMap<NodeSlot, BTreeSet<Promisee>>,
+    nodes: BTreeMap<NodeSlot, BTreeSet<Preemptor>>,
     /// Orphaned victims.
     orphans: BTreeMap<AllocationId, OrphanedVictim>,
     /// The gangs whose reserved capacity is suspended.
-    lifted: BTreeSet<Promisee>,
+    lifted: BTreeSet<Preemptor>,
     /// A deadline is armed for the next one that will have waited too long.
     is_watched: bool,
 }
@@ -138,59 +138,59 @@ pub struct Promises {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmed {
     /// The preemptor.
-    pub promisee: Promisee,
+    pub preemptor: Preemptor,
     /// It was the last victim: the preemptor may be placed.
     pub is_last: bool,
 }
 
-impl Promises {
-    /// Records the promise of a plan that was carried out. It replaces an earlier one of the preemptor.
-    pub fn make(&mut self, promisee: Promisee, promise: Promise) {
-        self.end(promisee);
-        for victim in promise.victims.keys() {
-            self.victims.insert(*victim, promisee);
+impl Nominations {
+    /// Records the nomination of a plan that was carried out. It replaces an earlier one of the preemptor.
+    pub fn make(&mut self, preemptor: Preemptor, nomination: Nomination) {
+        self.end(preemptor);
+        for victim in nomination.victims.keys() {
+            self.victims.insert(*victim, preemptor);
         }
-        for queue in path(&promise.queue) {
+        for queue in path(&nomination.queue) {
             let sums = self.queues.entry(Arc::from(queue)).or_default();
-            sums.promised.add(&promise.amount);
-            sums.taken_off.add(&promise.part(queue));
+            sums.nominated.add(&nomination.amount);
+            sums.taken_off.add(&nomination.part(queue));
         }
-        for loser in &promise.losers {
-            self.losers.entry(*loser).or_default().insert(promisee);
+        for loser in &nomination.losers {
+            self.losers.entry(*loser).or_default().insert(preemptor);
         }
-        for room in &promise.rooms {
-            self.nodes.entry(room.node).or_default().insert(promisee);
+        for room in &nomination.rooms {
+            self.nodes.entry(room.node).or_default().insert(preemptor);
         }
-        self.askers.insert(promisee, promise);
+        self.preemptors.insert(preemptor, nomination);
     }
 
-    /// Ends the promise of a preemptor; victims that have still to leave become orphaned. `None` if there
-    /// is no promise.
-    pub fn end(&mut self, promisee: Promisee) -> Option<Promise> {
-        let promise = self.askers.remove(&promisee)?;
-        for (id, victim) in &promise.victims {
+    /// Ends the nomination of a preemptor; victims that have still to leave become orphaned. `None` if there
+    /// is no nomination.
+    pub fn end(&mut self, preemptor: Preemptor) -> Option<Nomination> {
+        let nomination = self.preemptors.remove(&preemptor)?;
+        for (id, victim) in &nomination.victims {
             self.victims.remove(id);
-            self.add_orphan(*id, victim, promise.since_ns);
+            self.add_orphan(*id, victim, nomination.since_ns);
         }
-        for queue in path(&promise.queue) {
+        for queue in path(&nomination.queue) {
             if let Some(sums) = self.queues.get_mut(queue) {
-                sums.promised.subtract(&promise.amount);
-                sums.promised.prune();
-                sums.taken_off.subtract(&promise.part(queue));
+                sums.nominated.subtract(&nomination.amount);
+                sums.nominated.prune();
+                sums.taken_off.subtract(&nomination.part(queue));
                 sums.taken_off.prune();
-                if sums.promised.is_empty() {
+                if sums.nominated.is_empty() {
                     self.queues.remove(queue);
                 }
             }
         }
-        for loser in &promise.losers {
-            remove(&mut self.losers, loser, promisee);
+        for loser in &nomination.losers {
+            remove(&mut self.losers, loser, preemptor);
         }
-        for room in &promise.rooms {
-            remove(&mut self.nodes, &room.node, promisee);
+        for room in &nomination.rooms {
+            remove(&mut self.nodes, &room.node, preemptor);
         }
-        self.lifted.remove(&promisee);
-        Some(promise)
+        self.lifted.remove(&preemptor);
+        Some(nomination)
     }
 
     /// Records that a victim has left. `None` if its preemptor does not wait any more.
@@ -245,30 +245,30 @@ impl Promises {
         victim: AllocationId,
         change: impl FnOnce(&mut BTreeMap<AllocationId, Victim>),
     ) -> Option<Confirmed> {
-        let promisee = self.of_victim(victim)?;
-        let promise = self.askers.get_mut(&promisee)?;
-        for queue in path(&promise.queue) {
+        let preemptor = self.of_victim(victim)?;
+        let nomination = self.preemptors.get_mut(&preemptor)?;
+        for queue in path(&nomination.queue) {
             if let Some(sums) = self.queues.get_mut(queue) {
-                sums.taken_off.subtract(&promise.part(queue));
+                sums.taken_off.subtract(&nomination.part(queue));
             }
         }
-        change(&mut promise.victims);
-        for queue in path(&promise.queue) {
+        change(&mut nomination.victims);
+        for queue in path(&nomination.queue) {
             if let Some(sums) = self.queues.get_mut(queue) {
-                sums.taken_off.add(&promise.part(queue));
+                sums.taken_off.add(&nomination.part(queue));
                 sums.taken_off.prune();
             }
         }
-        Some(Confirmed { promisee, is_last: promise.victims.is_empty() })
+        Some(Confirmed { preemptor, is_last: nomination.victims.is_empty() })
     }
 
-    /// The promise of a preemptor, which does not preempt again while it has one.
-    pub fn of(&self, promisee: Promisee) -> Option<&Promise> {
-        self.askers.get(&promisee)
+    /// The nomination of a preemptor, which does not preempt again while it has one.
+    pub fn of(&self, preemptor: Preemptor) -> Option<&Nomination> {
+        self.preemptors.get(&preemptor)
     }
 
     /// The preemptor of a victim.
-    pub fn of_victim(&self, victim: AllocationId) -> Option<Promisee> {
+    pub fn of_victim(&self, victim: AllocationId) -> Option<Preemptor> {
         self.victims.get(&victim).copied()
     }
 
@@ -278,27 +278,31 @@ impl Promises {
         self.queues.get(queue).map(|sums| &sums.taken_off)
     }
 
-    /// The sum of the promises to preemptors in a queue and below.
-    pub fn promised(&self, queue: &str) -> Option<&Resources> {
-        self.queues.get(queue).map(|sums| &sums.promised)
+    /// The sum of the nominations to preemptors in a queue and below.
+    pub fn nominated(&self, queue: &str) -> Option<&Resources> {
+        self.queues.get(queue).map(|sums| &sums.nominated)
     }
 
     /// What is taken off every queue of its path for this one. Once its victims have left, that is
-    /// all it was promised.
-    pub fn own(&self, promisee: Promisee) -> Resources {
-        let Some(promise) = self.of(promisee) else { return Resources::new() };
+    /// all it was nominated.
+    pub fn own(&self, preemptor: Preemptor) -> Resources {
+        let Some(nomination) = self.of(preemptor) else { return Resources::new() };
         // The higher a queue, the more of its victims are below it.
-        let root = path(&promise.queue).last().unwrap_or_default();
-        promise.part(root)
+        let root = path(&nomination.queue).last().unwrap_or_default();
+        nomination.part(root)
     }
 
-    /// The promise because of which an ask of an application is not tried: it arrived after
+    /// The nomination because of which an ask of an application is not tried: it arrived after
     /// something was taken from the application for another.
-    pub fn bars(&self, application: ApplicationSlot, arrival: u64) -> Option<(Promisee, &Promise)> {
+    pub fn bars(
+        &self,
+        application: ApplicationSlot,
+        arrival: u64,
+    ) -> Option<(Preemptor, &Nomination)> {
         let of = self.losers.get(&application)?.iter();
-        let mut of = of.map(|promisee| (*promisee, &self.askers[promisee]));
-        of.find(|(promisee, promise)| {
-            arrival > promise.arrival && promisee.application() != application
+        let mut of = of.map(|preemptor| (*preemptor, &self.preemptors[preemptor]));
+        of.find(|(preemptor, nomination)| {
+            arrival > nomination.arrival && preemptor.application() != application
         })
     }
 
@@ -310,35 +314,36 @@ impl Promises {
 
     /// The reserved capacity of a preemptor on a node, without what its victims still hold. Nothing while
     /// it is suspended.
-    pub fn kept_for(&self, node: NodeSlot, promisee: Promisee) -> Resources {
-        let promise = self.askers.get(&promisee).filter(|_| !self.lifted.contains(&promisee));
-        let Some(promise) = promise else { return Resources::new() };
+    pub fn kept_for(&self, node: NodeSlot, preemptor: Preemptor) -> Resources {
+        let nomination =
+            self.preemptors.get(&preemptor).filter(|_| !self.lifted.contains(&preemptor));
+        let Some(nomination) = nomination else { return Resources::new() };
         let mut room = Resources::new();
-        for of in promise.rooms.iter().filter(|of| of.node == node) {
+        for of in nomination.rooms.iter().filter(|of| of.node == node) {
             room.add(&of.amount);
         }
         let mut leaving = Resources::new();
-        for victim in promise.victims.values().filter(|victim| victim.node == node) {
+        for victim in nomination.victims.values().filter(|victim| victim.node == node) {
             leaving.add(&victim.amount);
         }
         room.minus_clamped(&leaving).pruned()
     }
 
     /// Suspends the reserved capacity of a gang, or ends that.
-    pub fn lift(&mut self, promisee: Promisee, lifted: bool) {
-        if lifted && self.askers.contains_key(&promisee) {
-            self.lifted.insert(promisee);
+    pub fn lift(&mut self, preemptor: Preemptor, lifted: bool) {
+        if lifted && self.preemptors.contains_key(&preemptor) {
+            self.lifted.insert(preemptor);
         } else {
-            self.lifted.remove(&promisee);
+            self.lifted.remove(&preemptor);
         }
     }
 
     /// The gangs with reserved capacity on a node.
-    pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = Promisee> {
+    pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = Preemptor> {
         self.nodes.get(&node).into_iter().flatten().copied()
     }
 
-    /// Notes that a deadline is armed for the next promise that will have waited too long. Says whether
+    /// Notes that a deadline is armed for the next nomination that will have waited too long. Says whether
     /// none was.
     pub fn watch(&mut self) -> bool {
         !std::mem::replace(&mut self.is_watched, true)
@@ -346,33 +351,33 @@ impl Promises {
 
     /// That deadline is over. Returns those that have waited for longer than a reservation may, and
     /// when to look again, ns since the epoch, unless there are no others.
-    pub fn waited(&mut self, now_ns: i64, timeout: Duration) -> (Vec<Promisee>, Option<i64>) {
-        let until = |promise: &Promise| after(promise.since_ns, timeout);
+    pub fn waited(&mut self, now_ns: i64, timeout: Duration) -> (Vec<Preemptor>, Option<i64>) {
+        let until = |nomination: &Nomination| after(nomination.since_ns, timeout);
         let (over, left): (Vec<_>, Vec<_>) =
-            self.askers.iter().partition(|(_, promise)| until(promise) <= now_ns);
-        let next_ns = left.iter().map(|(_, promise)| until(promise)).min();
-        let over = over.into_iter().map(|(promisee, _)| *promisee).collect();
+            self.preemptors.iter().partition(|(_, nomination)| until(nomination) <= now_ns);
+        let next_ns = left.iter().map(|(_, nomination)| until(nomination)).min();
+        let over = over.into_iter().map(|(preemptor, _)| *preemptor).collect();
         self.is_watched = next_ns.is_some();
         (over, next_ns)
     }
 
-    /// All promises, each with its preemptor.
-    pub fn all(&self) -> impl Iterator<Item = (Promisee, &Promise)> {
-        self.askers.iter().map(|(promisee, promise)| (*promisee, promise))
+    /// All nominations, each with its preemptor.
+    pub fn all(&self) -> impl Iterator<Item = (Preemptor, &Nomination)> {
+        self.preemptors.iter().map(|(preemptor, nomination)| (*preemptor, nomination))
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.askers.len()
+        self.preemptors.len()
     }
 
-    /// Whether there are no promises.
+    /// Whether there are no nominations.
     pub fn is_empty(&self) -> bool {
-        self.askers.is_empty()
+        self.preemptors.is_empty()
     }
 }
 
-impl Promise {
+impl Nomination {
     /// The amount that is taken off a queue above the preemptor.
     fn part(&self, queue: &str) -> Resources {
         let mut leaving = Resources::new();
@@ -385,7 +390,7 @@ impl Promise {
     }
 }
 
-impl Promisee {
+impl Preemptor {
     /// Its application.
     pub fn application(self) -> ApplicationSlot {
         match self {
@@ -395,9 +400,9 @@ impl Promisee {
     }
 }
 
-fn remove<K: Ord>(from: &mut BTreeMap<K, BTreeSet<Promisee>>, key: &K, promisee: Promisee) {
+fn remove<K: Ord>(from: &mut BTreeMap<K, BTreeSet<Preemptor>>, key: &K, preemptor: Preemptor) {
     if let Some(of) = from.get_mut(key) {
-        of.remove(&promisee);
+        of.remove(&preemptor);
         if of.is_empty() {
             from.remove(key);
         }
@@ -414,22 +419,22 @@ mod tests {
     use super::*;
     use crate::values::ids::AskSlot;
 
-    fn ask(application: u32) -> Promisee {
+    fn ask(application: u32) -> Preemptor {
         let application = ApplicationSlot::at(application);
-        Promisee::Ask(Reserver { application, ask: AskSlot::at(0) })
+        Preemptor::Ask(Reserver { application, ask: AskSlot::at(0) })
     }
 
     fn vcore(n: i64) -> Resources {
         Resources::of(&[("vcore", n)])
     }
 
-    fn promise(queue: &str, amount: i64, victims: &[u32], losers: &[u32]) -> Promise {
+    fn nomination(queue: &str, amount: i64, victims: &[u32], losers: &[u32]) -> Nomination {
         let victim = |at: &u32| {
             let queue = Arc::from("root.victims");
             let victim = Victim { queue, node: NodeSlot::at(0), amount: vcore(amount) };
             (AllocationId::numbered(*at), victim)
         };
-        Promise {
+        Nomination {
             queue: Arc::from(queue),
             amount: vcore(amount),
             since_ns: 100,
@@ -442,120 +447,123 @@ mod tests {
 
     #[test]
     fn what_was_promised_is_taken_off_the_path_of_the_asker_until_it_ends() {
-        let mut promises = Promises::default();
-        promises.make(ask(0), promise("root.a.b", 5, &[1], &[7]));
-        promises.make(ask(1), promise("root.a", 2, &[2], &[7]));
-        assert_eq!(promises.taken_off("root.a.b"), Some(&vcore(5)));
-        assert_eq!(promises.taken_off("root.a"), Some(&vcore(7)));
-        assert_eq!(promises.promised("root"), Some(&vcore(7)));
-        assert_eq!(promises.taken_off("root"), Some(&Resources::new()), "it is still used");
-        assert_eq!(promises.own(ask(0)), Resources::new());
-        promises.confirmed(AllocationId::numbered(1));
-        promises.confirmed(AllocationId::numbered(2));
-        assert_eq!(promises.taken_off("root"), Some(&vcore(7)));
-        assert_eq!(promises.own(ask(0)), vcore(5));
-        assert_eq!(promises.taken_off("root.c"), None);
-        assert!(promises.end(ask(0)).is_some() && promises.end(ask(0)).is_none());
-        assert_eq!(promises.taken_off("root.a.b"), None);
-        assert_eq!(promises.taken_off("root"), Some(&vcore(2)));
-        promises.end(ask(1));
-        assert!(promises.is_empty() && promises.queues.is_empty());
-        assert!(promises.victims.is_empty() && promises.losers.is_empty());
+        let mut nominations = Nominations::default();
+        nominations.make(ask(0), nomination("root.a.b", 5, &[1], &[7]));
+        nominations.make(ask(1), nomination("root.a", 2, &[2], &[7]));
+        assert_eq!(nominations.taken_off("root.a.b"), Some(&vcore(5)));
+        assert_eq!(nominations.taken_off("root.a"), Some(&vcore(7)));
+        assert_eq!(nominations.nominated("root"), Some(&vcore(7)));
+        assert_eq!(nominations.taken_off("root"), Some(&Resources::new()), "it is still used");
+        assert_eq!(nominations.own(ask(0)), Resources::new());
+        nominations.confirmed(AllocationId::numbered(1));
+        nominations.confirmed(AllocationId::numbered(2));
+        assert_eq!(nominations.taken_off("root"), Some(&vcore(7)));
+        assert_eq!(nominations.own(ask(0)), vcore(5));
+        assert_eq!(nominations.taken_off("root.c"), None);
+        assert!(nominations.end(ask(0)).is_some() && nominations.end(ask(0)).is_none());
+        assert_eq!(nominations.taken_off("root.a.b"), None);
+        assert_eq!(nominations.taken_off("root"), Some(&vcore(2)));
+        nominations.end(ask(1));
+        assert!(nominations.is_empty() && nominations.queues.is_empty());
+        assert!(nominations.victims.is_empty() && nominations.losers.is_empty());
     }
 
     #[test]
     fn who_lost_something_waits_with_what_it_asks_for_afterwards() {
-        let mut promises = Promises::default();
-        promises.make(ask(0), promise("root.a", 5, &[1], &[7]));
-        let bars = |promises: &Promises, application, arrival| {
-            promises.bars(ApplicationSlot::at(application), arrival).map(|(promisee, _)| promisee)
+        let mut nominations = Nominations::default();
+        nominations.make(ask(0), nomination("root.a", 5, &[1], &[7]));
+        let bars = |nominations: &Nominations, application, arrival| {
+            nominations
+                .bars(ApplicationSlot::at(application), arrival)
+                .map(|(preemptor, _)| preemptor)
         };
-        assert_eq!(bars(&promises, 7, 11), Some(ask(0)));
-        assert_eq!(bars(&promises, 7, 10), None, "it was there before");
-        assert_eq!(bars(&promises, 8, 11), None, "it lost nothing");
-        promises.end(ask(0));
-        assert_eq!(bars(&promises, 7, 11), None);
+        assert_eq!(bars(&nominations, 7, 11), Some(ask(0)));
+        assert_eq!(bars(&nominations, 7, 10), None, "it was there before");
+        assert_eq!(bars(&nominations, 8, 11), None, "it lost nothing");
+        nominations.end(ask(0));
+        assert_eq!(bars(&nominations, 7, 11), None);
     }
 
     #[test]
     fn the_last_confirmation_is_told_apart() {
-        let mut promises = Promises::default();
-        promises.make(ask(0), promise("root.a", 5, &[1, 2], &[7]));
-        let confirmed = |is_last| Some(Confirmed { promisee: ask(0), is_last });
-        assert_eq!(promises.confirmed(AllocationId::numbered(1)), confirmed(false));
-        assert_eq!(promises.confirmed(AllocationId::numbered(1)), None, "twice");
-        assert_eq!(promises.confirmed(AllocationId::numbered(2)), confirmed(true));
-        assert!(promises.of(ask(0)).is_some());
+        let mut nominations = Nominations::default();
+        nominations.make(ask(0), nomination("root.a", 5, &[1, 2], &[7]));
+        let confirmed = |is_last| Some(Confirmed { preemptor: ask(0), is_last });
+        assert_eq!(nominations.confirmed(AllocationId::numbered(1)), confirmed(false));
+        assert_eq!(nominations.confirmed(AllocationId::numbered(1)), None, "twice");
+        assert_eq!(nominations.confirmed(AllocationId::numbered(2)), confirmed(true));
+        assert!(nominations.of(ask(0)).is_some());
     }
 
     #[test]
     fn who_leaves_for_nobody_makes_room_that_is_coming() {
-        let mut promises = Promises::default();
+        let mut nominations = Nominations::default();
         let timeout = Duration::from_nanos(50);
-        let coming = |promises: &Promises, now| promises.coming(now, timeout);
-        promises.make(ask(0), promise("root.a", 5, &[1, 2], &[7]));
-        assert!(coming(&promises, 100).is_empty(), "it comes to the asker");
-        promises.end(ask(0));
+        let coming = |nominations: &Nominations, now| nominations.coming(now, timeout);
+        nominations.make(ask(0), nomination("root.a", 5, &[1, 2], &[7]));
+        assert!(coming(&nominations, 100).is_empty(), "it comes to the preemptor");
+        nominations.end(ask(0));
         let who = [1, 2].map(AllocationId::numbered).to_vec();
         let both = Coming { amount: vcore(10), who, until_ns: 150 };
-        assert_eq!(coming(&promises, 149), [(NodeSlot::at(0), both)].into());
-        assert!(coming(&promises, 150).is_empty(), "it is waited for no longer");
-        promises.resized(AllocationId::numbered(2), &vcore(1));
-        promises.confirmed(AllocationId::numbered(1));
-        assert_eq!(coming(&promises, 100)[&NodeSlot::at(0)].amount, vcore(1));
-        promises.confirmed(AllocationId::numbered(2));
-        assert!(coming(&promises, 100).is_empty() && promises.orphans.is_empty());
+        assert_eq!(coming(&nominations, 149), [(NodeSlot::at(0), both)].into());
+        assert!(coming(&nominations, 150).is_empty(), "it is waited for no longer");
+        nominations.resized(AllocationId::numbered(2), &vcore(1));
+        nominations.confirmed(AllocationId::numbered(1));
+        assert_eq!(coming(&nominations, 100)[&NodeSlot::at(0)].amount, vcore(1));
+        nominations.confirmed(AllocationId::numbered(2));
+        assert!(coming(&nominations, 100).is_empty() && nominations.orphans.is_empty());
     }
 
     #[test]
     fn a_victim_of_another_size_gives_back_another_amount() {
-        let mut promises = Promises::default();
-        promises.make(ask(0), promise("root.a", 5, &[1], &[7]));
-        let taken_off = |promises: &Promises| promises.taken_off("root").cloned();
-        assert_eq!(taken_off(&promises), Some(Resources::new()));
-        promises.resized(AllocationId::numbered(1), &vcore(2));
-        assert_eq!(taken_off(&promises), Some(vcore(3)));
-        assert_eq!(promises.own(ask(0)), vcore(3));
-        promises.resized(AllocationId::numbered(9), &vcore(2));
-        promises.confirmed(AllocationId::numbered(1));
-        assert_eq!(taken_off(&promises), Some(vcore(5)));
-        promises.end(ask(0));
-        assert!(promises.queues.is_empty());
+        let mut nominations = Nominations::default();
+        nominations.make(ask(0), nomination("root.a", 5, &[1], &[7]));
+        let taken_off = |nominations: &Nominations| nominations.taken_off("root").cloned();
+        assert_eq!(taken_off(&nominations), Some(Resources::new()));
+        nominations.resized(AllocationId::numbered(1), &vcore(2));
+        assert_eq!(taken_off(&nominations), Some(vcore(3)));
+        assert_eq!(nominations.own(ask(0)), vcore(3));
+        nominations.resized(AllocationId::numbered(9), &vcore(2));
+        nominations.confirmed(AllocationId::numbered(1));
+        assert_eq!(taken_off(&nominations), Some(vcore(5)));
+        nominations.end(ask(0));
+        assert!(nominations.queues.is_empty());
     }
 
     #[test]
     fn a_promise_has_waited_after_the_time_of_a_reservation() {
-        let mut promises = Promises::default();
-        promises.make(ask(0), promise("root.a", 5, &[1], &[]));
-        promises.make(ask(1), Promise { since_ns: 120, ..promise("root.a", 5, &[2], &[]) });
+        let mut nominations = Nominations::default();
+        nominations.make(ask(0), nomination("root.a", 5, &[1], &[]));
+        nominations
+            .make(ask(1), Nomination { since_ns: 120, ..nomination("root.a", 5, &[2], &[]) });
         let timeout = Duration::from_nanos(50);
-        assert_eq!((promises.watch(), promises.watch()), (true, false));
-        assert_eq!(promises.waited(149, timeout), (vec![], Some(150)));
-        assert_eq!(promises.waited(150, timeout), (vec![ask(0)], Some(170)));
-        promises.end(ask(0));
-        assert!(!promises.watch(), "another one waits still");
-        assert_eq!(promises.waited(170, timeout), (vec![ask(1)], None));
-        assert!(promises.watch());
+        assert_eq!((nominations.watch(), nominations.watch()), (true, false));
+        assert_eq!(nominations.waited(149, timeout), (vec![], Some(150)));
+        assert_eq!(nominations.waited(150, timeout), (vec![ask(0)], Some(170)));
+        nominations.end(ask(0));
+        assert!(!nominations.watch(), "another one waits still");
+        assert_eq!(nominations.waited(170, timeout), (vec![ask(1)], None));
+        assert!(nominations.watch());
     }
 
     #[test]
     fn what_is_beyond_the_rooms_of_a_gang_stays_usable() {
-        let gang = Promisee::Gang(ApplicationSlot::at(3));
+        let gang = Preemptor::Gang(ApplicationSlot::at(3));
         let node = NodeSlot::at(0);
-        let mut promises = Promises::default();
+        let mut nominations = Nominations::default();
         let room = |node| Room { group: 0, node, amount: vcore(4) };
         let rooms = vec![room(node), room(node), room(NodeSlot::at(1))];
-        promises.make(gang, Promise { rooms, ..promise("root.a", 5, &[1], &[]) });
-        assert_eq!(promises.kept(node), Some(vcore(3)), "a victim holds 5 of the 8 still");
-        promises.lift(gang, true);
-        assert_eq!(promises.kept(node), None);
-        promises.lift(gang, false);
-        promises.confirmed(AllocationId::numbered(1));
-        assert_eq!(promises.kept(node), Some(vcore(8)));
-        assert_eq!(promises.kept(NodeSlot::at(2)), None);
-        assert_eq!(promises.on_node(NodeSlot::at(1)).collect::<Vec<_>>(), [gang]);
-        promises.end(gang);
-        assert_eq!(promises.kept(node), None);
-        assert!(promises.nodes.is_empty());
+        nominations.make(gang, Nomination { rooms, ..nomination("root.a", 5, &[1], &[]) });
+        assert_eq!(nominations.kept(node), Some(vcore(3)), "a victim holds 5 of the 8 still");
+        nominations.lift(gang, true);
+        assert_eq!(nominations.kept(node), None);
+        nominations.lift(gang, false);
+        nominations.confirmed(AllocationId::numbered(1));
+        assert_eq!(nominations.kept(node), Some(vcore(8)));
+        assert_eq!(nominations.kept(NodeSlot::at(2)), None);
+        assert_eq!(nominations.on_node(NodeSlot::at(1)).collect::<Vec<_>>(), [gang]);
+        nominations.end(gang);
+        assert_eq!(nominations.kept(node), None);
+        assert!(nominations.nodes.is_empty());
     }
 }
