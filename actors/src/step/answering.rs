@@ -2,10 +2,10 @@
 //! and then to the application.
 //!
 //! # Why by the nodes
-//! The node is the authority on what it has: so an answer that passes goes to the node that passes,
-//! which confirms it or refuses it ([`crate::node::Confirm`]); only then is the placement settled
-//! by its application. One after the other, in the order in which they came: an answer may be void
-//! because of the one before it.
+//! The node is the authority on what it has. An answer that passes therefore goes to the node that
+//! passes, which confirms or refuses it ([`crate::node::Confirm`]); only then is the placement
+//! settled by its application. Answers are taken one after the other, in the order in which they
+//! came: an answer may be void because of the one before it.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use crate::api::predicates::{Scope, Verdict};
 
-/// Answers that are taken in one step: those about one application that came one after the other.
+/// Answers that are taken in one step: consecutive answers about one application.
 pub(crate) struct Answers {
     pub(crate) application: ApplicationSlot,
     /// The answers that no node has seen yet, by question. No verdict: the question could not be
@@ -24,13 +24,14 @@ pub(crate) struct Answers {
     pub(crate) settled: Vec<(u64, Settlement)>,
 }
 
-/// What an answer means for its placement.
+/// The meaning of an answer for its placement.
 #[derive(Debug)]
 pub(crate) enum Settlement {
-    /// It is an allocation. The node holds it; if another held it before, that one has to let go.
+    /// The placement is an allocation. The node holds it; if another node held it before, that one
+    /// has to let go (`moved_from`).
     Confirmed { moved_from: Option<NodeSlot>, scope: Scope, assumed: bool },
-    /// A candidate passes and the placement is not settled there: it is void, or the node cannot
-    /// have it any more.
+    /// A candidate passes and the placement is not settled there: it is void, or the node can no
+    /// longer have it.
     NotTaken { position: usize, assumed: bool, is_void: bool },
     /// The candidate that passes has left.
     NodeGone { assumed: bool },
@@ -38,9 +39,9 @@ pub(crate) enum Settlement {
     Failed { reasons: Vec<(String, u32)> },
     /// The RM did not answer, and that counts as a refusal.
     Presumed { reasons: Vec<(String, u32)> },
-    /// There is no answer: it is asked again.
+    /// The RM gave no answer: the question is asked again.
     Unanswered,
-    /// It could not be asked, or the answer makes no sense: a refusal for now.
+    /// The question could not be asked, or the answer makes no sense: a refusal for now.
     Senseless { verdict: Option<Verdict> },
 }
 
@@ -57,8 +58,8 @@ impl Answers {
         Self { application, left: VecDeque::from([first]), settled: Vec::new() }
     }
 
-    /// Takes one more answer in, unless it has to wait for what the others leave on nodes. `Err`
-    /// gives it back.
+    /// Takes one more answer in, unless it depends on the capacity that the others leave on nodes.
+    /// `Err` gives it back.
     pub(crate) fn join(
         &mut self,
         application: ApplicationSlot,
@@ -72,7 +73,8 @@ impl Answers {
         Ok(())
     }
 
-    /// The next answer that says that a node passes, and that node; those before it need no node.
+    /// Returns the next answer that a node passes, with that node. The answers before it concern no
+    /// node.
     pub(crate) fn next_passed(&mut self, books: &Books) -> Option<(NodeSlot, Passed)> {
         while let Some((number, verdict)) = self.left.pop_front() {
             let Some(question) = books.unsettled.get(number) else { continue };

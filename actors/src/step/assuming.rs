@@ -1,10 +1,11 @@
-//! What the RM counts as running before it is told, and what it does not count any more:
+//! Placements that the RM counts as running before it is notified of them, and the end of that:
 //! [`ResourceManagerCallback::assumed`].
 //!
 //! # Invariants
-//! * An entry of the allocation table is assumed from when it is booked until it is told or leaves the
-//!   table; one whose predicate is still asked is not.
-//! * Whoever takes an assumed entry out of the table, without having told it, says that it is forgotten.
+//! * An entry of the allocation table is assumed from the moment it is booked until the RM is
+//!   notified of it or it leaves the table. An entry whose predicate is still being asked is not
+//!   assumed.
+//! * Code that takes an assumed entry out of the table without a notice calls *forgotten* for it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,17 +16,17 @@ use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use super::Baton;
 use crate::api::callback::{Assumed, ResourceManagerCallback};
 
-/// What the RM is to do.
+/// The change that the RM makes to its counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// To count it as running on the node.
+    /// The RM counts the entry as running on the node.
     Assumes,
-    /// Not to count it any more.
+    /// The RM does not count it any more.
     Forgets,
 }
 
 impl Baton {
-    /// The placement is booked, or the place is held.
+    /// Has the RM count a placement that was booked, or a place that is held.
     pub(crate) fn assume(&mut self, id: AllocationId) {
         let Some(entry) = self.books.allocations.get_mut(id) else {
             debug_assert!(false, "an allocation is assumed once it is in the table");
@@ -38,7 +39,7 @@ impl Baton {
         }
     }
 
-    /// The place is not held for now. It stays in the table.
+    /// Has the RM stop counting a place that is not held for now. The place stays in the table.
     pub(crate) fn forget(&mut self, id: AllocationId) {
         if let Some(entry) = self.books.allocations.get(id) {
             self.forget_gone(entry);
@@ -48,15 +49,15 @@ impl Baton {
         }
     }
 
-    /// It has left the table.
+    /// Has the RM stop counting an entry that has left the table.
     pub(crate) fn forget_gone(&self, entry: &Allocation) {
         if entry.is_assumed {
             self.count_on(Counting::Forgets, (entry.application, &entry.spec), entry.node);
         }
     }
 
-    /// Has the RM count something as running on a node, or not any more. The caller keeps count of
-    /// what is in no table.
+    /// Has the RM count something as running on a node, or not any more. For what is in no table
+    /// the caller keeps track of what is counted.
     pub(crate) fn count_on(
         &self,
         counting: Counting,

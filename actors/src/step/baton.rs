@@ -1,8 +1,8 @@
 //! The baton: the boxed message as which a step travels from actor to actor. It owns the books.
 //!
 //! State of a partition is written only with the baton in hand, so two steps cannot overlap; the
-//! compiler checks it, without a lock and without an await. What several handlers on the way need is a
-//! field here; what one message brings to one actor is its [`Mail`].
+//! compiler checks it, without a lock and without an await. Values that several handlers on the way
+//! need are fields here; a value that one message brings to one actor is its [`Mail`].
 //!
 //! # When things go wrong
 //! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], which reports the loss
@@ -36,7 +36,7 @@ use crate::queue::QueueMail;
 use crate::session::{Notice, PartitionLost, SessionLink};
 use crate::tally::Tally;
 
-/// What a step carries from actor to actor.
+/// The state that a step carries from actor to actor.
 pub(crate) struct Baton {
     /// The facts that several actors must agree on.
     pub(crate) books: Books,
@@ -48,7 +48,7 @@ pub(crate) struct Baton {
     pub(crate) offer: Offering,
     /// Changes of visits that have still to climb the queues.
     pub(crate) gathered: Gathered,
-    /// What follows from the step once it is home.
+    /// The effects of the step, carried out once it is home.
     pub(crate) effects: StepEffects,
     pub(crate) settings: StepSettings,
     pub(crate) services: Services,
@@ -71,9 +71,10 @@ pub(crate) struct StepSettings {
     pub(crate) tracking: Tracking,
 }
 
-/// What a step can call.
+/// Services that a step can call.
 pub(crate) struct Services {
-    /// For journeys alone: everything else goes by the time of the step.
+    /// The clock; used only to measure decision times. Everything else goes by the time of the
+    /// step.
     pub(crate) clock: Clock,
     /// The RM's predicates, preferences and assumptions.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
@@ -85,7 +86,8 @@ pub(crate) struct Services {
     pub(crate) home: Arc<Station<Partition>>,
 }
 
-/// What the baton brings to the actor that it goes to: at most one is `Some`, and that actor takes it.
+/// Mail that the baton brings to the actor that it goes to: at most one field is `Some`, and that
+/// actor takes it.
 #[derive(Default)]
 pub(crate) struct Mail {
     pub(crate) node: Option<NodeMail>,
@@ -141,7 +143,7 @@ impl Baton {
         }
     }
 
-    /// Records an event, if events are recorded. It is made with the time of the step.
+    /// Records an event, if events are recorded. The event is made with the time of the step.
     pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
         if self.settings.tracking.is_on() {
             self.effects.notify(Notice::Happened(event(self.now_ns).into()));
@@ -152,7 +154,7 @@ impl Baton {
         self.homeward().hand(self, Home);
     }
 
-    /// The address of the partition. Counts the message as which the baton goes home.
+    /// Returns the address of the partition. Counts the message as which the baton goes home.
     pub(crate) fn homeward(&mut self) -> Arc<Station<Partition>> {
         self.tally.post(ActorKind::Partition);
         Arc::clone(&self.services.home)

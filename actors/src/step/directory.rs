@@ -1,9 +1,10 @@
-//! Where everything of a partition is: its queues, nodes and applications, by slot and by name.
+//! The addresses and headline facts of a partition's queues, nodes and applications, by slot and by
+//! name.
 //!
 //! # Why it travels
 //! A step has to reach any actor of its partition by a number that a book holds. The directory is
-//! part of the baton, so that it is read and changed without asking the partition; what is detached
-//! from it is not sent anything any more.
+//! part of the baton, so that it is read and changed without asking the partition. An actor that
+//! was taken off it is not sent anything any more.
 //!
 //! # Invariants
 //! * Parents have smaller slots than their children.
@@ -29,36 +30,38 @@ use crate::node::Node;
 use crate::queue::{Queue, QueueFacts};
 use crate::step::named::Named;
 
-/// Where everything of the partition is.
+/// The actors of the partition.
 #[derive(Default)]
 pub(crate) struct Directory {
     /// Parents before children.
     pub(crate) queues: Slots<QueueSlot, QueueEntry>,
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
-    /// By the slots of the node index.
+    /// Addresses by the slots of the node index.
     pub(crate) nodes: Slots<NodeSlot, Arc<Station<Node>>>,
-    /// Of what kind the machines of nodes are that say so.
+    /// Machine types, of nodes whose attributes name one.
     pub(crate) instance_types: Slots<NodeSlot, Arc<str>>,
-    /// What the quotas of the RM know that each node has.
+    /// Each node's share of the RM's quotas.
     pub(crate) held_by_nodes: Slots<NodeSlot, Held>,
     pub(crate) applications: Slots<ApplicationSlot, ApplicationEntry>,
-    /// In order of their ids, for lists. One alone is [looked up](Self::application_slot) by its hash.
+    /// Applications in order of their ids, for lists. A single one is [looked
+    /// up](Self::application_slot) by its hash.
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
     application_by_hash: KeyIndex<ApplicationSlot>,
     /// Applications that wait for a node that only they may use.
     pub(crate) named: Named,
-    /// Applications with an ask that predicates refused, and perhaps some that have none any more.
+    /// Applications with an ask that predicates refused. An application may stay here for a while
+    /// when it has no such ask any more.
     pub(crate) refused: BTreeSet<ApplicationSlot>,
-    /// Applications of which the next look for more machines may have something to tell: an ask
-    /// that the RM was not told of, or that they need not wait any more for leave to run. By leaf.
+    /// Applications, by leaf, that the next scale-up signal may have to report: one with an ask
+    /// that the RM was not notified of, or one that need not wait any more for permission to run.
     pub(crate) untold: BTreeMap<QueueSlot, BTreeSet<ApplicationSlot>>,
-    /// Applications with an ask that looks for victims of preemption once something has changed.
+    /// Applications with an ask for which victims are searched again once something has changed.
     pub(crate) preempt_later: BTreeSet<ApplicationSlot>,
-    /// Those of which one waits for nodes that are nominated, until there are no more nominations than
-    /// this.
+    /// Applications with an ask that waits until nodes are free of nominations, and the number of
+    /// nominations at which they are woken.
     for_nominations: (BTreeSet<ApplicationSlot>, usize),
-    /// When queues are looked at next that may be above their maximum for too long, ns since the
-    /// epoch; none while there is no such queue.
+    /// Time of the next scan for queues that may have been above their maximum for too long, ns
+    /// since the epoch; `None` while there is no such queue.
     pub(crate) next_quota_scan_ns: Option<i64>,
 }
 
@@ -67,7 +70,7 @@ pub(crate) struct QueueEntry {
     /// refreshed.
     pub(crate) facts: Arc<QueueFacts>,
     pub(crate) address: Arc<Station<Queue>>,
-    /// Its place in its parent; none for root.
+    /// The row in its parent; `None` for root.
     pub(crate) row: Option<RowSlot>,
     /// Applications in it, and queues right below it.
     pub(crate) applications: usize,
@@ -96,7 +99,7 @@ impl QueueEntry {
     }
 }
 
-/// What is counted for a leaf since it is there, for metrics.
+/// Counts of a leaf since its creation, for metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueCounts {
     /// Applications by state; the terminated ones are never taken off.
@@ -106,7 +109,7 @@ pub(crate) struct QueueCounts {
 }
 
 impl QueueCounts {
-    /// An application left one state, or came into one, or both.
+    /// Counts an application that left one state, or entered one, or both.
     pub(crate) fn moved(&mut self, from: Option<ApplicationState>, to: Option<ApplicationState>) {
         if let Some(from) = from {
             *self.states.entry(from).or_default() -= 1;
@@ -124,15 +127,15 @@ pub(crate) struct ApplicationEntry {
     pub(crate) address: Arc<Station<Application>>,
     /// The state it is in.
     pub(crate) state: ApplicationState,
-    /// It declared its members, and takes no placeholders.
+    /// The application declared its members, and takes no placeholders.
     pub(crate) has_declared_members: bool,
-    /// What the quotas of its RM know that it has.
+    /// Its share of the RM's quotas.
     pub(crate) held: Held,
 }
 
 impl ApplicationEntry {
-    /// Whether it may take an ask or a reported allocation of this kind, as far as its state and its
-    /// declaration are concerned.
+    /// Whether it may take an ask or a reported allocation of this kind, as far as its state and
+    /// its declaration are concerned.
     pub(crate) fn may_take(&self, spec: &AskSpec) -> Result<(), Rejection> {
         if self.state == ApplicationState::Failing || self.state.is_terminated() {
             let (id, state) = (Arc::clone(&self.id), self.state.text().into());
@@ -164,13 +167,14 @@ impl Directory {
         self.queues.values()
     }
 
-    /// What is known of a queue and of each above it, root last.
+    /// Returns the facts of a queue and of each above it, root last.
     pub(crate) fn upward(&self, queue: QueueSlot) -> impl Iterator<Item = &Arc<QueueFacts>> {
         let facts = |slot| &self.queue(slot).facts;
         std::iter::successors(Some(facts(queue)), move |below| below.parent.map(facts))
     }
 
-    /// A slot for one more queue below another: behind it, so that parents stay before children.
+    /// Returns a slot for one more queue below another: behind it, so that parents stay before
+    /// children.
     pub(crate) fn next_queue_slot(&self, parent: Option<QueueSlot>) -> QueueSlot {
         self.queues.next_behind(parent.map_or(0, |parent| parent.index() + 1))
     }
@@ -185,7 +189,7 @@ impl Directory {
         entry
     }
 
-    /// Enters an application, in the slot that is the next.
+    /// Enters an application in the next slot.
     pub(crate) fn enter_application(&mut self, entry: ApplicationEntry) {
         self.application_by_id.insert(Arc::clone(&entry.id), entry.slot);
         self.application_by_hash.insert(&entry.id, entry.slot);
@@ -213,14 +217,15 @@ impl Directory {
         entry
     }
 
-    /// An ask of the application found no victims because nodes are nominated, to so many: it looks
-    /// again when half of them are placed, so that a look pays.
+    /// Notes that an ask of the application found no victims because nodes have nominations. It is
+    /// woken when half of this number of nominations are left, so that the next search is worth its
+    /// cost.
     pub(crate) fn wait_for_nominations(&mut self, slot: ApplicationSlot, nominations: usize) {
         self.for_nominations.0.insert(slot);
         self.for_nominations.1 = nominations / 2;
     }
 
-    /// There are so many nominations now: the applications that waited for that.
+    /// Returns the applications that waited until the nominations fell to this number.
     pub(crate) fn wake_for_nominations(&mut self, nominations: usize) -> BTreeSet<ApplicationSlot> {
         let (waiting, least) = &mut self.for_nominations;
         if nominations > *least { BTreeSet::new() } else { std::mem::take(waiting) }
@@ -264,7 +269,7 @@ impl Directory {
         self.nodes.find(slot)
     }
 
-    /// Notes of what kind the machine of a node is, by its attributes.
+    /// Notes the machine type of a node, by its attributes.
     pub(crate) fn note_instance_type(&mut self, node: NodeSlot, attributes: &Texts) {
         let said = attributes.get(INSTANCE_TYPE);
         if self.instance_types.find(node).map(|known| &**known) != said {
@@ -275,7 +280,7 @@ impl Directory {
         }
     }
 
-    /// Ends every actor that is in the directory.
+    /// Ends every actor in the directory.
     pub(crate) fn halt_all(&self) {
         for entry in self.applications.values() {
             entry.address.do_send(crate::Halt);
@@ -288,12 +293,12 @@ impl Directory {
         }
     }
 
-    /// What is counted for a leaf.
+    /// Returns the counts of a leaf.
     pub(crate) fn counts(&mut self, leaf: QueueSlot) -> &mut QueueCounts {
         &mut self.queue_mut(leaf).counts
     }
 
-    /// The id of an application that is in the directory; empty once it has left.
+    /// Returns the id of an application in the directory; empty once it has left.
     pub(crate) fn application_id(&self, slot: ApplicationSlot) -> Arc<str> {
         self.application(slot).map_or_else(|| Arc::from(""), |entry| Arc::clone(&entry.id))
     }

@@ -1,9 +1,9 @@
 //! The effects of a step: notices, deadlines, and the applications that have work left.
 //!
 //! # Why collected
-//! A step sends nothing while it is under way: were its baton lost, the RM would have been notified of
-//! something that is not in force. Handlers record here what is to follow; the partition carries it out
-//! when the baton is home.
+//! A step sends nothing while it is under way: were its baton lost, the RM would have been notified
+//! of something that is not in force. Handlers record the effects here; the partition carries them
+//! out when the baton is home.
 //!
 //! # Invariants
 //! * Everything except the notices is empty when the next step begins. Notices may be held for a few
@@ -23,10 +23,10 @@ use super::op::Op;
 use super::slots::RowSlot;
 use crate::session::Notice;
 
-/// What follows from a step once its baton is home.
+/// The effects of a step, carried out once its baton is home.
 #[derive(Default)]
 pub(crate) struct StepEffects {
-    /// What the RM is notified of, in order.
+    /// Notices to the RM, in order.
     pub(crate) notices: Vec<Notice>,
     pub(crate) deadlines: Deadlines,
     pub(crate) ended: EndedInStep,
@@ -70,15 +70,15 @@ pub(crate) struct FollowUps {
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
     /// Applications that may have waited for the room that a failed placement returned to a node.
     pub(crate) woken_by_return: Vec<(ApplicationSlot, Arc<str>)>,
-    /// Asks, by key, whose reservation somebody else ended.
+    /// Asks, by key, whose reservation was ended by another application or by the partition.
     pub(crate) unreserved: Vec<(ApplicationSlot, Arc<str>, End)>,
 }
 
-/// An ask or gang that looks for victims of preemption.
+/// A request of an ask or gang to have victims searched for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PreemptionRequest {
-    /// Its queue has less than its guarantee. `nodes_were_tried`: the nodes that have room may have been
-    /// tried without result.
+    /// The preemptor's queue has less than its guarantee. `nodes_were_tried`: the nodes with enough
+    /// capacity may have been tried without result.
     ForGuarantee { who: Preemptor, nodes_were_tried: bool },
     /// The ask requires this node.
     ForNode(Reserver, NodeSlot),
@@ -114,8 +114,8 @@ impl StepEffects {
         self.deadlines.armed.push((wait, None, alarm));
     }
 
-    /// Has the alarm go off at this time; at once if that is past. Both times are ns since the epoch. Returns
-    /// the time until then.
+    /// Has the alarm go off at this time, at once if it is past. Both times are ns since the epoch.
+    /// Returns the time until then.
     pub(crate) fn remind_at(&mut self, at_ns: i64, now_ns: i64, alarm: Alarm) -> Duration {
         let wait_ns = u64::try_from(at_ns.saturating_sub(now_ns)).unwrap_or(0);
         let wait = Duration::from_nanos(wait_ns);
@@ -123,14 +123,15 @@ impl StepEffects {
         wait
     }
 
-    /// As [`Self::remind`]. Returns the number by which [`Self::disarm`] takes the alarm back.
+    /// Has the alarm go off after a while. Returns the number by which [`Self::disarm`] withdraws
+    /// it.
     pub(crate) fn arm(&mut self, wait: Duration, alarm: Alarm) -> u64 {
         self.deadlines.last += 1;
         self.deadlines.armed.push((wait, Some(self.deadlines.last), alarm));
         self.deadlines.last
     }
 
-    /// Takes back an alarm, if there is one.
+    /// Withdraws an alarm, if there is one.
     pub(crate) fn disarm(&mut self, number: Option<u64>) {
         self.deadlines.disarmed.extend(number);
     }

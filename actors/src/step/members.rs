@@ -1,5 +1,6 @@
-//! The search for places of all members of a gang, with the predicates of an RM in this process: it is asked
-//! about each member in the middle of the search, and counts on those that pass.
+//! The search for places of all members of a gang, with the predicates of an RM in this process.
+//! The RM is asked about each member in the middle of the search, and counts those that pass as
+//! running.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use monoceros_rules::values::ids::ApplicationSlot;
 use super::{Baton, Counting};
 
 impl Baton {
-    /// Finds a place for each member, or goes on with the search that is under way.
+    /// Finds a place for each member, or continues the search that is under way.
     pub(crate) fn search_places(
         &mut self,
         whose: ApplicationSlot,
@@ -49,7 +50,7 @@ impl Baton {
         outcome
     }
 
-    /// Gives all members the rooms that were reserved for them, if each passes there.
+    /// Gives all members the capacity that was reserved for them, if each passes there.
     pub(crate) fn place_in_rooms(
         &mut self,
         whose: ApplicationSlot,
@@ -79,8 +80,8 @@ impl Baton {
         Ok(found)
     }
 
-    /// Asks whether a member may run on a node, or have its place held there. The RM counts on one that may from
-    /// now on; of one that may not the reason is noted.
+    /// Asks whether a member may run on a node, or have its place held there. From now on the RM
+    /// counts a member that may; for one that may not, the reason is noted.
     fn ask_about_member(
         &mut self,
         whose: ApplicationSlot,

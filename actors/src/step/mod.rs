@@ -1,4 +1,4 @@
-//! What travels through a partition: one boxed [`Baton`] that owns the books.
+//! The messages that travel through a partition: one boxed [`Baton`] that owns the books.
 //!
 //! # Why a baton
 //! A partition runs one *step* at a time. A step is a baton that goes from actor to actor by
@@ -13,11 +13,12 @@
 //! * a **survey** goes from actor to actor and reads or renews each ([`Survey`]).
 //!
 //! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). The baton
-//! itself has only what several handlers on its way need. On the way of each ask, and of a survey, there
-//! is no message: the baton is put into the hand of the next actor, with its mail ([`Station`]).
+//! itself has only what several handlers on its way need. For what happens with each ask, and for
+//! surveys, there is no message: the baton is put into the hand of the next actor, with its mail
+//! ([`Station`]).
 //!
-//! [`baton`] holds the struct, [`effects`] what a step leaves to be carried out at home, [`routes`] where
-//! the baton goes next. The other files are the values that it brings.
+//! [`baton`] holds the struct, [`effects`] what a step leaves to be carried out at home, [`routes`]
+//! the next stop of the baton. The other files are the values that it brings.
 
 mod alarm;
 mod answering;

@@ -1,9 +1,9 @@
-//! Which applications wait for a node that they require.
+//! Index of the applications that wait for a node that they require.
 //!
 //! # Why two maps
-//! When a node comes or grows, the applications that wait for it are looked up by node. When an
-//! application wants nothing more, it is taken out by application, which must not cost more because
-//! many others wait.
+//! When a node appears or grows, the applications that wait for it are found by node. When an
+//! application has no more asks, it is removed by application, at a cost that does not depend on
+//! how many others wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Named {
         self.by_node.get(node).into_iter().flatten().copied()
     }
 
-    /// The application waits for no node any more.
+    /// Notes that the application waits for no node any more.
     pub(crate) fn forget(&mut self, application: ApplicationSlot) {
         for node in self.by_application.remove(&application).into_iter().flatten() {
             if let Some(waiting) = self.by_node.get_mut(&node) {

@@ -1,4 +1,4 @@
-//! What an RM may want changed of a node, as a value: the partition makes it of a request, the
+//! Changes of a node that an RM may request, as values: the partition makes one of a request, the
 //! reorder buffer may keep it for a while, and the node that is visited applies it. Like
 //! [`Op`](super::Op) it must not know an actor, because it is part of what enters a partition.
 
@@ -9,16 +9,16 @@ use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::resources::Resources;
 use serde::{Deserialize, Serialize};
 
-/// What an RM may change of a node.
+/// A change of a node that an RM may request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum NodeChange {
-    /// Capacity, use by others and attributes; what is `None` stays.
+    /// Capacity, use by others and attributes; a value that is `None` stays as it is.
     Update {
         total: Option<Resources>,
         occupied: Option<Resources>,
         attributes: BTreeMap<String, String>,
     },
-    /// Begins to drain (`true`), so that nothing new comes, or ends it.
+    /// The node begins to drain (`true`), so that nothing new is placed on it, or stops draining.
     Drain(bool),
     /// The node leaves the partition, and reports what is on it.
     Leave,
@@ -28,7 +28,7 @@ pub(crate) enum NodeChange {
     ForeignGone(Arc<str>),
 }
 
-/// What is reported of a foreign allocation, apart from where it is.
+/// The RM's report of a foreign allocation, apart from its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ForeignReport {
     pub(crate) key: Arc<str>,
@@ -36,6 +36,6 @@ pub(crate) struct ForeignReport {
     pub(crate) tags: Option<Tags>,
     pub(crate) priority: i32,
     pub(crate) preemptable: bool,
-    /// When it was created, ns since the epoch, if that is said.
+    /// The time of creation, ns since the epoch; `None` if the RM did not report it.
     pub(crate) created_ns: Option<i64>,
 }

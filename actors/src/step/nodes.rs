@@ -1,5 +1,5 @@
-//! What a step does about a node besides its actor: reservations there, the applications that wait for
-//! it, and what the RM's quotas count for it.
+//! Changes around a node that concern more than its actor: reservations there, the applications
+//! that wait for the node, and its share of the RM's quotas.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,14 +17,15 @@ use super::op::Op;
 use crate::events::{Event, EventKind};
 
 impl Baton {
-    /// Finds out again who may use nodes that others have reserved: queues are configured anew.
+    /// Works out again which asks may use nodes that are reserved for others; called when queues
+    /// are configured again.
     pub(crate) fn lend_anew(&mut self) {
         self.books.nodes.rank_otherwise(self.books.queues.changes_priorities());
         self.books.nodes.lend_anew();
     }
 
-    /// Suspends a reservation: its node is for all until the ask could run. The application is visited
-    /// before anything else is decided.
+    /// Suspends a reservation: its node is open to all asks until the ask could run. The
+    /// application is visited before anything else is decided.
     pub(crate) fn suspend(&mut self, who: Reserver) {
         let Books { nodes, reservations, .. } = &mut self.books;
         let Some(reservation) = reservations.of(who) else {
@@ -39,7 +40,7 @@ impl Baton {
         }
     }
 
-    /// The RM's quotas, and what counts against them now.
+    /// Returns the RM's quotas with what counts against them now.
     pub(crate) fn quotas(&self) -> Standing {
         let mut standing = self.books.quotas;
         let queues = self.directory.queues.len() as u64;
@@ -48,7 +49,7 @@ impl Baton {
         standing
     }
 
-    /// Counts what a node has now against the RM's quotas.
+    /// Counts the present figures of a node against the RM's quotas.
     pub(crate) fn note_node(&mut self, node: NodeSlot, now: Held) {
         let before = self.directory.held_by_nodes.take(node).unwrap_or_default();
         self.directory.held_by_nodes.insert_at(node, now);
@@ -61,8 +62,8 @@ impl Baton {
         self.books.quotas.change(before, Held::default());
     }
 
-    /// Wakes the applications that wait for a node by its id, and those that have it reserved: it came,
-    /// or changed.
+    /// Wakes the applications that wait for a node by its id, and those that have it reserved,
+    /// because the node appeared or changed.
     pub(crate) fn wake_named(&mut self, node: NodeSlot, id: &Arc<str>) {
         let mut waiting = self.directory.named.take(id);
         waiting.extend(self.reservers(node));
@@ -70,7 +71,8 @@ impl Baton {
         self.effects.follow_ups.woken.extend(woken);
     }
 
-    /// Wakes the same applications, and keeps them waiting: a failed placement returned its room.
+    /// Wakes the same applications and keeps them waiting: a failed placement returned its capacity
+    /// to the node.
     pub(crate) fn wake_named_by_return(&mut self, node: NodeSlot, id: &Arc<str>) {
         let mut waiting: BTreeSet<_> = self.directory.named.waiting_for(id).collect();
         waiting.extend(self.reservers(node));
@@ -84,7 +86,7 @@ impl Baton {
     }
 
     /// Ends the reservation of an ask of any application, which is visited before anything else is
-    /// decided. A node that is free for all again may be what an earlier queue waits for.
+    /// decided. An earlier queue may wait for a node that becomes open to all again.
     pub(crate) fn unreserve(&mut self, who: Reserver, why: End) {
         if let Some(key) = self.end_reservation(who, why) {
             self.effects.follow_ups.unreserved.push((who.application, key, why));
@@ -92,16 +94,16 @@ impl Baton {
         }
     }
 
-    /// Ends the reservation of the node that this ask requires, if an ask has it that may use other
-    /// nodes.
+    /// Ends the reservation of the node that this ask requires, if it belongs to an ask that may
+    /// use other nodes.
     pub(crate) fn displace_for(&mut self, ask: &Ask) {
         if let Some(who) = displaced_by(ask, &self.books) {
             self.unreserve(who, End::Displaced);
         }
     }
 
-    /// Suspends the reservation of an ask that could not run even with room on its node. A node that
-    /// the ask needs stays reserved.
+    /// Suspends the reservation of an ask that could not run even if its node had capacity. A node
+    /// that the ask requires stays reserved.
     pub(crate) fn suspend_if_possible(&mut self, who: Reserver) {
         if self.books.reservations.of(who).is_some_and(Reservation::may_be_suspended) {
             self.suspend(who);
@@ -116,7 +118,7 @@ impl Baton {
         Some(key)
     }
 
-    /// Ends the reservation of an ask that has been nominated another node.
+    /// Ends the reservation of an ask that has a nomination of another node.
     pub(crate) fn move_reservation(&mut self, who: Reserver) {
         self.take_reservation(who, End::Moved);
     }
@@ -125,7 +127,7 @@ impl Baton {
         let Books { nodes, reservations, .. } = &mut self.books;
         let ended = reservations.end(nodes, who)?;
         if nodes.is_reserved(ended.node) {
-            // Preemptors may find the others willing to give way.
+            // Preemptors may find that the others can be evicted.
             self.books.note_change();
         } else {
             self.offer.rise_to(0);

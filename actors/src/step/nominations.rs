@@ -1,8 +1,9 @@
-//! Nominations to preemptors (`monoceros_rules::decide::preemption`), and what the node index shows of the
-//! nodes on which they keep room.
+//! Nominations of preemptors (`monoceros_rules::decide::preemption`), and the capacity that the
+//! node index shows on nominated nodes.
 //!
 //! # Invariants
-//! * After each step the index shows what a node has left without what gangs keep of it.
+//! * After each step the index shows what a node has left without the capacity that is kept for
+//!   gangs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::Baton;
 use super::alarm::Alarm;
 use super::op::Op;
 
-/// The nodes on which a nomination keeps room.
+/// Returns the nodes on which a nomination keeps capacity.
 fn nodes_of(nomination: &Nomination) -> BTreeSet<NodeSlot> {
     nomination.rooms.iter().map(|room| room.node).collect()
 }
@@ -32,7 +33,7 @@ impl Baton {
         self.change_kept(&nodes, |nominations| nominations.make(preemptor, nomination));
     }
 
-    /// A victim is gone. Whoever it left for has its room now.
+    /// Notes that a victim is gone. Its preemptor has its capacity now.
     pub(crate) fn victim_left(&mut self, id: AllocationId, node: NodeSlot) {
         let Some(Preemptor::Gang(application)) = self.books.nominations.of_victim(id) else {
             self.books.nominations.confirmed(id);
@@ -45,7 +46,8 @@ impl Baton {
         }
     }
 
-    /// A victim stays: whoever it was to leave for is nominated nothing any more, and looks again.
+    /// Notes that a victim stays: the nomination of its preemptor ends, and victims are searched
+    /// again for it.
     pub(crate) fn victim_stays(&mut self, id: AllocationId) {
         if let Some(preemptor) = self.books.nominations.of_victim(id) {
             if let Preemptor::Ask(who) = preemptor {
@@ -53,18 +55,18 @@ impl Baton {
             }
             self.end_nomination(preemptor, false);
         }
-        // Nor does it leave for nobody.
+        // Takes the victim off also if its preemptor is gone already.
         self.books.nominations.confirmed(id);
     }
 
-    /// A victim that has still to leave holds another amount now.
+    /// Notes that a victim which has still to leave holds another amount now.
     pub(crate) fn victim_resized(&mut self, id: AllocationId, node: NodeSlot, to: &Resources) {
         let nodes = BTreeSet::from([node]);
         self.change_kept(&nodes, |nominations| nominations.resized(id, to));
     }
 
-    /// The nomination of a preemptor is over: whoever made room for it is looked at again, and whoever
-    /// waits for nodes that are nominated, once half of them are not.
+    /// Ends the nomination of a preemptor. The applications of its victims are visited again; so
+    /// are those that wait for nominations to end, once half of them have ended.
     pub(crate) fn end_nomination(&mut self, preemptor: Preemptor, is_placed: bool) {
         let Some(nomination) = self.books.nominations.of(preemptor) else { return };
         let nodes = nodes_of(nomination);
@@ -78,7 +80,8 @@ impl Baton {
             self.wake_named(node, &id);
         }
         let mut concerned = nomination.losers;
-        // Where it was placed, what was nominated is used now: nobody in its queues has more room.
+        // A preemptor that was placed uses its capacity now, so no application in its queues has
+        // more headroom.
         concerned.extend((!is_placed).then_some(preemptor.application()));
         concerned.retain(|slot| self.directory.application(*slot).is_some());
         for slot in concerned {
@@ -90,15 +93,15 @@ impl Baton {
         }
     }
 
-    /// Shows the index the room that a preemptor keeps, while it is tried there; or hides it again. A
-    /// preemptor without a nomination keeps none.
+    /// Shows the index the capacity kept for a preemptor while the preemptor is tried there
+    /// (`lifted`), or hides it again. Does nothing for a preemptor without a nomination.
     pub(crate) fn lift_nomination(&mut self, preemptor: Preemptor, lifted: bool) {
         let Some(nomination) = self.books.nominations.of(preemptor) else { return };
         let nodes = nodes_of(nomination);
         self.change_kept(&nodes, |nominations| nominations.lift(preemptor, lifted));
     }
 
-    /// Nominations that have waited for too long are over; it is looked again when the next one has.
+    /// Ends nominations that have waited for too long. The next check is due when the next one has.
     pub(crate) fn end_waited_nominations(&mut self) {
         let timeout = self.settings.patience.wait_timeout;
         let (waited, next_ns) = self.books.nominations.waited(self.now_ns, timeout);
@@ -110,7 +113,8 @@ impl Baton {
         }
     }
 
-    /// A reservation for which others were to leave was refused its node.
+    /// Ends the nomination of a preemptor whose reservation was refused its node, if no victims are
+    /// left.
     pub(crate) fn nomination_refused(&mut self, preemptor: Preemptor) {
         let is_over = self
             .books
@@ -122,15 +126,15 @@ impl Baton {
         }
     }
 
-    /// All rooms of gangs end that have some on this node.
+    /// Ends all nominations of gangs that keep capacity on this node.
     pub(crate) fn end_rooms_on(&mut self, node: NodeSlot) {
         for gang in self.books.nominations.on_node(node).collect::<Vec<_>>() {
             self.end_nomination(gang, false);
         }
     }
 
-    /// Nodes have changed on which gangs have rooms: where they have less than is kept, or take
-    /// nothing more, the rooms end. Only when the step is done is it known what is left.
+    /// Ends the nominations of gangs on nodes that changed, where a node has less than is kept, or
+    /// is closed. Called at the end of the step, because only then is it known what is left.
     pub(crate) fn check_rooms(&mut self) {
         for node in std::mem::take(&mut self.effects.nominated_nodes) {
             let (nodes, nominations) = (&self.books.nodes, &self.books.nominations);
@@ -143,7 +147,7 @@ impl Baton {
         }
     }
 
-    /// Changes what gangs keep of these nodes, and what the index shows of them with it.
+    /// Changes what is kept for gangs on these nodes, and what the index shows of them with it.
     fn change_kept<T>(
         &mut self,
         nodes: &BTreeSet<NodeSlot>,

@@ -2,9 +2,9 @@
 //!
 //! # Why frames
 //! An offer that went home after each decision would pass every queue twice per decision. It leaves
-//! a frame per queue instead, which has all that tells whether the path is still the first choice:
-//! the offer goes on below as long as every frame comes before its runner-up, and the decisions are
-//! those of single offers.
+//! a frame per queue instead. A frame holds all that is needed to see whether the path is still the
+//! first choice: the offer stays below as long as every frame comes before its runner-up, and the
+//! decisions are those of single offers.
 
 use std::sync::Arc;
 
@@ -21,42 +21,44 @@ use monoceros_rules::waiting::{Phase, View, Waits};
 use super::slots::RowSlot;
 use crate::queue::QueueFacts;
 
-/// Nodes that one offer may ask in vain before it goes home, so that steps get their turn.
+/// Nodes that may refuse within one offer before it goes home, so that other steps get their turn.
 const REFUSALS_PER_TRIP: u32 = 1_024;
 
 /// An offer under way.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct Offering {
-    /// What the offer looks for now.
+    /// The phase of the offer: which asks it may decide now.
     pub(crate) phase: Phase,
     /// One frame per queue on the way down, root first.
     pub(crate) frames: Vec<Frame>,
     /// The runner-up of the child or application that the offer goes to next: the key that it must
     /// stay ahead of.
     pub(crate) runner_up: Option<RowKey>,
-    /// What put it before its runner-up, where decisions are kept.
+    /// The rule that put the child or application before its runner-up; set only where decisions
+    /// are kept.
     pub(crate) verdict: Verdict,
     /// Decisions are kept, with what put each before its runner-up.
     pub(crate) explains: bool,
-    /// The sum of all decisions so far. What a queue has still to take into its totals is the difference
-    /// to its frame's [`charged_before`](Frame::charged_before).
+    /// The sum of all decisions so far. The part that a queue has still to add to its totals is the
+    /// difference to its frame's [`charged_before`](Frame::charged_before).
     pub(crate) charged: LedgerDelta,
     /// Decisions so far, and after how many the offer goes home.
     pub(crate) decided: u32,
     pub(crate) budget: u32,
-    /// Nodes asked in vain so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
+    /// Nodes that have refused so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
     pub(crate) refused: u32,
-    /// What was decided that has no notice of its own; for the full search of tests.
+    /// The last decision without a notice of its own; read by the full search of tests.
     pub(crate) silent: Option<Decision>,
     /// A full search is compared with what is decided.
     pub(crate) is_watched: bool,
     /// Predicates are answered later: a node holds a placement until the RM has answered.
     pub(crate) asks_later: bool,
-    /// Those about places that are to be held for members of declared gangs, too; else these pass
-    /// where predicates are answered later.
+    /// Predicates are asked also about places to be held for members of declared gangs. Otherwise
+    /// these pass where predicates are answered later.
     pub(crate) asks_about_holds: bool,
-    /// How many frames may stay after the last decision: queues below those have to be chosen anew.
+    /// The number of frames that may stay after the last decision: the queues below those have to
+    /// be chosen again.
     pub(crate) rise_to: usize,
     /// Whether root found no child that may use the offer.
     pub(crate) fruitless: bool,
@@ -65,25 +67,25 @@ pub(crate) struct Offering {
 /// A queue on the path of an offer.
 pub(crate) struct Frame {
     pub(crate) facts: Arc<QueueFacts>,
-    /// Room for whatever is below this queue; shrinks with each decision. What was nominated to some
-    /// is not in it.
+    /// The headroom of everything below this queue, without nominations; shrinks with each
+    /// decision.
     pub(crate) headroom: Limits,
-    /// The same with what was nominated, while anything is.
+    /// The same headroom with nominations included; `None` while there are no nominations.
     pub(crate) with_nominated: Option<Box<Limits>>,
     /// The latest loosening of quota from root to here.
     pub(crate) loosening: Loosening,
     pub(crate) may_start: bool,
     /// This queue or one above limits running applications.
     pub(crate) counts_running: bool,
-    /// The queue's own totals with this offer's decisions. What is pending is for its key alone, and is
-    /// kept only where there is a runner-up to be compared with.
+    /// The queue's own totals with this offer's decisions. The pending sum is used for its key
+    /// alone, and is kept only where there is a runner-up to be compared with.
     pub(crate) allocated: Resources,
     pub(crate) pending: Sum,
     pub(crate) priority: i32,
     /// The runner-up among this queue's siblings: while the queue's own key is smaller, the offer
     /// may stay below.
     pub(crate) runner_up: Option<RowKey>,
-    /// What put it before its runner-up, where decisions are kept.
+    /// The rule that put this queue before its runner-up; set only where decisions are kept.
     pub(crate) verdict: Verdict,
     /// The number of the loosening, if a decision below gave this queue more room.
     pub(crate) loosened: Loosening,
@@ -93,7 +95,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// What an offer in this phase sees. Who has a node reserved may have been nominated room.
+    /// Returns the view of an offer in this phase. Nominations are included in the phase of
+    /// reserved nodes, because an ask with a reserved node may have a nomination.
     pub(crate) fn view<'a>(
         &'a self,
         phase: Phase,
@@ -110,7 +113,7 @@ impl Frame {
         }
     }
 
-    /// The room, with what was nominated.
+    /// Returns the headroom with nominations included.
     pub(crate) fn whole(&self) -> &Limits {
         self.with_nominated.as_deref().unwrap_or(&self.headroom)
     }
@@ -119,7 +122,7 @@ impl Frame {
         std::iter::once(&mut self.headroom).chain(self.with_nominated.as_deref_mut())
     }
 
-    /// So much less is pending.
+    /// Takes this amount off the pending sum.
     fn pends_less(&mut self, resources: &Resources) {
         if self.runner_up.is_some() {
             self.pending.subtract(resources);
@@ -162,8 +165,8 @@ impl Offering {
         }
     }
 
-    /// Notes that a decision leaves this much less allocated. Every queue on the path has more room,
-    /// so that all choices are made anew.
+    /// Notes that a decision reduced the allocated amount by this much. Every queue on the path has
+    /// more headroom, so all choices are made again.
     pub(crate) fn give_back(&mut self, resources: &Resources, loosening: Loosening) {
         self.charged.allocated.subtract(resources);
         for frame in &mut self.frames {
@@ -175,7 +178,8 @@ impl Offering {
         self.rise_to(0);
     }
 
-    /// What was decided below the queue of the last frame, for it to take into its totals.
+    /// Returns the decisions below the queue of the last frame that the queue has still to add to
+    /// its totals.
     pub(crate) fn take_delta(&mut self) -> LedgerDelta {
         let frame = self.frames.last_mut().expect("an offer rises to the queue of its last frame");
         let before = std::mem::replace(&mut frame.charged_before, self.charged.clone());
@@ -187,8 +191,8 @@ impl Offering {
         self.rise_to = self.rise_to.min(frames);
     }
 
-    /// How many frames stay: the offer must leave everything below the first queue that has fallen
-    /// behind its runner-up.
+    /// Returns the number of frames that stay: the offer must leave everything below the first
+    /// queue that has fallen behind its runner-up.
     pub(crate) fn level(&mut self) -> usize {
         if self.decided >= self.budget || self.refused >= REFUSALS_PER_TRIP {
             return 0;
@@ -215,7 +219,8 @@ impl RowKey {
         }
     }
 
-    /// What puts it before a second, if there is one. `order` is what both keys were built for.
+    /// Returns the rule that puts this key before a second one, if there is one. `order` is the
+    /// order that both keys were built for.
     pub(crate) fn verdict(&self, second: Option<&Self>, order: SiblingOrder) -> Verdict {
         match (self, second) {
             (Self::Queue(first), Some(Self::Queue(second))) => first.verdict(second, order),
@@ -227,12 +232,12 @@ impl RowKey {
     }
 }
 
-/// What a child tells its parent of itself.
+/// A child's report of itself to its parent.
 pub(crate) struct RowUpdate {
     pub(crate) row: RowSlot,
     /// The lane of an application that is limited by its user or group.
     pub(crate) lane: Option<LaneId>,
-    /// `None`: nothing is pending, the row leaves the order.
+    /// The key in the parent's order. `None`: nothing is pending, the row leaves the order.
     pub(crate) key: Option<RowKey>,
     /// The priority that the child shows to its parent.
     pub(crate) priority: i32,

@@ -1,7 +1,7 @@
 //! An ask on its way to a node, and the node's answer.
 //!
-//! The placement is a value of its own, and not fields of the baton, so that it is there exactly
-//! while a node is asked.
+//! The placement is a value of its own, and not a set of fields of the baton, so that it exists
+//! exactly while a node is asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
 
-/// One instance of an ask on its way to a node. It is in the allocation table already; the code
-/// that takes it out of there settles it.
+/// An instance of an ask on its way to a node. It is in the allocation table already; the code that
+/// takes it out of there settles it.
 pub(crate) struct Placement {
     /// The application whose ask it is.
     pub(crate) application: ApplicationSlot,
@@ -21,7 +21,7 @@ pub(crate) struct Placement {
     /// The nodes to be asked after `node` in the same question, in order.
     pub(crate) alternatives: Vec<NodeSlot>,
     pub(crate) allocation: AllocationId,
-    /// How many of the choices of its placement constraint the ask may use.
+    /// The number of choices of its placement constraint that the ask may use.
     pub(crate) open: usize,
     /// The placeholder whose place it takes, if it takes one.
     pub(crate) takes: Option<Takes>,
@@ -29,12 +29,12 @@ pub(crate) struct Placement {
     pub(crate) refusals: BTreeMap<String, u32>,
 }
 
-/// Most different reasons that are kept of the refusals of one ask: they come from outside.
+/// Most different refusal reasons kept for one ask: the texts come from outside.
 pub(crate) const REASONS_MAX: usize = 64;
 
 impl Placement {
-    /// Whether it takes the place of a placeholder on its node: the predicate is asked without what has
-    /// to be free.
+    /// Whether it takes the place of a placeholder on its node. The predicate is then asked without
+    /// requiring free capacity.
     pub(crate) fn is_in_place(&self) -> bool {
         self.takes.is_some_and(|takes| takes.in_place)
     }
@@ -51,21 +51,22 @@ impl Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takes {
     pub(crate) placeholder: AllocationId,
-    /// It stays on the placeholder's node: nothing more is held there.
+    /// The placement stays on the placeholder's node: no more is held there.
     pub(crate) in_place: bool,
-    /// No RM knows of it: it is gone as soon as its place is taken.
+    /// The placeholder is a hold, which no RM knows of: it ends as soon as its place is taken.
     pub(crate) hold: bool,
 }
 
 /// The answer of a node to a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlaceAnswer {
-    /// It holds it: the predicate passed.
+    /// The node holds the placement: the predicate passed.
     Held,
-    /// It holds it and has asked the RM for its predicate by this question.
+    /// The node holds the placement and has asked the RM for its predicate by this question.
     Asked(u64),
-    /// It has no room, or takes nothing now: the index promised what the node does not have.
+    /// The node has too little capacity, or is closed: the index showed what the node does not
+    /// have.
     NoRoom,
-    /// The RM's predicate says no.
+    /// The RM's predicate refused.
     Refused,
 }

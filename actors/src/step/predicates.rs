@@ -2,9 +2,10 @@
 //!
 //! # Two ways of asking
 //! An RM in this process answers in the middle of the placement ([`Baton::passes`]). One behind a
-//! network is asked by a question that leaves with the step ([`Baton::ask_later`]): the node has booked it
-//! and holds the amount meanwhile. The answer visits the node that passes, the first candidate or an
-//! alternative, because only that node can say whether there is still room.
+//! network is asked by a question that leaves with the step ([`Baton::ask_later`]): the node has
+//! booked the placement and holds the amount meanwhile. The answer visits the node that passes, the
+//! first candidate or an alternative, because only that node can tell whether there is still
+//! capacity.
 //!
 //! # When things go wrong
 //! A predicate that panics counts as a refusal.
@@ -23,13 +24,13 @@ use crate::api::callback::Preferences;
 use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
 use crate::session::Notice;
 
-/// Whom a predicate is asked about: an ask, or the internal one for which places are held; and whose
-/// it is.
+/// The ask that a predicate is about, or the internal ask for which places are held; with its
+/// application.
 pub(crate) type About<'a> = (ApplicationSlot, &'a AskSpec);
 
 impl Baton {
-    /// Whether a placement passes the predicate of an RM in this process. A place that is held for it is
-    /// not to be counted beside it.
+    /// Whether a placement passes the predicate of an RM in this process. A place that is held for
+    /// it is not counted in addition.
     pub(crate) fn passes(&mut self, placement: &mut Placement, node: &str) -> bool {
         let hold = placement.takes.filter(|takes| takes.hold).map(|takes| takes.placeholder);
         if let Some(hold) = hold {
@@ -62,13 +63,13 @@ impl Baton {
         self.books.unsettled.window.answered(answer == ClaimAnswer::None);
     }
 
-    /// Notifies the RM of a question whose answer is not wanted any more.
+    /// Notifies the RM that the answer to a question is not needed any more.
     pub(crate) fn question_cancelled(&mut self, question: u64) {
         self.tally.predicate_cancelled();
         self.effects.notify(Notice::Withdrawn(QuestionId(question)));
     }
 
-    /// Whether an RM in this process lets an ask be placed on the node, as it is.
+    /// Whether an RM in this process lets an ask be placed on the node as the node is now.
     pub(crate) fn may_be_placed(
         &mut self,
         (application, key): (ApplicationSlot, &str),
@@ -77,8 +78,8 @@ impl Baton {
         self.ask_now((application, key, None), node, true).is_ok()
     }
 
-    /// What an RM in this process says to an ask on a node: nothing against it, or why not. The ask is
-    /// to be placed there now (`allocate`), or when there is room.
+    /// Asks the predicate of an RM in this process about an ask on a node. Returns the reason of a
+    /// refusal as `Err`. The ask is to be placed there now (`allocate`), or when there is capacity.
     pub(crate) fn predicate(
         &mut self,
         (application, spec): About<'_>,
@@ -89,13 +90,13 @@ impl Baton {
         self.ask_now((application, &spec.key, group), node, allocate)
     }
 
-    /// Asks an RM in this process about the ask with this key, or about a place that would be held for a
+    /// Asks an RM in this process about the ask with this key, or about a place to be held for a
     /// member of this task group.
     ///
-    /// Whatever such an RM says reaches a decision here and nowhere else, as plain data: an input of
-    /// the offer that is under way, as what enters by the inbox is one of its step. Whoever records a
-    /// partition writes the answers down here, with the key and the node, and whoever replays one gives
-    /// them here.
+    /// The answers of such an RM enter decisions here and nowhere else, as plain data: each is an
+    /// input of the offer that is under way, just as an entry of the inbox is an input of its step.
+    /// A recording of a partition would store the answers here, with key and node, and a replay
+    /// would supply them here.
     fn ask_now(
         &mut self,
         (application, key, group): (ApplicationSlot, &str, Option<&str>),
@@ -121,7 +122,7 @@ impl Baton {
         }
     }
 
-    /// Words a question in the place that is kept for one.
+    /// Fills in the question that is kept for reuse.
     fn word(
         &mut self,
         (application, key, group): (ApplicationSlot, &str, Option<&str>),
@@ -144,14 +145,14 @@ impl Baton {
         args.allocate = allocate;
     }
 
-    /// Between which nodes an RM in this process says that an ask has preferences.
+    /// Returns the preferences between nodes that an RM in this process has for an ask.
     pub(crate) fn preferences(&self, key: &str) -> Preferences {
         let asked = || self.services.callback.preferences(key);
         catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
     }
 
-    /// Which nodes an RM in this process knows an ask to be able to use by what the nodes alone say, or the
-    /// members of a task group for which places are held.
+    /// Returns the nodes that an ask, or the members of a task group for which places are held, can
+    /// use by facts of the nodes alone, as far as an RM in this process knows.
     pub(crate) fn fits(&self, (application, spec): About<'_>) -> Fits {
         let application = self.directory.application(application).map_or("", |entry| &*entry.id);
         let group = spec.holds_for();
@@ -160,7 +161,8 @@ impl Baton {
         catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
     }
 
-    /// Which of these nodes an RM in this process prefers for an ask, of those that pass its predicate.
+    /// Returns the position of the node that an RM in this process prefers for an ask, among those
+    /// of these nodes that pass its predicate.
     pub(crate) fn preferred(
         &mut self,
         (application, key): (ApplicationSlot, &str),
@@ -181,7 +183,8 @@ impl Baton {
         best.map(|(_, at)| at)
     }
 
-    /// Books the question whether a placement passes, which the RM answers later, and says it.
+    /// Books the question whether a placement passes, which the RM answers later, and sends it to
+    /// the RM.
     pub(crate) fn ask_later(
         &mut self,
         placement: &Placement,

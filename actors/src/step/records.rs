@@ -2,9 +2,10 @@
 //! ([`monoceros_rules::decisions`], `docs/decisions.md`).
 //!
 //! # Invariants
-//! * Each allocation that the RM is notified of as decided here is exactly one record, kept where the
-//!   allocation gets its name. So is each reservation, and each allocation that is to leave for others.
-//! * No decision depends on a record, and where none are kept nothing is looked at.
+//! * Each allocation that the RM is notified of as decided here is exactly one record, kept where
+//!   the allocation gets its name. So is each reservation, and each allocation to be evicted for
+//!   others.
+//! * No decision depends on a record, and where none are kept nothing is read for them.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ use super::{Baton, Offering, PlaceAnswer, Placement, Takes};
 
 /// Searches for nodes.
 impl Baton {
-    /// A node was found for an ask, perhaps for the place of a placeholder. `is_its_own`: the ask has that
-    /// node reserved.
+    /// Notes that a node was found for an ask, perhaps for the place of a placeholder.
+    /// `is_its_own`: the ask has that node reserved.
     pub(crate) fn note_found(
         &mut self,
         ask: &Ask,
@@ -35,9 +36,9 @@ impl Baton {
         let Some(search) = decisions.search() else { return };
         search.tried = 1 + u32::try_from(candidate.alternatives.len()).unwrap_or(u32::MAX);
         if is_its_own || takes.is_some_and(|takes| takes.in_place) {
-            // There was nothing to search for.
+            // The node was given, so there was no search.
         } else if candidate.is_continued {
-            // The search went on where others have refused the ask, and not in the order of nodes.
+            // The search continued after nodes that refused the ask, and not in the order of nodes.
             if let Some(trying) = ask.trying() {
                 let refused = trying.refused();
                 let n = u32::try_from(refused.len()).unwrap_or(u32::MAX);
@@ -57,27 +58,28 @@ impl Baton {
         }
     }
 
-    /// The node that was asked did not take the placement, and the next one is asked.
+    /// Notes that the node that was asked did not take the placement, and that the next one is
+    /// asked.
     pub(crate) fn note_next(&mut self, ask: &Ask, before: NodeSlot, next: NodeSlot) {
         let Self { decisions, books, .. } = self;
         let Some(search) = decisions.searching() else { return };
         search.tried += 1;
         if ask.has_failed_on(books.nodes.id(next)) {
-            // All others have been asked, and each has said why not.
+            // All others have been asked, and each has given its reason.
             return;
         }
         let request = ask.request_elsewhere().unwrap_or_else(|| ask.request());
         books.nodes.passed_over(&request, Some(before), next, &mut search.passed);
     }
 
-    /// The node that was asked did not take the placement.
+    /// Notes that the node that was asked did not take the placement.
     pub(crate) fn note_refused(&mut self, answer: PlaceAnswer, node: NodeSlot) {
         let Some(search) = self.decisions.searching() else { return };
         let refused = answer == PlaceAnswer::Refused;
         search.passed.note(if refused { PassedFor::Refused } else { PassedFor::Room }, node);
     }
 
-    /// No node could be used: all that were not asked were passed over.
+    /// Notes that no node could be used: all that were not asked were passed over.
     fn note_none_found(&mut self, spec: &AskSpec, reserves: NodeSlot) {
         let Self { decisions, books, .. } = self;
         let Some(search) = decisions.searching() else { return };
@@ -92,8 +94,8 @@ impl Baton {
 
 /// Decisions made in an offer.
 impl Baton {
-    /// A placement is decided by the offer that is here, and reported at once. `is_its_own`: the ask has the
-    /// node reserved.
+    /// Notes a placement decided by the present offer and reported at once. `is_its_own`: the ask
+    /// has the node reserved.
     pub(crate) fn note_placed(
         &mut self,
         of: DecidedFor<'_>,
@@ -105,7 +107,7 @@ impl Baton {
         }
     }
 
-    /// A placement is decided by the offer that is here, and reported when an answer has come or a
+    /// Notes a placement decided by the present offer, to be reported when an answer has come or a
     /// placeholder is gone.
     pub(crate) fn note_on_its_way(
         &mut self,
@@ -118,7 +120,8 @@ impl Baton {
         }
     }
 
-    /// A member of a gang that is decided as a whole. `waits`: once the RM has answered for each.
+    /// Notes a member of a gang that is decided as a whole. `waits`: it is reported once the RM has
+    /// answered for each member.
     pub(crate) fn note_member(&mut self, of: DecidedFor<'_>, id: AllocationId, waits: bool) {
         if let Some(search) = self.decisions.search() {
             search.tried = 1;
@@ -133,7 +136,7 @@ impl Baton {
         }
     }
 
-    /// The RM is asked whether an ask may reserve a node.
+    /// Notes that the RM is asked whether an ask may reserve a node.
     pub(crate) fn note_claim(
         &mut self,
         of: DecidedFor<'_>,
@@ -147,7 +150,7 @@ impl Baton {
         }
     }
 
-    /// Records how the offer came to the application. Returns whether decisions are kept.
+    /// Records how the offer reached the application. Returns whether decisions are kept.
     fn note_way(&mut self, of: DecidedFor<'_>, ruled: Ruled) -> bool {
         let Self { decisions, offer, books, .. } = self;
         let Some(way) = decisions.begin() else { return false };
@@ -169,7 +172,7 @@ impl Baton {
 
 /// Decisions that are kept.
 impl Baton {
-    /// The RM is notified of an allocation.
+    /// Records an allocation of which the RM is notified.
     pub(crate) fn keep_allocation(&mut self, of: DecidedFor<'_>, id: AllocationId) {
         let Self { decisions, books, now_ns, .. } = self;
         if !decisions.is_on() {
@@ -183,7 +186,7 @@ impl Baton {
         decisions.keep_allocation(id, (of.leaf, of.id), &told);
     }
 
-    /// An ask has a node reserved, which it found in the offer that is here.
+    /// Records the reservation of a node that an ask found in the present offer.
     pub(crate) fn keep_reservation(&mut self, of: DecidedFor<'_>, spec: &AskSpec, node: NodeSlot) {
         let waits_for_it = spec.required_node.is_some();
         let ruled = if waits_for_it { Ruled::AwaitsRequired } else { Ruled::NearestNode };
@@ -193,14 +196,14 @@ impl Baton {
         }
     }
 
-    /// The RM has answered that an ask may reserve a node, which it has from now on.
+    /// Records a reservation that the RM has allowed.
     pub(crate) fn keep_claim(&mut self, spec: &AskSpec, node: NodeSlot, question: u64) {
         let Self { decisions, books, now_ns, .. } = self;
         let told = told(spec, books.nodes.id(node), Ruled::NearestNode, *now_ns);
         decisions.keep_aside(Later::Claim(question), &told);
     }
 
-    /// Others leave a node for an ask, which has it reserved.
+    /// Records a nomination: victims are evicted from a node for an ask, which has it reserved.
     pub(crate) fn keep_nomination(&mut self, of: DecidedFor<'_>, spec: &AskSpec, node: NodeSlot) {
         if let Some(way) = self.decisions.begin() {
             way.is_of(of.leaf, of.id);
@@ -208,7 +211,7 @@ impl Baton {
         }
     }
 
-    /// An allocation is to leave for others.
+    /// Records that an allocation is to be evicted for others.
     pub(crate) fn keep_eviction(
         &mut self,
         of: DecidedFor<'_>,
@@ -244,7 +247,7 @@ impl Baton {
     }
 }
 
-/// The rule by which a placement has its node.
+/// Returns the rule by which a placement has its node.
 fn rule_of(placement: &Placement, is_its_own: bool) -> Ruled {
     match placement.takes {
         Some(Takes { hold: true, in_place: true, .. }) => Ruled::HoldInPlace,
@@ -257,7 +260,7 @@ fn rule_of(placement: &Placement, is_its_own: bool) -> Ruled {
     }
 }
 
-/// Who came first at each level of the path of an offer, and before whom.
+/// Notes for each level of the path of an offer the child that came first, and its runner-up.
 fn levels(way: &mut Way, offer: &Offering) {
     for pair in offer.frames.windows(2) {
         let [above, below] = pair else { continue };
@@ -277,7 +280,7 @@ fn levels(way: &mut Way, offer: &Offering) {
     }
 }
 
-/// What is told of an ask, or of its allocation.
+/// Builds the report of an ask, or of its allocation.
 fn told<'a>(spec: &'a AskSpec, node: &'a str, ruled: Ruled, at_ns: i64) -> Told<'a> {
     Told { at_ns, ruled, key: &spec.key, pod: spec.pod().map(|pod| &**pod), node }
 }

@@ -1,4 +1,4 @@
-//! Where the baton goes next: to the nodes that a visit concerns, up the queues, home.
+//! The next stop of the baton: the nodes that a visit concerns, the queues above, home.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ impl Baton {
         }
     }
 
-    /// Goes to the node that the next answer concerns; when no answer is left, to the application
-    /// that they are about.
+    /// Goes to the node that the next answer concerns. When no answer is left, goes to the
+    /// application that they are about.
     pub(crate) fn take_answers(self: Box<Self>, mut answers: Answers) {
         if let Some((node, passed)) = answers.next_passed(&self.books) {
             let address = Arc::clone(&self.directory.nodes[node]);
@@ -48,9 +48,9 @@ impl Baton {
         address.do_send(Answered { baton: self, answers: answers.settled });
     }
 
-    /// Gathers a change, where another visit follows and the order stays as it is. Otherwise the change
-    /// climbs, behind all that was gathered: an application that was visited twice may take back what it
-    /// added.
+    /// Gathers a change if another visit follows and the order stays as it is. Otherwise the change
+    /// climbs, behind all gathered changes: an application that was visited twice may take back
+    /// what it added.
     fn climb(mut self: Box<Self>, leaf: QueueSlot, climbing: Climbing) {
         if self.gathered.goes_on && climbing.is_quiet() {
             self.books.allocated.add(&climbing.delta.allocated);

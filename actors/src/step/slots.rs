@@ -1,4 +1,4 @@
-//! The numbered places of queues and of the rows in them.
+//! Slots of queues, and of the rows in them.
 
 use monoceros_rules::values::slots::Slot;
 

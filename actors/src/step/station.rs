@@ -1,18 +1,19 @@
-//! Where the baton stops: the address of an actor that it visits, and the hand in which it is put.
+//! Addresses that take the baton: the address of an actor, and the slot (its *hand*) into which the
+//! baton is put.
 //!
 //! # Why beside the mailbox
-//! A message of the runtime is two heap allocations, and on the way of an ask that is decided there would be
-//! several of them. There is one baton, which is boxed already and has room for what it brings. So what happens for each
-//! ask or allocation (a visit that brings it, the nodes and queues that this changes, the offer that decides it)
-//! puts the baton into the hand of the next actor, whose context looks there whenever it is woken. So does a survey, which may go
-//! through all of them. All else, what is rare and what is not sent with the baton, goes by the mailbox:
-//! `do_send`.
+//! A message of the runtime costs two heap allocations, and several of them would be needed for
+//! each decided ask. There is one baton, which is boxed already and has room for its mail. So for
+//! each ask or allocation (a visit that brings it, the nodes and queues that it changes, the offer
+//! that decides it) the baton is put into the hand of the next actor, whose context polls the hand
+//! whenever it is woken. A survey, which may pass through all actors, travels in the same way. Rare
+//! messages, and messages without the baton, go by the mailbox: `do_send`.
 //!
 //! # Invariants
-//! * An actor that has ended has no hand: what is put there is dropped, which tells the Rm, as a message
-//!   to it would be.
-//! * Whoever is sent something by its mailbox while the baton is in its hand may be given that first. So
-//!   nobody is told to end while the baton is on its way to it.
+//! * An actor that has ended takes no baton: a baton put there is dropped, which reports the loss
+//!   to the Rm as a message to it would.
+//! * An actor that is sent a message by its mailbox while the baton is in its hand may be given the
+//!   message first. So no actor is ended while the baton is on its way to it.
 
 use std::ops::Deref;
 use std::pin::Pin;
@@ -24,15 +25,15 @@ use actix::prelude::*;
 
 /// An actor that the baton visits.
 pub(crate) trait Visited: Actor<Context = Context<Self>> {
-    /// The baton.
+    /// The type of the baton.
     type Baton: Send;
-    /// What the baton brings.
+    /// The mail that the baton brings.
     type Mail;
 
-    /// Where the baton has it.
+    /// Returns the field of the baton that holds this actor's mail.
     fn mail(baton: &mut Self::Baton) -> &mut Option<Self::Mail>;
 
-    /// The baton is here.
+    /// Called when the baton is here.
     fn visit(&mut self, baton: Box<Self::Baton>, mail: Self::Mail, ctx: &mut Self::Context);
 }
 
@@ -49,7 +50,7 @@ struct Hand<B> {
     has_ended: bool,
 }
 
-/// Looks into the hand of an actor, in its context.
+/// Polls the hand of an actor, in its context.
 struct Courier<A: Visited>(Arc<Station<A>>);
 
 impl<A: Visited> Station<A> {
@@ -63,7 +64,7 @@ impl<A: Visited> Station<A> {
         station.expect("an actor is created at once")
     }
 
-    /// That of an actor which is being created.
+    /// Returns the address of an actor that is being created.
     pub(crate) fn of(ctx: &mut A::Context) -> Arc<Self> {
         let station = Arc::new(Self {
             address: ctx.address(),
@@ -73,12 +74,12 @@ impl<A: Visited> Station<A> {
         station
     }
 
-    /// Sends the baton there, with what it brings.
+    /// Sends the baton there, with its mail.
     pub(crate) fn hand(&self, mut baton: Box<A::Baton>, mail: A::Mail) {
         *A::mail(&mut baton) = Some(mail);
         let mut hand = self.look();
         if hand.has_ended {
-            // Dropped behind the lock: that tells others.
+            // Dropped after the lock: the drop sends to other actors.
             drop(hand);
             return drop(baton);
         }
@@ -90,11 +91,11 @@ impl<A: Visited> Station<A> {
     }
 
     fn look(&self) -> MutexGuard<'_, Hand<A::Baton>> {
-        // Whoever panics holds nothing half done.
+        // No code panics between two writes to the hand, so a poisoned lock is safe to use.
         self.hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the baton; where it is not there, the task is woken when it is.
+    /// Takes the baton. If it is not there, the task is woken when it is.
     fn take(&self, waker: &Waker) -> Option<Box<A::Baton>> {
         let mut hand = self.look();
         let baton = hand.baton.take();

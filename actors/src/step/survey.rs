@@ -1,9 +1,9 @@
 //! A survey: a step that goes from actor to actor and reads or renews each.
 //!
 //! # Why one trait
-//! A survey says in one place which actors it visits, what it takes from an application, a queue or
-//! a node, and what becomes of that at home; what it gathers is in fields of its own. No actor
-//! knows which surveys there are, and a new one changes none of them. The surveys are in
+//! A survey defines in one place which actors it visits, what it reads or changes at an
+//! application, a queue or a node, and how it ends at home; its own fields hold what it gathers. No
+//! actor knows which surveys there are, and a new one changes none of them. The surveys are in
 //! `partition::surveys`, a file each.
 //!
 //! # Invariants
@@ -29,9 +29,9 @@ use crate::node::{Node, NodeMail};
 use crate::partition::Partition;
 use crate::queue::{Queue, QueueMail};
 
-/// What is done at each actor, and with what was gathered there.
+/// One kind of survey: its route, its work at each actor, and its end in the partition.
 pub(crate) trait Survey: Send + 'static {
-    /// The actors that it visits. With none, it is done in the partition, at once.
+    /// Returns the route. A survey with an empty route ends in the partition at once.
     fn route(&mut self, _partition: &mut Partition, _baton: &Baton) -> Route {
         Route::default()
     }
@@ -45,12 +45,12 @@ pub(crate) trait Survey: Send + 'static {
     /// Called at each node on its route.
     fn at_node(&mut self, _node: &mut Node, _baton: &mut Baton) {}
 
-    /// Whether it has enough: it comes home then, whatever is left of its route.
+    /// Whether the survey has enough: it then comes home, whatever is left of its route.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Called in the partition when the route is over: it answers whoever asked, or begins another
+    /// Called in the partition when the route is over: answers the caller, or begins another
     /// survey.
     fn home(self: Box<Self>, _partition: &mut Partition, _baton: &mut Baton) {}
 }
@@ -70,7 +70,7 @@ pub(crate) struct Route {
     nodes: vec::IntoIter<NodeSlot>,
 }
 
-/// One actor on a route.
+/// A single actor on a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Application(ApplicationSlot),
@@ -156,8 +156,8 @@ impl Iterator for Route {
     }
 }
 
-/// A survey on its way: what the baton brings from hand to hand, to every actor on its route. It
-/// comes home by the mailbox ([`Surveyed`]).
+/// A survey under way: the baton brings it to every actor on its route. It comes home by the
+/// mailbox ([`Surveyed`]).
 pub(crate) struct Surveyor {
     pub(crate) survey: Box<dyn Survey>,
     route: Route,

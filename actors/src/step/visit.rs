@@ -1,14 +1,15 @@
-//! What a visit leads to elsewhere: work on nodes, and a change that climbs the queues.
+//! Consequences of a visit at other actors: work on nodes, and a change that climbs the queues.
 //!
-//! Both are brought with the baton and taken off it by whoever gets it, so that no actor can meet a visit's
-//! work during an offer or a survey.
+//! Both are brought with the baton and taken off it by the actor that they are for, so no actor can
+//! meet a visit's work during an offer or a survey.
 //!
 //! # Climbing together
-//! A visit after which nothing waits, as nothing did before, changes the totals of queues and nothing of their
-//! order; and until the next offer or survey nobody looks at totals. A shim that reports what runs names
-//! another application each time. So the changes of such visits that follow one another are gathered, and climb
-//! together, one climb for each leaf: before anything but a visit is done. Where a partition preempts by
-//! quota, each change climbs by itself: one that takes a queue above its maximum begins the time to give that up.
+//! A visit before and after which no ask is pending changes the totals of queues and nothing of
+//! their order, and the totals are not read until the next offer or survey. A shim that reports
+//! running pods names another application each time. So the changes of consecutive visits of that
+//! kind are gathered, and climb together, one climb for each leaf, before anything except a visit
+//! is done. Where a partition preempts by quota, each change climbs by itself: a change that takes
+//! a queue above its maximum starts the time to fall below it again.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,16 +22,16 @@ use smallvec::SmallVec;
 use super::offer::RowUpdate;
 use super::slots::QueueSlot;
 
-/// The changes of how many leaves are gathered before they climb.
+/// Leaves whose changes are gathered at most before they climb.
 const LEAVES_MAX: usize = 64;
 
 /// Work on a node that follows from a decision already made: a node cannot refuse it.
 pub(crate) enum NodeWork {
     Release(AllocationId, Resources),
-    /// A placement that was never settled gives back what it held.
+    /// Returns what a placement held that was never settled.
     Return(AllocationId, Resources),
     Hold(AllocationId, Resources),
-    /// Members of a bundle have their places here, which take this much together.
+    /// Holds the places of members of a bundle, which take this much together.
     HoldAll(Vec<AllocationId>, Resources),
     Resize(Resources),
     /// A placeholder is gone, and the allocation that takes its place here holds this much more.
@@ -41,14 +42,16 @@ pub(crate) enum NodeWork {
     },
 }
 
-/// What a visit of an application leads to elsewhere: at nodes first, then up the queues.
+/// Consequences of a visit of an application at other actors: at nodes first, then up the queues.
 #[derive(Default)]
 pub(crate) struct Consequences {
     /// The work on nodes, done from the last to the first.
     pub(crate) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
-    /// Where what changed climbs first, and the change; none, if nothing changed for queues.
+    /// The leaf where a change begins to climb, and the change; `None` if nothing changed for
+    /// queues.
     pub(crate) climbing: Option<(QueueSlot, Climbing)>,
-    /// Who goes on with its offer when the nodes are done. It does so instead of climbing.
+    /// The application that continues with its offer when the nodes are done. It does so instead of
+    /// climbing.
     pub(crate) resume: Option<(ApplicationSlot, Resume)>,
 }
 
@@ -57,14 +60,14 @@ pub(crate) struct Consequences {
 pub(crate) struct NewMembers(BTreeMap<NodeSlot, (Vec<AllocationId>, Resources)>);
 
 impl NewMembers {
-    /// Adds a member that takes so much of this node.
+    /// Adds a member that takes this amount on this node.
     pub(crate) fn add(&mut self, id: AllocationId, node: NodeSlot, resources: &Resources) {
         let (ids, sum) = self.0.entry(node).or_default();
         ids.push(id);
         sum.add(resources);
     }
 
-    /// Has the nodes hold what the members take, before the application goes on with its offer.
+    /// Has the nodes hold what the members take, before the application continues with its offer.
     pub(crate) fn then(self, application: ApplicationSlot, resume: Resume) -> Consequences {
         let work = self.0.into_iter();
         let work = work.map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
@@ -76,33 +79,34 @@ impl NewMembers {
     }
 }
 
-/// What an application is told that has decided about several nodes in an offer.
+/// State of an application's offer, kept while nodes carry out its decision about several of them.
 pub(crate) struct Resume {
-    /// Its highest pending priority before the decision.
+    /// The application's highest pending priority before the decision.
     pub(crate) priority: i32,
-    /// How the counts of running applications changed.
+    /// The changes of the counts of running applications.
     pub(crate) delta: LedgerDelta,
 }
 
-/// A change on its way up the queues, from a child that says what it is now.
+/// A change on its way up the queues, from a child that reports itself.
 pub(crate) struct Climbing {
-    /// From an application none where nothing waits in the partition, now as before: nobody has a place in
-    /// an order. A queue tells its parent of itself each time.
+    /// The child's report. From an application it is `None` where nothing is pending in the
+    /// partition, before and after: no application has a place in an order then. A queue reports
+    /// itself to its parent each time.
     pub(crate) update: Option<RowUpdate>,
     /// The change of the totals of every queue on the path.
     pub(crate) delta: LedgerDelta,
     /// The number of the loosening, if the change gives every queue on the path more room.
     pub(crate) loosening: Loosening,
-    /// Some of it was charged without a look at the maximum of any queue.
+    /// Part of it was charged without a check against the maximum of any queue.
     pub(crate) is_unchecked: bool,
 }
 
 /// Changes that wait to climb together.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// Another visit follows the one that is under way, and what this one changes may wait for that.
+    /// Another visit follows the one that is under way, and this one's changes may wait for that.
     pub(crate) goes_on: bool,
-    /// By leaf, in the order in which the first of each came.
+    /// Changes by leaf, in the order in which the first change of each came.
     climbs: VecDeque<(QueueSlot, Climbing)>,
 }
 
@@ -111,7 +115,7 @@ impl Gathered {
         self.climbs.is_empty()
     }
 
-    /// Whether it has as many leaves as one change is compared with.
+    /// Whether it has as many leaves as one change may be compared with.
     pub(crate) fn is_full(&self) -> bool {
         self.climbs.len() >= LEAVES_MAX
     }
@@ -136,7 +140,7 @@ impl Climbing {
         self.update.is_none()
     }
 
-    /// Takes along what climbs from the same leaf after it.
+    /// Adds a later change that climbs from the same leaf.
     fn join(&mut self, later: Self) {
         debug_assert!(self.is_quiet(), "nothing is gathered behind a change of the order");
         self.update = later.update;
