@@ -1,4 +1,4 @@
-//! A declared gang in the full search: all members get their places by plain scans of all nodes, or
+//! Declared gangs in the full search: all members get their places by plain scans of all nodes, or
 //! none does; see [`crate::decide::bundle`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,13 +15,13 @@ use crate::specs::ask::TaskGroup;
 use crate::specs::declaration::Topology;
 use crate::values::resources::Resources;
 
-/// What nodes have left while places are looked for, and where members have theirs.
+/// A search for places: what nodes have left, and the members that have a place.
 #[derive(Clone)]
 struct Places<'a> {
     left: Vec<(&'a NodeFact, Resources)>,
-    /// The node of each member, in the order in which they were looked for.
+    /// The node of each member, in the order of the search.
     chosen: Vec<(&'a AskFact, usize)>,
-    /// The domains of those that have to stay in one, and whether they have made way.
+    /// The domains of groups that have to stay in one, and whether a group has made way.
     domains: Vec<(usize, Domain, bool)>,
     application: &'a ApplicationFact,
     fullest: bool,
@@ -29,7 +29,7 @@ struct Places<'a> {
     elsewhere: bool,
 }
 
-/// Members for which places are looked for together, or one alone.
+/// Members whose places are searched together, or a single member.
 struct Together<'a> {
     members: Vec<&'a AskFact>,
     topology: Option<&'a Topology>,
@@ -51,11 +51,11 @@ impl Places<'_> {
     }
 }
 
-/// In how many domains predicates are asked at one offer.
+/// Most domains in which predicates are asked at one offer.
 const DOMAINS_ASKED: usize = 16;
 
 impl Search<'_> {
-    /// The decision about an undecided gang, if all of its members have places.
+    /// Returns the decision about an undecided gang, if all of its members have places.
     pub(super) fn bundle(&self, looking: &Looking<'_>, bundle: &BundleFact) -> Option<Decision> {
         let application = looking.application;
         let groups = groups(application, bundle)?;
@@ -87,8 +87,8 @@ impl Search<'_> {
         Some(Decision::Gang { application: Arc::clone(&application.id), members })
     }
 
-    /// Places for all members, where predicates pass them; `elsewhere` than where starts of them
-    /// failed, or anywhere.
+    /// Returns places for all members that predicates pass. `elsewhere`: none where starts of a
+    /// member failed.
     fn whole(
         &self,
         application: &ApplicationFact,
@@ -108,14 +108,14 @@ impl Search<'_> {
                     passing = Some(places);
                     break;
                 }
-                // Another domain is tried, if the group has to stay in one.
+                // If the group has to stay in one domain, another domain is tried.
                 Err(domain) => avoid.insert(domain?),
             };
         }
         passing.as_ref().map(named)
     }
 
-    /// The members in the rooms that were nominated to the gang, if each may have its own.
+    /// Returns the members on their nominated nodes, if each may run there.
     fn in_rooms(
         &self,
         application: &ApplicationFact,
@@ -167,7 +167,7 @@ impl Search<'_> {
         Some(named(&places))
     }
 
-    /// All nodes as they are, the rooms of the gang included.
+    /// Returns all nodes as they are, with the capacity kept for the gang.
     fn nothing_placed<'a>(
         &'a self,
         application: &'a ApplicationFact,
@@ -182,7 +182,7 @@ impl Search<'_> {
         Places { left: left.collect(), chosen, domains, application, fullest, elsewhere }
     }
 
-    /// All members, each as one ask, in the order in which places are looked for.
+    /// Returns all members, each as one ask, in the order in which places are searched.
     fn in_order<'a>(
         &self,
         groups: Vec<Vec<&'a AskFact>>,
@@ -254,7 +254,7 @@ impl Search<'_> {
         Some(places)
     }
 
-    /// An earlier group, the last first, goes to another domain, so that this one finds one.
+    /// Moves an earlier group, the last first, to another domain, so that this one finds one.
     fn after_making_way<'a>(
         &'a self,
         places: &mut Places<'a>,
@@ -289,7 +289,7 @@ impl Search<'_> {
         false
     }
 
-    /// The best domain of the attribute that takes all of them, which then have their places there.
+    /// Places all of them in the best domain of the attribute that takes them all.
     fn in_required<'a>(
         &'a self,
         places: &mut Places<'a>,
@@ -357,8 +357,8 @@ impl Search<'_> {
         true
     }
 
-    /// The domains of an attribute, or what of them lies in another one; the one where least would be
-    /// left first.
+    /// Returns the domains of an attribute, or their parts that lie in another domain; the one
+    /// where least would be left comes first.
     fn by_fit(
         &self,
         places: &Places<'_>,
@@ -399,8 +399,8 @@ impl Search<'_> {
         domains.into_iter().map(|(_, domain)| domain).collect()
     }
 
-    /// The node that comes first, or last, in the order of nodes as they would be, and can take the
-    /// member.
+    /// Returns the node that comes first, or last, in the order of nodes as they would be, and can
+    /// take the member.
     fn node_for(
         &self,
         places: &Places<'_>,
@@ -442,7 +442,8 @@ impl Search<'_> {
         })
     }
 
-    /// What constraints look at, with the members that have their places.
+    /// Returns the picture that constraints are checked with, including the members that have their
+    /// places.
     fn picture_with<'a>(&'a self, places: &Places<'a>) -> Picture<'a> {
         let mut picture = self.facts.picture(places.application, None);
         picture.counted.extend(places.chosen.iter().map(|(ask, at)| Counted {
@@ -459,8 +460,8 @@ impl Search<'_> {
         admits(constraint, *open, node, &picture)
     }
 
-    /// Moves each member away from nodes that refuse it. Where one has nowhere to go, the domain of its
-    /// group.
+    /// Moves each member away from nodes that refuse it. If a member has no other node, returns the
+    /// domain of its group.
     fn where_predicates_pass<'a>(
         &'a self,
         mut places: Places<'a>,
@@ -494,7 +495,7 @@ impl Search<'_> {
     }
 }
 
-/// Whom the RM is asked about for this ask.
+/// Returns the subject of a predicate for this ask.
 fn about<'a>(application: &'a ApplicationFact, ask: &'a AskFact) -> About<'a> {
     match ask.task_group.as_deref().filter(|_| ask.internal) {
         Some(group) => About::Hold { application: &application.id, group },
@@ -520,8 +521,8 @@ fn named(places: &Places<'_>) -> Vec<Member> {
     members
 }
 
-/// The asks of each group's members, one for each member: the first in order, then internal ones.
-/// None, if there are too few.
+/// Returns the asks of each group's members, one for each member: the first in order, then internal
+/// ones. `None` if there are too few.
 fn groups<'a>(
     application: &'a ApplicationFact,
     bundle: &BundleFact,

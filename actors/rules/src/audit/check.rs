@@ -1,8 +1,8 @@
-//! Whether the facts of a partition agree with each other: sums, limits and states.
+//! Consistency checks of a partition's facts: sums, limits and states.
 //!
-//! Every sum is kept twice, since the parts and the whole live in different actors: what a queue
-//! says it holds, and what its applications and nodes say. A charge that was lost or made twice
-//! shows as a difference between the two.
+//! Every sum is kept twice, since the parts and the whole live in different actors: in the queue
+//! that holds it, and in its applications and nodes. A charge that was lost or made twice shows as
+//! a difference between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::values::ids::{AllocationId, ApplicationSlot};
 use crate::values::resources::{Limits, Resources, Sum};
 
 impl Facts {
-    /// Everything that does not agree; empty when the books are right.
+    /// Returns everything that does not agree; empty when the books are right.
     pub fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         self.check_applications(&mut wrong);
@@ -30,7 +30,7 @@ impl Facts {
         wrong
     }
 
-    /// What quotas count of each kind is what there is.
+    /// Checks that the counts of the quotas are the actual numbers.
     fn check_held(&self, wrong: &mut Vec<String>) {
         let Some(held) = self.held else { return };
         let pending = self.applications.iter().map(|application| application.asks.len()).sum();
@@ -113,8 +113,8 @@ impl Facts {
         }
     }
 
-    /// Each placement that waits for its predicate stands in the allocation table, among the open
-    /// questions and in its application.
+    /// Checks that each placement that waits for its predicate is in the allocation table, among
+    /// the open questions and in its application.
     fn check_questions(&self, wrong: &mut Vec<String>) {
         let asked: BTreeSet<(u64, AllocationId)> = self.questions.iter().copied().collect();
         let waits = |fact: &AllocationFact| Some((fact.question?, fact.id));
@@ -139,7 +139,7 @@ impl Facts {
         }
     }
 
-    /// What is counted of the placeholders of each group is there, and a placeholder and the one
+    /// Checks that the counted placeholders of each group exist, and that a placeholder and the ask
     /// that takes its place name each other.
     fn check_groups_of(&self, application: &ApplicationFact, wrong: &mut Vec<String>) {
         let id = &application.id;
@@ -172,7 +172,8 @@ impl Facts {
         if !counted.is_empty() {
             wrong.push(format!("{id}: uncounted placeholders {counted:?}"));
         }
-        // Nothing keeps a place for ever. What gives way does until the answer about its member.
+        // No placeholder keeps a place for ever. One that gives way stays until the answer about
+        // its member.
         let waits = |fact: &AllocationFact| {
             let gives_way = matches!(fact.pairing, Pairing::GivesWay(_));
             fact.place_in.is_some() && fact.question.is_none() && !fact.leaves && !gives_way
@@ -269,9 +270,9 @@ impl Facts {
         }
     }
 
-    /// Each reservation stands in the table and in its ask; the node index has set aside exactly
-    /// the nodes that are reserved; a node has one reservation, or any number of those that require
-    /// it.
+    /// Checks that each reservation is in the table and in its ask, that the node index has set
+    /// aside exactly the reserved nodes, and that a node has one reservation, or any number by asks
+    /// that require it.
     fn check_reservations(&self, wrong: &mut Vec<String>) {
         let mut of_asks: BTreeSet<(ApplicationSlot, &Arc<str>)> = BTreeSet::new();
         for application in &self.applications {
@@ -388,8 +389,8 @@ impl Facts {
     }
 }
 
-/// An undecided gang asks for every member with a size that its RM has not asked for, and a decided
-/// one for nothing.
+/// Checks that an undecided gang has an internal ask for every member with a size that its RM has
+/// not asked for, and a decided gang none.
 fn check_bundle_of(application: &ApplicationFact, wrong: &mut Vec<String>) {
     let sum = |group: &TaskGroup, internal: bool| -> u32 {
         let of_group = application.asks.iter().filter(|ask| ask.task_group.as_ref() == Some(group));
@@ -414,7 +415,7 @@ fn check_bundle_of(application: &ApplicationFact, wrong: &mut Vec<String>) {
     }
 }
 
-/// [`same`] of sums, which are compared as they are and not as they are shown.
+/// Compares sums as [`same`] does, as they are and not as they are shown.
 fn same_sum(wrong: &mut Vec<String>, what: &str, whose: &Arc<str>, is: &Sum, mut should: Sum) {
     should.prune();
     if *is != should {

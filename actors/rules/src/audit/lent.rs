@@ -7,16 +7,17 @@ use super::{AskFact, Facts, Foreseen, QueueFact, ReservationFact};
 use crate::pending::reservations::EffectivePriority;
 use crate::values::resources::Resources;
 
-/// Whether a reserved node is lent to somebody.
+/// Whether a reserved node is lent to an ask.
 enum Lends {
     Yes,
-    /// The reservation protects nothing, and whether somebody has found out depends on who looked.
+    /// The reservation protects nothing. Whether the live scheduler knows that depends on which
+    /// asks it has tried.
     Perhaps,
     No,
 }
 
 impl Search<'_> {
-    /// The first node that others have reserved and lend to an ask that finds no other.
+    /// Returns the first node that others have reserved and lend to an ask that finds no other.
     pub(super) fn lent(&self, looking: &Looking<'_>, ask: &AskFact) -> Option<Foreseen> {
         let nodes = self.nodes.iter().copied();
         let reserved = nodes.filter_map(|node| {
@@ -62,14 +63,14 @@ impl Search<'_> {
 }
 
 impl Facts {
-    /// The effective priorities of a request of this priority in a leaf.
+    /// Returns the effective priorities of a request of this priority in a leaf.
     pub(super) fn effective(&self, leaf: u32, priority: i32) -> EffectivePriority {
         let upward = self.path_of(leaf);
         EffectivePriority::of(priority, upward.map(|queue| (queue.slot, &queue.config.settings)))
     }
 
-    /// Whether this is so of everything that is wanted and guaranteed to the leaf, or to the nearest
-    /// queue above: of how much is unused, and how much is wanted.
+    /// Whether `is` holds for all requested resources that are guaranteed to the leaf or to the
+    /// nearest queue above. It gets the unused and the requested amount.
     fn is_owed(&self, leaf: u32, wanted: &Resources, is: impl Fn(i64, i64) -> bool) -> bool {
         let guaranteed = |queue: &&QueueFact| queue.config.guaranteed.is_some();
         let Some(queue) = self.path_of(leaf).find(guaranteed) else { return false };
@@ -81,7 +82,7 @@ impl Facts {
         !both.is_empty() && both.into_iter().all(|(unused, wanted)| is(unused, wanted))
     }
 
-    /// Whether the ask of a reservation could run if there were room.
+    /// Whether the ask of a reservation could run if there were capacity.
     fn could_run(&self, it: &ReservationFact) -> bool {
         let is_allowed = self.path_of(it.holder.leaf).all(|queue| {
             let Some(max) = &queue.ledger.max else { return true };

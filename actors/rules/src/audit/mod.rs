@@ -1,19 +1,19 @@
-//! The books compared with a full search: what the bounds, the tree and the running totals must
+//! The audit: the books compared with a full search, which bounds, trees and running totals must
 //! agree with.
 //!
 //! # Why
-//! The scheduler is quick because it skips: bounds, marks, lanes and totals say that a look would
-//! be without result. A fault there shows no symptom but an ask that waits for ever, which nobody notices
-//! in a test that lists what was placed. So everything is also computed a second time, without any
-//! skipping.
+//! The scheduler is quick because it skips: bounds, marks, lanes and totals show that a search
+//! would have no result. A fault there shows no symptom but an ask that is pending for ever, which
+//! a test that lists placements does not notice. So everything is also computed a second time,
+//! without any skipping.
 //!
-//! [`Facts`] is what every actor says of itself between two steps. [`Facts::check`] verifies that
-//! sums, limits and states agree with each other; [`Facts::next_decision`] is the reference
-//! scheduler: it sorts everything anew, looks at every ask and every node, and knows nothing of
-//! bounds, marks, lanes or headroom that travels. Tests compare every decision and every silence
-//! with it. Limits of users and groups are read from what the queues say of their configuration,
-//! and what users and groups use is summed up from their applications; the trackers are only
-//! compared with it.
+//! [`Facts`] are the reports of all actors between two steps. [`Facts::check`] verifies that sums,
+//! limits and states agree with each other. [`Facts::next_decision`] is the reference scheduler: it
+//! sorts everything again, examines every ask and every node, and knows nothing of bounds, marks,
+//! lanes or headroom that travels. Tests compare every decision with it, and every offer without a
+//! decision. Limits of users and groups are read from the configuration that queues report, and the
+//! usage of users and groups is summed up from their applications; the trackers are only compared
+//! with it.
 
 mod bundle;
 mod check;
@@ -54,100 +54,101 @@ use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
 use crate::values::resources::{Limits, Resources, Sum};
 use crate::values::texts::Texts;
 
-/// What a queue says of itself.
+/// The facts of a queue.
 #[derive(Clone, Debug)]
 pub struct QueueFact {
-    /// Its place in the directory; root is 0.
+    /// The slot in the directory; root is 0.
     pub slot: u32,
-    /// Its parent's place.
+    /// The slot of the parent.
     pub parent: Option<u32>,
-    /// Its totals.
+    /// The totals of the queue.
     pub ledger: QueueLedger,
-    /// What its parent sees of its priority.
+    /// The priority that its parent sees.
     pub priority: i32,
-    /// Its settings, as configured.
+    /// The settings as configured.
     pub config: Arc<QueueConfig>,
     /// Whether it is active, drains or is stopped.
     pub state: ObjectState,
-    /// What its share is measured against.
+    /// The base of its share.
     pub fair_max: Option<Limits>,
 }
 
-/// What an application says of itself.
+/// The facts of an application.
 #[derive(Clone, Debug)]
 pub struct ApplicationFact {
     /// The task groups that stay in a domain.
     pub domains: Vec<(TaskGroup, Arc<Domain>)>,
-    /// Its place in the directory.
+    /// The slot in the directory.
     pub slot: ApplicationSlot,
     /// The id of the application.
     pub id: Arc<str>,
-    /// Place of its leaf.
+    /// The slot of its leaf.
     pub leaf: u32,
-    /// Who owns it.
+    /// The user who owns the application.
     pub user: Arc<str>,
     /// The user's groups.
     pub groups: Vec<String>,
     /// The group it counts for.
     pub group: Option<Arc<str>>,
-    /// Its state.
+    /// The state of the application.
     pub state: ApplicationState,
     /// When it was submitted, ns since the epoch.
     pub submitted_ns: i64,
-    /// What the application holds.
+    /// The amount that the application holds.
     pub allocated: Resources,
-    /// What the application asks for.
+    /// The amount that the application asks for.
     pub pending: Sum,
     /// The highest priority among its pending asks.
     pub priority: i32,
-    /// Its allocations.
+    /// The allocations of the application.
     pub allocations: Vec<AllocationId>,
-    /// Its placements that wait for their predicate, or for a placeholder to go.
+    /// Placements that wait for their predicate, or for a placeholder to end.
     pub unsettled: Vec<AllocationId>,
-    /// The part of what it holds that its placeholders hold.
+    /// The part of `allocated` that its placeholders hold.
     pub placeholders: Resources,
-    /// What is counted of the placeholders of each task group.
+    /// The counts of the placeholders of each task group.
     pub task_groups: BTreeMap<Arc<String>, Group>,
     /// The counts of members of each group; empty unless the gang was declared and is decided.
     pub members: Vec<MembersFact>,
     /// It declared its members: places are held for them, and no RM knows of its placeholders.
     pub is_native: bool,
-    /// What it declared of its members, as long as they have no places.
+    /// The undecided gang; `None` once its members have places.
     pub bundle: Option<BundleFact>,
     /// A deadline of its placeholders is set.
     pub has_placeholder_timer: bool,
-    /// Its pending asks.
+    /// The pending asks of the application.
     pub asks: Vec<AskFact>,
-    /// How many of its asks have a node reserved, those included that wait for a predicate.
+    /// The number of its asks with a reserved node, including those that wait for a predicate.
     pub reserved: usize,
-    /// How many of these are suspended.
+    /// The number of these whose reservation is suspended.
     pub suspended: usize,
-    /// It is passed over until its back-off ends.
+    /// Its back-off has not ended: it is passed over.
     pub backs_off: bool,
-    /// When asks that were too young to reserve a node are looked at again, ns since the epoch.
+    /// The time when asks that were too young to reserve a node are tried again, ns since the
+    /// epoch.
     pub aging_ns: Option<i64>,
 }
 
 /// A declared gang that is not decided.
 #[derive(Clone, Debug)]
 pub struct BundleFact {
-    /// The name of each group and how many members it needs, as declared.
+    /// The name of each group and the number of members that it needs, as declared.
     pub groups: Vec<(TaskGroup, u32)>,
-    /// Where the members of each group are relative to each other.
+    /// The topology of each group: where its members have to be relative to each other.
     pub topologies: Vec<Option<Arc<Topology>>>,
-    /// The groups that are asked for internally where asks are missing.
+    /// The groups with internal asks where asks of members are missing.
     pub sized: Vec<TaskGroup>,
-    /// It was looked for, and waits for some node to grow that can take a member, since only that
-    /// is certain to change anything: none has grown.
+    /// It was searched without result, and waits for a node to grow that can take a member, since
+    /// only that is certain to change anything: none has grown.
     pub rests: bool,
     /// Whether it waits because no member of it could be started.
     pub backs_off: bool,
-    /// Places are found, and all that is asked for is held there until predicates are answered.
+    /// Places are found, and all asks are held there until predicates are answered.
     pub in_the_air: bool,
 }
 
 impl BundleFact {
-    /// What is to be known of a gang that is undecided.
+    /// Returns the facts of an undecided gang.
     pub fn of(native: &Native, rests: bool) -> Self {
         let groups = native.groups().iter();
         Self {
@@ -165,11 +166,11 @@ impl BundleFact {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug)]
 pub struct AskFact {
-    /// Its place.
+    /// The slot of the ask.
     pub slot: AskSlot,
     /// The RM's key.
     pub key: Arc<str>,
-    /// What each allocation takes.
+    /// The amount of each allocation.
     pub resources: Resources,
     /// The number of allocations that are outstanding.
     pub repeat: u32,
@@ -177,7 +178,7 @@ pub struct AskFact {
     pub priority: i32,
     /// When it was created, ns since the epoch.
     pub created_ns: i64,
-    /// Its number in the order of arrival.
+    /// The number in the order of arrival.
     pub sequence: u64,
     /// The only node it may use.
     pub required_node: Option<Arc<str>>,
@@ -185,11 +186,11 @@ pub struct AskFact {
     pub excluded: Vec<Arc<str>>,
     /// The task group that it is in.
     pub task_group: Option<TaskGroup>,
-    /// It keeps a place for a member of that group.
+    /// It is a placeholder for a member of that group.
     pub placeholder: bool,
     /// It is marked as having a node reserved.
     pub is_reserved: bool,
-    /// Its reserved node is to be looked at, whatever it waits for.
+    /// Its reserved node is to be tried, whatever it waits for.
     pub is_due_at_reserved: bool,
     /// The RM refused the reservation; no other node is tried for a while.
     pub may_not_reserve: bool,
@@ -197,11 +198,11 @@ pub struct AskFact {
     pub is_passed_by: bool,
     /// Another ask reserved a node in its place.
     pub was_replaced: bool,
-    /// No RM has sent it: it is for members of a declared gang that have no ask.
+    /// An internal ask, for members of a declared gang that have no ask.
     pub internal: bool,
-    /// Which nodes it may use, and how many of the alternatives it may use by now.
+    /// The placement constraint, and the number of its alternatives that the ask may use by now.
     pub constraint: Option<(Arc<AskConstraint>, usize)>,
-    /// Its tags.
+    /// The tags of the ask.
     pub tags: Option<Tags>,
     /// The domain in which its task group stays.
     pub domain: Option<Arc<Domain>>,
@@ -214,7 +215,7 @@ pub struct AskFact {
 }
 
 impl ApplicationFact {
-    /// It is accepted and does not count among those that run.
+    /// Whether it is accepted and does not count as running.
     fn is_starting(&self) -> bool {
         self.state == ApplicationState::Accepted && !self.may_run_soon()
     }
@@ -225,7 +226,7 @@ impl ApplicationFact {
         self.state == ApplicationState::Accepted && self.has_place()
     }
 
-    /// It holds something, or has a node reserved.
+    /// Whether it holds something, or has a node reserved.
     fn has_place(&self) -> bool {
         !(self.unsettled.is_empty() && self.allocations.is_empty())
             || self.reserved > self.suspended
@@ -237,7 +238,7 @@ impl ApplicationFact {
         of_group.is_some_and(|group| group.count > group.replaced + group.timed_out)
     }
 
-    /// The pending ones of an application's asks.
+    /// Returns the pending asks of an application.
     pub fn asks(asks: &Asks, nodes: &NodeIndex) -> Vec<AskFact> {
         let slots = asks.slots().into_iter().map(|slot| (slot, asks.ask(slot)));
         let pending = slots.filter(|(_, ask)| ask.outstanding > 0);
@@ -272,30 +273,30 @@ impl ApplicationFact {
     }
 }
 
-/// What a node says of itself.
+/// The facts of a node.
 #[derive(Clone, Debug)]
 pub struct NodeFact {
-    /// Its place in the index.
+    /// The slot in the index.
     pub slot: NodeSlot,
     /// The id.
     pub id: Arc<str>,
-    /// Its capacity.
+    /// The capacity of the node.
     pub total: Resources,
-    /// What this scheduler placed there.
+    /// The amount that this scheduler placed there.
     pub allocated: Resources,
-    /// What anybody else uses there.
+    /// The amount that others use there.
     pub others: Resources,
-    /// What is left, without zero entries.
+    /// The available amount, without zero entries.
     pub available: Resources,
-    /// Its allocations.
+    /// The allocations on the node.
     pub holds: Vec<AllocationId>,
     /// Whether it takes new allocations.
     pub open: bool,
-    /// Its attributes.
+    /// The attributes of the node.
     pub attributes: Arc<Texts>,
 }
 
-/// What the books say of an allocation.
+/// The facts of an allocation.
 #[derive(Clone, Debug)]
 pub struct AllocationFact {
     /// The id.
@@ -304,13 +305,13 @@ pub struct AllocationFact {
     pub application: ApplicationSlot,
     /// The node that it is on.
     pub node: NodeSlot,
-    /// What the allocation holds.
+    /// The amount that the allocation holds.
     pub resources: Resources,
     /// The question whose answer it waits for.
     pub question: Option<u64>,
-    /// Its name within the application.
+    /// The name within the application.
     pub uuid: Arc<str>,
-    /// The task group in which it keeps a place, of a placeholder.
+    /// The task group of a placeholder.
     pub place_in: Option<TaskGroup>,
     /// The task group that it is a member of.
     pub member_of: Option<TaskGroup>,
@@ -318,13 +319,13 @@ pub struct AllocationFact {
     pub created_ns: i64,
     /// The RM was asked to end it.
     pub leaves: bool,
-    /// Its part in the replacement of a placeholder.
+    /// The part in the replacement of a placeholder.
     pub pairing: Pairing,
-    /// Its tags.
+    /// The tags of the allocation.
     pub tags: Option<Tags>,
-    /// It holds a place for a member, and its RM does not know of it.
+    /// It is a hold: it holds a place for a member, and its RM does not know of it.
     pub is_hold: bool,
-    /// Its RM counts it as running, and was not told of it.
+    /// Its RM counts it as running, and was not notified of it.
     pub is_assumed: bool,
 }
 
@@ -334,27 +335,27 @@ impl AllocationFact {
         matches!(self.pairing, Pairing::Takes { .. })
     }
 
-    /// Whether it counts as running and is not told: a held place, or what waits for a placeholder
-    /// to go, once predicates have passed.
+    /// Whether it is assumed: a held place, or a placement that waits for a placeholder to end,
+    /// once predicates have passed.
     fn is_to_be_assumed(&self) -> bool {
         let is_asked = self.question.is_some() || self.pairing == Pairing::InBundle;
         !is_asked && (self.is_hold || self.takes_a_place())
     }
 
-    /// Whether it holds anything on its node.
+    /// Whether it holds an amount on its node.
     fn is_on_node(&self) -> bool {
         !matches!(self.pairing, Pairing::Takes { in_place: true, .. })
     }
 }
 
-/// What the books say of a reservation.
+/// The facts of a reservation.
 #[derive(Clone, Debug)]
 pub struct ReservationFact {
     /// The application of the ask.
     pub application: ApplicationSlot,
     /// The key of the ask.
     pub key: Arc<str>,
-    /// What the ask wants.
+    /// The amount that the ask needs.
     pub resources: Resources,
     /// The node that the ask requires.
     pub required_node: Option<Arc<str>>,
@@ -364,22 +365,22 @@ pub struct ReservationFact {
     pub since_ns: i64,
     /// The priority of the ask.
     pub priority: i32,
-    /// Who has it.
+    /// The ask that has it.
     pub holder: Holder,
-    /// Whether the node is for all, since the ask could not run.
+    /// Whether it is suspended: the node is open to all asks, because this one could not run.
     pub is_suspended: bool,
     /// Whether it counts for the share of the cluster that reservations may cost.
     pub is_bounded: bool,
 }
 
-/// What the node index says of a node.
+/// The facts of a node in the node index.
 #[derive(Clone, Debug)]
 pub struct IndexFact {
-    /// The place of the node in the index.
+    /// The slot of the node in the index.
     pub slot: NodeSlot,
     /// The score of the node.
     pub score: f64,
-    /// What the node has left.
+    /// The amount that the node has left.
     pub available: Resources,
     /// Whether it is searched.
     pub open: bool,
@@ -387,7 +388,7 @@ pub struct IndexFact {
     pub reserved: bool,
 }
 
-/// What all actors and books of a partition say of themselves between two steps.
+/// The facts of all actors and books of a partition between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Every queue.
@@ -398,11 +399,11 @@ pub struct Facts {
     pub nodes: Vec<NodeFact>,
     /// Every allocation in the table, unsettled placements included.
     pub allocations: Vec<AllocationFact>,
-    /// How many of them are counted as allocations.
+    /// The number of them that are counted as allocations.
     pub n_booked: usize,
     /// Every reservation.
     pub reservations: Vec<ReservationFact>,
-    /// What was nominated to preemptors for whom others leave.
+    /// The nominations of preemptors.
     pub nominations: Nominations,
     /// Open questions about placements, each with the placement it is about.
     pub questions: Vec<(u64, AllocationId)>,
@@ -414,11 +415,11 @@ pub struct Facts {
     pub users: Vec<UserUsage>,
     /// The groups that are tracked.
     pub groups: Vec<GroupUsage>,
-    /// What the quotas of the RM count here; `None`: it is not compared.
+    /// The counts of the RM's quotas for this partition; `None`: they are not compared.
     pub held: Option<Held>,
 }
 
-/// What comes next.
+/// The next decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// An ask of an application goes to a node.
@@ -438,8 +439,7 @@ pub enum Decision {
         /// where a place is held for it. Sorted.
         members: Vec<(bool, Arc<str>, Arc<str>)>,
     },
-    /// A declared gang gives up the rooms that were nominated to it, since a member may not have its
-    /// own.
+    /// A declared gang gives up its nomination, because a member may not run on its node.
     GiveUpRooms {
         /// The application's id.
         application: Arc<str>,
@@ -464,7 +464,7 @@ pub enum Decision {
         /// The node's id.
         node: Arc<str>,
     },
-    /// An ask gives the node up that it has reserved.
+    /// An ask gives up the node that it has reserved.
     GiveUp {
         /// The application's id.
         application: Arc<str>,
@@ -476,32 +476,32 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// An ask of an application reserves a node.
+    /// Builds the decision that an ask of an application reserves a node.
     pub fn reserve(application: &Arc<str>, key: &Arc<str>, node: &Arc<str>) -> Self {
         let [application, key, node] = [application, key, node].map(Arc::clone);
         Self::Reserve { application, key, node }
     }
 
-    /// An ask of an application gives up the node that it has reserved.
+    /// Builds the decision that an ask of an application gives up the node that it has reserved.
     pub fn give_up(application: &Arc<str>, key: &Arc<str>, node: &Arc<str>) -> Self {
         let [application, key, node] = [application, key, node].map(Arc::clone);
         Self::GiveUp { application, key, node }
     }
 }
 
-/// What a search of everything foresees.
+/// The result of a full search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Foreseen {
-    /// This comes next.
+    /// The next decision.
     Next(Decision),
-    /// Nothing can be decided.
+    /// There is no decision to make.
     Nothing,
-    /// It depends on when something is looked at again that waits for a deadline.
+    /// The result depends on the time when an ask that waits for a deadline is tried again.
     Unknown,
 }
 
 impl Facts {
-    /// Adds what the books know.
+    /// Adds the facts of the books.
     pub fn take_books(&mut self, books: &Books) {
         self.held = Some(books.quotas.here);
         self.allocations = books
@@ -572,7 +572,7 @@ impl Facts {
         self.queues.iter().filter(move |queue| queue.parent == Some(slot))
     }
 
-    /// A queue and those it is in, up to root.
+    /// Returns a queue and those above it, up to root.
     fn path_of(&self, slot: u32) -> impl Iterator<Item = &QueueFact> {
         let above = |queue: &&QueueFact| self.queue(queue.parent?);
         std::iter::successors(self.queue(slot), above)

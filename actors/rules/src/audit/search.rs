@@ -1,12 +1,12 @@
-//! The reference scheduler: everything sorted anew, every ask and every node looked at.
+//! The reference scheduler: it sorts everything again, and examines every ask and every node.
 //!
 //! It takes time in proportion to the whole partition for each decision, which a live scheduler
 //! cannot afford. In return it has no bound, mark or cache that could be stale, so that it can
 //! judge one that has.
 //!
-//! Where a decision waits for a deadline that is about to end, or for a second look at a node that
-//! refused to be reserved, it cannot know whether the live scheduler has looked already; then it
-//! says so ([`Foreseen::Unknown`]).
+//! If a decision waits for a deadline that is about to end, or for a second try of a node that
+//! refused to be reserved, the search cannot know whether the live scheduler has tried already. Its
+//! result is then [`Foreseen::Unknown`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,7 +29,7 @@ use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::{Limits, Resources};
 use crate::waiting::Phase;
 
-/// Whom the RM's predicates are asked about.
+/// The subject of a question to the RM's predicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About<'a> {
     /// The ask with this key.
@@ -43,19 +43,20 @@ pub enum About<'a> {
     },
 }
 
-/// The RM's predicates: who, on the node of this id, and whether it would be allocated there now.
+/// The RM's predicates: the subject, the id of the node, and whether it would be allocated there
+/// now.
 pub type Passes<'a> = dyn Fn(About<'_>, &str, bool) -> bool + 'a;
 
-/// How much the ask with this key prefers a node, and whether only to nodes that score the same;
-/// none where it prefers nothing.
+/// The RM's preferences: how much the ask with this key prefers a node, and whether only among
+/// nodes with the same score; `None` if it has no preference.
 pub type Prefers<'a> = dyn Fn(&str, &str) -> Option<(i64, bool)> + 'a;
 
-/// What an RM answers.
+/// The answers of an RM.
 #[derive(Clone, Copy)]
 pub struct Answers<'a> {
-    /// Its predicates.
+    /// The predicates.
     pub passes: &'a Passes<'a>,
-    /// What it prefers.
+    /// The preferences.
     pub prefers: &'a Prefers<'a>,
 }
 
@@ -66,7 +67,8 @@ impl fmt::Debug for Answers<'_> {
 }
 
 impl Facts {
-    /// What a search of everything decides next, at this time, where this is what the RM answers.
+    /// Returns the decision that a full search makes next, at this time, with these answers of the
+    /// RM.
     pub fn next_decision(
         &self,
         answers: Answers<'_>,
@@ -96,7 +98,7 @@ impl Facts {
         found.unwrap_or(Foreseen::Nothing)
     }
 
-    /// A node without what gangs keep of it.
+    /// Returns a node without the capacity kept for gangs.
     fn as_shown(&self, node: &NodeFact) -> NodeFact {
         let kept = self.nominations.kept(node.slot).unwrap_or_default();
         NodeFact { available: node.available.minus(&kept).pruned(), ..node.clone() }
@@ -104,8 +106,9 @@ impl Facts {
 }
 
 impl Facts {
-    /// What a constraint of an ask of this application looks at, without what is gone. For a
-    /// declared gang, places that are held for it count like allocations.
+    /// Returns the picture that a constraint of an ask of this application is checked with, without
+    /// the allocation `gone`. For a declared gang, places that are held for it count like
+    /// allocations.
     pub(super) fn picture(
         &self,
         application: &ApplicationFact,
@@ -129,23 +132,23 @@ impl Facts {
 pub(super) struct Search<'a> {
     pub(super) facts: &'a Facts,
     phase: Phase,
-    /// In the order of the policy.
+    /// The nodes in the order of the policy.
     pub(super) nodes: &'a [&'a NodeFact],
     pub(super) order: &'a NodeOrder,
-    /// Those that somebody has reserved.
+    /// The reserved nodes.
     pub(super) reserved: &'a BTreeSet<NodeSlot>,
     pub(super) answers: Answers<'a>,
     patience: &'a Patience,
     now_ns: i64,
 }
 
-/// An application that is looked at, with what limits its asks.
+/// An application under examination, with the limits of its asks.
 pub(super) struct Looking<'a> {
     pub(super) application: &'a ApplicationFact,
-    /// In order.
+    /// The asks in order.
     asks: Vec<&'a AskFact>,
     headroom: &'a Limits,
-    /// The same with what was nominated.
+    /// The headroom with nominations included.
     whole: &'a Limits,
     nominations: &'a Nominations,
     of_user: Limits,
@@ -156,13 +159,13 @@ impl Looking<'_> {
         self.of_user.allows(&ask.resources) && self.headroom.allows(&ask.resources)
     }
 
-    /// Whether an ask that has a node reserved fits: what was nominated to it is for it.
+    /// Whether an ask with a reserved node fits: its own nomination is available to it.
     fn fits_with_nomination(&self, ask: &AskFact) -> bool {
         let who = Reserver { application: self.application.slot, ask: ask.slot };
         self.has_quota_for(Preemptor::Ask(who), &ask.resources)
     }
 
-    /// Whether so much fits, with what was nominated to the preemptor.
+    /// Whether this amount fits, with the preemptor's own nomination.
     pub(super) fn has_quota_for(&self, preemptor: Preemptor, amount: &Resources) -> bool {
         let mut left = self.headroom.clone();
         left.give(&self.nominations.own(preemptor));
@@ -194,7 +197,8 @@ impl Looking<'_> {
 }
 
 impl Search<'_> {
-    /// `above` is what is left above, without what was nominated and with it.
+    /// Searches a queue. `above` is the headroom of the queues above, without nominations and with
+    /// them.
     fn queue(&self, queue: &QueueFact, above: [&Limits; 2], may_start: bool) -> Option<Foreseen> {
         let [mut headroom, mut whole] = above.map(Clone::clone);
         if let Some(max) = &queue.ledger.max {
@@ -292,7 +296,7 @@ impl Search<'_> {
         })
     }
 
-    /// Asks with a reserved node: first all of these nodes, then others.
+    /// Searches asks with a reserved node: first all of these nodes, then others.
     fn at_reserved(&self, looking: &Looking<'_>) -> Option<Foreseen> {
         for ask in looking.asks.iter().filter(|ask| ask.is_reserved) {
             let (reservation, node) = self.reservation_of(looking.application, ask)?;
@@ -303,13 +307,13 @@ impl Search<'_> {
                     return Some(looking.gives_up(ask, node));
                 }
                 if reservation.is_bounded {
-                    // It is suspended when it is looked at, which decides nothing.
+                    // The live scheduler suspends it when it tries it, which decides nothing.
                     return Some(Foreseen::Unknown);
                 }
                 continue;
             }
             if reservation.is_suspended {
-                // It is found out when it is looked at whether the node is for it again.
+                // The live scheduler learns whether the node is for the ask again when it tries it.
                 return Some(Foreseen::Unknown);
             }
             let may_come = node.open || ask.required_node.is_some();
@@ -339,7 +343,8 @@ impl Search<'_> {
         Some((reservation, node))
     }
 
-    /// The first member that takes the place of a placeholder; see [`crate::decide::pairs`].
+    /// Returns the first member that takes the place of a placeholder; see
+    /// [`crate::decide::pairs`].
     fn pair(&self, application: &ApplicationFact) -> Option<Decision> {
         let is_member = |ask: &&AskFact| !ask.placeholder && !ask.backs_off;
         let mut members: Vec<&AskFact> = application.asks.iter().filter(is_member).collect();
@@ -358,7 +363,7 @@ impl Search<'_> {
         }
         let mut first = None;
         for ask in members {
-            // What is too small for a member goes, and is free for nobody after it.
+            // A placeholder that is too small for a member ends, and is free for no later member.
             let (mut taken, mut where_it_failed) = (None, None);
             places.retain(|place| {
                 let is_meant = taken.is_none() && place.place_in == ask.task_group;
@@ -382,7 +387,7 @@ impl Search<'_> {
             }
         }
         let (ask, place) = first?;
-        // Of the placeholders that are left: one before may have been too small for a later member.
+        // Of the remaining placeholders: an earlier one may have been too small for a later member.
         let still = places.iter().find(|still| still.place_in == ask.task_group);
         let place = still.copied().unwrap_or(place);
         still?;
@@ -407,14 +412,15 @@ impl Search<'_> {
         fact.is_some_and(|fact| ask.failed_nodes.contains(&fact.id))
     }
 
-    /// The first node on which the ask can be placed: one where no start of it failed, else any.
+    /// Returns the first node on which the ask can be placed: one where no start of it failed, else
+    /// any.
     fn first_node(&self, application: &ApplicationFact, ask: &AskFact) -> Option<&NodeFact> {
         let elsewhere = || self.first_node_of(application, ask, &ask.failed_nodes);
         let elsewhere = elsewhere().filter(|_| !ask.failed_nodes.is_empty());
         elsewhere.or_else(|| self.first_node_of(application, ask, &[]))
     }
 
-    /// The first node that is none of `but`, by the first alternative of the ask's constraint that
+    /// Returns the first node outside `but`, by the first alternative of the ask's constraint that
     /// has one.
     fn first_node_of(
         &self,
@@ -433,7 +439,7 @@ impl Search<'_> {
         })
     }
 
-    /// The node that is preferred to the first one for the ask.
+    /// Returns the node that the ask prefers to the first one.
     fn preferred<'n>(&'n self, ask: &AskFact, first: &'n NodeFact) -> &'n NodeFact {
         let preference = |node: &NodeFact| (self.answers.prefers)(&ask.key, &node.id);
         let has_choice = ask.required_node.is_none() && ask.constraint.is_none();
@@ -443,14 +449,14 @@ impl Search<'_> {
         let is_meant = |node: &&NodeFact| !only_equal || score(node) == score(first);
         let nodes = self.nodes.iter().copied().filter(|node| !ask.failed_nodes.contains(&node.id));
         let nodes = nodes.filter(|node| self.has_room(ask, node));
-        // Of equal ones the first.
+        // Of equal preferences the first node wins.
         let best = nodes
             .filter(is_meant)
             .reduce(|best, next| if preference(next) > preference(best) { next } else { best });
         best.unwrap_or(first)
     }
 
-    /// Whether the constraint of the ask admits the node, without what goes where it comes.
+    /// Whether the constraint of the ask admits the node, without the allocation that ends there.
     pub(super) fn may_use(
         &self,
         application: &ApplicationFact,
@@ -479,7 +485,8 @@ impl Search<'_> {
         node.open && !self.reserved.contains(&node.slot)
     }
 
-    /// Gives up where `most` asks have found no node and one more is pending; 0: never.
+    /// Searches all asks. Gives up when `most` asks have found no node and one more is pending; 0:
+    /// never.
     fn any(&self, looking: &Looking<'_>, most: u64) -> Option<Foreseen> {
         if let Some(bundle) = &looking.application.bundle {
             return self.bundle(looking, bundle).map(Foreseen::Next);
@@ -528,7 +535,7 @@ impl Search<'_> {
         None
     }
 
-    /// What an ask that found no node reserves.
+    /// Returns the node that an ask without a node reserves.
     fn reserves(&self, looking: &Looking<'_>, ask: &AskFact) -> Option<Foreseen> {
         if ask.has_failed {
             return None;
@@ -556,8 +563,8 @@ impl Search<'_> {
             if gain > 1e-9 { next } else { best }
         });
         let Some(node) = node.filter(|node| self.may_set_aside(ask, node)) else {
-            // Whether it reserves in place of another is decided when it is looked at, and nobody
-            // has it looked at for that alone.
+            // The live scheduler decides at the next try whether it reserves in place of another,
+            // and it makes no try for that alone.
             let may_replace = self.may_replace(looking.application, ask);
             return may_replace.then_some(Foreseen::Unknown);
         };
@@ -572,9 +579,9 @@ impl Search<'_> {
     }
 }
 
-/// How much may be reserved, and who comes before whom.
+/// The share of the cluster that may be reserved, and the order of reservations.
 impl Search<'_> {
-    /// Whether what all nodes have left together is as much.
+    /// Whether all nodes together have this amount left.
     fn is_free_in_all(&self, wanted: &Resources) -> bool {
         let left = |name| -> i128 {
             self.nodes.iter().map(|node| i128::from(node.available.get(name).max(0))).sum()
@@ -582,7 +589,7 @@ impl Search<'_> {
         wanted.entries().all(|(name, wanted)| wanted <= 0 || left(name) >= i128::from(wanted))
     }
 
-    /// Whether so much of the cluster may be reserved with this node.
+    /// Whether the share of reserved capacity allows this node, too.
     fn may_set_aside(&self, ask: &AskFact, node: &NodeFact) -> bool {
         let bounded = self.facts.reservations.iter().filter(|it| it.is_bounded);
         let aside: Vec<NodeSlot> = bounded.map(|it| it.node).collect();
@@ -626,7 +633,7 @@ pub(super) fn fits(ask: &AskFact, node: &NodeFact) -> bool {
     node.total.holds(&ask.resources) && node.available.holds(&ask.resources)
 }
 
-/// The parts of what is wanted that a node does not have, added up.
+/// Adds up the parts of the amount that a node does not have.
 fn lack(wanted: &Resources, node: &NodeFact) -> f64 {
     let parts = wanted.entries().map(|(name, wanted)| {
         let missing = wanted.saturating_sub(node.available.get(name).max(0)).max(0);

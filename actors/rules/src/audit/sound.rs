@@ -1,9 +1,9 @@
 //! Checks of a single actor, made in the step that visits it.
 //!
 //! # Why so little
-//! [`super::Facts`] compares everything with everything, and visits all actors in one step for that.
-//! A service that runs is looked over again and again, while it decides; so only that is compared
-//! which is of one moment, even if every actor is visited at a moment of its own.
+//! [`super::Facts`] compares everything with everything, and visits all actors in one step for
+//! that. A running service is checked again and again, while it decides; so only facts of one
+//! moment are compared, even if every actor is visited at a moment of its own.
 //!
 //! ```
 //! use monoceros_rules::audit::sound::is_balanced;
@@ -18,7 +18,8 @@ use crate::books::Books;
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::Resources;
 
-/// Whether a node has what is allocated on it, what others use of it, and what is available.
+/// Whether the capacity of a node is the sum of its allocations, use by others, and the available
+/// amount.
 pub fn is_balanced(
     capacity: &Resources,
     allocated: &Resources,
@@ -33,16 +34,16 @@ pub fn is_balanced(
     })
 }
 
-/// What is wrong with an allocation that a node, or an application, says it has.
+/// The fault of an allocation that a node, or an application, lists.
 #[derive(Clone, Debug)]
 pub enum Orphan<'b> {
-    /// There is no such allocation.
+    /// No such allocation exists.
     Unknown,
-    /// It is another's.
+    /// It belongs to another.
     Strange(&'b Allocation),
 }
 
-/// What is wrong with an allocation that a node says it has. `lives` says whether there is such an
+/// Returns the fault of an allocation that a node lists. `lives`: whether there is such an
 /// application.
 pub fn orphan_on_node(
     id: AllocationId,
@@ -55,8 +56,8 @@ pub fn orphan_on_node(
     (!is_sound).then_some(Orphan::Strange(entry))
 }
 
-/// What is wrong with an allocation that an application says it has. `is_there` says whether there
-/// is such a node.
+/// Returns the fault of an allocation that an application lists. `is_there`: whether there is such
+/// a node.
 pub fn orphan_of_application(
     id: AllocationId,
     application: ApplicationSlot,

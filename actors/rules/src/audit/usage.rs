@@ -1,5 +1,5 @@
-//! Checks of users and groups: their usage summed up from applications, their limits as the queues
-//! were configured. Nothing is taken from the trackers, because they are what is checked.
+//! Checks of users and groups: their usage summed up from applications, and their limits as the
+//! queues were configured. Nothing is taken from the trackers, because they are what is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::queues::LimitConfig;
 use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
 
-/// What somebody uses of a queue, by the applications.
+/// The usage of a user or group in a queue, counted from the applications.
 #[derive(Clone, Debug, Default)]
 struct Counted {
     usage: Resources,
-    /// Those that hold something: they count as running.
+    /// Applications that hold something: they count as running.
     holders: BTreeSet<Arc<str>>,
-    /// Those that may count as running without holding anything, because they held something and
-    /// ask for more.
+    /// Applications that may count as running without holding anything, because they held something
+    /// and ask for more.
     may_run: BTreeSet<Arc<str>>,
 }
 
 impl ApplicationFact {
-    /// What counts among the running applications: it holds something, or has a node for itself.
+    /// Whether it counts as running: it holds something, or has a node reserved.
     fn holds(&self) -> bool {
         !self.allocations.is_empty() || !self.unsettled.is_empty() || self.reserved > self.suspended
     }
@@ -36,7 +36,8 @@ impl ApplicationFact {
 }
 
 impl QueueFact {
-    /// The limit of somebody here. A queue that is not configured any more limits nobody.
+    /// Returns the limit of a user or group here. A queue that is not configured any more has no
+    /// limits.
     fn limit(&self, subject: &Subject) -> Option<&LimitConfig> {
         if self.state == ObjectState::Draining {
             return None;
@@ -53,7 +54,7 @@ impl QueueFact {
 }
 
 impl Facts {
-    /// What user and group leave an application.
+    /// Returns what the limits of user and group leave to an application.
     pub(super) fn user_headroom(&self, application: &ApplicationFact) -> Limits {
         let mut headroom = Limits::unlimited();
         for (queue, subject, limit) in self.limits_of(application) {
@@ -64,8 +65,8 @@ impl Facts {
         headroom
     }
 
-    /// Whether user and group let an application run: only one that is Accepted and does not
-    /// count as running yet is asked.
+    /// Whether user and group let an application run. Called only for one that is Accepted and does
+    /// not count as running yet.
     pub(super) fn may_run(&self, application: &ApplicationFact) -> bool {
         if application.state != ApplicationState::Accepted || application.holds() {
             return true;
@@ -76,7 +77,7 @@ impl Facts {
         })
     }
 
-    /// Every limit an application is under, with its queue and whose it is.
+    /// Returns every limit of an application, with its queue and its user or group.
     fn limits_of(
         &self,
         application: &ApplicationFact,
@@ -100,8 +101,8 @@ impl Facts {
         counted
     }
 
-    /// How many applications of somebody count as running in a queue: of those that hold nothing,
-    /// the trackers alone know.
+    /// Counts the applications of a user or group that run in a queue. Of those that hold nothing,
+    /// only the trackers know it.
     fn running(&self, queue: &QueueFact, subject: &Subject) -> usize {
         let counted = self.counted(queue, subject);
         let running = self.applications.iter().filter(|application| {
@@ -112,7 +113,7 @@ impl Facts {
         counted.holders.len() + more.count()
     }
 
-    /// What the trackers say of users and groups is what their applications say.
+    /// Checks that the trackers' figures of users and groups are the sums of their applications.
     pub(super) fn check_usage(&self, wrong: &mut Vec<String>) {
         let mut counted: BTreeMap<(Subject, Arc<str>), Counted> = BTreeMap::new();
         for application in &self.applications {
@@ -150,7 +151,7 @@ impl Facts {
         self.check_groups(wrong);
     }
 
-    /// Compares a place with what was counted for it, and takes that out.
+    /// Compares an entry of a tracker with what was counted for it, and takes that out.
     fn check_place(
         &self,
         subject: &Subject,
@@ -186,8 +187,9 @@ impl Facts {
         }
     }
 
-    /// A group is one of the user's, or stands for all of them, and is limited on the way to root. Who
-    /// asks for something or holds something counts for one where there is such a limit.
+    /// Checks that a group is one of the user's, or stands for all of them, and is limited on the
+    /// way to root. An application that asks for something or holds something counts for a group
+    /// where there is such a limit.
     fn check_groups(&self, wrong: &mut Vec<String>) {
         for application in &self.applications {
             let Some(group) = &application.group else {

@@ -28,7 +28,7 @@ impl NodeIndex {
     }
 
     /// Counts as a growth of each node whose room may be lent: to others than before.
-    pub fn lend_anew(&mut self) {
+    pub fn lend_again(&mut self) {
         let lent: Vec<NodeSlot> = self.lent.tree.iter().map(|(_, slot, _)| *slot).collect();
         for slot in lent {
             self.log_growth(slot);

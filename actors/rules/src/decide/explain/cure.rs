@@ -1,10 +1,10 @@
 //! The smallest change that lets an ask run.
 //!
 //! # How it is found
-//! Every obstacle has one change that removes it, the smallest by this preference: nothing but
-//! time; room on the node where least is missing; a quota; one more running application; a node.
-//! Whoever makes all of them has nothing left in the way. What others would do with the same room is
-//! not looked at: an ask that stands behind others may need the change again.
+//! Every obstacle has one change that removes it, the smallest by this order: only time; capacity
+//! on the node where least is missing; a quota; one more running application; a node. If all these
+//! changes are made, no obstacle is left. Other asks that would use the same capacity are not
+//! considered: an ask behind them may need the change again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,66 +16,66 @@ use crate::values::instant::rfc3339;
 use crate::values::readable::{amounts, enumeration};
 use crate::values::resources::Resources;
 
-/// Different reasons of nodes that a sentence names at most.
+/// Most reasons of nodes that a sentence names.
 const REASONS_SHOWN: usize = 3;
 
 /// A change. What it does to the numbers of an explanation is in the tests of this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing: the ask is tried in its turn.
+    /// No change: the ask is tried in its turn.
     Nothing,
-    /// Time passes.
+    /// The passage of time.
     Time {
-        /// Until then, ns since the epoch, where that is known.
+        /// The end of the wait, ns since the epoch; `None` if it is not known.
         at_ns: Option<i64>,
     },
-    /// Room on a node.
+    /// More capacity on a node.
     NodeRoom {
         /// The node's id.
         node: Arc<str>,
-        /// So much more than it has.
+        /// The amount in addition to what it has.
         resources: Resources,
     },
     /// A larger maximum of a queue, or as much given back below it.
     Quota {
         /// The path of the queue.
         queue: Arc<str>,
-        /// So much more.
+        /// The additional amount.
         resources: Resources,
     },
     /// A larger limit, or as much given back by the user or group.
     UserLimit {
         /// `user ann in root.etl`.
         whose: String,
-        /// So much more.
+        /// The additional amount.
         resources: Resources,
     },
     /// More running applications.
     RunningApplications {
         /// The path of the queue, or `user ann in root.etl`.
         of: String,
-        /// So many more.
+        /// The additional number.
         count: u64,
     },
     /// Nodes that are added.
     Node {
         /// The id, if no other will do.
         node: Option<Arc<str>>,
-        /// What each has at least.
+        /// The least size of each.
         resources: Resources,
-        /// How many.
+        /// The number of nodes.
         count: u64,
     },
     /// Nodes that are added and that the placement constraint admits.
     AdmittedNode {
-        /// What each has at least.
+        /// The least size of each.
         resources: Resources,
-        /// How many.
+        /// The number of nodes.
         count: u64,
-        /// What the constraint expects.
+        /// The condition of the constraint.
         constraint: String,
     },
-    /// Nodes that are added, and that say nothing against what is to run there.
+    /// Nodes to be added that do not themselves exclude what is to run there.
     UsableNode {
         /// The least size of each.
         resources: Resources,
@@ -95,39 +95,39 @@ pub enum Change {
     NodeInDomain {
         /// The attribute.
         key: Arc<str>,
-        /// Its value; none: one for all of them.
+        /// The value of the attribute; `None`: one value for all of them.
         value: Option<Arc<str>>,
-        /// What each has at least.
+        /// The least size of each.
         resources: Resources,
-        /// How many.
+        /// The number of nodes.
         count: u64,
-        /// What a placement constraint expects of them besides.
+        /// A further condition of a placement constraint.
         constraint: Option<String>,
     },
-    /// A node that is made larger.
+    /// A larger size of a node.
     LargerNode {
-        /// Its id.
+        /// The id of the node.
         node: Arc<str>,
-        /// What it has at least.
+        /// The least size.
         resources: Resources,
     },
-    /// The gang of the application is decided; its own entry says how.
+    /// The decision of the application's gang, which has an entry of its own.
     Gang,
-    /// Placeholders of a task group are placed.
+    /// Placed placeholders of a task group.
     Placeholders {
         /// The name of the task group.
         group: TaskGroup,
-        /// So many.
+        /// Their number.
         count: u64,
     },
-    /// Members of a task group are asked for.
+    /// Asks for members of a task group.
     GangMembers {
         /// The name of the task group.
         group: TaskGroup,
-        /// So many.
+        /// Their number.
         count: u64,
     },
-    /// Something that is stopped or on hold goes on.
+    /// The end of a stop or hold.
     State {
         /// The path of the queue or the name of the partition.
         object: Arc<str>,
@@ -135,7 +135,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// What kind of change it is, as clients read it.
+    /// Returns the kind of change, as clients read it.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Nothing => "none",
@@ -155,7 +155,7 @@ impl Change {
         }
     }
 
-    /// What is changed.
+    /// Returns the object of the change.
     pub fn object(&self) -> Option<&str> {
         match self {
             Self::Nothing
@@ -175,7 +175,7 @@ impl Change {
         }
     }
 
-    /// By how much.
+    /// Returns the amount of the change.
     pub fn resources(&self) -> Option<&Resources> {
         match self {
             Self::NodeRoom { resources, .. }
@@ -191,7 +191,7 @@ impl Change {
         }
     }
 
-    /// Its place in the order of preference.
+    /// Returns its rank in the order of preference.
     fn preference(&self) -> u8 {
         match self {
             Self::Nothing | Self::Time { .. } => 0,
@@ -310,7 +310,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The changes that together remove all of these obstacles, in order of preference.
+/// Returns the changes that together remove all of these obstacles, in order of preference.
 pub fn cure(obstacles: &[Why]) -> Vec<Change> {
     let mut changes: Vec<Change> = obstacles.iter().filter_map(removes).collect();
     join_nodes(&mut changes);
@@ -322,13 +322,13 @@ pub fn cure(obstacles: &[Why]) -> Vec<Change> {
     changes
 }
 
-/// The sentence for some changes, which are needed together.
+/// Returns the sentence for changes that are needed together.
 pub fn sentence(changes: &[Change]) -> String {
     let texts: Vec<_> = changes.iter().map(Change::to_string).collect();
     texts.join("; and ")
 }
 
-/// The smallest change that removes an obstacle.
+/// Returns the smallest change that removes an obstacle.
 fn removes(why: &Why) -> Option<Change> {
     Some(match why {
         Why::PartitionStopped { partition: object }
@@ -405,7 +405,7 @@ fn removes(why: &Why) -> Option<Change> {
     })
 }
 
-/// Nodes that are added; where others refuse by themselves, such that do not.
+/// Returns additional nodes; if others exclude the ask by themselves, nodes that do not.
 pub(super) fn more_nodes(resources: &Resources, count: u64, lacks: &NodeLacks) -> Change {
     let resources = resources.clone();
     if lacks.unfit.is_empty() {
@@ -415,7 +415,7 @@ pub(super) fn more_nodes(resources: &Resources, count: u64, lacks: &NodeLacks) -
     Change::UsableNode { resources, count, reasons }
 }
 
-/// Nodes of one size that are added for several groups are one change.
+/// Joins nodes of one size that are added for several groups into one change.
 fn join_nodes(changes: &mut Vec<Change>) {
     let mut joined: Vec<Change> = Vec::with_capacity(changes.len());
     for change in changes.drain(..) {
@@ -436,7 +436,7 @@ fn join_nodes(changes: &mut Vec<Change>) {
     *changes = joined;
 }
 
-/// Of several times the last.
+/// Joins several times into the last one.
 fn join_times(changes: &mut Vec<Change>) {
     let at = |change: &Change| match change {
         Change::Time { at_ns } => Some(*at_ns),

@@ -10,49 +10,52 @@ use crate::specs::ask::TaskGroup;
 use crate::values::readable::amounts;
 use crate::values::resources::Resources;
 
-/// What keeps a declared gang from its places, beside quotas and limits, and its asks with it.
+/// An obstacle of a declared gang besides quotas and limits; its asks wait with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GangWhy {
-    /// Of an ask: its gang is not decided, and none of its asks is tried by itself before that.
+    /// The obstacle of an ask: its gang is not decided, and none of its asks is tried by itself
+    /// before that.
     Undecided,
     /// A group whose members have no size lacks asks.
     Asks {
         /// The name of the task group.
         group: TaskGroup,
-        /// How many are missing.
+        /// The number of missing asks.
         missing: u64,
     },
-    /// Members of one size found too few places when all of them were looked for.
+    /// Members of one size found too few places in the search for all of them.
     Places {
         /// The name of the task group.
         group: TaskGroup,
-        /// What each of them takes.
+        /// The size of a member.
         size: Resources,
-        /// How many lacked a place.
+        /// The number of members without a place.
         lacks: u64,
-        /// How many nodes lack what for one more of them.
+        /// Counts of nodes by what they lack for one more of them.
         nodes: NodeLacks,
-        /// What their placement constraint expects of nodes, if they have one.
+        /// The condition of their placement constraint, if they have one.
         constraint: Option<String>,
     },
     /// No domain takes the whole of a group that has to stay in one.
     Domain {
-        /// Which group, and what it is short of.
+        /// The group, and what it is short of.
         short: ShortDomain,
-        /// How many nodes lack what for one more member where most found a place.
+        /// Counts of nodes, in the domain where most found a place, by what they lack for one more
+        /// member.
         nodes: NodeLacks,
-        /// What their placement constraint expects of nodes, if they have one.
+        /// The condition of their placement constraint, if they have one.
         constraint: Option<String>,
     },
     /// Every node with room refused a member.
     Refused {
-        /// The name of the task group; empty where that is not known.
+        /// The name of the task group; empty if it is not known.
         group: TaskGroup,
         /// Texts of predicates about the member, each with the number of nodes.
         texts: BTreeMap<String, u32>,
         /// Counts of nodes by what they lack for the member, where these are known.
         nodes: Option<NodeLacks>,
-        /// When it is tried again though nothing changed, ns since the epoch, where that is known.
+        /// The time of the next try without a change, ns since the epoch; `None` if it is not
+        /// known.
         retry_ns: Option<i64>,
     },
     /// All members have places, and the predicates of the resource manager are asked.
@@ -64,15 +67,15 @@ pub enum GangWhy {
 pub struct ShortDomain {
     /// The name of the task group.
     pub group: TaskGroup,
-    /// What a member takes.
+    /// The size of a member.
     pub size: Resources,
-    /// How many there are.
+    /// The number of members.
     pub members: u64,
-    /// How many of them found no place where most did.
+    /// The number of members without a place in the domain where most have one.
     pub lacks: u64,
     /// The attribute.
     pub key: Arc<str>,
-    /// The value where most found a place; none: no node has the attribute.
+    /// The value where most found a place; `None`: no node has the attribute.
     pub value: Option<Arc<str>>,
 }
 
@@ -84,7 +87,7 @@ impl ShortDomain {
 }
 
 impl GangWhy {
-    /// The cause of which this is a case.
+    /// The cause in short.
     pub fn cause(&self) -> Cause {
         match self {
             Self::Refused { .. } => Cause::Predicates,
@@ -106,7 +109,7 @@ impl GangWhy {
         }
     }
 
-    /// What is missing: the amount of all members without a place.
+    /// Returns the amount of all members without a place.
     pub fn short(&self) -> Resources {
         match self {
             Self::Places { size, lacks, .. }

@@ -1,21 +1,21 @@
 //! The explanation of a pending ask: every obstacle, and the smallest change that lets the ask run.
 //!
 //! # Why beside `attempt`
-//! An [attempt](super::attempt) stops at the first obstacle, since that is enough to park an ask.
-//! A person wants all of them: it helps nobody to raise a quota where no node has room either. The
-//! rules here look at the same sums and say everything that is wrong. They never run the scheduler
-//! and change nothing.
+//! An [attempt](super::attempt) stops at the first obstacle, since that is enough to park an ask. A
+//! person needs all of them: it is useless to raise a quota if no node has capacity either. The
+//! rules here read the same sums and list every obstacle. They never run the scheduler and change
+//! nothing.
 //!
-//! # Where what is
-//! [`Why`] is one obstacle with its figures and its sentence, [`cure`] what removes obstacles. The
-//! functions here find obstacles where the figures are: in a queue ([`QueueRoom`]), in the trackers
-//! of users and groups, among the nodes. Whoever gathers them puts them [in order](in_order).
+//! # The parts
+//! [`Why`] is an obstacle with its figures and its sentence; [`cure`] returns what removes
+//! obstacles. The functions here find obstacles where the figures are: in a queue ([`QueueRoom`]),
+//! in the trackers of users and groups, among the nodes. The caller puts them [in order](in_order).
 //!
 //! # Invariants
 //! * An ask without an obstacle would be placed by the next offer that reaches it.
-//! * An obstacle of an ask is there as long as the ask is not placed: it is found from the sums as
-//!   they are, not from what was noted when the ask was tried.
-//! * Whoever makes all changes of the cure removes every obstacle.
+//! * An obstacle exists as long as the ask is not placed: it is found from the sums as they are,
+//!   not from the notes of the last try.
+//! * All changes of the cure together remove every obstacle.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -66,26 +66,26 @@ use crate::values::resources::{Limits, Resources};
 use crate::waiting::WaitSet;
 use crate::waiting::obstacle::Obstacle;
 
-/// What a queue has left.
+/// The room in a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueRoom<'a> {
-    /// Its path.
+    /// The path of the queue.
     pub queue: &'a Arc<str>,
-    /// Nothing is decided for it.
+    /// The queue is stopped.
     pub is_stopped: bool,
-    /// Its maximum.
+    /// The maximum of the queue; `None`: unlimited.
     pub max: Option<&'a Limits>,
-    /// What is used.
+    /// The used amount.
     pub used: &'a Resources,
     /// The number of applications that run, or will once their placements are settled.
     pub running: u64,
-    /// How many may; 0 is unlimited.
+    /// The most running applications; 0 is unlimited.
     pub most_running: u64,
 }
 
 impl QueueRoom<'_> {
-    /// What of the queue stands in the way of an ask for so much, of an application that has still
-    /// to start or not.
+    /// Returns the obstacles in the queue for an ask of this amount. `starts`: its application does
+    /// not run yet.
     pub fn obstacles(&self, wanted: &Resources, starts: bool) -> Vec<Why> {
         let queue = || Arc::clone(self.queue);
         let mut found = Vec::new();
@@ -100,15 +100,15 @@ impl QueueRoom<'_> {
         found
     }
 
-    /// What does not fit the maximum of the queue.
+    /// Returns the obstacle if the amount does not fit the maximum of the queue.
     pub fn over(&self, wanted: &Resources) -> Option<Why> {
         let over = Over::of(self.max?, self.used, wanted)?;
         Some(Why::Queue { queue: Arc::clone(self.queue), over })
     }
 }
 
-/// What limits of user and group stand in the way of an ask for so much, of an application in this
-/// lane that has still to start or not.
+/// Returns the obstacles by limits of user and group for an ask of this amount, of an application
+/// in this lane. `starts`: the application does not run yet.
 pub fn limits(trackers: &Trackers, lane: LaneId, wanted: &Resources, starts: bool) -> Vec<Why> {
     let mut found = Vec::new();
     for limit in trackers.limits_of(lane) {
@@ -124,10 +124,10 @@ pub fn limits(trackers: &Trackers, lane: LaneId, wanted: &Resources, starts: boo
     found
 }
 
-/// The placeholders that an ask waits for, if it is a member of a task group that has some: it
-/// takes the place of one, and no quota, limit or node of its own is looked at before all are gone.
-/// `free` are those that nobody is about to take. About so many placements of members of the group
-/// the RM's predicates are `asked` at present.
+/// Returns the placeholders that an ask waits for, if it is a member of a task group that has some:
+/// it takes the place of one, and no quota, limit or node of its own matters before all are gone.
+/// `free`: placeholders that no member is about to take. `asked`: about how many placements of
+/// members of the group wait for predicates.
 pub fn placeholders(
     asks: &Asks,
     gang: &Gang,
@@ -147,7 +147,7 @@ pub fn placeholders(
     Some(Why::Placeholders { group, pending, free, asked, leaving, is_held: false, refused })
 }
 
-/// What of a node stands in the way of all that is wanted of it and may go nowhere else.
+/// Returns the obstacle of a required node for this whole amount, which may be placed nowhere else.
 pub fn required_of(index: &NodeIndex, node: &Arc<str>, want: &Resources) -> Option<Why> {
     let state = match index.missing(node, want) {
         None => RequiredState::Missing,
@@ -161,7 +161,7 @@ pub fn required_of(index: &NodeIndex, node: &Arc<str>, want: &Resources) -> Opti
     Some(Why::RequiredNode { node: Arc::clone(node), state, want: want.clone() })
 }
 
-/// What of the nodes stands in the way of an ask, whose class has this bound. `lacks` is
+/// Returns the obstacle in the nodes for an ask, whose class has this bound. `lacks` is
 /// [`NodeIndex::lacks`] of its [request], by the same knowledge of nodes that it may use.
 pub fn nodes(
     books: &Books,
@@ -171,7 +171,7 @@ pub fn nodes(
     fits: &Fits,
 ) -> Option<Why> {
     let (index, request) = (&books.nodes, request(ask));
-    // Room on nodes that it may not use is none.
+    // Capacity on nodes that the ask may not use does not count.
     let is_room_usable = !fits.is_known() || ask.required_node.is_some() || lacks.holding > 0;
     if is_room_usable && (index.first(&request).is_some() || index.own_holds(&request)) {
         return is_refused(index, ask, waits).then(|| refused(ask, lacks));
@@ -205,13 +205,14 @@ pub fn nodes(
     if lacks.are_all_unfit() {
         return Some(Why::Unfit { lacks: lacks.clone(), want });
     }
-    // Where no node is large enough, room on one would not help: do not look for it.
+    // If no node is large enough, capacity on one would not help: it is not searched.
     let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request, fits) };
     let held = HeldNode::first(books, &request, fits);
     Some(Why::Nodes { lacks: lacks.clone(), nearest, held, want })
 }
 
-/// What its placement constraint does to an ask that it keeps off every node with room.
+/// Returns the effect of its placement constraint on an ask that it keeps off every node with
+/// capacity.
 fn constraints(
     index: &NodeIndex,
     ask: &Ask,
@@ -234,7 +235,8 @@ fn constraints(
     }
 }
 
-/// The request for a node, without those that refused the ask since it began to ask them.
+/// Returns the request for a node, without the nodes that have refused the ask in its present
+/// search.
 pub fn request(ask: &Ask) -> NodeRequest<'_> {
     match ask.trying() {
         Some(trying) => ask.request().passing_over(trying.refused()),
@@ -242,8 +244,8 @@ pub fn request(ask: &Ask) -> NodeRequest<'_> {
     }
 }
 
-/// What predicates said of an ask, each with the number of nodes: in the present search for a node,
-/// else in the last one.
+/// Returns the reasons of predicates about an ask, each with the number of nodes: in the present
+/// search for a node, else in the last one.
 pub fn texts(ask: &Ask) -> BTreeMap<String, u32> {
     match ask.refusals() {
         Some(refusals) if !refusals.reasons.is_empty() => refusals.reasons.clone(),
@@ -252,12 +254,12 @@ pub fn texts(ask: &Ask) -> BTreeMap<String, u32> {
     }
 }
 
-/// Obstacles in the order in which a person wants to read them: the outermost queue first.
+/// Sorts obstacles for a reader: the outermost queue first.
 pub fn in_order(obstacles: &mut [Why]) {
     obstacles.sort_by_key(Why::place);
 }
 
-/// The cause that was noted when an ask was parked.
+/// Returns the cause that was noted when an ask was parked.
 pub fn noted(obstacle: Obstacle) -> Cause {
     match obstacle {
         Obstacle::Quota => Cause::QueueQuota,
@@ -272,20 +274,21 @@ pub fn noted(obstacle: Obstacle) -> Cause {
     }
 }
 
-/// Whether every node with room refused the ask, and none has grown since that could take it. What
-/// waits for a node that another placement holds is none of these: it has still to be asked there.
+/// Whether every node with capacity refused the ask, and no node that could take it has grown
+/// since. An ask that waits for a node held by another placement is not refused: it has still to be
+/// asked there.
 fn is_refused(index: &NodeIndex, ask: &Ask, waits: &WaitSet) -> bool {
     let WaitSet::Parked(parked) = waits else { return false };
     match &parked.refused {
         Some(least) => {
             parked.roomless.is_none() && !index.may_hold_grown_since(parked.refused_at, least)
         }
-        // One that requires a node waits for its name.
+        // An ask that requires a node waits for its name.
         None => ask.required_node.is_some() && ask.is_resting(),
     }
 }
 
-/// Whether some node has room on which its RM said that the ask can never run.
+/// Whether a node has capacity on which the ask can never run, according to its RM.
 fn is_room_excluded(index: &NodeIndex, ask: &Ask) -> bool {
     let request = NodeRequest { excluded: &[], ..request(ask) };
     !ask.request().excluded.is_empty() && index.first(&request).is_some()
@@ -302,7 +305,7 @@ pub fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
     let node = ask.required_node.clone();
     let mut texts = texts(ask);
     if node.is_none() {
-        // What nodes say by themselves is counted with the nodes.
+        // Reasons of the nodes themselves are counted with the nodes.
         texts.retain(|text, _| !lacks.unfit.contains_key(&**text));
     } else {
         let unfit = lacks.unfit.iter();
@@ -322,7 +325,7 @@ fn required(index: &NodeIndex, ask: &Ask, node: &Arc<str>, lacks: &NodeLacks) ->
             state: RequiredState::Excluded { until_ns: excluded.until_ns },
             want: Resources::clone(&ask.resources),
         },
-        // The node itself refused, in the search that goes on.
+        // The node itself refused, in the present search.
         None => refused(ask, lacks),
     }
 }

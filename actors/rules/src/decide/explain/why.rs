@@ -1,8 +1,8 @@
-//! One obstacle of an ask, with its figures, and the sentence that states it.
+//! An obstacle of an ask, with its figures, and the sentence that states it.
 //!
 //! # Why one type
-//! The debug log, the admin service, REST and the command line say why an ask waits. All of them
-//! are made of this value, so that there is one text for one thing, and none of them can know an
+//! The debug log, the admin service, REST and the command line explain why an ask is pending. All
+//! of them are made of this value, so that each obstacle has one text, and none of them can know an
 //! obstacle that the others do not.
 
 use std::collections::BTreeMap;
@@ -20,15 +20,15 @@ use crate::specs::ask::TaskGroup;
 use crate::values::readable::{amounts, by_weight, enumeration, of_most, title};
 use crate::values::resources::{Limits, Resources};
 
-/// How many different texts of predicates a sentence has.
+/// Most texts of predicates in a sentence.
 const TEXTS_SHOWN: usize = 8;
 
-/// What an ask waits for, without figures. The texts are part of the interface.
+/// The cause for which an ask is pending, without figures. The texts are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// Its partition or a queue above it is stopped.
+    /// A stopped partition or queue.
     Stopped,
-    /// Nothing is decided until a hold is lifted.
+    /// A hold: nothing is decided until it is lifted.
     Held,
     /// No more applications may run.
     NotRunnable,
@@ -40,26 +40,26 @@ pub enum Cause {
     Delay,
     /// A time that has to pass because its last start failed.
     StartFailed,
-    /// Its gang, which is not decided.
+    /// An undecided gang.
     Gang,
     /// The placeholders of its task group.
     Placeholders,
     /// The node that it requires.
     RequiredNode,
-    /// Its placement constraint keeps it off every node with room.
+    /// The placement constraint, which excludes every node with capacity.
     Constraints,
-    /// No domain has room for what has to stay together.
+    /// No domain has capacity for a group that has to stay together.
     Topology,
     /// No node has room.
     NoNode,
     /// Predicates refused every node with room.
     Predicates,
-    /// Nothing: it was not tried yet.
+    /// No cause: it was not tried yet.
     Next,
 }
 
 impl Cause {
-    /// As clients read it.
+    /// Returns the text that clients read.
     pub fn text(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
@@ -81,19 +81,19 @@ impl Cause {
     }
 }
 
-/// Of each type that is short, how much is used, how much may be, and how much is wanted.
+/// Amounts above a maximum, only of the resource types that are short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Over {
-    /// What may be used at most.
+    /// The maximum.
     pub most: Resources,
-    /// What is used.
+    /// The used amount.
     pub used: Resources,
-    /// What is wanted beside it.
+    /// The requested amount.
     pub want: Resources,
 }
 
 impl Over {
-    /// What does not fit below a maximum; none where all of it does.
+    /// Returns the amounts that do not fit below a maximum; `None` if all fit.
     pub fn of(max: &Limits, used: &Resources, wanted: &Resources) -> Option<Self> {
         let (mut most, mut short_used, mut want) =
             (Resources::new(), Resources::new(), Resources::new());
@@ -109,86 +109,86 @@ impl Over {
         (!want.is_empty()).then_some(Self { most, used: short_used, want })
     }
 
-    /// What is left; below zero where more is used than may be.
+    /// Returns the amount left; negative if more is used than allowed.
     pub fn have(&self) -> Resources {
         self.most.minus(&self.used)
     }
 
-    /// By how much the maximum is too low.
+    /// Returns the amount by which the maximum is too low.
     pub fn short(&self) -> Resources {
         self.want.minus(&self.have())
     }
 }
 
-/// What is wrong with the node that an ask requires.
+/// The obstacle in the node that an ask requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequiredState {
-    /// It is not there.
+    /// The node does not exist.
     Missing,
-    /// It would not hold the ask even if nothing else were there.
+    /// The node could not hold the ask even if it were empty.
     TooSmall {
-        /// How large it would have to be, with all that is there.
+        /// The size that it would need, with all that is on it.
         needs: Resources,
     },
-    /// It has too little left: so much is missing.
+    /// The node has too little left: the missing amount.
     Lacks(Resources),
-    /// The RM said that the ask can never run there; it is asked again at this time.
+    /// The RM refused the node for good; it is asked again at this time.
     Excluded {
-        /// Until when, ns since the epoch.
+        /// End of the exclusion, ns since the epoch.
         until_ns: i64,
     },
 }
 
-/// One thing that stands in the way of an ask.
+/// An obstacle of an ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The partition is stopped.
     PartitionStopped {
-        /// Its name.
+        /// The name of the partition.
         partition: Arc<str>,
     },
-    /// Decisions are held back in the partition.
+    /// Decisions are on hold in the partition.
     OnHold {
-        /// Its name.
+        /// The name of the partition.
         partition: Arc<str>,
     },
-    /// The RM has as much in memory as it may.
+    /// The RM uses as much memory as its quota allows.
     QuotaOfBytes {
         /// The partition.
         partition: Arc<str>,
-        /// How many bytes the RM may have.
+        /// The quota in bytes.
         limit: u64,
     },
     /// A queue above it is stopped.
     QueueStopped {
-        /// Its path.
+        /// The path of the queue.
         queue: Arc<str>,
     },
-    /// A queue has as many running applications as it may, and this one has still to start.
+    /// The queue has its most running applications, and this one has still to start.
     QueueRuns {
-        /// Its path.
+        /// The path of the queue.
         queue: Arc<str>,
-        /// How many run there.
+        /// The number of running applications.
         running: u64,
-        /// How many may.
+        /// The most running applications.
         most: u64,
     },
     /// The maximum of a queue leaves too little.
     Queue {
-        /// Its path.
+        /// The path of the queue.
         queue: Arc<str>,
-        /// What is missing.
+        /// The amounts that are short.
         over: Over,
     },
-    /// A user or group has as many running applications as it may, and this one has still to start.
+    /// The user or group has its most running applications, and this one has still to start.
     LimitRuns {
         /// The user or group.
         whose: Subject,
         /// The path of the queue that the limit is set on.
         queue: Arc<str>,
-        /// How many run.
+        /// The number of running applications.
         running: u64,
-        /// How many may.
+        /// The most running applications.
         most: u64,
     },
     /// The limit of its user or group leaves too little.
@@ -197,108 +197,110 @@ pub enum Why {
         whose: Subject,
         /// The path of the queue that the limit is set on.
         queue: Arc<str>,
-        /// What is missing.
+        /// The amounts that are short.
         over: Over,
     },
-    /// Something of its application was taken for another, which is to run before it.
+    /// Allocations of its application were preempted for another, which is to run before it.
     GivesWay {
         /// The other application.
         application: Arc<str>,
     },
-    /// The application is left alone for a while, because too many of its asks found no node.
+    /// The application backs off, because too many of its asks found no node.
     BacksOff {
-        /// Until when, ns since the epoch.
+        /// End of the back-off, ns since the epoch.
         until_ns: i64,
     },
     /// A failed start of the ask or its gang, which waits before the next try.
     StartFailed {
-        /// How often, since when, and until when it waits.
+        /// The number of failures, and the begin and end of the wait.
         failed: NotStarted,
-        /// Whether it is the gang that waits: none of its members could be started.
+        /// The gang waits: none of its members could be started.
         of_gang: bool,
     },
-    /// Its gang is not decided.
+    /// The gang of the ask is not decided.
     Gang(GangWhy),
-    /// It takes the place of a placeholder of its task group.
+    /// The ask takes the place of a placeholder of its task group.
     Placeholders {
         /// The name of the task group.
         group: TaskGroup,
-        /// How many placeholders are still to be placed.
+        /// The number of placeholders still to be placed.
         pending: u64,
-        /// Those that are placed and that nobody is about to take.
+        /// Placed placeholders that no member is about to take.
         free: FreePlaces,
-        /// How many a member is to take, if predicates pass, which are asked.
+        /// The number of placeholders that members are to take if predicates, which are asked,
+        /// pass.
         asked: u64,
-        /// How many the resource manager has still to end.
+        /// The number of placeholders that the resource manager has still to end.
         leaving: u64,
         /// Whether the scheduler holds the places itself, for members that were declared.
         is_held: bool,
-        /// The node of one that refused it, and what was said.
+        /// The node of a placeholder that refused the ask, and the reasons.
         refused: Option<(Arc<str>, BTreeMap<String, u32>)>,
     },
     /// No node has room, takes new allocations, and can run it.
     Nodes {
-        /// How many nodes lack what.
+        /// Counts of nodes by what they lack.
         lacks: NodeLacks,
-        /// Where the least is missing; none if all are too small or closed.
+        /// The node where the least is missing; `None` if all are too small or closed.
         nearest: Option<Nearest>,
         /// A node that has room and is reserved, if there is one.
         held: Option<HeldNode>,
-        /// What is wanted.
+        /// The requested amount.
         want: Resources,
     },
-    /// It may use none of the nodes that take something, whatever room they have.
+    /// The ask can use none of the open nodes, whatever capacity they have.
     Unfit {
-        /// How many nodes say what.
+        /// Counts of nodes by their reasons.
         lacks: NodeLacks,
-        /// What is wanted.
+        /// The requested amount.
         want: Resources,
     },
-    /// Its placement constraint keeps it off every node with room.
+    /// The placement constraint excludes every node with capacity.
     Constraints {
-        /// How many nodes lack what.
+        /// Counts of nodes by what they lack.
         lacks: NodeLacks,
-        /// What each condition leaves, the one that excludes most first.
+        /// The nodes left by each condition; the condition that excludes most comes first.
         excluding: Vec<Excluding>,
-        /// Of the nodes that it may use, the one where the least is missing.
+        /// The node where the least is missing, among those that it may use.
         nearest: Option<Nearest>,
-        /// When a later choice of it opens that has a node, ns since the epoch.
+        /// The time when a later choice opens that has a node, ns since the epoch.
         opens_ns: Option<i64>,
-        /// What is wanted.
+        /// The requested amount.
         want: Resources,
     },
-    /// Its task group stays in a domain where no node has room.
+    /// The task group stays in a domain where no node has capacity.
     Topology {
         /// The domain.
         domain: Domain,
-        /// How many nodes lack what.
+        /// Counts of nodes by what they lack.
         lacks: NodeLacks,
-        /// Of the nodes of the domain, the one where the least is missing.
+        /// The node where the least is missing, among those of the domain.
         nearest: Option<Nearest>,
-        /// What is wanted.
+        /// The requested amount.
         want: Resources,
     },
-    /// The one node that it may use will not do.
+    /// The required node cannot take the ask.
     RequiredNode {
         /// The id of the node.
         node: Arc<str>,
-        /// What is wrong with it.
+        /// The obstacle in the node.
         state: RequiredState,
-        /// What is wanted.
+        /// The requested amount.
         want: Resources,
     },
-    /// Every node with room refused it, or its RM did not answer in time.
+    /// Every node with capacity refused the ask, or its RM did not answer in time.
     Refused {
         /// The id of the node, if it may use no other.
         node: Option<Arc<str>>,
-        /// How many nodes lack what.
+        /// Counts of nodes by what they lack.
         lacks: NodeLacks,
-        /// What predicates said, each with the number of nodes.
+        /// The reasons of predicates, each with the number of nodes.
         texts: BTreeMap<String, u32>,
-        /// When it is tried again though nothing changed, ns since the epoch, where that is known.
+        /// The time of the next try without a change, ns since the epoch; `None` if it is not
+        /// known.
         retry_ns: Option<i64>,
     },
-    /// What kept it is loosened by now.
+    /// The obstacle has been loosened since.
     Loosened,
 }
 
@@ -316,7 +318,8 @@ pub struct HeldNode {
 }
 
 impl HeldNode {
-    /// The first node in order with room for a request that others have reserved, and that it may use.
+    /// Returns the first node in order that has capacity for a request, is reserved by another ask,
+    /// and could be used.
     pub fn first(books: &Books, request: &NodeRequest<'_>, fits: &Fits) -> Option<Self> {
         let may_use = |node| fits.refusal(books.nodes.id(node)).is_none().then_some(node);
         let node = books.nodes.first_lent(None, request, may_use)?;
@@ -342,7 +345,7 @@ impl fmt::Display for HeldNode {
 }
 
 impl Why {
-    /// The cause of which this is a case.
+    /// Returns the cause in short.
     pub fn cause(&self) -> Cause {
         match self {
             Self::PartitionStopped { .. } | Self::QueueStopped { .. } => Cause::Stopped,
@@ -363,7 +366,7 @@ impl Why {
         }
     }
 
-    /// The partition, queue, user, group or node that decides.
+    /// Returns the partition, queue, user, group or node that decides.
     pub fn object(&self) -> Option<&Arc<str>> {
         match self {
             Self::PartitionStopped { partition }
@@ -390,7 +393,7 @@ impl Why {
         }
     }
 
-    /// What is missing at the object.
+    /// Returns the amount missing at the object.
     pub fn short(&self) -> Resources {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.short(),
@@ -403,7 +406,7 @@ impl Why {
         }
     }
 
-    /// What the object has left of that.
+    /// Returns the amount that the object has left, of the types that are short.
     pub fn have(&self) -> Resources {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.have(),
@@ -412,7 +415,7 @@ impl Why {
         }
     }
 
-    /// What is wanted of that.
+    /// Returns the requested amount, of the types that are short.
     pub fn want(&self) -> Resources {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.want.clone(),
@@ -426,8 +429,8 @@ impl Why {
         }
     }
 
-    /// Where it stands among all obstacles of an ask: the outermost first, and what concerns a queue
-    /// before what concerns users of it.
+    /// Returns the sort key among all obstacles of an ask: the outermost first, and a queue before
+    /// its users.
     pub(super) fn place(&self) -> (u8, usize, u8) {
         let depth = |queue: &str| queue.split('.').count();
         match self {
@@ -452,8 +455,8 @@ impl Why {
         }
     }
 
-    /// One sentence, which stays true: it has no times. `alone`: what could run if nothing of this stood in its way, since nothing else
-    /// does.
+    /// Returns the obstacle as one sentence, which stays true because it has no times. `alone`: the
+    /// ask that could run without this obstacle, if it has no other.
     pub fn sentence(&self, alone: Option<&str>) -> String {
         let does = alone.map_or("would do here".to_owned(), |who| format!("would let {who} run"));
         let then = |what: &str| format!("{what} {does}");
@@ -559,7 +562,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// The user or group in a sentence.
+/// Names the user or group in a sentence.
 pub(super) fn named(whose: &Subject) -> String {
     match whose {
         Subject::User(name) => format!("user {name}"),
@@ -567,7 +570,7 @@ pub(super) fn named(whose: &Subject) -> String {
     }
 }
 
-/// By how many the maximum of running applications is too low.
+/// Returns by how many the maximum of running applications is too low.
 pub(super) fn missing_runs(running: u64, most: u64) -> u64 {
     running.saturating_sub(most).saturating_add(1)
 }
@@ -579,7 +582,8 @@ fn more_applications(running: u64, most: u64) -> String {
     }
 }
 
-/// An amount with `more` behind the number: of one type without its name, which was said.
+/// Words an amount with `more` behind the number. An amount of one type is given without the type's
+/// name, which the sentence has already.
 fn more(short: &Resources) -> String {
     let all = amounts(short);
     if short.entries().len() > 1 {
@@ -619,7 +623,7 @@ fn placeholders(group: &str, pending: u64, free: &FreePlaces, asked: u64, leavin
     )
 }
 
-/// What keeps a member from the places that are held for its group.
+/// Words why a member cannot take the places that are held for its group.
 fn held_places(
     group: &str,
     free: &FreePlaces,
@@ -660,7 +664,7 @@ fn required(node: &str, state: &RequiredState, want: &Resources) -> String {
     }
 }
 
-/// The texts of most nodes.
+/// Words the reasons of most nodes.
 pub(super) fn said(texts: &BTreeMap<String, u32>) -> String {
     let mut most: Vec<_> = texts.iter().collect();
     most.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
@@ -672,7 +676,7 @@ pub(super) fn said(texts: &BTreeMap<String, u32>) -> String {
     if shown.is_empty() { String::new() } else { format!(": {}", enumeration(&shown)) }
 }
 
-/// Those quantities of an amount whose types are in `types`.
+/// Returns the part of an amount whose types are in `types`.
 pub(super) fn only(amount: &Resources, types: &Resources) -> Resources {
     let mut only = Resources::new();
     for (name, _) in types.entries() {
