@@ -1,16 +1,16 @@
-//! What an application does with an offer for asks that have a node reserved.
+//! An application's use of an offer for asks that have a node reserved.
 //!
 //! # Two rounds
 //! First the reserved nodes, ask by ask; then, for asks that do not require their node, every other
-//! node that is open and not reserved. So an ask goes to whichever has room first, and nobody takes
-//! another node while the reserved one of a later ask would do. An application waits for neither
-//! its age nor its back-off here.
+//! node that is open and not reserved. So an ask is placed on whichever has capacity first, and no
+//! ask takes another node while the reserved one of a later ask would do. An application waits for
+//! neither its age nor its back-off here.
 //!
-//! What could not run even with the room has its reservation suspended, and is tried when it may
-//! run again.
+//! An ask that could not run even with capacity has its reservation suspended, and is tried when it
+//! may run again.
 //!
-//! As in [`attempt`](super::attempt), nothing moves while it is decided; the application carries
-//! out what comes back, and asks again.
+//! As in [`attempt`](super::attempt), nothing changes during the decision; the application carries
+//! it out, and asks again.
 
 use super::attempt::{Attempt, Candidate, Next, Parking};
 use super::reservations::Patience;
@@ -24,7 +24,7 @@ use crate::waiting::obstacle::Obstacle;
 pub enum NextReserved {
     /// The result of an attempt of any ask.
     Do(Next),
-    /// The reservation was suspended, and the ask could run now: the node is to be for it again.
+    /// The reservation was suspended, and the ask could run now: the node is reserved for it again.
     Resume(AskSlot),
     /// The reserved node cannot have this class now; other nodes are its next chance.
     PassOver(ClassId),
@@ -72,8 +72,8 @@ pub fn next(attempt: &Attempt<'_>, patience: &Patience, now_ns: i64) -> NextRese
 }
 
 impl Attempt<'_> {
-    /// Whether an ask may be placed on the node that it has reserved: that takes new allocations,
-    /// or the ask requires it; it has room; and it has not refused the ask.
+    /// Whether an ask may be placed on the node that it has reserved: the node is open, or the ask
+    /// requires it; it has capacity; and it has not refused the ask.
     fn may_use_reserved(&self, slot: AskSlot, node: NodeSlot) -> bool {
         let (ask, nodes) = (self.asks.ask(slot), &self.books.nodes);
         let (request, id) = (ask.request(), nodes.id(node));

@@ -1,25 +1,24 @@
-//! What an application does with an offer: which of its asks goes to which node, or why none does.
+//! An application's use of an offer: which of its asks is placed on which node, or why none is.
 //!
 //! # Why a rule
-//! This is the decision that everything else leads to. It is made here of plain values: what the
-//! application asks for, what queues, user and group leave to it, what nodes have. Nothing moves
-//! while it decides; it says what is to be done ([`Next`]), and the application's actor does it.
-//! What was not placed says why ([`Obstacle`]); whoever wants the figures asks
-//! [`why`](Attempt::why).
+//! This is the decision that everything else leads to. It is made here of plain values: the
+//! application's asks, the headroom of queues, user and group, and the nodes. Nothing changes
+//! during the decision. It returns what is to be done ([`Next`]), and the application's actor does
+//! it. An ask that was not placed has an [`Obstacle`]; [`why`](Attempt::why) adds the figures.
 //!
 //! # The phases of one attempt
-//! 1. The first class in order that may use the offer; none: the offer is declined. Members of a task
-//!    group that lost some come before all others of their priority.
+//! 1. The first class in order that may use the offer; if there is none, the offer is declined.
+//!    Members of a task group that lost some come before all others of their priority.
 //! 2. Back-off: as many asks as the leaf allows have found no node in this pass.
 //! 3. A real member of a task group waits for the placeholders of its group, as long as there are
-//!    any; how it takes the place of one is decided in [`super::pairs`].
-//! 4. Quota: what the limits of user and group leave, then what the queues leave.
-//! 5. A node: of those that have not refused where predicates are asked by questions and the ask is
-//!    being searched for already, else the first in order with room. Where there is none, a node that
-//!    another has reserved and [lends](super::lending).
+//!    any; [`super::pairs`] decides how it takes the place of one.
+//! 4. Quota: the headroom by the limits of user and group, then that of the queues.
+//! 5. A node: if predicates are asked by questions and the ask is being searched for already, one
+//!    that has not refused; else the first in order with capacity. If there is none, a node that
+//!    another ask has reserved and [lends](super::lending).
 //!
-//! What is parked changes what comes first, so the actor parks it and asks again, until something
-//! is placed or nothing is left.
+//! Parking an ask changes what comes first, so the actor parks it and decides again, until an ask
+//! is placed or none is left.
 //!
 //! ```
 //! use monoceros_rules::asks::Asks;
@@ -80,7 +79,7 @@ use crate::values::resources::{Limits, Resources};
 use crate::waiting::obstacle::Obstacle;
 use crate::waiting::{View, WaitSet};
 
-/// All that an application has in hand when an offer reaches it.
+/// The facts for an application's decision when an offer reaches it.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
     /// The asks of the application.
@@ -89,17 +88,17 @@ pub struct Attempt<'a> {
     pub gang: Option<&'a Gang>,
     /// The task groups whose asks go first, because they lost members.
     pub owed: &'a [TaskGroup],
-    /// Its place.
+    /// The slot of the application.
     pub application: ApplicationSlot,
-    /// The place of its leaf in the directory.
+    /// The slot of its leaf.
     pub leaf: u32,
-    /// What its queues, its user and its group leave together. For those who may have been nominated
-    /// some of it, with what was nominated to preemptors for whom others leave.
+    /// The headroom of its queues, its user and its group together. For a preemptor, with
+    /// nominations included.
     pub view: &'a View<'a>,
-    /// What its queues leave beside such nominations, for those who may have been nominated some of it;
-    /// `None` while there are none.
+    /// The headroom of its queues without nominations, for applications that may have one
+    /// themselves; `None` while there are no nominations.
     pub beside_nominations: Option<&'a Limits>,
-    /// The lane of the application, if something limits its user or group.
+    /// The lane of the application, if a limit concerns its user or group.
     pub lane: Option<LaneId>,
     /// The nodes, the placements that wait for a predicate, and the trackers.
     pub books: &'a Books,
@@ -112,9 +111,9 @@ pub struct Attempt<'a> {
 /// The next thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing may use the offer; up to where it was looked for.
+    /// No ask may use the offer; the epoch of the search.
     Decline(Epoch),
-    /// Nothing for a while: too many asks have found no node, this one last.
+    /// No ask for a while: too many have found no node, this one last.
     BackOff(AskKey),
     /// An ask goes to a node.
     Place(Candidate),
@@ -131,12 +130,12 @@ pub struct Candidate {
     pub node: NodeSlot,
     /// The nodes to be asked after it in the same question, in order.
     pub alternatives: Vec<NodeSlot>,
-    /// The search goes on after nodes have refused the ask.
+    /// The search continues after nodes have refused the ask.
     pub is_continued: bool,
-    /// The node that comes first in order, and how many before this one have room, where the RM
+    /// The first node in order, and the number of nodes before this one with capacity, if the RM
     /// prefers this one.
     pub preferred_to: Option<(NodeSlot, usize)>,
-    /// The node is reserved by another, who lends it.
+    /// The node is reserved by another ask, which lends it.
     pub lent: Option<Lent>,
 }
 
@@ -152,7 +151,7 @@ impl Candidate {
         Self { lent: Some(lent), ..Self::first(ask, lent.node) }
     }
 
-    /// An ask whose search goes on, at the first of these nodes.
+    /// An ask whose search continues, at the first of these nodes.
     pub fn next(ask: AskSlot, node: NodeSlot, alternatives: Vec<NodeSlot>) -> Self {
         Self { alternatives, is_continued: true, ..Self::first(ask, node) }
     }
@@ -206,27 +205,27 @@ impl Attempt<'_> {
         self.asks.last_of_pass(self.backoff_asks, self.view, next, waits_otherwise)
     }
 
-    /// Whether asks of this shape take the places of placeholders, and some are still to come or to
-    /// go.
+    /// Whether asks of this shape take the places of placeholders, and some of these are still to
+    /// be placed or to end.
     fn waits_for_placeholders(&self, shape: &Shape) -> bool {
         self.gang.is_some_and(|gang| shape.member_of().is_some_and(|group| gang.is_usable(group)))
     }
 
-    /// Whether the ask came after something was taken from its application for another, which has
-    /// still to be placed.
+    /// Whether the ask came after an eviction from its application for another ask, which has still
+    /// to be placed.
     pub fn gives_way(&self, slot: AskSlot) -> bool {
         let nominations = &self.books.nominations;
         !nominations.is_empty()
             && nominations.bars(self.application, self.asks.ask(slot).sequence).is_some()
     }
 
-    /// Whether a member of the class is more than what is left: by the limits of its user or group
-    /// first, since nobody else's queue is to blame then.
+    /// Whether the amount of a member of the class exceeds what is left: by the limits of its user
+    /// or group first, since no other user's queue is to blame then.
     pub(super) fn over_quota(&self, class: ClassId) -> Option<Obstacle> {
         self.over_quota_of(self.asks.shape(class).resources())
     }
 
-    /// Whether so much is more than what is left, and by what.
+    /// Returns the obstacle if this amount exceeds what is left.
     pub fn over_quota_of(&self, wanted: &Resources) -> Option<Obstacle> {
         if self.view.headroom.allows(wanted) {
             return None;
@@ -236,15 +235,15 @@ impl Attempt<'_> {
         Some(if by_limits { Obstacle::Limits } else { Obstacle::Quota })
     }
 
-    /// Whether so much is more than what is left beside what was nominated to others. What was
-    /// nominated to the preemptor is for it.
+    /// Returns the obstacle if this amount exceeds what is left beside the nominations of others.
+    /// The preemptor's own nomination is available to it.
     pub fn over_nominations(&self, preemptor: Preemptor, wanted: &Resources) -> Option<Obstacle> {
         let mut left = self.beside_nominations?.clone();
         left.give(&self.books.nominations.own(preemptor));
         (!left.allows(wanted)).then_some(Obstacle::Quota)
     }
 
-    /// The node to be asked for an ask that fits its quotas.
+    /// Finds the node to be asked for an ask that fits its quotas.
     ///
     /// # Errors
     /// The obstacle.
@@ -287,19 +286,19 @@ impl Attempt<'_> {
         Ok(Candidate::next(slot, node, candidates))
     }
 
-    /// The first node that others have reserved and lend to the ask.
+    /// Returns the first node that others have reserved and lend to the ask.
     fn lent(&self, slot: AskSlot, request: &NodeRequest<'_>) -> Option<Lent> {
         Lent::first((self.leaf, &self.asks.ask(slot).spec), None, request, self.books)
     }
 
-    /// The search of the ask that goes on, where predicates are asked by questions.
+    /// Returns the search of the ask that continues, if predicates are asked by questions.
     pub(super) fn trying(&self, slot: AskSlot) -> Option<&Try> {
         let era = self.books.unsettled.era();
         self.asks.ask(slot).trying().filter(|it| self.asks_later && it.holds(era))
     }
 
-    /// Why an ask was parked, with figures: for people. `queues` is its path from root. It may look
-    /// at every node.
+    /// Returns why an ask was parked, with figures, for people. `queues` is its path from root. It
+    /// may read every node.
     pub fn why<'q>(
         &self,
         parking: &Parking,
@@ -313,7 +312,7 @@ impl Attempt<'_> {
                 explain::limits(&self.books.trackers, lane, wanted, false).into_iter().next()
             }),
             Obstacle::Placeholders => self.gang.and_then(|gang| {
-                // Parked before any of them is tried.
+                // The ask is parked before any of them is tried.
                 let free = gang.group(ask.member_of()?)?.free.len() as u64;
                 let free = FreePlaces { untried: free, ..FreePlaces::default() };
                 explain::placeholders(self.asks, gang, ask, free, 0)

@@ -2,13 +2,13 @@
 //! `docs/scheduling.md#reservations`.
 //!
 //! # Why
-//! What is free on a reserved node is idle until the ask fits that reserved it. That is worth it for
-//! those who would come later, and not for those who come first anyway: an ask of a higher effective
-//! priority, and one whose queue is owed the room by its guarantee. And a reservation whose ask could
-//! not run even with the room protects nothing.
+//! What is free on a reserved node is idle until the ask that reserved it fits. That is justified
+//! against asks that would come later, and not against those that come first anyway: an ask of a
+//! higher effective priority, and one whose queue is owed the capacity by its guarantee. And a
+//! reservation whose ask could not run even with the capacity protects nothing.
 //!
-//! Nothing is lent where others left for the ask that reserved the node, nor where that may use no
-//! other node, nor what a gang has set aside.
+//! Nothing is lent where victims left for the ask that reserved the node, nor where that ask
+//! requires the node, nor what a gang has set aside.
 //!
 //! ```
 //! use monoceros_rules::books::Books;
@@ -44,15 +44,15 @@ use crate::pending::reservations::{EffectivePriority, Reservation, Reserver};
 use crate::specs::ask::AskSpec;
 use crate::values::ids::NodeSlot;
 
-/// Why an ask may use a node that another has reserved.
+/// The reason why an ask may use a node that another has reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loan {
     /// The effective priority of the borrower is higher.
     Priority,
-    /// It fits into what its queue does not use of its guarantee, and the queue of the other has
-    /// all of its own, or none.
+    /// It fits into the unused guarantee of its queue, and the queue of the other has all of its
+    /// own, or none.
     Guarantee,
-    /// The other could not run even with the room.
+    /// The other could not run even with the capacity.
     Suspended,
 }
 
@@ -63,7 +63,7 @@ pub struct Lent {
     pub node: NodeSlot,
     /// The ask that has reserved the node.
     pub by: Reserver,
-    /// Why it may be used.
+    /// The reason why it may be used.
     pub loan: Loan,
 }
 
@@ -83,7 +83,7 @@ impl Borrower {
         }
     }
 
-    /// Why it may use the node of a reservation, if it may.
+    /// Returns why it may use the node of a reservation; `None` if it may not.
     pub fn loan(&self, reservation: &Reservation, books: &Books) -> Option<Loan> {
         if !reservation.is_bounded() {
             return None;
@@ -102,8 +102,8 @@ impl Borrower {
 }
 
 impl Lent {
-    /// The first node in order that others have reserved and lend to an ask of an application in
-    /// this leaf, whose request this is; behind a node, where one is given.
+    /// Returns the first node in order that others have reserved and lend to an ask of an
+    /// application in this leaf, whose request this is; behind a node, if one is given.
     pub fn first(
         (leaf, ask): (u32, &AskSpec),
         after: Option<NodeSlot>,
@@ -122,8 +122,8 @@ impl Lent {
     }
 }
 
-/// Whether the ask of a reservation could run if there were room: its queues leave as much, beside
-/// what was nominated to others, and so do the limits of its user and group.
+/// Whether the ask of a reservation could run if there were capacity: its queues leave enough
+/// beside the nominations of others, and so do the limits of its user and group.
 pub fn could_run(reservation: &Reservation, books: &Books) -> bool {
     let (of, wanted) = (&reservation.holder, &reservation.spec.resources);
     let is_allowed = books.queues.upward(of.leaf).all(|(_, queue)| {

@@ -1,10 +1,10 @@
-//! What is to be done next, or why nothing is.
+//! The decisions: rules for what is to be done next.
 //!
 //! # Why a room of its own
-//! These rules are what the scheduler is for. Each takes what it needs to see, moves nothing, and
-//! returns a value that says what to do; actors carry it out. So each can be tried with a few lines
-//! of plain values, and a new phase (pairs, reservations, gangs, constraints, preemption) is one
-//! more rule here.
+//! These rules are what the scheduler is for. Each takes the facts that it needs, changes nothing,
+//! and returns a value that names what to do; actors carry it out. So each can be tried with a few
+//! lines of plain values, and a new phase (pairs, reservations, gangs, constraints, preemption) is
+//! one more rule here.
 //!
 //! | rule | decides |
 //! |---|---|

@@ -1,28 +1,29 @@
-//! Which ask of an application takes the place of which placeholder; for people,
-//! `docs/gangs.md#how-a-member-takes-a-place`.
+//! Pairs: which ask of an application takes the place of which placeholder
+//! (`docs/gangs.md#how-a-member-takes-a-place`).
 //!
 //! # The order of the search
 //! Real members are tried in the order of asks, each with the free placeholders of its task group in
 //! order of their creation and UUID:
 //!
-//! 1. A placeholder that is smaller than the member in anything cannot hold its place: it has to go
-//!    ([`NextPair::TooSmall`]).
+//! 1. A placeholder that is smaller than the member in any resource cannot hold its place: it has
+//!    to end ([`NextPair::TooSmall`]).
 //! 2. Otherwise its node is asked whether the member may run there ([`NextPair::InPlace`]). If so,
-//!    the member takes its place, and nobody's use changes until the placeholder is gone. Places on
-//!    nodes where a start of the member failed are asked after all others.
+//!    the member takes its place, and no usage changes until the placeholder is gone. Places on nodes
+//!    where a start of the member failed are asked after all others.
 //! 3. When no node of a placeholder takes any member, the first member is tried on other nodes
 //!    ([`NextPair::Elsewhere`]), in place of the first placeholder of its group. Its new node is
 //!    charged at once, so that the placeholder is not given up without result.
 //!
 //! Places that are held for members of a declared gang are tried in the order of their nodes, since
-//! all of a group are alike.
+//! all places of a group are alike.
 //!
 //! # Why a cursor
-//! Nodes answer one after another, and a search that began anew after each answer would ask the same
-//! again. So the application keeps where its search stands ([`Search`]): who refused which member,
-//! and which members no node of a placeholder takes. Whatever may change an answer begins it anew.
-//! Of held places in the order of their nodes it keeps the first, and how many of them are taken, also
-//! when it begins anew: where a place comes in that order does not depend on who refused what.
+//! Nodes answer one after another, and a search that began again after each answer would ask the
+//! same again. So the application keeps the state of its search ([`Search`]): which node refused
+//! which member, and which members no node of a placeholder takes. Any change that may change an
+//! answer restarts the search. The first held places in the order of their nodes, and how many of
+//! them are taken, are kept also on a restart: the position of a place in that order does not
+//! depend on refusals.
 
 mod progress;
 mod without_result;
@@ -45,12 +46,12 @@ use crate::values::ids::{AllocationId, AskSlot, NodeSlot};
 /// The progress of the search for pairs since something changed.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// All members up to this one are refused by every node of a placeholder of theirs, or wait for
-    /// an answer.
+    /// The last member such that it and all before it are refused by every node of a placeholder of
+    /// theirs, or wait for an answer.
     passed: Option<AskKey>,
     /// The nodes of placeholders that refused each member.
     refused: Refusals,
-    /// The member that no other node takes either, when it was the first.
+    /// The first member at that time, if no other node takes it either.
     nowhere: Option<AskKey>,
     /// The first places that are held for members of a group, in the order of their nodes.
     held: SeededMap<TaskGroup, HoldsInOrder>,
@@ -63,7 +64,7 @@ type Refusals = SeededMap<AskKey, FxHashSet<NodeSlot>>;
 #[derive(Clone, Debug)]
 struct HoldsInOrder {
     ids: Vec<AllocationId>,
-    /// So many of the first are not free, and are not looked at again.
+    /// The number of the first places that are not free, and are not examined again.
     taken: usize,
     /// Whether no other place of the group is free.
     is_all: bool,
@@ -71,34 +72,34 @@ struct HoldsInOrder {
     moves: u64,
 }
 
-/// The number of places that are put in order at first: more than an offer decides about. Then
-/// twice as many each time, so that those of a large gang are not gone through again and again.
+/// The number of places that are sorted at first: more than an offer decides about. After that it
+/// doubles each time, so that those of a large gang are not sorted again and again.
 const HOLDS_AT_FIRST: usize = 128;
 
-/// So many places of those in order that are gone may be passed for a member that those before them
-/// refuse. Then they are taken out.
+/// Most ended places that are skipped for a member refused by those before them. Then they are
+/// removed from the list.
 const GONE_AT_MOST: usize = 128;
 
 impl HoldsInOrder {
-    /// Passes over those in front that are not free.
+    /// Skips the places in front that are not free.
     fn pass_taken(&mut self, is_free: impl Fn(AllocationId) -> bool) {
         self.taken += self.rest().iter().take_while(|id| !is_free(**id)).count();
     }
 
-    /// Those that are to be looked at.
+    /// Returns the places to be examined.
     fn rest(&self) -> &[AllocationId] {
         &self.ids[self.taken..]
     }
 
-    /// This one is free, which was not. Says whether it is among these; where it comes among them
-    /// if not is not known.
+    /// Notes that this place has become free. Returns whether it is among these; if not, its
+    /// position among them is not known.
     fn freed(&mut self, place: AllocationId) -> bool {
         let at = self.ids.iter().position(|id| *id == place);
         self.taken = self.taken.min(at.unwrap_or(usize::MAX));
         at.is_some()
     }
 
-    /// Takes those out that are gone for good. A place that a member is on its way to is not: it
+    /// Removes places that have ended for good. A place that a member is on its way to has not: it
     /// may be free again.
     fn take_gone_out(&mut self, allocations: &AllocationTable) {
         let is_there = |id: &AllocationId| allocations.get(*id).is_some();
@@ -114,19 +115,19 @@ impl Search {
         self.returns();
     }
 
-    /// No other node takes the first member, which has this key, either.
+    /// Notes that no other node takes the first member, which has this key, either.
     pub fn refused_elsewhere(&mut self, member: AskKey) {
         self.nowhere = Some(member);
     }
 
-    /// The first member is to be tried on other nodes again, as far as their predicates have not
-    /// refused it.
+    /// Has the first member tried on other nodes again, as far as their predicates have not refused
+    /// it.
     pub fn looks_elsewhere(&mut self) {
         self.nowhere = None;
     }
 
-    /// Members or free placeholders are others than before: all are looked at again, and what nodes
-    /// have said counts.
+    /// Has all members tried again, because members or free placeholders have changed; refusals are
+    /// kept.
     pub fn returns(&mut self) {
         self.passed = None;
     }
@@ -136,7 +137,7 @@ impl Search {
         *self = Self { held: std::mem::take(&mut self.held), ..Self::default() };
     }
 
-    /// A placeholder of this group, or a place that is held for it, is free, which may have been
+    /// Notes that a placeholder of this group, or a place held for it, is free, and may have been
     /// taken before. Each [`Gang::put_free`] is followed by this.
     pub fn freed(&mut self, group: &TaskGroup, place: AllocationId) {
         if let Some(held) = self.held.get_mut(group)
@@ -151,7 +152,7 @@ impl Search {
         self.nowhere == Some(member)
     }
 
-    /// Whether anything was refused since it began.
+    /// Whether a node refused a member in this search.
     pub fn met_refusals(&self) -> bool {
         !self.refused.is_empty() || self.nowhere.is_some()
     }
@@ -164,7 +165,7 @@ fn is_refused(refused: &Refusals, member: &AskKey, node: NodeSlot) -> bool {
 /// The next thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextPair {
-    /// Nothing: no member waits that a placeholder is there for, or nodes refuse.
+    /// Nothing to do: no pending member has a placeholder, or nodes refuse.
     Nothing,
     /// A placeholder that is too small for a member of its group has to go.
     TooSmall(Pair),
@@ -223,7 +224,8 @@ pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> Nex
     pair.map_or(NextPair::Nothing, NextPair::Elsewhere)
 }
 
-/// The first place, in the order given, that the member may take, or that is too small for it.
+/// Returns the first place, in the order given, that the member may take, or that is too small for
+/// it.
 fn first_usable<'a>(
     places: impl Iterator<Item = (AllocationId, &'a Allocation)>,
     (key, ask): (&AskKey, AskSlot),
@@ -249,7 +251,8 @@ fn first_usable<'a>(
     where_it_failed
 }
 
-/// The first place held for the group of the member, in the order of their nodes, that it may take.
+/// Returns the first place held for the group of the member, in the order of their nodes, that it
+/// may take.
 fn first_held(
     (key, ask): (&AskKey, AskSlot),
     gang: &Gang,
@@ -266,7 +269,7 @@ fn first_held(
     );
     let is_free = |id: AllocationId| free.contains_key(&PlaceKey::Hold(id));
     let Search { refused, held, .. } = search;
-    // The first that may be taken, and how many were passed that are gone.
+    // The first that may be taken, and the number of ended ones before it.
     let usable = |ids: &[AllocationId]| {
         let mut n_gone = 0;
         let places = ids.iter().filter_map(|id| {
@@ -288,7 +291,7 @@ fn first_held(
             return found;
         }
     }
-    // Those in front are taken, or refuse this member: some more of them, then all.
+    // The places in front are taken, or refuse this member: some more of them are tried, then all.
     for most in [more, usize::MAX] {
         let ids = in_node_order(free.values().copied(), most, books);
         let is_all = free.len() <= most;
@@ -301,7 +304,7 @@ fn first_held(
     None
 }
 
-/// The first so many allocations in the order of their nodes.
+/// Returns the first `most` allocations in the order of their nodes.
 fn in_node_order(
     ids: impl Iterator<Item = AllocationId>,
     most: usize,
@@ -323,19 +326,19 @@ fn in_node_order(
 /// The free places of a group, as one of its members may use them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreePlaces {
-    /// How many are to be tried still, or to be ended because they are too small for it.
+    /// The number of places to be tried still, or to be ended because they are too small for it.
     pub untried: u64,
-    /// Of how many the node has refused it.
+    /// The number of places whose node has refused it.
     pub refused: u64,
     /// The first of these nodes.
     pub refused_on: Option<NodeSlot>,
-    /// How many it may not take itself: they are not on the node that it requires, or not in the
-    /// domain of its group, or its constraint keeps it off.
+    /// The number of places that it may not take itself: outside its required node, the domain of
+    /// its group, or its constraint.
     pub forbidden: u64,
 }
 
-/// Counts the free places of the group that an ask is a member of. Where anything was said of the
-/// nodes that it may use, each of the places is looked at.
+/// Counts the free places of the group that an ask is a member of. If the usable nodes are
+/// restricted, each of the places is examined.
 pub fn free_places(
     asks: &Asks,
     ask: AskSlot,
@@ -364,7 +367,7 @@ pub fn free_places(
     places
 }
 
-/// The free placeholders of the group that an ask is a member of, in order.
+/// Returns the free placeholders of the group that an ask is a member of, in order.
 fn free<'a>(
     asks: &'a Asks,
     ask: AskSlot,
@@ -376,14 +379,14 @@ fn free<'a>(
     free.filter_map(|id| Some((*id, books.allocations.get(*id)?)))
 }
 
-/// Whether the placeholder lacks something of what the member wants.
+/// Whether the placeholder lacks a resource that the member requests.
 fn is_too_small(placeholder: &Allocation, asks: &Asks, ask: AskSlot) -> bool {
     !placeholder.resources().holds(&asks.ask(ask).resources)
 }
 
 /// Whether the ask itself allows the node: the only one it may use, and none that it is excluded
-/// from or that its constraint keeps it off. The placeholder is taken as gone, since the member
-/// comes in its place.
+/// from or that its constraint keeps it off. The placeholder does not count, since the member comes
+/// in its place.
 fn may_use(
     asks: &Asks,
     ask: AskSlot,

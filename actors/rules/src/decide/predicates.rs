@@ -1,8 +1,8 @@
 //! Confirms a placement whose predicate has passed: it is settled only if nothing that the answer
 //! depends on has changed since the question.
 //!
-//! Which placements wait, and when an answer is void, is kept by
-//! [`unsettled`](crate::pending::unsettled).
+//! [`unsettled`](crate::pending::unsettled) keeps the waiting placements, and decides when an
+//! answer is void.
 
 use smallvec::SmallVec;
 
@@ -18,17 +18,17 @@ use crate::values::ids::{AllocationId, NodeSlot};
 pub enum Confirmation {
     /// The placement becomes an allocation there.
     Confirmed,
-    /// Something that the answer depends on has changed since the question, which is to be asked
+    /// A fact that the answer depends on has changed since the question, which is to be asked
     /// again.
     Void,
-    /// The node cannot have it any more: it has no room left, takes nothing now, or is reserved.
+    /// The node cannot have it any more: it has too little left, is closed, or is reserved.
     Refused,
 }
 
-/// Whether a placement is settled on a node that passes: nothing came between question and answer,
-/// and the node holds it and has not run out of what it takes, or has room for it. What the node
-/// has is read off the index, which the node itself keeps true. Its placement constraint is tested
-/// once more, by what is counted now: what does not hold any more is to be asked anew.
+/// Decides whether a placement is settled on a node that passes: no change came between question
+/// and answer, and the node holds it and is not overcommitted, or has capacity for it. The node's
+/// figures are read off the index, which the node itself keeps true. Its placement constraint is
+/// tested once more, by the present counts: one that does not hold any more is to be asked again.
 ///
 /// `node` is one of the question's candidates; the placement is held by the first of them.
 pub fn confirm(
@@ -62,7 +62,7 @@ pub fn confirm(
     let available = nodes.available(node);
     let in_place = matches!(placement.pairing, Pairing::Takes { in_place: true, .. });
     let takes_it = if in_place {
-        // A placeholder holds its place there, and it takes no more than that.
+        // A placeholder holds its place there, and the placement takes no more than that.
         true
     } else if placement.node == node {
         !wanted.overdraws(available)

@@ -1,19 +1,18 @@
 //! The delay after which a queue above its maximum starts to evict.
 //!
-//! A maximum that is lowered below what is used takes nothing away at once: the queue first has the
-//! time `quota.preemption.delay` to shrink by itself. One [`QuotaTimer`] per queue keeps when that
-//! time is over. It is asked when the queue is configured anew, when something is charged to it
-//! without a look at its maximum, when less is used, and by the scan that looks for queues that are
-//! due.
+//! A maximum that is lowered below the usage takes nothing away at once: the queue first has the
+//! time `quota.preemption.delay` to shrink by itself. One [`QuotaTimer`] per queue keeps the end of
+//! that time. It is asked when the queue is configured again, when an amount is charged without a
+//! check against its maximum, when less is used, and by the scan for due queues.
 //!
-//! Whether a queue is managed and whether its partition wants quota preemption is for the engine to
-//! know; of others nothing is to be asked. Which queues are due, and what they give up, is in
-//! [`preemption::quota`](super::preemption::quota).
+//! The engine knows whether a queue is managed and whether its partition has quota preemption; for
+//! other queues the timer is not asked. [`preemption::quota`](super::preemption::quota) decides
+//! which queues are due, and what they give up.
 //!
 //! # Invariants
 //! * A start time is set only for a queue above its maximum with a delay, and the first one counts:
 //!   lowering the maximum again while it is set does not put it off.
-//! * While a run goes on nothing moves the timer; it fires once for each time that it was set.
+//! * While a run is under way nothing moves the timer; it fires once for each time that it was set.
 //!
 //! ```
 //! use monoceros_rules::decide::quota_timer::{Quota, QuotaTimer};
@@ -34,12 +33,12 @@ use crate::values::resources::{Limits, Resources};
 pub struct Quota<'a> {
     /// The stored maximum.
     pub max: Option<&'a Limits>,
-    /// The time for which it may stay above, ns; 0 is for ever.
+    /// The time for which it may stay above the maximum, ns; 0 is for ever.
     pub delay_ns: i64,
 }
 
-/// The timer of one queue: when the run begins that takes what is above the maximum, and whether it
-/// goes on.
+/// The timer of a queue: the begin of the run that takes what is above the maximum, and whether it
+/// is under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaTimer {
     start_ns: Option<i64>,
@@ -47,17 +46,17 @@ pub struct QuotaTimer {
 }
 
 impl QuotaTimer {
-    /// When the queue is due, in nanoseconds; may be in the past.
+    /// Returns the time when the queue is due, ns; may be in the past.
     pub fn start_ns(&self) -> Option<i64> {
         self.start_ns
     }
 
-    /// Whether a run goes on.
+    /// Whether a run is under way.
     pub fn is_running(&self) -> bool {
         self.is_running
     }
 
-    /// The queue is configured anew, or its properties were derived again.
+    /// Adapts the timer after the queue was configured again, or its properties were derived again.
     pub fn reconfigured(&mut self, old: Quota<'_>, new: Quota<'_>, used: &Resources, now_ns: i64) {
         if self.is_running {
             return;
@@ -78,8 +77,8 @@ impl QuotaTimer {
         };
     }
 
-    /// Something was charged without a look at the maximum: recovered, placed by the RM itself, or
-    /// grown in place. `used` includes it.
+    /// Starts the timer after a charge without a check against the maximum: recovered, placed by
+    /// the RM itself, or grown in place. `used` includes it.
     pub fn charged_unchecked(&mut self, quota: Quota<'_>, used: &Resources, now_ns: i64) {
         let is_unset = self.start_ns.is_none() && !self.is_running;
         if is_unset && quota.delay_ns != 0 && quota.is_exceeded_by(used) {
@@ -87,16 +86,16 @@ impl QuotaTimer {
         }
     }
 
-    /// Less is used than before, or more of it is leaving: a queue that is back below its maximum
-    /// is not waited for any more.
+    /// Stops the timer if the queue is back below its maximum, because less is used than before, or
+    /// more of it is leaving.
     pub fn discharged(&mut self, quota: Quota<'_>, used: &Resources) {
         if !self.is_running && !quota.is_exceeded_by(used) {
             self.start_ns = None;
         }
     }
 
-    /// Whether the queue is due. If so, it runs from now on, until [`Self::ended`]; a queue that is
-    /// back below its maximum is not waited for any more.
+    /// Whether the queue is due. If so, it runs from now on, until [`Self::ended`]. For a queue
+    /// that is back below its maximum, stops the timer.
     #[must_use = "a queue that is due runs"]
     pub fn fires(&mut self, quota: Quota<'_>, used: &Resources, now_ns: i64) -> bool {
         if self.is_running {
@@ -109,7 +108,7 @@ impl QuotaTimer {
         self.is_running
     }
 
-    /// The run is over, whatever it achieved.
+    /// Ends the run, whatever it achieved.
     pub fn ended(&mut self) {
         *self = Self::default();
     }
@@ -121,8 +120,8 @@ impl<'a> Quota<'a> {
         Self { max: Some(max), delay_ns }
     }
 
-    /// Whether more is used of some name than the maximum says. What it does not name is not
-    /// limited, nor is anything without a maximum.
+    /// Whether more is used of some name than the maximum allows. A name that it lacks is not
+    /// limited, and without a maximum nothing is.
     fn is_exceeded_by(self, used: &Resources) -> bool {
         self.max.is_some_and(|max| max.entries().any(|(name, limit)| used.get(name) > limit))
     }

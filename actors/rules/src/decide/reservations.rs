@@ -13,25 +13,24 @@ use crate::waiting::WaitSet;
 
 /// The age from which an ask reserves a node that it does not require.
 pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);
-/// After how long a reservation ends whose ask does not fit its quotas.
+/// The time after which a reservation ends whose ask does not fit its quotas.
 pub const RESERVATION_WAIT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// When a node may be reserved, and for how long it may be kept without result.
+/// The conditions of reservations, and their longest duration without result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// How old an ask has to be before it reserves a node that it does not require; `None`: it
-    /// never does.
+    /// The age from which an ask reserves a node that it does not require; `None`: it never does.
     pub delay: Option<Duration>,
-    /// After how long a reservation ends whose ask does not fit its quotas.
+    /// The time after which a reservation ends whose ask does not fit its quotas.
     pub wait_timeout: Duration,
-    /// How much of the capacity of open nodes may be reserved by asks that may go elsewhere, in
+    /// The share of the capacity of open nodes that asks without a required node may reserve, in
     /// percent.
     pub share_percent: u32,
 }
 
 impl Patience {
-    /// Whether growths are counted that leave no room for an ask that found no node: it may reserve
-    /// one, and its age alone does not decide that.
+    /// Whether growths that leave no capacity are counted for an ask that found no node: it may
+    /// reserve one, and its age alone does not decide that.
     pub fn counts_growths(&self, ask: &Ask) -> bool {
         self.delay.is_some() && ask.required_node.is_none()
     }
@@ -52,29 +51,30 @@ impl Default for Patience {
     }
 }
 
-/// Whether an ask that found no node reserves one.
+/// The decision whether an ask that found no node reserves one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It reserves this one, if the RM's predicate has nothing against it; nobody is asked where
-    /// the ask requires the node.
+    /// The ask reserves this node if the RM's predicate allows it; the RM is not asked if the ask
+    /// requires the node.
     Node(NodeSlot),
-    /// The same, and the reservation of another, which comes after it, ends.
+    /// The ask reserves a node, and the reservation of another, which comes after it, ends.
     Instead {
         /// The node.
         node: NodeSlot,
-        /// Whose reservation ends.
+        /// The ask whose reservation ends.
         of: Reserver,
     },
     /// Not before that time, ns since the epoch.
     NotBefore(i64),
-    /// As soon as there is one to be reserved.
+    /// As soon as a node can be reserved.
     WhenThereIsOne,
-    /// As soon as so many more growths leave no room for it, or all nodes together have enough.
+    /// As soon as this many more growths leave no capacity for it, or all nodes together have
+    /// enough.
     WhenPassedBy {
         /// The number of growths.
         times: u8,
     },
-    /// It reserves no node.
+    /// The ask reserves no node.
     Never,
 }
 
@@ -99,7 +99,7 @@ impl Claim {
         }
     }
 
-    /// What an ask waits for that reserves no node yet. `waits` is what it waits for besides.
+    /// Returns what an ask without a reservation waits for, in addition to `waits`.
     pub fn waits(self, ask: &Ask, waits: WaitSet) -> WaitSet {
         match self {
             Self::WhenThereIsOne => waits.or_to_reserve(),
@@ -108,9 +108,9 @@ impl Claim {
         }
     }
 
-    /// The reservation to be made once the RM has allowed this node. `self` is the decision by what
-    /// is so now. `None` if the node, or what others have reserved, has changed since the question,
-    /// so that it is to be asked again.
+    /// Returns the reservation to be made once the RM has allowed this node. `self` is the decision
+    /// by the present facts. `None` if the node, or the reservations of others, have changed since
+    /// the question, so that it has to be asked again.
     pub fn allowed(self, node: NodeSlot, ask: &Ask, books: &Books) -> Option<Target> {
         let Books { nodes, reservations, .. } = books;
         let replaces = self.target()?.replaces;
@@ -123,32 +123,32 @@ impl Claim {
     }
 }
 
-/// What became of an ask that found no node.
+/// The result of the decision for an ask that found no node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// It has no node reserved.
+    /// The ask has no node reserved.
     Nothing,
     /// The RM is asked whether it may reserve one.
     Asked,
-    /// It has reserved one.
+    /// The ask has reserved a node.
     Made {
-        /// With it the application has its place among those that run.
+        /// The application counts as running by it.
         is_first_place: bool,
     },
 }
 
 impl Claimed {
-    /// How many more applications are starting.
+    /// Returns the number of applications that start by it.
     pub fn starting(self) -> i64 {
         i64::from(self == Self::Made { is_first_place: true })
     }
 }
 
-/// Whether a pending ask that found no node reserves one at this time. The node that lacks least of
-/// what it wants is [the one](crate::nodes::NodeIndex::best_fit).
+/// Decides whether a pending ask that found no node reserves one at this time: the node that lacks
+/// the least for it ([best fit](crate::nodes::NodeIndex::best_fit)).
 pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns: i64) -> Claim {
     let is_asked = ask.refusals().is_some_and(|refusals| refusals.claim.is_some());
-    // What could not be started keeps no room from others.
+    // A request whose start failed keeps no capacity from others.
     if ask.is_reserved() || is_asked || ask.starts().is_some() {
         return Claim::Never;
     }
@@ -175,8 +175,8 @@ pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns:
     }
 }
 
-/// The node that an ask reserves in place of the last of those that come after it, where no more
-/// may be reserved: the one that lacks least of what it wants (`best`), or that of the other.
+/// Returns the node that an ask reserves in place of the last of those that come after it, if no
+/// more may be reserved: the one that lacks the least for it (`best`), or that of the other.
 fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Option<Claim> {
     let (nodes, request) = (&books.nodes, ask.request());
     let (of, last) = books.reservations.last_replaced_by(rank, &books.queues)?;
@@ -186,8 +186,8 @@ fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Opt
     Some(Claim::Instead { node, of })
 }
 
-/// The ask that may go elsewhere and has reserved the node that this ask requires and could use:
-/// its reservation ends before the ask is tried.
+/// Returns the ask that may use other nodes and has reserved the node that this ask requires and
+/// could use: its reservation ends before the ask is tried.
 pub fn displaced_by(ask: &Ask, books: &Books) -> Option<Reserver> {
     ask.spec.required_node.as_ref()?;
     if ask.starts().is_some() {
@@ -197,9 +197,9 @@ pub fn displaced_by(ask: &Ask, books: &Books) -> Option<Reserver> {
     books.reservations.normal_on(node)
 }
 
-/// A node changed, or got back what was held there for a placement that was never settled
-/// (`by_return`): asks of the application that have it reserved look at it again. After a return, an
-/// ask that rests does not, since its node refused it with that amount in hand. Returns whether an ask
+/// Has asks of the application with this node reserved try it again, because it changed or got back
+/// the amount of a placement that was never settled (`by_return`). After a return, an ask that
+/// rests is not tried, since its node refused it with that amount in hand. Returns whether an ask
 /// is due.
 pub fn wake_at_node(
     asks: &mut Asks,

@@ -1,19 +1,19 @@
 //! The scale-up signal: pending requests that would run on more machines; the rule of
 //! `docs/scheduling.md#the-scale-up-signal`.
 //!
-//! # Why counted, and not listed
-//! A request that was tried, fits every quota above it but root's (root grows with the machines)
-//! and every limit of its user and group, and still waits would run if there were a machine for it.
-//! Requests are counted in the order in which they would be placed, and each takes its share of
-//! what quotas and limits leave, so that no more is asked for than they will let run; one that does
-//! not fit is passed over. A gang that is decided as a whole is counted as a whole: if there is no
-//! room for all of its members, none of them would run on any number of machines.
+//! A request would run if there were a machine for it if it was tried, fits every quota above it
+//! except root's (root grows with the machines) and every limit of its user and group, and is still
+//! pending. Requests are counted in the order in which they would be placed. Each takes its share
+//! of what quotas and limits leave, so that the signal asks for no more than they will let run; a
+//! request that does not fit is passed over. A gang that is decided as a whole is counted as a
+//! whole: if quotas have no room for all of its members, none of them would run on any number of
+//! machines.
 //!
 //! # Invariants
-//! * What is counted below a queue fits what that queue has left, and what is counted of a user or
-//!   a group, in whichever queues, what their limits leave.
-//! * Nothing that was passed over would fit beside what was counted, each request by itself or all
-//!   of a gang.
+//! * The amount counted below a queue fits what that queue has left, and the amount counted of a
+//!   user or a group, in whichever queues, fits what their limits leave.
+//! * No request that was passed over would fit beside the counted ones; a gang is passed over as a
+//!   whole.
 //!
 //! ```
 //! use monoceros_rules::values::resources::{Limits, Resources};
@@ -34,7 +34,8 @@ use crate::values::resources::{Limits, Resources};
 /// The room that a queue has left.
 #[derive(Clone, Debug)]
 pub struct QueueRoom {
-    /// The place of its parent in the list of queues; `None`: it is root, whose room is not asked.
+    /// The position of its parent in the list of queues; `None`: it is root, whose room does not
+    /// matter.
     pub parent: Option<usize>,
     /// The key of the queue among its siblings.
     pub key: QueueKey,
@@ -45,15 +46,15 @@ pub struct QueueRoom {
 /// The pending requests of an application.
 #[derive(Clone, Debug)]
 pub struct ApplicationWaiting {
-    /// The application that waits.
+    /// The application with pending requests.
     pub application: ApplicationSlot,
-    /// The place of its leaf in the list of queues.
+    /// The position of its leaf in the list of queues.
     pub leaf: usize,
     /// The key of the application in its leaf.
     pub key: ApplicationKey,
     /// The limits of its user and group.
     pub limits: Vec<LimitId>,
-    /// Its classes that wait, in the order in which they are tried.
+    /// Its waiting classes, in the order in which they are tried.
     pub classes: Vec<Waiting>,
     /// The requests are members of a gang, which run together or not at all.
     pub together: bool,
@@ -79,11 +80,11 @@ pub struct Wanted {
     pub class: ClassId,
     /// The amount of each allocation.
     pub resources: Resources,
-    /// The number, at least one; meant are the first asks of the class.
+    /// The number, at least one: it means the first asks of the class.
     pub count: u64,
 }
 
-/// Applications that wait, leaf by leaf in the order in which they are scheduled there.
+/// Waiting applications, leaf by leaf in the order in which they are scheduled there.
 #[derive(Debug, Default)]
 pub struct InOrder(BTreeMap<usize, BTreeMap<ApplicationKey, ApplicationWaiting>>);
 
@@ -95,23 +96,25 @@ impl InOrder {
     }
 }
 
-/// Counts how many allocations of each class more machines would let run: for each application that
-/// waits, in the order of scheduling, its classes of which any would. It may stop between any two.
+/// Counts how many allocations of each class more machines would let run: for each waiting
+/// application, in the order of scheduling, its classes of which any would. It may stop between any
+/// two.
 #[derive(Debug)]
 pub struct Counting {
     queues: Vec<QueueRoom>,
     /// The room that limits of users and groups leave.
     limits: BTreeMap<LimitId, Limits>,
     waiting: InOrder,
-    /// The queues whose applications are still to come.
+    /// The queues whose applications are still to be counted.
     order: vec::IntoIter<usize>,
-    /// What is still to be counted of one leaf, and that leaf with the queues above it.
+    /// The applications of a leaf that are still to be counted, and that leaf with the queues above
+    /// it.
     here: BTreeMap<ApplicationKey, ApplicationWaiting>,
     path: Vec<usize>,
 }
 
 impl Counting {
-    /// `limits` is what those of users and groups leave.
+    /// `limits` has the amounts that limits of users and groups leave.
     pub fn new(
         queues: Vec<QueueRoom>,
         limits: BTreeMap<LimitId, Limits>,
@@ -121,8 +124,8 @@ impl Counting {
         Self { queues, limits, waiting, order, here: BTreeMap::new(), path: Vec::new() }
     }
 
-    /// The number of times that an amount fits the room of the queues on the path and of these
-    /// limits.
+    /// Returns the number of times that an amount fits the room of the queues on the path and of
+    /// these limits.
     fn fit(&self, limits: &[LimitId], resources: &Resources) -> u64 {
         let by_queues = self.path.iter().map(|queue| &self.queues[*queue].left);
         let by_limits = limits.iter().filter_map(|limit| self.limits.get(limit));
@@ -175,7 +178,7 @@ impl Iterator for Counting {
     }
 }
 
-/// All that [`Counting`] counts, at once.
+/// Counts everything at once; see [`Counting`].
 pub fn wanted(
     queues: Vec<QueueRoom>,
     limits: BTreeMap<LimitId, Limits>,
@@ -192,14 +195,15 @@ fn as_times(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// For each queue, whether all that waits in it has to be counted to know how much of what waits in
-/// these leaves is wanted: it is below a queue with a maximum that one of them is below, too.
+/// For each queue, whether all its waiting applications have to be counted to know how many
+/// requests in these leaves the signal has: it is below a queue with a maximum that one of the
+/// leaves is below, too.
 ///
-/// The leaves are those of requests that are to be told of, and of all applications with limits:
-/// what limits of users and groups leave is shared wherever their applications wait, and how much
-/// of it another application takes depends on the maxima that it shares. Most requests that wait
-/// were told of already. Where no maximum is shared with these leaves, they need not be visited to
-/// tell of another one.
+/// The leaves are those of requests to be reported, and of all applications with limits: the amount
+/// that limits of users and groups leave is shared wherever their applications wait, and how much
+/// of it another application takes depends on the maxima that it shares. Most pending requests were
+/// reported already. Where they share no maximum with these leaves, they need not be visited to
+/// report another one.
 pub fn shares_room(queues: &[QueueRoom], leaves: &BTreeSet<usize>) -> Vec<bool> {
     let shared: BTreeSet<usize> = leaves
         .iter()
@@ -210,14 +214,14 @@ pub fn shares_room(queues: &[QueueRoom], leaves: &BTreeSet<usize>) -> Vec<bool> 
     (0..queues.len()).map(|leaf| !shared.is_empty() && is_below(leaf)).collect()
 }
 
-/// The number of times that an amount fits.
+/// Returns the number of times that an amount fits.
 pub fn times(left: &Limits, resources: &Resources) -> u64 {
     let wanted = resources.entries().filter(|(_, quantity)| *quantity > 0);
     let fit = wanted.filter_map(|(name, quantity)| Some(left.find(name)?.max(0) / quantity));
     fit.min().map_or(u64::MAX, i64::unsigned_abs)
 }
 
-/// The queues from root on, each before what is below it, siblings in their order.
+/// Returns the queues from root on, each before those below it, siblings in their order.
 fn in_order(queues: &[QueueRoom]) -> Vec<usize> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); queues.len()];
     let mut to_visit = Vec::new();
@@ -237,7 +241,7 @@ fn in_order(queues: &[QueueRoom]) -> Vec<usize> {
     order
 }
 
-/// A queue and those above it, without root.
+/// Returns a queue and those above it, without root.
 fn path(queues: &[QueueRoom], leaf: usize) -> Vec<usize> {
     let mut path = Vec::new();
     let mut at = leaf;

@@ -1,9 +1,8 @@
-//! Attributes of a node, and how an update changes them. For people,
-//! `docs/nodes.md#another-capacity`.
+//! Attributes of a node, and the effect of an update on them: `docs/nodes.md#another-capacity`.
 //!
-//! An update names what is new and leaves the rest alone, so that an RM need not repeat what it said
-//! before. What is gone has to be named, too: [`REMOVED`] is the attribute for that. It is an order
-//! and no property of the node, so it is never kept.
+//! An update names what is new and leaves the rest alone, so that an RM need not repeat its earlier
+//! report. A removed attribute has to be named, too, in the attribute [`REMOVED`]. That one is an
+//! order and no property of the node, so it is never kept.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -27,19 +26,20 @@ pub type Attributes = Arc<Texts>;
 
 use std::collections::BTreeMap;
 
-/// The attribute of an update that names attributes which are gone: keys with commas between them,
-/// spaces around a key do not count.
+/// The attribute of an update that names removed attributes: keys with commas between them; spaces
+/// around a key do not count.
 pub const REMOVED: &str = "monoceros.io/removed-attributes";
 
-/// Says whether the node takes anything. It counts only for the update that has it.
+/// The attribute for whether the node takes new allocations. It counts only for the update that has
+/// it.
 pub const READY: &str = "ready";
 
-/// What is fixed when a node comes: an update neither changes nor removes it.
+/// Attributes that are fixed when a node is created: an update neither changes nor removes them.
 const FIXED: [&str; 5] =
     ["si/node-partition", "si/hostname", "si.io/hostname", "si/rackname", "si.io/rackname"];
 
-/// Merges an update into what is known of a node: keys that it names as removed go, then those that
-/// it gives a value have it. So a key that is in both stays, with the value.
+/// Merges an update into the known attributes of a node: removed keys are dropped first, then new
+/// values are set. So a key that is in both stays, with the value.
 pub fn update(known: &mut BTreeMap<String, String>, mut update: BTreeMap<String, String>) {
     known.remove(READY);
     if let Some(removed) = update.remove(REMOVED) {

@@ -1,10 +1,10 @@
-//! The best fit: the node that lacks least of what an ask wants. An ask without room reserves it.
+//! The best fit: the node that lacks the least for an ask. An ask that found no node reserves it.
 //!
 //! # The score
-//! Of each resource that is wanted, the part of it that a node does not have, all of them added up:
-//! 0 where the node has room, 1 for a resource of which nothing is left. Parts are counted in units
-//! of 2⁻⁶⁴ and not in floating point, whose sums would depend on the order of the names. The sum is
-//! rounded to 2⁻⁴⁸, so that two thirds of one are as much as a third of each of two.
+//! The score adds up, for each requested resource, the part of it that a node lacks: 0 where the
+//! node has capacity, 1 for a resource of which nothing is left. Parts are counted in units of 2⁻⁶⁴
+//! and not in floating point, whose sums would depend on the order of the names. The sum is rounded
+//! to 2⁻⁴⁸, so that two thirds of one are as much as a third of each of two.
 
 use super::index::NodeIndex;
 use super::request::NodeRequest;
@@ -48,21 +48,22 @@ impl NodeIndex {
         found.map(|(_, _, slot, _)| *slot)
     }
 
-    /// Whether the node would hold the request if nothing were there, and is none that it may not
-    /// use.
+    /// Whether the node would hold the request if it were empty, and the request may use it.
     pub fn may_ever_hold(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         self.total(slot).holds(request.resources) && self.admits(slot, request)
     }
 }
 
 impl Room {
-    /// At most the least lack of the nodes that the room is of; `None`: none is open.
+    /// Returns a lower bound for the least lack of the nodes behind this room; `None`: none is
+    /// open.
     fn least_lack(&self, wanted: &Resources) -> Option<u128> {
         self.kinds().map(|free| lack(wanted, free)).min()
     }
 }
 
-/// The missing part of a wanted amount, in units of 2⁻⁴⁸ of a resource: 0, nothing is missing.
+/// Returns the missing part of a requested amount, in units of 2⁻⁴⁸ of a resource; 0: nothing is
+/// missing.
 fn lack(wanted: &Resources, available: &Resources) -> u128 {
     let lacks = wanted.entries().map(|(name, wanted)| {
         let missing = wanted.saturating_sub(available.get(name).max(0));

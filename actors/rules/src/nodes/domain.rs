@@ -1,4 +1,4 @@
-//! One domain: the nodes with one value of an attribute.
+//! A domain: the nodes with one value of an attribute.
 
 use std::sync::Arc;
 
@@ -33,11 +33,11 @@ impl std::fmt::Display for Domain {
     }
 }
 
-/// The amounts that several members want of one domain together.
+/// The amounts that several members need of one domain together.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// The sum.
     pub total: &'a Resources,
-    /// Sizes that there are among them: a domain needs a node for each.
+    /// The different sizes among them: a domain needs a node for each.
     pub sizes: &'a [Resources],
 }

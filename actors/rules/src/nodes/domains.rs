@@ -1,22 +1,21 @@
-//! Domains: the nodes with one value of an attribute, for gangs that have to stay together. The
-//! rules for people are `docs/gangs.md#topology`.
+//! Domains: the nodes with one value of an attribute, for gangs that have to stay together:
+//! `docs/gangs.md#topology`.
 //!
-//! # Why in the index
 //! A gang that needs one rack asks "which rack can take all of it, and which of those has least to
-//! spare?". Put to the nodes, that question costs as much as there are nodes, for each gang. So the
-//! index keeps, of each attribute that is asked for, every domain with the sum of what its open
-//! nodes have free and with its nodes in their order. A domain whose sum is too small is passed over
-//! by one comparison; in one that may do, nodes are found as they are found in the whole partition.
+//! spare?". A scan of all nodes would cost as much as there are nodes, for each gang. So the index
+//! keeps, for each requested attribute, every domain with the free amount of its open nodes
+//! together and with its nodes in their order. A domain whose sum is too small is passed over by
+//! one comparison; in one that may do, nodes are searched as in the whole partition.
 //!
-//! # What it costs
-//! While nobody asks for domains: one comparison per change of a node. Else one more descent of a
-//! small tree per change and attribute that is kept. An attribute is kept from when it is first
-//! asked for, by one pass over the nodes, until more nodes have changed than that pass has cost and
-//! nobody has asked again; at most [`KEPT_MAX`] are.
+//! # Cost
+//! While no attribute is requested: one comparison per change of a node. Otherwise one more descent
+//! of a small tree per change and kept attribute. An attribute is kept from its first request, by
+//! one pass over the nodes, until more nodes have changed without another request than that pass
+//! has cost; at most [`KEPT_MAX`] are kept.
 //!
 //! # Invariants
-//! * What is kept says nothing but what the attributes of the nodes say: a search in a domain that
-//!   is not kept finds the same node, by looking at more of them.
+//! * Kept domains follow the attributes of the nodes: a search in a domain that is not kept finds
+//!   the same node, by examining more of them.
 //! * The sum of a domain is never less than what its open nodes hold together.
 
 use std::cmp::Reverse;
@@ -36,20 +35,20 @@ use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
-/// Of how many attributes domains are kept at a time.
+/// Most attributes whose domains are kept at a time.
 pub(super) const KEPT_MAX: usize = 32;
-/// So many changes of nodes are followed in any case for an attribute that nobody asks for.
+/// Least number of node changes that are followed for an attribute without another request.
 const CHANGES_LEAST: usize = 1_024;
 
-/// Domains that may take something, best first.
+/// Domains that may take an amount, best first.
 pub struct ByFit {
     key: Arc<str>,
-    /// What would be left, and the place in the order of values.
+    /// The amount that would be left, and the position in the order of values.
     heap: BinaryHeap<Reverse<(Share, usize, AreaId)>>,
 }
 
 impl ByFit {
-    /// The next best.
+    /// Returns the next best domain.
     pub fn next(&mut self, nodes: &NodeIndex) -> Option<Domain> {
         let Reverse((_, _, id)) = self.heap.pop()?;
         let area = &nodes.domains.kept(&self.key)?.areas[id];
@@ -58,7 +57,7 @@ impl ByFit {
 }
 
 impl NodeIndex {
-    /// Keeps the domains of an attribute from now on, and for as long as somebody asks for them.
+    /// Keeps the domains of an attribute from now on, for as long as it is requested.
     pub fn keep_domains(&mut self, key: &str) {
         let domains = &mut self.domains;
         domains.asked += 1;
@@ -84,7 +83,7 @@ impl NodeIndex {
         domains.kept.push(kept);
     }
 
-    /// Forgets domains that nobody has asked for since many nodes changed.
+    /// Forgets domains that were not requested while many nodes changed.
     pub(super) fn forget_domains(&mut self) {
         if !self.domains.kept.is_empty() {
             let most = CHANGES_LEAST.max(8 * self.nodes.len());
@@ -92,8 +91,8 @@ impl NodeIndex {
         }
     }
 
-    /// The domains of an attribute that may take all that is wanted, best fit first: the one with
-    /// the least room left, of equal ones the first by value. They have to be
+    /// Returns the domains of an attribute that may take the whole amount, best fit first: the one
+    /// with the least left, of equal ones the first by value. They have to be
     /// [kept](Self::keep_domains).
     pub fn domains_by_fit(&self, key: &str, wanted: &Wanted<'_>) -> ByFit {
         let Some(kept) = self.domains.kept(key) else {
@@ -107,8 +106,8 @@ impl NodeIndex {
         ByFit { key: Arc::clone(&kept.key), heap: may.map(rank).collect() }
     }
 
-    /// The same among the nodes of another domain: of each domain of the attribute only what lies
-    /// inside counts.
+    /// Returns the domains of an attribute inside another domain, best fit first: only their nodes
+    /// in that other domain count.
     pub fn domains_inside(&self, key: &str, outer: &Domain, wanted: &Wanted<'_>) -> ByFit {
         let mut by_fit = ByFit { key: Arc::from(key), heap: BinaryHeap::new() };
         let outer = self.domains.kept(&outer.key).and_then(|kept| kept.area(&outer.value));
@@ -129,8 +128,8 @@ impl NodeIndex {
         by_fit
     }
 
-    /// The domain of an attribute with most places for this size if its nodes were one, of equal
-    /// ones the first by value.
+    /// Returns the domain of an attribute with most places for this size if its nodes were one, of
+    /// equal ones the first by value.
     pub fn roomiest_domain(&self, key: &str, size: &Resources) -> Option<Domain> {
         let kept = self.domains.kept(key)?;
         let areas = kept.by_value.values().rev().map(|id| &kept.areas[*id]);
@@ -138,8 +137,8 @@ impl NodeIndex {
         Some(Domain { key: Arc::clone(&kept.key), value: Arc::clone(&most.value) })
     }
 
-    /// For how many requests like this one, one beside the other, each domain of an attribute has
-    /// room, `most` at most; by value. It looks at every node.
+    /// Counts for each domain of an attribute, by value, the requests like this one that it has
+    /// capacity for, one beside the other; `most` at most. It reads every node.
     pub fn places_by_domain(
         &self,
         key: &str,
@@ -160,7 +159,7 @@ impl NodeIndex {
         places
     }
 
-    /// What a node has as value of an attribute.
+    /// Returns the node's value of an attribute.
     pub fn attribute(&self, slot: NodeSlot, key: &str) -> Option<&str> {
         self.affinity.attributes(slot)?.get(key)
     }
@@ -172,7 +171,7 @@ impl NodeIndex {
     }
 
     /// Whether a node that grew after the growth number `mark` lies in a domain of one of these
-    /// attributes that may hold all that is wanted of it. `false` is certain.
+    /// attributes that may hold the whole amount for it. `false` is certain.
     pub fn may_fit_since(&self, mark: Growth, wanted: &[(Arc<str>, Resources)]) -> bool {
         let fits = |slot: NodeSlot| {
             wanted.iter().any(|(key, total)| match self.domains.kept(key) {
@@ -191,8 +190,8 @@ impl NodeIndex {
         mark < self.growth() && (one_of(&self.growths) || one_of(&self.returns))
     }
 
-    /// Where the nodes of all of these domains are, and in which of the domains each that is found
-    /// there has still to be looked for. None: there is no such node.
+    /// Returns the tree that has the nodes of all of these domains, and the domains that each node
+    /// found there has still to be checked for. `None`: there is no such node.
     pub(super) fn within<'a, 'b>(
         &'a self,
         domains: &'b [Domain],
@@ -206,7 +205,8 @@ impl NodeIndex {
         }
     }
 
-    /// The first node from there on that a request without a constraint may use in its domains.
+    /// Returns the first node from there on that a request without a constraint may use in its
+    /// domains.
     pub(super) fn find_within(
         &self,
         request: &NodeRequest<'_>,
@@ -231,7 +231,7 @@ impl NodeIndex {
         None
     }
 
-    /// A node has these attributes from now on.
+    /// Follows that a node has these attributes from now on.
     pub(super) fn move_domains(&mut self, slot: NodeSlot, attributes: &Attributes) {
         let node = &self.nodes[slot];
         self.domains.leave(slot, &node.key);

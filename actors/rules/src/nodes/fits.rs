@@ -1,33 +1,35 @@
-//! Which nodes a request may use by what the nodes alone say: labels, taints, a cordon.
+//! Fits: the nodes that a request may use by facts of the nodes alone: labels, taints, a cordon.
 //!
 //! # Why beside predicates
-//! A predicate is asked about nodes that have room, so what it says of those explains the wrong thing where
-//! there are several pools: a request is told that the empty nodes of another pool do not match, and not
-//! that the one node which it may use lacks a core. Rules that look at the node and the request alone have
-//! the same answer whatever room there is, and a resource manager in this process may know it beforehand.
+//! A predicate is asked about nodes that have capacity, so its reasons mislead where there are
+//! several pools: a request would be explained by the empty nodes of another pool that do not
+//! match, and not by the one usable node that lacks a core. Rules that read the node and the
+//! request alone have the same answer whatever the capacity, and a resource manager in this process
+//! may know it beforehand.
 //!
 //! # Invariant
-//! * Explanations read it, and no decision does.
+//! * Explanations read it; no decision does.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::values::hashing::SeededMap;
 
-/// What is known of the nodes that a request may use by what they alone say.
+/// The nodes that a request may use by facts of the nodes alone, as far as they are known.
 #[derive(Clone, Debug, Default)]
 pub enum Fits {
-    /// Nothing: predicates are asked about nodes with room, and that is all.
+    /// Unknown: predicates are asked about nodes with capacity only.
     #[default]
     Unknown,
-    /// Nothing yet: nodes are being counted.
+    /// Not known yet: nodes are being counted.
     Counting,
     /// The answer of each node.
     Known(Arc<NodeFits>),
 }
 
 impl Fits {
-    /// Why the node refuses the request by itself, by the number of the reason, if it does and that is known.
+    /// Returns the number of the reason by which the node itself refuses the request, if it does
+    /// and that is known.
     pub fn refusal(&self, node: &str) -> Option<u16> {
         match self {
             Self::Known(fits) => fits.refusal(node),
@@ -40,7 +42,7 @@ impl Fits {
         matches!(self, Self::Known(_))
     }
 
-    /// Whether the same nodes may be used, as far as that is known.
+    /// Whether both allow the same nodes, as far as that is known.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Known(fits), Self::Known(other)) => Arc::ptr_eq(fits, other),
@@ -58,22 +60,22 @@ impl Fits {
     }
 }
 
-/// Where nodes stand in lists of what they say, by their ids.
+/// Positions of nodes in lists of refusals, by their ids.
 pub type NodePlaces = SeededMap<Arc<str>, u32>;
 
-/// What each node says to requests of one kind.
+/// The refusals of nodes for requests of one kind.
 #[derive(Clone, Default)]
 pub struct NodeFits {
-    /// Where each node stands in `refusals`. Shared by all kinds of requests.
+    /// The position of each node in `refusals`. Shared by all kinds of requests.
     places: Arc<NodePlaces>,
-    /// The number of the reason, and one more; zero where the request may use the node.
+    /// For each node the number of the reason plus one; zero if the request may use the node.
     refusals: Vec<u16>,
     reasons: Vec<Arc<str>>,
 }
 
 impl NodeFits {
-    /// What the nodes in these places say: of each the number of its reason and one more, or zero. A node
-    /// that is not named may be used.
+    /// Builds it of the answers of the nodes at these positions: for each the number of its reason
+    /// plus one, or zero. A node without a position may be used.
     pub fn new(places: Arc<NodePlaces>, refusals: Vec<u16>, reasons: Vec<Arc<str>>) -> Self {
         Self { places, refusals, reasons }
     }
@@ -86,7 +88,7 @@ impl NodeFits {
 }
 
 impl<'a> FromIterator<(&'a str, &'a str)> for NodeFits {
-    /// The nodes that refuse, each with the reason.
+    /// Builds it of the nodes that refuse, each with the reason.
     ///
     /// ```
     /// # use monoceros_rules::nodes::{Fits, NodeFits};

@@ -8,24 +8,24 @@ use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 impl NodeIndex {
-    /// The number of growths so far: anything that can make a node acceptable (a new open node,
-    /// more available or in total, opened, [touched](Self::touch)), and of
+    /// Returns the number of growths so far (everything that can make a node acceptable: a new open
+    /// node, more available or in total, opened, [touched](Self::touch)) and of
     /// [returns](Self::take_back).
     pub fn growth(&self) -> Growth {
         self.grown
     }
 
-    /// Counts as a growth of the node where anybody may find it: an attribute of it changed, or what
-    /// a predicate said of it is void.
+    /// Counts a growth of the node if searches may find it, because its attributes have changed or
+    /// a predicate's answer about it is void.
     pub fn touch(&mut self, slot: NodeSlot) {
         if self.entry(slot).may_be_found() {
             self.log_growth(slot);
         }
     }
 
-    /// Counts as a return of the node where anybody may find it: what a constraint counted was taken
-    /// back before it was settled. It is no node that came to be there for a reservation: of two that
-    /// are refused in turn each would have the other tried again, for ever.
+    /// Counts a return of the node if searches may find it, because an allocation that a constraint
+    /// counted was withdrawn before it was settled. That makes no vacancy: two asks that are
+    /// refused in turn would have each other tried again for ever.
     pub(super) fn touch_by_return(&mut self, slot: NodeSlot) {
         if self.entry(slot).may_be_found() {
             self.grown = self.grown.next();
@@ -43,15 +43,15 @@ impl NodeIndex {
                 || self.one_since(&self.returns, mark, |node| node.holds(least)))
     }
 
-    /// [`Self::may_hold_since`] of growths alone, without returns.
+    /// Answers [`Self::may_hold_since`] for growths alone, without returns.
     pub fn may_hold_grown_since(&self, mark: Growth, least: &Resources) -> bool {
         mark < self.grown
             && self.may_hold(least)
             && self.one_since(&self.growths, mark, |node| node.holds(least))
     }
 
-    /// Whether a node that is listed after the growth number `mark` is one of these, or there are too
-    /// many to look at.
+    /// Whether a node that is listed after the growth number `mark` is one of these, or there are
+    /// too many to read.
     pub(super) fn one_since(
         &self,
         growths: &Growths,

@@ -1,18 +1,17 @@
-//! Which nodes grew lately, newest first.
+//! Nodes that grew lately, newest first.
 //!
-//! The question behind it is "did a node that could hold this ask grow since?", and it is asked for
-//! every ask that waits. A node stands where its last growth puts it: one that grows a hundred
-//! times takes one place, so that the list cannot outgrow the number of nodes and nothing in it has
-//! to be dropped while its node lives.
+//! The list answers "did a node that could hold this ask grow since?" for every pending ask. A node
+//! has the position of its last growth: one that grows a hundred times has one position, so the
+//! list cannot outgrow the number of nodes and no entry has to be dropped while its node exists.
 
 use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 
-/// How many of the nodes that grew are looked at for one question; beyond it the answer is that
-/// of the maximum over all nodes.
+/// Most grown nodes that are examined for one question; beyond it the answer is that of the maximum
+/// over all nodes.
 pub(super) const LOOKED_AT: usize = 64;
 
-/// Nodes in order of their last growth. The growths are numbered by whoever logs them.
+/// Nodes in order of their last growth. The caller numbers the growths.
 #[derive(Debug, Default)]
 pub(super) struct Growths {
     newest: Option<NodeSlot>,
@@ -28,7 +27,7 @@ struct Link {
 }
 
 impl Growths {
-    /// Notes the growth with this number, which is above all before, of a node.
+    /// Notes the growth with this number, which is above all earlier ones, of a node.
     pub(super) fn log(&mut self, slot: NodeSlot, number: Growth) {
         if self.links.len() <= slot.index() {
             self.links.resize_with(slot.index() + 1, Link::default);

@@ -1,7 +1,7 @@
-//! The index itself: its nodes in their order, and the searches that room alone decides.
+//! The index itself: its nodes in their order, and the searches that depend on capacity alone.
 //!
-//! What else is asked of it stands in the files beside this one, each with what it keeps in a field
-//! of [`NodeIndex`].
+//! Further queries are in the files beside this one, each with its data in a field of
+//! [`NodeIndex`].
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -33,7 +33,7 @@ pub struct NodeExists(pub Arc<str>);
 
 /// The nodes of a partition in the order in which they are tried.
 ///
-/// Functions that take a [`NodeSlot`] panic where it is not, or no longer, that of a node.
+/// Functions that take a [`NodeSlot`] panic if it is not, or no longer, the slot of a node.
 #[derive(Debug)]
 pub struct NodeIndex {
     pub(super) order: NodeOrder,
@@ -44,7 +44,7 @@ pub struct NodeIndex {
     pub(super) tree: OrderedTree<Key, NodeSlot, Room>,
     /// The nodes whose room may be lent; see `lent.rs`.
     pub(super) lent: LentNodes,
-    /// The sum of all totals, without names of which there is nothing.
+    /// The sum of all totals, without names whose sum is zero.
     pub(super) capacity: Sum,
     /// The share that reservations may set aside; see `share.rs`.
     pub(super) share: Share,
@@ -56,13 +56,13 @@ pub struct NodeIndex {
     pub(super) grown: Growth,
     pub(super) growths: Growths,
     pub(super) returns: Growths,
-    /// The nodes that came to be there for a reservation and still are; see `reserved.rs`.
+    /// The nodes that became available for a reservation and still are; see `reserved.rs`.
     pub(super) vacancies: Growths,
-    /// The last growths, each with what there was; see `passed_by.rs`.
+    /// The last growths, each with the node's available amount; see `passed_by.rs`.
     pub(super) last_growths: LastGrowths,
     /// The nodes that placement constraints admit.
     pub(super) affinity: Affinity,
-    /// The domains of nodes, of attributes that were asked for.
+    /// The domains of nodes, of requested attributes.
     pub(super) domains: Domains,
     /// The number of looks of searches; see [`Self::looks`].
     pub(super) looks: Cell<u64>,
@@ -128,7 +128,7 @@ impl NodeIndex {
         Ok(slot)
     }
 
-    /// Takes a node out; its slot may be given to the next one that comes.
+    /// Takes a node out; its slot may be given to the next new one.
     pub fn remove(&mut self, slot: NodeSlot) {
         self.leave_affinity(slot);
         let entry = self.nodes.remove(slot);
@@ -149,9 +149,9 @@ impl NodeIndex {
     }
 
     /// Sets the available amount of a node, and its total if that changed. On a node that is open
-    /// to all a quantity of either that is larger than before counts as a growth; amounts below
-    /// zero count as zero here, since they hold nothing either way. A larger quantity on another
-    /// node has a number, too, since all nodes together have more left then.
+    /// to all, a larger quantity of either counts as a growth; amounts below zero count as zero
+    /// here, since they hold nothing either way. A larger quantity on another node has a number,
+    /// too, since all nodes together have more left then.
     pub fn update(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) {
         self.forget_domains();
         let extends = total.is_some_and(|total| !self.entry(slot).total.holds(total));
@@ -175,8 +175,8 @@ impl NodeIndex {
         self.list_growth(slot);
     }
 
-    /// Sets the available amount of a node after a placement that was never settled gave back what
-    /// it held. What is larger than before is a return and no growth.
+    /// Sets the available amount of a node after a placement that was never settled gave back its
+    /// capacity. A larger amount is a return and no growth.
     pub fn take_back(&mut self, slot: NodeSlot, available: &Resources) {
         if self.change(slot, None, available) {
             self.grown = self.grown.next();
@@ -186,8 +186,9 @@ impl NodeIndex {
         }
     }
 
-    /// Sets the available amount of a node after it took in what was [taken](super::Taken) from
-    /// here before. That is no growth, also where more was taken than it has taken in yet.
+    /// Sets the available amount of a node after it took in an amount that was
+    /// [taken](super::Taken) from here before. That is no growth, even if more was taken than it
+    /// has taken in yet.
     pub fn take_in(&mut self, slot: NodeSlot, available: &Resources) {
         self.forget_domains();
         self.change(slot, None, available);
@@ -228,7 +229,7 @@ impl NodeIndex {
         self.growths.log(slot, self.grown);
     }
 
-    /// Lists a growth that was just counted as one that gave room, or none.
+    /// Lists a growth that was just counted as one that freed capacity, or none.
     pub(super) fn list_growth(&mut self, slot: NodeSlot) {
         self.last_growths.note(self.grown, slot, &self.nodes[slot].available);
     }
@@ -251,7 +252,7 @@ impl NodeIndex {
         self.judge_vacancy(slot);
     }
 
-    /// Orders all nodes anew.
+    /// Sorts all nodes by another order.
     pub fn set_order(&mut self, order: NodeOrder) {
         self.moves += 1;
         self.order = order;
@@ -264,8 +265,8 @@ impl NodeIndex {
         }
     }
 
-    /// The first node in order that the request may use. What names a node gets that one, open or
-    /// not, reserved or not, if it has room.
+    /// Returns the first node in order that the request may use. A request that names a node gets
+    /// that one, open or not, reserved or not, if it has capacity.
     pub fn first(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         if let Some(node) = request.required {
             return self.required(node, request);
@@ -280,7 +281,8 @@ impl NodeIndex {
         self.pass_over(first.map(|(_, slot, _)| *slot), request)
     }
 
-    /// The next one after a node, which need not fit itself. There is none for what names a node.
+    /// Returns the next node after one, which need not fit itself. `None` for a request that names
+    /// a node.
     pub fn next(&self, after: NodeSlot, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         if request.required.is_some() {
             return None;
@@ -294,8 +296,9 @@ impl NodeIndex {
         self.pass_over(self.next_with_room(after, request), request)
     }
 
-    /// Up to `most` nodes that the request may use, in order. The search begins behind `after`,
-    /// which need not fit itself and may be gone; where there is none behind it, at the first node.
+    /// Returns up to `most` nodes that the request may use, in order. The search begins behind
+    /// `after`, which need not fit itself and may have been removed; if there is none behind it, at
+    /// the first node.
     pub fn several(
         &self,
         request: &NodeRequest<'_>,
@@ -311,8 +314,8 @@ impl NodeIndex {
         if behind.is_empty() { from(self.first(request)) } else { behind }
     }
 
-    /// Up to `most` nodes that the request may use, in order, from this one on: of `only_equal`
-    /// those that score the same.
+    /// Returns up to `most` nodes that the request may use, in order, from this one on; with
+    /// `only_equal`, only those with the same score.
     pub fn from(
         &self,
         first: NodeSlot,
@@ -326,7 +329,7 @@ impl NodeIndex {
         all.take_while(is_meant).take(most).collect()
     }
 
-    /// Whether the request passes over the node, whatever that has free.
+    /// Whether the request passes over the node, whatever it has free.
     pub(super) fn is_passed_over(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         request.avoided.is_some_and(|slots| slots.contains(slot.index()))
             || request.passes_over(self.id(slot))
@@ -337,14 +340,14 @@ impl NodeIndex {
         self.looks.get()
     }
 
-    /// Whether there is enough free; counts as a look.
+    /// Whether enough is free; counts as a look.
     pub(super) fn looks_at(&self, room: &Room, amount: &Resources) -> bool {
         self.looks.set(self.looks.get().wrapping_add(1));
         room.holds(amount)
     }
 
-    /// Whether the request may use this node now: it would be found by a search that passed over
-    /// all others.
+    /// Whether the request may use this node now: a search that passed over all others would find
+    /// it.
     pub fn takes(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         let Some(node) = self.nodes.find(slot) else { return false };
         match request.required {
@@ -369,7 +372,7 @@ impl NodeIndex {
         next.map(|(_, slot, _)| *slot)
     }
 
-    /// The first from this one on that the request does not pass over.
+    /// Returns the first node from this one on that the request does not pass over.
     pub(super) fn pass_over(
         &self,
         mut found: Option<NodeSlot>,
@@ -381,7 +384,7 @@ impl NodeIndex {
         found
     }
 
-    /// Whether the most that open nodes have of each resource holds the ask, be it on different
+    /// Whether the most that open nodes have of each resource holds the ask, perhaps on different
     /// nodes of those that are short of the same: `false` is certain, `true` is not.
     pub fn may_hold(&self, ask: &Resources) -> bool {
         self.tree.bound().is_some_and(|room| room.holds(ask))
@@ -415,8 +418,8 @@ impl NodeIndex {
         self.entry(slot).open
     }
 
-    /// How often a node got another place in the order: as long as this is the same, none of the
-    /// nodes that were there has.
+    /// Returns the number of moves in the order: while it stays the same, no node that was there
+    /// has moved.
     pub fn moves(&self) -> u64 {
         self.moves
     }
@@ -443,14 +446,14 @@ impl NodeIndex {
         self.tree.is_empty()
     }
 
-    /// The sum of the totals of all nodes, without names of which there is nothing.
+    /// The sum of the totals of all nodes, without names whose sum is zero.
     pub fn capacity(&self) -> &Resources {
         self.capacity.shown()
     }
 
-    /// What nodes have left together of each resource that any of them has, closed and reserved
-    /// ones included. One that is used beyond its capacity has nothing left: what it is over is
-    /// taken from no other. Unlimited without nodes.
+    /// Returns what all nodes together have left of each resource that any of them has, closed and
+    /// reserved ones included. A node that is used beyond its capacity has nothing left; its excess
+    /// is not taken from others. Unlimited without nodes.
     pub fn left(&self) -> Limits {
         let mut left = Resources::new();
         for (name, _) in self.capacity().entries() {
@@ -459,23 +462,23 @@ impl NodeIndex {
         left.into()
     }
 
-    /// Whether all nodes together have so much left, be it a little on each.
+    /// Whether all nodes together have this much left, perhaps a little on each.
     pub fn is_free_in_all(&self, wanted: &Resources) -> bool {
         self.free.holds(wanted)
     }
 
-    /// All nodes in the order in which they are tried, closed ones included.
+    /// Returns all nodes in the order in which they are tried, closed ones included.
     pub fn iter(&self) -> impl Iterator<Item = NodeSlot> {
         self.tree.iter().map(|(_, slot, _)| *slot)
     }
 
-    /// All nodes in order of their ids.
+    /// Returns all nodes in order of their ids.
     pub fn by_id(&self) -> impl Iterator<Item = NodeSlot> {
         self.labels.slots()
     }
 
-    /// The nodes behind this id, whether it is there or not, in order of their ids. No node before
-    /// it is looked at.
+    /// Returns the nodes behind this id, whether it exists or not, in order of their ids. No node
+    /// before it is read.
     pub fn behind(&self, id: &str) -> impl Iterator<Item = NodeSlot> {
         self.labels.slots_behind(id)
     }
@@ -483,7 +486,8 @@ impl NodeIndex {
     /// Gives a new id its label, and moves the nodes that had to make room for it.
     pub(super) fn label(&mut self, id: &Arc<str>, slot: NodeSlot) -> u64 {
         let inserted = self.labels.insert(Arc::clone(id), slot);
-        // All out before the first goes in again: one may get the label another still has.
+        // All are taken out before the first is put in again: a node may get the label that another
+        // still has.
         for (moved, _) in &inserted.moved {
             let key = self.entry(*moved).key;
             let known = self.tree.remove(&key);

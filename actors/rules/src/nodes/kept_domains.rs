@@ -1,5 +1,5 @@
-//! The domains that are kept, attribute by attribute: the sum of what their nodes have free, and
-//! the nodes in their order.
+//! Kept domains, by attribute: the free amount of their nodes together, and the nodes in their
+//! order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ crate::slot! {
 /// Nodes in the order in which they are tried.
 pub(super) type NodeTree = OrderedTree<Key, NodeSlot, Room>;
 
-/// All domains that are kept.
+/// All kept domains.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
     pub(super) kept: Vec<Kept>,
@@ -36,14 +36,14 @@ pub(super) struct Kept {
     pub(super) key: Arc<str>,
     pub(super) areas: Slots<AreaId, Area>,
     pub(super) by_value: BTreeMap<Arc<str>, AreaId>,
-    /// By node, in which it is.
+    /// The domain of each node.
     pub(super) of: Vec<Option<AreaId>>,
-    /// The number of the last time that it was asked for, and how many nodes changed since.
+    /// The number of the last request for it, and the number of nodes that changed since.
     pub(super) asked: u64,
     pub(super) changes: usize,
 }
 
-/// One domain.
+/// A domain of an attribute.
 #[derive(Debug)]
 pub(super) struct Area {
     pub(super) value: Arc<str>,
@@ -64,7 +64,7 @@ impl Free {
         room.kinds().for_each(|free| self.0.subtract(free));
     }
 
-    /// The largest share of the partition that is left when so much is taken.
+    /// Returns the largest share of the partition that is left after taking this amount.
     pub(super) fn left_by(&self, total: &Resources, capacity: &Resources) -> Share {
         let mut most = 0.0_f64;
         for (name, sum) in self.0.entries() {
@@ -76,7 +76,7 @@ impl Free {
         Share::of(most)
     }
 
-    /// For how many of this size there would be places if nodes were one.
+    /// Returns the number of places of this size, if all nodes were one.
     pub(super) fn places(&self, size: &Resources) -> u64 {
         let wanted = size.entries().filter(|(_, wanted)| *wanted > 0);
         let places = wanted.map(|(name, wanted)| self.0.get(name) / i128::from(wanted));
@@ -167,14 +167,15 @@ impl Domains {
         self.kept.iter().find(|kept| *kept.key == *key)
     }
 
-    /// Follows a change of a node's free amount or place in the order; `old` was its place before.
+    /// Follows a change of a node's free amount or position in the order; `old` is its earlier
+    /// position.
     pub(super) fn follow(&mut self, slot: NodeSlot, old: &Key, node: &IndexedNode) {
         for kept in &mut self.kept {
             kept.follow(slot, old, node);
         }
     }
 
-    /// A node has these attributes from now on.
+    /// Enters a node with these attributes.
     pub(super) fn enter(
         &mut self,
         slot: NodeSlot,
@@ -186,7 +187,7 @@ impl Domains {
         }
     }
 
-    /// A node goes, or loses its attributes or its place in the order.
+    /// Removes a node that is removed, or loses its attributes or its position in the order.
     pub(super) fn leave(&mut self, slot: NodeSlot, key: &Key) {
         for kept in &mut self.kept {
             kept.leave(slot, key);

@@ -1,11 +1,12 @@
-//! Numbers that order as ids do, so that no comparison on the hot path reads a string.
+//! Labels: numbers with the order of node ids, so that no comparison on the hot path reads a
+//! string.
 //!
-//! A new id gets a number between those of its neighbours. Where there is none left, the labels
+//! A new id gets a number between those of its neighbours. If no number is left there, the labels
 //! around it are spread evenly again. The spread covers the smallest neighbourhood that is sparse
 //! enough, and a larger one has to be sparser. So a neighbourhood that was spread takes many more
-//! ids before its turn comes again, in whatever order they arrive. Nodes that register
-//! alphabetically in front of one that was there before are common; without this rule every
-//! fiftieth of them would relabel every node.
+//! ids before it is spread again, in whatever order they arrive. Nodes that register alphabetically
+//! in front of an earlier one are common; without this rule every fiftieth of them would relabel
+//! every node.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -26,7 +27,7 @@ pub(super) struct Labels {
 #[derive(Clone, Copy, Debug)]
 struct Labelled {
     slot: NodeSlot,
-    /// Neither 0 nor `u64::MAX`: those stand for the ends.
+    /// Neither 0 nor `u64::MAX`: those are the ends.
     label: u64,
 }
 
@@ -38,12 +39,12 @@ pub(super) struct Inserted {
 }
 
 impl Labels {
-    /// All nodes in order of their ids.
+    /// Returns all nodes in order of their ids.
     pub(super) fn slots(&self) -> impl Iterator<Item = NodeSlot> {
         self.by_id.values().map(|there| there.slot)
     }
 
-    /// The nodes behind this id, which need not be there, in order of their ids.
+    /// Returns the nodes behind this id, whether it exists or not, in order of their ids.
     pub(super) fn slots_behind(&self, id: &str) -> impl Iterator<Item = NodeSlot> {
         self.by_id.range::<str, _>((Excluded(id), Unbounded)).map(|(_, there)| there.slot)
     }
@@ -53,7 +54,7 @@ impl Labels {
         self.by_id.remove(id);
     }
 
-    /// Adds an id that is not there yet.
+    /// Adds an id that is new.
     pub(super) fn insert(&mut self, id: Arc<str>, slot: NodeSlot) -> Inserted {
         let below = self.by_id.range::<str, _>((Unbounded, Excluded(&*id))).next_back();
         let above = self.by_id.range::<str, _>((Excluded(&*id), Unbounded)).next();
@@ -98,7 +99,7 @@ impl Labels {
     }
 }
 
-/// A label strictly between two neighbours, or one of them and the end.
+/// Returns a label strictly between two neighbours, or between one of them and the end.
 fn between(below: Option<u64>, above: Option<u64>) -> Option<u64> {
     let (low, high) = (below.unwrap_or(0), above.unwrap_or(u64::MAX));
     let half = (high - low) / 2;
@@ -110,11 +111,11 @@ fn between(below: Option<u64>, above: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The ids on one side of a new one, and itself, up to a number of them.
+/// The ids on one side of a new one, and the new one, up to a number of them.
 struct Side {
     n: u64,
     end: Arc<str>,
-    /// The label of the first that is not among them.
+    /// The label of the first id beyond.
     beyond: Option<u64>,
 }
 
@@ -134,7 +135,7 @@ impl Side {
 mod tests {
     use super::*;
 
-    /// Adds ids in this order; returns how many nodes were given another label on the way.
+    /// Adds ids in this order; returns the number of nodes that were relabelled on the way.
     fn insert_all(ids: impl IntoIterator<Item = String>) -> (Labels, usize) {
         let mut labels = Labels::default();
         let mut n_moved = 0;

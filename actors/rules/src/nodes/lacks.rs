@@ -1,8 +1,7 @@
-//! The reasons why no node holds a request: how many nodes lack what.
+//! Reasons why no node holds a request: counts of nodes by what they lack.
 //!
-//! A search answers with a node or with nothing, and costs one descent. The reason why a request
-//! waits is asked for by people, one ask at a time, so finding it may look at every node; a search
-//! must not.
+//! A search answers with a node or with nothing, and costs one descent. People ask why a request is
+//! pending, one ask at a time, so that answer may read every node; a search must not.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,36 +15,37 @@ use super::set_aside::SetAside;
 use crate::values::ids::NodeSlot;
 use crate::values::readable::title;
 
-/// Different reasons of nodes that a sentence names at most.
+/// Most reasons of nodes that a sentence names.
 const TEXTS_SHOWN: usize = 8;
 
-/// Why no node holds a request. A node counts once, for the first of these that keeps it out; one
-/// that lacks several resources counts for each.
+/// Counts of nodes that do not hold a request. A node counts once, for the first of these reasons
+/// that applies; one that lacks several resources counts for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeLacks {
-    /// The nodes that could be asked at all: all of them, or the one that is required.
+    /// The number of nodes that could be asked at all: all of them, or the one that is required.
     pub nodes: usize,
-    /// Those of them that take nothing now: they drain or are not ready.
+    /// The closed ones among them: they drain or are not ready.
     pub closed: usize,
-    /// Open ones that it may not use whatever room they have, by the reason that they give themselves.
+    /// Open ones that the request may not use whatever capacity they have, by the reason that they
+    /// give themselves.
     pub unfit: BTreeMap<Arc<str>, usize>,
     /// Whether these are still being counted.
     pub is_counting: bool,
-    /// Other open ones that would not hold it even if nothing else were there.
+    /// Other open ones that would not hold it even if empty.
     pub too_small: usize,
     /// Other open ones that are set aside for asks which reserved them.
     pub reserved: usize,
     /// Other open ones that its placement constraint excludes.
     pub constraints: usize,
-    /// Other open ones that lie outside of the domain of its task group.
+    /// Other open ones outside the domain of its task group.
     pub topology: usize,
     /// Other open ones whose predicate refused the ask, or was not answered in time.
     pub refused: usize,
-    /// Open ones on which its RM said that it can never run.
+    /// Open ones that its RM has refused for good.
     pub excluded: usize,
-    /// By resource, how many of the others have too little of it.
+    /// The number of the others that lack a resource, by resource.
     pub lacking: BTreeMap<Arc<str>, usize>,
-    /// Those that nothing keeps out.
+    /// The nodes that no reason excludes.
     pub holding: usize,
 }
 
@@ -55,7 +55,7 @@ impl NodeLacks {
         !self.unfit.is_empty() && self.closed + self.unfit.values().sum::<usize>() == self.nodes
     }
 
-    /// Reasons that nodes give themselves, the most frequent first.
+    /// Returns the reasons that nodes give themselves, the most frequent first.
     pub fn unfit_by_count(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
         let mut unfit: Vec<_> = self.unfit.iter().map(|(reason, count)| (reason, *count)).collect();
         unfit.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
@@ -106,12 +106,12 @@ impl NodeLacks {
     }
 }
 
-/// Counts by number, named at the end: a cluster has many nodes and few texts.
+/// Counts by number; names are added at the end, since a cluster has many nodes and few texts.
 struct Counts<'a> {
     fits: &'a Fits,
-    /// By resource of the request, how many nodes lack it.
+    /// The number of nodes that lack a resource, by resource of the request.
     short: Vec<usize>,
-    /// By reason, how many nodes refuse.
+    /// The number of nodes that refuse, by reason.
     unfit: Vec<usize>,
 }
 
@@ -126,12 +126,12 @@ impl Counts<'_> {
 }
 
 impl NodeIndex {
-    /// Looks at every node.
+    /// Counts nodes by what they lack; reads every node.
     pub fn lacks(&self, request: &NodeRequest<'_>, fits: &Fits) -> NodeLacks {
         self.lacks_of_each(&[(*request, fits)]).pop().unwrap_or_default()
     }
 
-    /// [`Self::lacks`] of several requests, in one pass over all nodes.
+    /// Answers [`Self::lacks`] for several requests, in one pass over all nodes.
     pub fn lacks_of_each(&self, requests: &[(NodeRequest<'_>, &Fits)]) -> Vec<NodeLacks> {
         let counted = requests.iter().map(|(request, fits)| {
             let short = vec![0; request.resources.entries().len()];

@@ -1,4 +1,5 @@
-//! The last growths, each with what the node had left then, and how many in a row passed an ask by.
+//! The last growths, each with what the node had left then, and the count of consecutive growths
+//! that passed an ask by.
 
 use std::collections::VecDeque;
 
@@ -24,10 +25,10 @@ pub(super) struct Grown {
 }
 
 impl LastGrowths {
-    /// Notes the growth with this number, which is above all before, of a node that has so much
-    /// left.
+    /// Notes the growth with this number, which is above all earlier ones, of a node with this
+    /// available amount.
     pub(super) fn note(&mut self, number: Growth, node: NodeSlot, available: &Resources) {
-        // What falls out is used again: it has the memory that it takes.
+        // A dropped entry is used again, because it has the memory already.
         let mut grown = if self.0.len() < LISTED { None } else { self.0.pop_front() };
         if let Some(grown) = &mut grown {
             (grown.number, grown.node) = (number, node);
@@ -37,7 +38,7 @@ impl LastGrowths {
         self.0.push_back(grown);
     }
 
-    /// A node goes, and its slot may be given to another.
+    /// Forgets a node that is removed; its slot may be given to another.
     pub(super) fn forget(&mut self, node: NodeSlot) {
         self.0.retain(|grown| grown.node != node);
     }
@@ -50,9 +51,9 @@ impl LastGrowths {
 /// The growths in a row that left no room for an ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedBy {
-    /// Up to which growth they are counted.
+    /// The last growth that is counted.
     pub at: Growth,
-    /// How many there are, up to [`PASSED_BY`].
+    /// The number of them, up to [`PASSED_BY`].
     pub times: u8,
 }
 

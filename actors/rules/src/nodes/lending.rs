@@ -1,15 +1,16 @@
-//! Lent nodes: nodes set aside by a reservation whose room asks of a higher priority may use.
+//! Lent nodes: nodes set aside by a reservation whose capacity asks of a higher priority may use.
 //!
 //! # Why a tree of its own
-//! Most searches end among the nodes that are open to all. Who finds nothing there, and may borrow,
-//! looks here, in the same order of nodes; there are few of them, since what is set aside is bounded.
-//! Who may borrow from whom is a rule of its own ([`crate::decide::lending`]); the index knows the
-//! priority of the ask that reserved a node, so that whoever can be no borrower is not woken.
+//! Most searches end among the nodes that are open to all. An ask that finds nothing there, and may
+//! borrow, searches here, in the same order of nodes; there are few of them, since the capacity set
+//! aside is bounded. Which ask may borrow from which is a rule of its own
+//! ([`crate::decide::lending`]); the index knows the priority of the ask that reserved a node, so
+//! that asks that cannot borrow are not woken.
 //!
 //! # Invariants
 //! * The tree has exactly the nodes that are open and set aside within the bound.
-//! * A growth or a return of such a node is listed as of one that is open to all.
-//! * [`NodeIndex::may_lend_since`] never says `false` where a node that grew since has room for
+//! * A growth or a return of such a node is listed like that of a node open to all.
+//! * [`NodeIndex::may_lend_since`] never says `false` where a node that grew since has capacity for
 //!   `least`, and was reserved by an ask of a lower effective priority.
 
 use super::index::NodeIndex;
@@ -22,12 +23,13 @@ use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 impl NodeIndex {
-    /// Notes whether any ask may come before any other, whatever numbers are written on them.
+    /// Sets whether any ask may come before any other, whatever their own priorities.
     pub fn rank_otherwise(&mut self, ranks_otherwise: bool) {
         self.lent.ranks_otherwise = ranks_otherwise;
     }
 
-    /// Counts as a growth of each node whose room may be lent: to others than before.
+    /// Counts a growth of each node whose capacity may be lent, because other asks may borrow it
+    /// than before.
     pub fn lend_again(&mut self) {
         let lent: Vec<NodeSlot> = self.lent.tree.iter().map(|(_, slot, _)| *slot).collect();
         for slot in lent {
@@ -35,14 +37,15 @@ impl NodeIndex {
         }
     }
 
-    /// Counts that something else than a node changed, of which it depends who may borrow.
+    /// Counts a change outside of nodes on which lending depends.
     pub fn note_lending(&mut self) {
         if !self.lent.tree.is_empty() {
             self.grown = self.grown.next();
         }
     }
 
-    /// A node was opened or closed, or set aside or given back. Says whether its room may be lent.
+    /// Follows that a node was opened or closed, or set aside or given back. Returns whether its
+    /// capacity may be lent.
     pub(super) fn follow_lending(&mut self, slot: NodeSlot) -> bool {
         let entry = &self.nodes[slot];
         if !entry.is_lent() {
@@ -53,9 +56,9 @@ impl NodeIndex {
         entry.is_lent()
     }
 
-    /// What is found at the first node in order whose room may be lent, that has room for the request,
-    /// and that it may use; behind a node, where one is given. Where nothing is found the next is looked
-    /// at.
+    /// Returns what `find` returns at the first node in order whose capacity may be lent, that has
+    /// capacity for the request, and that it may use; behind `after`, if given. If `find` returns
+    /// nothing, the next node is tried.
     pub fn first_lent<T>(
         &self,
         after: Option<NodeSlot>,
@@ -77,18 +80,18 @@ impl NodeIndex {
         None
     }
 
-    /// Whether the room of the node may be lent.
+    /// Whether the capacity of the node may be lent.
     pub fn is_lent(&self, slot: NodeSlot) -> bool {
         self.entry(slot).is_lent()
     }
 
-    /// Whether any node whose room may be lent could hold `least`. `false` is certain.
+    /// Whether any node whose capacity may be lent could hold `least`. `false` is certain.
     pub fn may_lend(&self, least: &Resources) -> bool {
         self.lent.tree.bound().is_some_and(|room| room.holds(least))
     }
 
-    /// Whether a node could lend `least` to an ask of this priority (`None`: of any), that grew after the
-    /// growth number `mark` or, unless `only_growths`, had something returned. `false` is certain.
+    /// Whether a node that grew after the growth number `mark` (or, unless `only_growths`, had a
+    /// return) could lend `least` to an ask of this priority (`None`: of any). `false` is certain.
     pub fn may_lend_since(
         &self,
         mark: Growth,

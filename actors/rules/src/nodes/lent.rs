@@ -1,11 +1,11 @@
-//! The nodes whose room may be lent, in a tree of their own; see [`lending`](super::lending).
+//! The tree of nodes whose capacity may be lent; see [`lending`](super::lending).
 
 use super::node::{IndexedNode, Key};
 use super::room::Room;
 use crate::order::tree::OrderedTree;
 use crate::values::ids::NodeSlot;
 
-/// The nodes whose room may be lent.
+/// The nodes whose capacity may be lent.
 #[derive(Debug, Default)]
 pub(super) struct LentNodes {
     pub(super) tree: OrderedTree<Key, NodeSlot, Room>,
@@ -14,21 +14,21 @@ pub(super) struct LentNodes {
 }
 
 impl LentNodes {
-    /// A node is there again, at its place.
+    /// Enters a node at its position.
     pub(super) fn enter(&mut self, slot: NodeSlot, node: &IndexedNode) {
         if node.is_lent() {
             self.tree.insert(node.key, slot, Room::open(&node.total, &node.available));
         }
     }
 
-    /// A node leaves its place, or goes.
+    /// Removes a node from its position.
     pub(super) fn leave(&mut self, node: &IndexedNode) {
         if node.is_lent() {
             self.tree.remove(&node.key);
         }
     }
 
-    /// What a node has, or its place, is another.
+    /// Follows a change of a node's amounts or position.
     pub(super) fn rekey(&mut self, old: &Key, node: &IndexedNode) {
         if node.is_lent() {
             self.tree.rekey(old, node.key, Room::open(&node.total, &node.available));

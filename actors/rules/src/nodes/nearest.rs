@@ -1,9 +1,9 @@
-//! The nearest node of a request that none holds: the one where the least has to be freed.
+//! The nearest node of a request that no node holds: the one where the least has to be freed.
 //!
-//! *Nearest* is the node whose largest shortage, relative to what is wanted, is least; of several
-//! the first in order. Nodes that would not hold the request even when empty do not count, nor do
-//! those that are closed, that the request passes over or that refuse it by themselves: on these nothing has
-//! to be given back.
+//! *Nearest* is the node whose largest shortage, relative to the requested amount, is least; of
+//! several the first in order. Nodes that could not hold the request even when empty do not count.
+//! Nor do nodes that are closed, that the request passes over or that refuse it by themselves:
+//! nothing has to be freed on these.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::values::resources::Resources;
 pub struct Nearest {
     /// The node's id.
     pub node: Arc<str>,
-    /// How much of each resource is missing there; nothing where it holds the request.
+    /// The missing amounts; empty if it holds the request.
     pub lacks: Resources,
 }
 
 impl NodeIndex {
-    /// The node that comes nearest to a request; none where more room on a node would not help. It
-    /// looks only at nodes that may come nearer than the best so far.
+    /// Returns the node that comes nearest to a request; `None` if more capacity on a node would
+    /// not help. It reads only nodes that may come nearer than the best so far.
     pub fn nearest(&self, request: &NodeRequest<'_>, fits: &Fits) -> Option<Nearest> {
         let may = |slot: NodeSlot| self.may_come_near(slot, request, fits);
         let slot = match request.required {
@@ -52,19 +52,20 @@ impl NodeIndex {
         );
         let least = least.map(|(share, _, slot, _)| (share, *slot)).into_iter();
         let own = request.own.filter(|own| self.may_come_near(*own, request, fits));
-        // Of two that are as near, the one that is reserved for it.
+        // Of two that are as near, the one that is reserved for the request wins.
         let own = own.map(|own| (share(own), own));
         own.into_iter().chain(least).min_by_key(|(share, _)| *share).map(|(_, slot)| slot)
     }
 
-    /// Whether the node would hold the request if nothing else were there.
+    /// Whether the node would hold the request if it were empty.
     fn may_come_near(&self, slot: NodeSlot, request: &NodeRequest<'_>, fits: &Fits) -> bool {
         self.total(slot).holds(request.resources)
             && self.admits(slot, request)
             && fits.refusal(self.id(slot)).is_none()
     }
 
-    /// For how many requests like this one, one beside the other, nodes have room; `most` at most.
+    /// Counts the requests like this one that nodes have capacity for, one beside the other; `most`
+    /// at most.
     pub fn places(&self, request: &NodeRequest<'_>, fits: &Fits, most: u64) -> u64 {
         let mut places = 0_u64;
         for (slot, node) in self.nodes.iter() {
@@ -78,12 +79,12 @@ impl NodeIndex {
         places.min(most)
     }
 
-    /// How much of each resource a node has too little of for a request.
+    /// Returns the amounts that a node lacks for a request; `None` if the node does not exist.
     pub fn missing(&self, node: &str, wanted: &Resources) -> Option<Resources> {
         Some(self.entry(self.slot_of(node)?).lacks(wanted))
     }
 
-    /// How much a node would have to have in all so that it holds a request beside what is there.
+    /// Returns the capacity that a node would need to hold a request beside what is there.
     pub fn size_for(&self, node: &str, wanted: &Resources) -> Option<Resources> {
         let node = self.entry(self.slot_of(node)?);
         let used = node.total.minus(&node.available);
@@ -96,7 +97,7 @@ impl NodeIndex {
 }
 
 impl IndexedNode {
-    /// How often an amount fits in what is available.
+    /// Returns how many times an amount fits in the available amount.
     fn times(&self, wanted: &Resources) -> u64 {
         let wanted = wanted.entries().filter(|(_, wanted)| *wanted > 0);
         let times = wanted.map(|(name, wanted)| self.available.get(name).max(0) / wanted);

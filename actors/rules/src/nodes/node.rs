@@ -1,4 +1,4 @@
-//! What the index keeps of one node, and the place of a node in the order.
+//! The entry of a node in the index, and its position in the order.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::values::resources::Resources;
 #[derive(Debug)]
 pub(super) struct IndexedNode {
     pub(super) id: Arc<str>,
-    /// Equal nodes have one.
+    /// The capacity; equal nodes share one.
     pub(super) total: Arc<Resources>,
     pub(super) available: Resources,
     pub(super) open: bool,
@@ -22,7 +22,7 @@ pub(super) struct IndexedNode {
     pub(super) flags: u64,
 }
 
-/// The place of a node in the order: its score, then its label.
+/// The position of a node in the order: its score, then its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// [`ordered_bits`] of the score.
@@ -30,14 +30,14 @@ pub(super) struct Key {
     pub(super) label: u64,
 }
 
-/// From where a search goes on, and in which direction.
+/// The begin and direction of a search.
 #[derive(Clone, Copy)]
 pub(super) enum Start<'a> {
-    /// From the first node on, upwards.
+    /// From the first node, upwards.
     First,
-    /// From the node behind this one on, upwards.
+    /// From the node behind this one, upwards.
     Behind(&'a Key),
-    /// From the last node on, downwards.
+    /// From the last node, downwards.
     Last,
 }
 
@@ -55,17 +55,17 @@ impl IndexedNode {
         self.open && self.aside == SetAside::No
     }
 
-    /// Whether its room may be lent: it is reserved by an ask that may go elsewhere.
+    /// Whether its capacity may be lent: it is reserved by an ask that may use other nodes.
     pub(super) fn is_lent(&self) -> bool {
         self.open && matches!(self.aside, SetAside::Bounded(_))
     }
 
-    /// Whether a search may find it for somebody who does not name it.
+    /// Whether a search may find it for an ask that does not name it.
     pub(super) fn may_be_found(&self) -> bool {
         self.is_open_to_all() || self.is_lent()
     }
 
-    /// Scores the node as it is now; returns the key it had.
+    /// Scores the node as it is now; returns its earlier key.
     pub(super) fn rescore(&mut self, order: &NodeOrder) -> Key {
         let old = self.key;
         self.key.score = ordered_bits(order.score(&self.total, &self.available));

@@ -1,10 +1,10 @@
 //! Nodes that a search passed over before its result, and the reasons.
 //!
-//! # What it costs, and what it leaves open
-//! A search steps over thousands of full nodes by one comparison, and saying why each of them was
-//! left out would cost more than the search. So only those nodes are looked at that stand beside the
-//! one that was found (some thirty at most); whole ranges before them are counted, and the reason
-//! that is given of those is [`PassedFor::Range`]: whatever the index can know of a range.
+//! # Cost and limits
+//! A search steps over thousands of full nodes by one comparison, and a reason for each of them
+//! would cost more than the search. So only the nodes beside the one that was found are examined
+//! (some thirty at most). Whole ranges before them are counted with the reason
+//! [`PassedFor::Range`], which is all that the index can know of a range.
 //!
 //! A node counts once, for the first reason in the order of [`PassedFor`].
 
@@ -26,7 +26,7 @@ pub enum PassedFor {
     Room,
     /// The predicate of the node refused the ask.
     Refused,
-    /// The RM said that the ask can never run on the node.
+    /// The RM refused the ask on the node for good.
     Excluded,
     /// A start of the ask failed there.
     Failed,
@@ -42,7 +42,7 @@ pub enum PassedFor {
 }
 
 impl PassedFor {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 10] = [
         Self::Closed,
         Self::Reserved,
@@ -83,12 +83,12 @@ pub struct PassedOver {
 }
 
 impl PassedOver {
-    /// Notes one more.
+    /// Counts one more node.
     pub fn note(&mut self, why: PassedFor, node: NodeSlot) {
         self.note_many(why, 1, Some(node));
     }
 
-    /// Notes so many more, and one of them, if one is known.
+    /// Counts several more nodes, with one of them as an example, if one is known.
     pub fn note_many(&mut self, why: PassedFor, nodes: usize, example: Option<NodeSlot>) {
         if nodes == 0 {
             return;
@@ -100,14 +100,14 @@ impl PassedOver {
         self.examples[at] = self.examples[at].or(example);
     }
 
-    /// Forgets all that was noted.
+    /// Forgets all counts.
     pub fn clear(&mut self) {
         if self.noted != 0 {
             *self = Self::default();
         }
     }
 
-    /// How many there are for each reason, where there are any, and one of them, if one is known.
+    /// Returns the number of nodes for each reason that has any, and an example, if one is known.
     pub fn iter(&self) -> impl Iterator<Item = (PassedFor, u32, Option<NodeSlot>)> + '_ {
         let left = |noted: &u16| Some(*noted).filter(|noted| *noted != 0);
         let all =
@@ -118,7 +118,7 @@ impl PassedOver {
         })
     }
 
-    /// How many there are in all.
+    /// Returns the number of all nodes.
     pub fn sum(&self) -> u32 {
         self.counts.iter().copied().fold(0, u32::saturating_add)
     }
@@ -159,7 +159,7 @@ impl NodeIndex {
         }
         let is_first = |(_, slot, _): (_, &NodeSlot, _)| *slot == found;
         if after.is_none() && self.tree.first(|_| true).is_some_and(is_first) {
-            // As it is for most where the emptiest comes first: no key needs to be compared.
+            // The usual case if the emptiest node comes first: no key needs to be compared.
             return;
         }
         let after = after.map(|slot| &self.entry(slot).key);
@@ -176,13 +176,13 @@ impl NodeIndex {
             }
         });
         if skipped > 0 {
-            // Whatever is before a range lies in one, too.
+            // Every node before a range lies in a range, too.
             let first = self.tree.first(|_| true).filter(|_| after.is_none());
             passed.note_many(PassedFor::Range, skipped, first.map(|(_, slot, _)| *slot));
         }
     }
 
-    /// Why a node was passed over that has room, or that searches do not find.
+    /// Returns why a node was passed over that has capacity, or that searches do not find.
     fn passed_for(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> PassedFor {
         let node = self.entry(slot);
         if !node.open {
@@ -217,7 +217,8 @@ mod tests {
         Resources::of(&[("vcore", n)])
     }
 
-    /// Nodes of ten cores, of which each has so many free; open or not, reserved or not.
+    /// Builds an index of nodes of ten cores, each with its free amount, whether it is open, and
+    /// whether it is reserved.
     fn index(nodes: &[(i64, bool, bool)]) -> NodeIndex {
         let mut index = NodeIndex::new(NodeOrder::default());
         for (at, (free, open, reserved)) in nodes.iter().enumerate() {
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn of_many_nodes_ranges_are_counted_and_neighbours_looked_at() {
-        // The fullest first: all but the last are too full.
+        // The fullest first: all except the last are too full.
         let order = NodeOrder::new(crate::nodes::NodeSortPolicy::BinPacking, &[]);
         let mut index = NodeIndex::new(order);
         for at in 0..1_000 {

@@ -1,11 +1,11 @@
-//! Growths that leave no room for an ask. They tell a large ask that growths keep passing by from
-//! one that the next release serves.
+//! Growths that leave no capacity for an ask. They distinguish a large ask that growths keep
+//! passing by from one that the next release serves.
 //!
 //! # Why
-//! In a full cluster of equal asks each release serves the next one, and a reservation would only keep
-//! a node from others. A large ask beside small ones that keep coming is served by no release: each
-//! makes a little room, which a small one takes. So an ask for more than all nodes have left together
-//! reserves only after three growths in a row of nodes that it may use have left it no room.
+//! In a full cluster of equal asks each release serves the next one, and a reservation would only
+//! keep a node from others. A large ask among constant small ones is served by no release: each
+//! frees a little capacity, which a small one takes. So an ask for more than all nodes have left
+//! together reserves only after three consecutive growths of usable nodes have left it no capacity.
 //!
 //! # Invariants
 //! * The last growths are listed, up to 64 of them: those of nodes that were open to all.
@@ -19,8 +19,8 @@ use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
 impl NodeIndex {
-    /// Counts the growths of nodes that the request may use, further than it was counted before; one
-    /// that left room for it has the count begin anew.
+    /// Counts further growths of nodes that the request may use. A growth that left capacity for it
+    /// restarts the count.
     pub fn passed_by(&self, request: &NodeRequest<'_>, before: PassedBy) -> PassedBy {
         let (mut times, mut is_in_a_row) = (0_u8, true);
         for grown in self.last_growths.newest_since(before.at) {
@@ -37,7 +37,7 @@ impl NodeIndex {
         PassedBy { at: self.growth(), times: times.saturating_add(earlier).min(PASSED_BY) }
     }
 
-    /// Whether so many growths after `mark` may have left no room for something that wants at least
+    /// Whether `times` growths after `mark` may have left no capacity for an ask of at least
     /// `least` and at most `most`. `false` is certain.
     pub fn may_be_passed_by(
         &self,

@@ -1,4 +1,4 @@
-//! The reference for placement constraints: reads each constraint as it was sent, and counts all
+//! The reference for placement constraints: it reads each constraint as it was sent, and counts all
 //! allocations again for every node that is judged.
 
 use std::collections::BTreeMap;
@@ -12,36 +12,36 @@ use crate::values::texts::Texts;
 /// Scopes that mean the node itself.
 const OWN: [&str; 3] = ["", "hostname", "si/hostname"];
 
-/// Something that constraints may count.
+/// An allocation that constraints may count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted<'a> {
-    /// Where it is.
+    /// The node that it is on.
     pub(crate) node: NodeSlot,
-    /// Its tags.
+    /// The tags of the allocation.
     pub(crate) tags: Option<&'a Texts>,
-    /// Whether its RM was told of it, or it is to count as if.
+    /// Whether its RM was notified of it, or it is to count as if.
     pub(crate) is_booked: bool,
 }
 
-/// What a constraint may look at.
+/// The facts that a constraint is checked with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picture<'a> {
     /// Every node with its attributes.
     pub(crate) nodes: BTreeMap<NodeSlot, Option<&'a Texts>>,
-    /// Everything that is on a node.
+    /// Everything on a node.
     pub(crate) counted: Vec<Counted<'a>>,
 }
 
-/// One alternative of a constraint, with or without what it only prefers.
+/// An alternative of a constraint, with or without its preferences.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alternative<'a> {
     constraint: &'a Constraint,
-    /// The place of its first simple constraint among all.
+    /// The position of its first simple constraint among all.
     first: usize,
     prefers: bool,
 }
 
-/// All alternatives of a constraint in the order in which they are tried.
+/// Returns all alternatives of a constraint in the order in which they are tried.
 pub(crate) fn alternatives(constraint: &Constraint) -> Vec<Alternative<'_>> {
     let mut found = Vec::new();
     collect(constraint, 0, &mut found);
@@ -84,7 +84,7 @@ pub(crate) fn admits(
     usable.iter().take(open).any(|alternative| alternative.admits(ask, node, in_it))
 }
 
-/// Whether a wish admits a node by all allocations, counted anew.
+/// Whether a wish admits a node by all allocations, counted again.
 pub(crate) fn admits_anew(
     nodes: &NodeIndex,
     allocations: &AllocationTable,
@@ -110,7 +110,7 @@ pub(crate) fn admits_anew(
 }
 
 impl Alternative<'_> {
-    /// Whether the node is as this alternative wants it.
+    /// Whether this alternative admits the node.
     pub(crate) fn admits(&self, ask: &AskConstraint, node: NodeSlot, in_it: &Picture<'_>) -> bool {
         let mut at = self.first;
         holds(self.constraint, &mut at, self.prefers, ask, node, in_it)

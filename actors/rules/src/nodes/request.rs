@@ -1,9 +1,9 @@
-//! The request for a node that a search is given.
+//! The request for a node that a search gets.
 //!
 //! # Why a type
-//! A search for a node is given one of these and not bare amounts, so that whatever else may decide
-//! where something runs (a node that it names, nodes that refused it, placement constraints,
-//! domains) is one more field here, and no other search beside the first.
+//! A search for a node gets a request and not bare amounts. Whatever else may exclude nodes (a
+//! required node, nodes that refused, placement constraints, domains) is one more field here, and
+//! no further kind of search.
 
 use std::sync::Arc;
 
@@ -21,31 +21,31 @@ use crate::values::resources::Resources;
 pub struct Exclusion {
     /// The node's id.
     pub node: Arc<str>,
-    /// Until when, ns since the epoch.
+    /// End of the exclusion, ns since the epoch.
     pub until_ns: i64,
 }
 
 /// A request for a node. Borrowed from the ask and made for each search.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeRequest<'a> {
-    /// What has to be free there, and in total.
+    /// The amount that has to be free there, and in total.
     pub resources: &'a Resources,
     /// The only node that may be used, be it open or not.
     pub required: Option<&'a str>,
-    /// The node that the ask has reserved. Searches pass it over all the same: it is asked for by
+    /// The node that the ask has reserved. Searches pass it over all the same: the ask tries it by
     /// its slot.
     pub own: Option<NodeSlot>,
-    /// Nodes that refused the ask since it began to ask them.
+    /// Nodes that refused the ask in its present search.
     pub refused: Option<&'a SeededSet<Arc<str>>>,
-    /// The slots of nodes that refused it in the search that is under way.
+    /// The slots of nodes that refused it in the search under way.
     pub avoided: Option<&'a FixedBitSet>,
     /// Nodes that the ask may not use for a while.
     pub excluded: &'a [Exclusion],
     /// Nodes that are passed over because a start of the ask failed there.
     pub failed: &'a [Arc<str>],
-    /// What its placement constraint expects of nodes.
+    /// The condition of its placement constraint.
     pub wish: Option<Wish<'a>>,
-    /// The domains in all of which the node has to be, the narrowest last.
+    /// The domains that the node has to be in, the narrowest last.
     pub domains: &'a [Domain],
 }
 
@@ -65,13 +65,13 @@ impl<'a> NodeRequest<'a> {
         }
     }
 
-    /// The same, but for nodes that refused.
+    /// Returns the request without the nodes that refused.
     #[must_use]
     pub fn passing_over(self, refused: &'a SeededSet<Arc<str>>) -> Self {
         Self { refused: Some(refused), ..self }
     }
 
-    /// The same, but for the nodes with these slots.
+    /// Returns the request without the nodes with these slots.
     #[must_use]
     pub fn avoiding(self, slots: &'a FixedBitSet) -> Self {
         Self { avoided: Some(slots), ..self }
@@ -88,8 +88,8 @@ impl<'a> NodeRequest<'a> {
             && self.avoided.is_none()
     }
 
-    /// Whether the node refused it, or it may not or should not use it, whatever that has free. What
-    /// its constraint says of the node is asked of [the index](super::NodeIndex::admits).
+    /// Whether the node refused it, or it may not or should not use the node, whatever is free
+    /// there. Its constraint is checked by [the index](super::NodeIndex::admits).
     pub fn passes_over(&self, node: &str) -> bool {
         self.is_refused_by(node) || self.is_excluded_from(node) || self.has_failed_on(node)
     }
@@ -99,12 +99,12 @@ impl<'a> NodeRequest<'a> {
         self.refused.is_some_and(|refused| refused.contains(node))
     }
 
-    /// Whether a start of it failed there, and it is to go elsewhere.
+    /// Whether a start of it failed there, and it is to use another node.
     pub fn has_failed_on(&self, node: &str) -> bool {
         self.failed.iter().any(|failed| **failed == *node)
     }
 
-    /// Whether the RM said that it can never run there.
+    /// Whether its RM refused the node for good.
     pub fn is_excluded_from(&self, node: &str) -> bool {
         self.excluded.iter().any(|excluded| *excluded.node == *node)
     }

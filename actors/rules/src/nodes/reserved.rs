@@ -2,17 +2,17 @@
 //!
 //! # Why in the index
 //! A reservation keeps a node from being filled by smaller asks, so every search has to leave it
-//! out, and whoever waits for room must not be woken by room that only one ask may use. To searches
-//! and to bounds a node that is set aside is therefore like a closed one, while whether it is
-//! *open* (it neither drains nor is unready) stays a fact of its own. Which ask reserved it stands
-//! in the table of reservations ([`crate::decide::reservations`]); whoever reserved it asks for it
-//! by its slot, and is woken by its name.
+//! out, and asks that wait for capacity must not be woken by capacity that only one ask may use. To
+//! searches and to bounds a node that is set aside is therefore like a closed one, while whether it
+//! is *open* (it neither drains nor is unready) stays a fact of its own. The table of reservations
+//! names the ask that reserved it ([`crate::decide::reservations`]); that ask tries it by its slot,
+//! and is woken by its name.
 //!
 //! # Vacancies
-//! An ask that may reserve and finds no node for it waits for a *vacancy*: a node that came to be
-//! there for a reservation. It came or was opened, was given back, became larger in total, or is
-//! admitted by a placement constraint that kept it off.
-//! Vacancies are growths, too, and have their numbers; whether a node has room plays no part.
+//! An ask that may reserve and finds no node for it waits for a *vacancy*: a node that became
+//! available for a reservation. It was added or opened, was given back, became larger in total, or
+//! is admitted by a placement constraint that excluded it before. Vacancies are growths, too, and
+//! have their numbers; whether a node has free capacity plays no part.
 
 use super::index::NodeIndex;
 use super::request::NodeRequest;
@@ -22,8 +22,8 @@ use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 impl NodeIndex {
-    /// Sets a node aside for asks, or gives it back to all. To give back an open one counts as a growth
-    /// of it, whatever it has free.
+    /// Sets a node aside for asks, or gives it back to all. Giving back an open node counts as a
+    /// growth of it, whatever it has free.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -51,7 +51,7 @@ impl NodeIndex {
         self.share.change(&entry.total, (entry.open, entry.aside), (entry.open, aside));
         entry.aside = aside;
         if self.follow_lending(slot) && !was_open_to_all {
-            // It was lent to others before, or to nobody.
+            // It was lent to others before, or to no ask.
             self.log_growth(slot);
         }
         let entry = &self.nodes[slot];
@@ -82,22 +82,23 @@ impl NodeIndex {
         })
     }
 
-    /// Whether the node holds the ask in total and in what it has available, be it open or not,
+    /// Whether the node holds the ask in total and in its available amount, be it open or not,
     /// reserved or not.
     pub fn has_room(&self, slot: NodeSlot, ask: &Resources) -> bool {
         self.entry(slot).has_room(ask)
     }
 
-    /// Whether a node that came to be there for a reservation after the growth number `mark`, and
-    /// still is, holds `least` in total, and reservations may set aside any more. `false` is certain.
+    /// Whether a node that became available for a reservation after the growth number `mark`, and
+    /// still is, holds `least` in total, and reservations may set aside any more. `false` is
+    /// certain.
     pub fn may_reserve_since(&self, mark: Growth, least: &Resources) -> bool {
         self.may_set_aside_any(least)
             && self.one_since(&self.vacancies, mark, |node| node.total.holds(least))
     }
 
-    /// A node was opened or closed, set aside or given back: it is there for a reservation now, or
-    /// no longer is. What is vacant for a moment only is soon forgotten, so that what is listed is
-    /// short where every node is reserved again as soon as it is given back.
+    /// Notes that a node was opened or closed, set aside or given back, and may be available for a
+    /// reservation or not any more. A node that is vacant for a moment only is soon forgotten, so
+    /// the list is short where every node is reserved again as soon as it is given back.
     pub(super) fn judge_vacancy(&mut self, slot: NodeSlot) {
         if self.entry(slot).is_open_to_all() {
             self.log_vacancy(slot);
@@ -107,7 +108,7 @@ impl NodeIndex {
         }
     }
 
-    /// Notes a growth of a node that came to be there for a reservation.
+    /// Notes a growth of a node that became available for a reservation.
     pub(super) fn log_vacancy(&mut self, slot: NodeSlot) {
         self.log_growth(slot);
         self.vacancies.log(slot, self.grown);
@@ -121,8 +122,8 @@ impl NodeIndex {
         self.share.percent = percent;
     }
 
-    /// Whether the node may be set aside for an ask that wants so much, where another node
-    /// (`instead`) is given back for it. Two may be in any case.
+    /// Whether the node may be set aside for an ask of this amount, if another node (`instead`) is
+    /// given back for it. Two nodes may be in any case.
     pub fn may_set_aside(
         &self,
         slot: NodeSlot,
@@ -133,7 +134,7 @@ impl NodeIndex {
         self.share.allows(self.total(slot), wanted, instead)
     }
 
-    /// Whether some node may be set aside for what wants `least` at least. `false` is certain.
+    /// Whether some node may be set aside for an ask of at least `least`. `false` is certain.
     pub(super) fn may_set_aside_any(&self, least: &Resources) -> bool {
         let share = &self.share;
         share.of_other_sizes > 0

@@ -1,11 +1,11 @@
-//! What a node has room for, and what a search may learn of many nodes at once.
+//! The room of a node, and of many nodes at once, for searches.
 //!
 //! # Why kinds
-//! The obvious bound of several nodes is the most that any has of each resource. Where each node
-//! is full in another resource it promises room for anything, and a search looks at every node in
-//! vain: 1 to 3 ms for a hundred thousand. So nodes are told apart by the resource that is scarcest
-//! on them, and the maximum is kept for each such *kind*. Then the cores of a node without memory
-//! are not added to the memory of a node without cores, and the same search ends at the root.
+//! The obvious bound of several nodes is the most that any has of each resource. Where each node is
+//! full in another resource it allows everything, and a search examines every node without result:
+//! 1 to 3 ms for a hundred thousand. So nodes are distinguished by the resource that is scarcest on
+//! them, and the maximum is kept for each such *kind*. Then the cores of a node without memory are
+//! not added to the memory of a node without cores, and the same search ends at the root.
 
 use smallvec::SmallVec;
 
@@ -30,8 +30,8 @@ impl Room {
         Self::default()
     }
 
-    /// The room of an open node: what fits in its total and in what is available fits in the
-    /// smaller of both.
+    /// The room of an open node: an amount that fits in its total and in its available amount fits
+    /// in the smaller of both.
     pub(super) fn open(total: &Resources, available: &Resources) -> Self {
         let mut free = Resources::new();
         let (mut kind, mut least) = (Name::MEMORY, f64::INFINITY);
@@ -48,12 +48,13 @@ impl Room {
         Self { kinds: SmallVec::from_buf([(kind, free)]), flags: 0 }
     }
 
-    /// The same, with these flags.
+    /// Returns the room with these flags.
     pub(super) fn with_flags(self, flags: u64) -> Self {
         Self { flags, ..self }
     }
 
-    /// Whether the node has all of these flags, or each of them is had by one of the nodes.
+    /// Whether the node has all of these flags; of several nodes, whether each flag is on one of
+    /// them.
     pub(super) fn has_flags(&self, needed: u64) -> bool {
         self.flags & needed == needed
     }
@@ -68,8 +69,8 @@ impl Room {
         !self.kinds.is_empty()
     }
 
-    /// At most the [`missing_share`] of the node that comes nearest to an ask; none where no node
-    /// is open.
+    /// Returns a lower bound for the [`missing_share`] of the node that comes nearest to an ask;
+    /// `None` if no node is open.
     pub(super) fn least_missing(&self, ask: &Resources) -> Option<f64> {
         let shares = self.kinds.iter().map(|(_, free)| missing_share(ask, free));
         shares.reduce(f64::min)
@@ -85,13 +86,13 @@ impl Room {
     }
 
     fn of_kind(&self, kind: Name) -> Option<&Resources> {
-        // There are two or three: a scan beats a binary search.
+        // There are two or three kinds: a scan beats a binary search.
         self.kinds.iter().find(|room| room.0 == kind).map(|room| &room.1)
     }
 }
 
-/// Of each resource of an ask the part that is missing; the largest of them. Above 1 where
-/// something is below zero.
+/// Returns the largest missing part among the resources of an ask. Above 1 if an amount is
+/// negative.
 pub(super) fn missing_share(ask: &Resources, free: &Resources) -> f64 {
     let missing = ask.entries().filter(|(_, wanted)| *wanted > 0).map(|(name, wanted)| {
         let short = i128::from(wanted) - i128::from(free.get(name));
@@ -147,13 +148,13 @@ impl Bound for Room {
     }
 }
 
-/// The most of `parts` where it is not `most`, which is the most of `parts` and of `gone`.
+/// Returns the most of `parts`, given `most`, the most of `parts` and of `gone`.
 fn most_left<'a>(
     most: &Resources,
     gone: &Resources,
     parts: impl Iterator<Item = &'a Resources>,
 ) -> Option<Resources> {
-    // What of it rests on `gone`, and the most of it that was seen elsewhere.
+    // The amounts that rest on `gone`, with the most of each that was seen elsewhere.
     let mut rests: SmallVec<[(Name, i64, i64); 4]> = gone
         .entries()
         .filter(|&(name, quantity)| quantity == most.get(name))

@@ -1,11 +1,11 @@
-//! Which node is tried first: the score of a node, as `docs/nodes.md#order-of-nodes` has it.
+//! The score of a node, which decides which node is tried first: `docs/nodes.md#order-of-nodes`.
 //!
 //! A score is one number, so that nodes can be kept in order and only those that changed are moved:
 //! what a node scores must not depend on other nodes.
 
 use crate::values::resources::{Name, Resources};
 
-/// How full a node should be to be tried first (`nodesortpolicy.type`).
+/// The fullness of nodes that are tried first (`nodesortpolicy.type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeSortPolicy {
     /// The emptiest node first: load is spread.
@@ -15,11 +15,11 @@ pub enum NodeSortPolicy {
     BinPacking,
 }
 
-/// The order of nodes: a policy, and what counts how much.
+/// The order of nodes: a policy, and the weights of resources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeOrder {
     policy: NodeSortPolicy,
-    /// Above zero, and in order of the texts: a sum in floating point depends on its order.
+    /// Weights above zero, in order of the texts: a sum in floating point depends on its order.
     weights: Vec<(Name, f64)>,
 }
 
@@ -31,7 +31,7 @@ impl NodeOrder {
         Self::with(policy, weights, |text| Some(Name::keep(text)))
     }
 
-    /// As [`Self::new`], of names that somebody holds; any other does not count.
+    /// Builds an order whose weights count only if their names are held already.
     pub fn of_held(policy: NodeSortPolicy, weights: &[(String, f64)]) -> Self {
         Self::with(policy, weights, Name::known)
     }
@@ -90,7 +90,7 @@ impl Default for NodeOrder {
     }
 }
 
-/// A number that orders as the score does; zero and minus zero are one.
+/// Returns a number with the same order as the score; zero and minus zero are one.
 pub(super) fn ordered_bits(score: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = (score + 0.0).to_bits();

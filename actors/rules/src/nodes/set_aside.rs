@@ -1,14 +1,15 @@
 //! Whether a node is set aside for asks that reserved it, and for which.
 
-/// Whether a node is set aside for asks, which it is all the same to searches.
+/// Whether a node is set aside for asks, and how. Searches treat both ways alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetAside {
-    /// It is not set aside: searches find it.
+    /// The node is not set aside: searches find it.
     #[default]
     No,
-    /// For an ask of this priority that reserved it and may go elsewhere. How much is set aside so
-    /// has a bound (`share.rs`), and it may be lent (`lent.rs`).
+    /// Set aside for an ask of this priority that reserved it and may use other nodes. The amount
+    /// set aside in this way has a bound (`share.rs`), and the node may be lent (`lent.rs`).
     Bounded(i32),
-    /// For asks that require it, or for one for which others leave it: it counts for no bound.
+    /// Set aside for asks that require it, or for an ask whose victims are leaving it: it counts
+    /// for no bound.
     Kept,
 }

@@ -1,14 +1,14 @@
 //! The share of the cluster that reservations may set aside.
 //!
 //! # Why a bound
-//! What is free on a reserved node is idle until the ask that reserved it fits. Where every large ask
-//! may reserve a node of its own, a few of them idle a whole cluster, and gain nothing by it: they
-//! run no sooner than what already runs ends. So the *capacity* of the nodes that are set aside is at
-//! most a share of that of all open nodes, of each resource that the reserving ask wants.
+//! What is free on a reserved node is idle until the ask that reserved it fits. If every large ask
+//! could reserve a node of its own, a few of them would idle a whole cluster, without a gain: they
+//! run no sooner than what already runs ends. So the *capacity* of the nodes that are set aside is
+//! at most a share of that of all open nodes, of each resource that the reserving ask requests.
 //!
 //! # Invariants
 //! * [`NodeIndex::may_set_aside_any`](super::NodeIndex::may_set_aside_any) never says `false` where
-//!   some node could be set aside for something that wants `least` at least.
+//!   some node could be set aside for an ask of at least `least`.
 
 use std::sync::Arc;
 
@@ -19,20 +19,20 @@ use crate::values::resources::{Resources, Sum};
 pub const RESERVATION_SHARE: u32 = 20;
 /// The number of nodes that may be set aside whatever their share is.
 const ALWAYS: usize = 2;
-/// The number of different sizes of nodes that are told apart.
+/// Most different sizes of nodes that are listed.
 const SIZES_MAX: usize = 64;
 
-/// The capacity that is set aside, and how much may be.
+/// The capacity that is set aside, and the bound on it.
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) percent: u32,
     /// The capacity of open nodes.
     pub(super) open: Sum,
-    /// The capacity of the nodes that are set aside within the bound, and how many they are.
+    /// The capacity of the nodes that are set aside within the bound, and their number.
     pub(super) aside: Sum,
     pub(super) n_aside: usize,
-    /// The capacities that nodes have, each with the number of nodes; of some nodes it is not
-    /// known.
+    /// The different capacities of nodes, each with the number of nodes. Beyond [`SIZES_MAX`] some
+    /// nodes are missing.
     pub(super) sizes: Vec<(Arc<Resources>, usize)>,
     pub(super) of_other_sizes: usize,
 }
@@ -51,7 +51,7 @@ impl Default for Share {
 }
 
 impl Share {
-    /// A node is there, with this capacity.
+    /// Adds a node of this capacity.
     pub(super) fn enter(&mut self, total: &Arc<Resources>, open: bool, aside: SetAside) {
         match self.sizes.iter().position(|size| size.0 == *total) {
             Some(at) => self.sizes[at].1 += 1,
@@ -61,7 +61,7 @@ impl Share {
         self.count(total, open, aside, 1);
     }
 
-    /// A node is not there any more, or is another.
+    /// Removes a node of this capacity.
     pub(super) fn leave(&mut self, total: &Arc<Resources>, open: bool, aside: SetAside) {
         match self.sizes.iter().position(|size| size.0 == *total) {
             Some(at) if self.sizes[at].1 == 1 => drop(self.sizes.swap_remove(at)),
@@ -71,7 +71,7 @@ impl Share {
         self.count(total, open, aside, -1);
     }
 
-    /// A node is open or closed now, or set aside or not.
+    /// Follows that a node was opened or closed, or set aside or given back.
     pub(super) fn change(
         &mut self,
         total: &Resources,
@@ -94,8 +94,8 @@ impl Share {
         }
     }
 
-    /// Whether a node of this capacity may be set aside for one that wants so much, where `instead`
-    /// is no longer.
+    /// Whether a node of this capacity may be set aside for an ask of this amount, after `instead`
+    /// was given back.
     pub(super) fn allows(
         &self,
         total: &Resources,
@@ -122,7 +122,7 @@ mod tests {
         Resources::of(&[("vcore", vcore), ("gpu", gpu)])
     }
 
-    /// An index of so many nodes of this capacity.
+    /// Builds an index of `n` nodes of this capacity.
     fn nodes_of(n: usize, total: &Resources) -> (NodeIndex, Vec<NodeSlot>) {
         let mut nodes = NodeIndex::new(NodeOrder::default());
         let insert = |at| nodes.insert(format!("n{at}").into(), total.clone(), total.clone(), true);

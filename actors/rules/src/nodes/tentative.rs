@@ -7,8 +7,8 @@
 //! changed, and [`Taken`] remembers what each touched node had.
 //!
 //! # Invariants
-//! * To take and to undo is neither a growth nor a return: nobody is woken by it.
-//! * After [`Taken::undo`] every node has what it had, and stands where it stood.
+//! * To take and to undo is neither a growth nor a return: no ask is woken by it.
+//! * After [`Taken::undo`] every node has its earlier amount and position.
 
 use rustc_hash::FxHashMap;
 
@@ -66,14 +66,14 @@ impl Taken {
         nodes.change(slot, None, &available);
     }
 
-    /// Has constraints count something with these tags as being on the node.
+    /// Has constraints count an allocation with these tags on the node.
     pub fn suppose(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, tags: Option<&Tags>) {
         if let Some(families) = nodes.suppose(slot, tags) {
             self.supposed.entry(slot).or_default().push(families);
         }
     }
 
-    /// Constraints count nothing any more that is not there: it comes now, or never.
+    /// Has constraints count no supposed allocation any more: each comes now, or never.
     pub fn suppose_nothing(&mut self, nodes: &mut NodeIndex) {
         for (slot, supposed) in self.supposed.drain() {
             for families in supposed {
@@ -82,7 +82,7 @@ impl Taken {
         }
     }
 
-    /// Constraints no longer count one thing with these tags on the node.
+    /// Has constraints count one allocation less with these tags on the node.
     pub fn suppose_less(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, tags: Option<&Tags>) {
         let families = nodes.families_of(tags);
         let Some(supposed) = self.supposed.get_mut(&slot) else { return };
@@ -95,7 +95,7 @@ impl Taken {
     /// Gives back everything.
     pub fn undo(&mut self, nodes: &mut NodeIndex) {
         self.suppose_nothing(nodes);
-        // Each node goes back to a place of its own, so that their order does not matter.
+        // Each node has a position of its own, so the order of giving back does not matter.
         for (slot, available) in self.before.drain() {
             nodes.change(slot, None, &available);
         }
@@ -103,7 +103,7 @@ impl Taken {
 }
 
 impl NodeIndex {
-    /// The node that the request may use and that is fullest by the order of nodes, of equally full
+    /// Returns the fullest node by the order of nodes that the request may use; of equally full
     /// ones the last by id.
     pub fn tightest(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         if request.required.is_some() || self.order.policy() == NodeSortPolicy::BinPacking {
@@ -140,8 +140,8 @@ impl NodeIndex {
             && self.count_since(mark, size, enough, LOOKED_AT).is_none_or(|n| n >= enough)
     }
 
-    /// For how many of this size nodes that grew after the growth number `mark` have places, at
-    /// most `enough`. It looks at each of these nodes until it has found so many.
+    /// Counts the places of this size on nodes that grew after the growth number `mark`, at most
+    /// `enough`. It reads each of these nodes until it has found as many.
     pub fn places_since(&self, mark: Growth, size: &Resources, enough: u64) -> u64 {
         if mark >= self.grown || !self.may_hold(size) {
             return 0;
@@ -149,14 +149,14 @@ impl NodeIndex {
         self.count_since(mark, size, enough, usize::MAX).map_or(enough, |places| places.min(enough))
     }
 
-    /// Whether all nodes together may have places for at least `enough` of this size now. `false`
-    /// is certain; `true` is too for up to 64 places. For more it would take long to say.
+    /// Whether all nodes together may have at least `enough` places of this size now. `false` is
+    /// certain; `true` is too for up to 64 places. For more the count would take long.
     pub fn may_place(&self, size: &Resources, enough: u64) -> bool {
         enough > LOOKED_AT as u64 || self.places_now(size, enough) >= enough
     }
 
-    /// For how many of this size all nodes together have places now, at most `enough`. It looks at
-    /// nodes with room for one until it has found so many.
+    /// Counts the places of this size on all nodes together, at most `enough`. It reads nodes with
+    /// capacity for one until it has found as many.
     pub fn places_now(&self, size: &Resources, enough: u64) -> u64 {
         let mut places = 0_u64;
         let mut found = self.tree.first(|room| room.holds(size));
@@ -167,7 +167,7 @@ impl NodeIndex {
         places.min(enough)
     }
 
-    /// `None`: more nodes grew than should be looked at.
+    /// Counts places as [`Self::places_since`] does. `None`: more than `most` nodes grew.
     fn count_since(&self, mark: Growth, size: &Resources, enough: u64, most: usize) -> Option<u64> {
         let newer = |(_, grown): &(NodeSlot, Growth)| *grown > mark;
         let grown = self.growths.newest_first().take_while(newer);
@@ -198,7 +198,7 @@ impl NodeIndex {
         places.min().unwrap_or(u64::MAX)
     }
 
-    /// All that a search can notice, to be compared with later.
+    /// Returns everything that a search can notice, as text to be compared later.
     #[cfg(test)]
     pub(crate) fn fingerprint(&self) -> String {
         self.check();

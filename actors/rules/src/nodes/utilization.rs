@@ -1,13 +1,13 @@
 //! Measured utilization of nodes, and the recommendations that follow from it.
 //!
-//! Measurements never change what is accounted: a node has what its allocations leave, whatever
-//! runs on it. They are kept for a while and compared. If they decided anything, the same requests
+//! Measurements never change the accounts: a node has what its allocations leave, whatever runs on
+//! it. They are kept for a while and compared. If decisions depended on them, the same requests
 //! would no longer lead to the same decisions.
 //!
 //! # Invariants
-//! * The newest measurement counts, whatever the order in which they come.
-//! * A node is called overloaded after three measurements in a row that say so, none of them older
-//!   than [`KEPT_NS`] when the next came.
+//! * The newest measurement counts, whatever the order of arrival.
+//! * A node is called overloaded after three consecutive measurements of an overload, none of them
+//!   older than [`KEPT_NS`] when the next came.
 //!
 //! ```
 //! use monoceros_rules::values::resources::Resources;
@@ -28,7 +28,7 @@ use crate::values::resources::Resources;
 /// The time for which a measurement is kept, ns.
 pub const KEPT_NS: i64 = 300_000_000_000;
 
-/// How many measurements in a row make an overload.
+/// The number of consecutive measurements that make an overload.
 const OVERLOADS: u32 = 3;
 
 /// The newest measurement of a node or an allocation.
@@ -36,11 +36,11 @@ const OVERLOADS: u32 = 3;
 pub struct Observed {
     /// The measured usage.
     pub usage: Resources,
-    /// When it was measured, ns since the epoch; whoever measured says so.
+    /// The time of the measurement according to its sender, ns since the epoch.
     pub at_ns: i64,
     /// When the scheduler got it, ns since the epoch.
     heard_ns: i64,
-    /// How many measurements in a row said that the node was overloaded.
+    /// The number of consecutive measurements of an overload so far.
     overloads: u32,
 }
 
@@ -70,17 +70,17 @@ impl Observed {
     }
 }
 
-/// Whether more was used of some resource than the node has of it. Resources of which the node has
-/// none do not count.
+/// Whether more was used of some resource than the node has of it. Resources that the node does not
+/// have do not count.
 fn is_over(usage: &Resources, capacity: &Resources) -> bool {
     capacity.entries().any(|(name, quantity)| usage.get(name) > quantity)
 }
 
-/// How many classes [`tenth`] tells apart.
+/// The number of classes of [`tenth`].
 pub const TENTHS: usize = 10;
 
-/// In which tenth a node is of which so much percent is allocated: up to 10 in the first, and the
-/// last one has all that is above 90.
+/// Returns the tenth for a node of which this percentage is allocated: up to 10 is in the first,
+/// and everything above 90 in the last.
 pub fn tenth(percent: i64) -> usize {
     let above = percent.saturating_sub(1).max(0) / 10;
     usize::try_from(above).unwrap_or(TENTHS).min(TENTHS - 1)
@@ -91,7 +91,7 @@ pub fn tenth(percent: i64) -> usize {
 pub enum RecommendationKind {
     /// More is accounted on it than it has.
     Overcommitted,
-    /// It drains and is empty: it can go.
+    /// It drains and is empty: it can be removed.
     Drained,
     /// More is used on it than it has.
     ObservedOverload,
@@ -117,13 +117,13 @@ pub struct NodeFigures {
     pub allocated: Resources,
     /// The amount that others use.
     pub others: Resources,
-    /// It takes no new allocations.
+    /// The node takes no new allocations.
     pub is_draining: bool,
     /// This scheduler placed nothing there.
     pub is_empty: bool,
 }
 
-/// What size the node should have, and why; `observed` is still kept.
+/// Returns the sizes that the node should have, with the reasons; `observed` is still kept.
 pub fn recommendations(
     node: &NodeFigures,
     observed: Option<&Observed>,
@@ -139,7 +139,7 @@ pub fn recommendations(
     if let Some(observed) = observed.filter(|observed| observed.overloads >= OVERLOADS) {
         let mut left = Resources::new();
         for (name, quantity) in node.capacity.entries() {
-            // What is used beside what is allocated can be nominated to nobody.
+            // Capacity that is used beyond the allocated amount can be given to no ask.
             let used = observed.usage.get(name).saturating_sub(node.allocated.get(name)).max(0);
             left.set(name, quantity.saturating_sub(used).max(0));
         }
