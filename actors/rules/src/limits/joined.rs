@@ -2,8 +2,8 @@
 //! remains.
 //!
 //! # Invariant
-//! * The application counts among the running ones of its lane exactly while `counts` is set: from its
-//!   first usage or reservation on, until nothing is left of it, or until a refund leaves it as it was
+//! * The application counts as running in its lane exactly while `counts` is set: from its first
+//!   usage or reservation on, until nothing is left of it, or until a refund leaves it as it was
 //!   before, with nothing.
 
 use std::sync::Arc;
@@ -22,17 +22,17 @@ pub struct JoinedLane {
     counts: bool,
 }
 
-/// What an application still asks for and holds at the end of a visit.
+/// The asks and allocations of an application at the end of a visit.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Remains {
-    /// It has allocations, or placements that wait for an answer.
+    /// The application has allocations, or placements that wait for an answer.
     pub holds: bool,
-    /// It has pending asks.
+    /// The application has pending asks.
     pub waits: bool,
-    /// It has still to start.
+    /// The application has still to start.
     pub is_starting: bool,
-    /// It has its place among the running applications.
+    /// The application counts as running.
     pub has_place: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::values::slots::Slots;
 /// The asks and applications that the limits of a lane hold back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeldBack {
-    /// The component-wise least of what waits for headroom.
+    /// The component-wise least amount of asks that wait for headroom.
     pub short: Option<Resources>,
     /// Applications wait to start.
     pub starting: bool,
@@ -33,16 +33,15 @@ pub(super) struct Lane {
     pub(super) user: PlaceId,
     /// The group's place for the leaf.
     pub(super) group: Option<PlaceId>,
-    /// The places on both paths to root that have a limit: only these are looked at when something
-    /// is to be placed.
+    /// The places on both paths to root that have a limit: only these are checked for a placement.
     pub(super) limited: SmallVec<[PlaceId; 4]>,
     /// The applications, and whether each counts as running.
     pub(super) applications: BTreeMap<Arc<str>, bool>,
     pub(super) held_back: HeldBack,
-    /// By which limits it shows what they hold back.
+    /// The limits with which it shows what they hold back.
     pub(super) shown: ShownBy,
-    /// The last reload took a limit away that its group was chosen by, or limits groups where its
-    /// applications count for none.
+    /// Its group is to be chosen again: the last reload took a limit away that its group was chosen
+    /// by, or limits groups where its applications count for none.
     pub(super) chooses_anew: bool,
 }
 

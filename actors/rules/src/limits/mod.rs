@@ -1,32 +1,31 @@
 //! Usage of users and groups by queue, and their limits.
 //!
 //! # Why lanes
-//! What user and group leave has to be known for every ask that is tried. To compute it per
-//! application would make a leaf with ten thousand applications of one user ten thousand times as
-//! dear as need be.
+//! The headroom by user and group is needed for every ask that is tried. Computed per application,
+//! it would make a leaf with ten thousand applications of one user ten thousand times more
+//! expensive than necessary.
 //!
 //! # Trackers
-//! Every user and every group that matters has a tracker: a tree that mirrors the queues, in which
-//! each place counts what is used there and below, with the limit that applies there. Counting is
-//! never refused: limits are looked at before something is placed, so that recovery can exceed
-//! them.
+//! Every tracked user and group has a tracker: a tree that mirrors the queues, in which each place
+//! counts the usage there and below, with the limit that applies there. Counting is never refused:
+//! limits are checked before something is placed, so that recovery can exceed them.
 //!
 //! # Lanes
 //! Applications of one leaf whose user and group are tracked at the same places are in one *lane*:
-//! what user and group leave of headroom is the same for all of them. A leaf treats a lane that is
-//! limited as a queue between itself and its applications: what the lane's own headroom holds back
-//! is not seen from above, and a loosening of the lane is noted with its number
-//! ([`Trackers::loosened`]). What a lane holds back is noted here ([`Trackers::hold_back`]), and
-//! when a tracker is loosened, [`Trackers::take_reopened`] names the lanes to be looked at again. What
-//! waits for a limit that several lanes share is seen from above all the same (`shared.rs`).
+//! the headroom by user and group is the same for all of them. A leaf treats a limited lane as a
+//! queue between itself and its applications: asks that the lane's own headroom holds back are not
+//! seen from above, and a loosening of the lane is noted with its number ([`Trackers::loosened`]).
+//! What a lane holds back is noted here ([`Trackers::hold_back`]), and when a tracker is loosened,
+//! [`Trackers::take_reopened`] names the lanes to be checked again. Asks that wait for a limit
+//! shared by several lanes are seen from above all the same (`shared.rs`).
 //!
 //! # Invariants
 //! * The usage of a place is the sum of what was charged to lanes at or below it, without zeros,
-//!   and what runs there the number of applications that were started in them.
-//! * An application is in at most one lane, and a lane without applications is gone, with what no
-//!   limit names and no other lane needs.
-//! * A lane is reported as reopened exactly when what it holds back may go on since something was
-//!   loosened.
+//!   and its running count the number of applications that were started in them.
+//! * An application is in at most one lane, and a lane without applications is removed, with all
+//!   places that no limit names and no other lane needs.
+//! * A lane is reported as reopened exactly when what it holds back may continue since something
+//!   was loosened.
 //!
 //! ```
 //! use std::sync::Arc;

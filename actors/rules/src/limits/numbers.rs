@@ -9,7 +9,7 @@ pub(super) const MOST: usize = u64::BITS as usize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedLimits(u64);
 
-/// The limits of users and groups that hold back what waits in a lane, as far as they are seen from
+/// The limits of users and groups that hold back asks of a lane, as far as they are seen from
 /// above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShownBy {
@@ -31,7 +31,7 @@ pub(super) struct Numbers {
 #[derive(Debug)]
 pub(super) struct Numbered {
     pub(super) place: PlaceId,
-    /// How often lanes show it.
+    /// The number of lanes that show it.
     pub(super) n_shown: u32,
 }
 
@@ -59,7 +59,7 @@ impl ShownBy {
 }
 
 impl Numbers {
-    /// A number for a limit that so many lanes count for.
+    /// Gives a number to a limit that this many lanes count for.
     pub(super) fn give(&mut self, place: PlaceId, n_lanes: u32) -> Option<u8> {
         let n_given = self.given.iter().flatten().count();
         if n_given == MOST || (n_lanes as usize) < n_given + 2 {
@@ -79,8 +79,8 @@ impl Numbers {
         }
     }
 
-    /// One lane shows it no longer. If it was the last one the number is free again; the limit that
-    /// had it is returned.
+    /// Notes that one lane shows it no longer. If it was the last one the number is free again;
+    /// returns the limit that had it.
     pub(super) fn hide(&mut self, number: usize) -> Option<PlaceId> {
         let numbered = self.given.get_mut(number)?;
         numbered.as_mut()?.n_shown -= 1;

@@ -1,13 +1,12 @@
 //! The trackers: for each user and group a tree of places that mirrors the queues.
 //!
-//! A limit on a queue counts what is used below it, too. So usage is kept at every level of the
-//! path: one look at each level tells what is left, and otherwise a whole subtree would have to be
-//! summed up.
+//! A limit on a queue counts the usage below it, too. So usage is kept at every level of the path:
+//! reading each level gives what is left, and otherwise a whole subtree would have to be summed up.
 //!
 //! # Invariants
-//! * A place is there as long as a limit names its owner there, a lane ends there, or a place below
-//!   it is there. The paths of a tracker's places are its queues' paths, each below the one above.
-//! * Nothing is used and nothing runs at a place where no lane ends, nor below it.
+//! * A place exists as long as a limit names its owner there, a lane ends there, or a place below
+//!   it exists. The paths of a tracker's places are its queues' paths, each below the one above.
+//! * Usage and running count are zero at a place where no lane ends, nor below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -42,7 +41,7 @@ pub(super) struct Place {
     pub(super) lanes: BTreeSet<LaneId>,
     /// The lanes that end here and hold something back.
     pub(super) waiting: BTreeSet<LaneId>,
-    /// A lower bound of everything that lanes hold back that end here or below.
+    /// A lower bound of everything that lanes ending here or below hold back.
     pub(super) bound: HeldBack,
     /// Whether the place is among [`Forest::marked`].
     is_marked: bool,
@@ -53,7 +52,7 @@ pub(super) struct Place {
 pub(super) struct Forest {
     roots: BTreeMap<Subject, PlaceId>,
     places: Slots<PlaceId, Place>,
-    /// Places whose lanes may go on since they were last looked at.
+    /// Places whose lanes may continue since their last check.
     marked: Vec<PlaceId>,
 }
 
@@ -64,13 +63,14 @@ impl Place {
         most == 0 || self.running < most
     }
 
-    /// Whether the limit here leaves so much.
+    /// Whether the limit here leaves this amount.
     pub(super) fn allows(&self, amount: &Resources) -> bool {
         let max = self.limit.as_ref().and_then(|limit| limit.resources.as_ref());
         max.is_none_or(|max| max.less(&self.usage).allows(amount))
     }
 
-    /// Whether any of what is held back here and below may go on, as far as this place goes.
+    /// Whether any of what is held back here and below may continue, as far as this place is
+    /// concerned.
     pub(super) fn may_let_on(&self) -> bool {
         let HeldBack { short, starting } = &self.bound;
         short.as_ref().is_some_and(|least| self.allows(least)) || (*starting && self.may_start())
@@ -95,7 +95,7 @@ impl Forest {
         self.roots.iter().map(|(subject, root)| (subject, *root))
     }
 
-    /// As [`Self::roots`], of those behind this one, whether it is there or not.
+    /// Returns the roots behind this one, whether it exists or not; see [`Self::roots`].
     pub(super) fn roots_behind<'a>(
         &'a self,
         subject: &Subject,
@@ -113,7 +113,7 @@ impl Forest {
         std::iter::successors(Some(from), |id| self.get(*id).above)
     }
 
-    /// All places, tracker by tracker, each before those below it.
+    /// Returns all places, tracker by tracker, each before those below it.
     pub(super) fn in_order(&self) -> Vec<PlaceId> {
         let mut order = Vec::new();
         for (_, root) in self.roots() {
@@ -136,8 +136,8 @@ impl Forest {
         }
     }
 
-    /// As [`Self::change`], for a change that gives room. It marks the highest limited place on the
-    /// way, so that what waits below is looked at.
+    /// Changes a place and all above it, with more room. Marks the highest limited place on the
+    /// way, so that lanes waiting below are checked.
     pub(super) fn loosen(
         &mut self,
         from: PlaceId,
@@ -160,7 +160,7 @@ impl Forest {
         }
     }
 
-    /// Marks a place, so that what waits there and below is looked at.
+    /// Marks a place, so that lanes waiting there and below are checked.
     pub(super) fn mark(&mut self, id: PlaceId) {
         if !std::mem::replace(&mut self.get_mut(id).is_marked, true) {
             self.marked.push(id);
@@ -171,7 +171,8 @@ impl Forest {
     pub(super) fn take_marked(&mut self) -> Option<PlaceId> {
         loop {
             let id = self.marked.pop()?;
-            // A place may be gone since it was marked, and its number may be free or another's now.
+            // A place may have been removed since it was marked, and its number may be free or
+            // another's now.
             if self.is_there(id) {
                 self.get_mut(id).is_marked = false;
                 return Some(id);
@@ -179,7 +180,8 @@ impl Forest {
         }
     }
 
-    /// The place of a user or group for a path. It is added where it is missing, with all above it.
+    /// Returns the place of a user or group for a path. Adds it if it is missing, with all above
+    /// it.
     pub(super) fn place(&mut self, subject: &Subject, path: &str, tables: &Tables) -> PlaceId {
         let mut paths: Vec<&str> = upward(path).collect();
         let top = paths.pop().expect("a path is one of its own");
@@ -228,7 +230,7 @@ impl Forest {
         id
     }
 
-    /// Removes a place that nothing needs, and then each one above it that nothing needs any more.
+    /// Removes a place that is not needed, and then each one above it that is not needed any more.
     pub(super) fn sweep(&mut self, id: PlaceId, tables: &Tables) {
         let mut at = Some(id);
         while let Some(id) = at {

@@ -1,30 +1,30 @@
-//! Shared limits: limits of users and groups that several lanes wait for. The queues above see what
-//! waits for one of them.
+//! Shared limits: limits of users and groups that several lanes wait for. Asks that wait for one of
+//! them are seen by the queues above.
 //!
 //! # Why
-//! A lane that its own limits hold back is hidden from the queues above, and told when it may go on.
-//! Where a thousand leaves wait for one limit, a release of room for one of them would tell all, and
-//! each would be offered to in order to find that another one was first. So a limit that several
-//! lanes count for gets a number, and what waits for it stays visible with that number
-//! ([`Limited`](crate::waiting::Limited), [`LimitedStarts`](crate::waiting::LimitedStarts)):
-//! an offer asks the limit itself, finds the first that may go on in the order of the queues, and skips
-//! all others once the room is used again.
+//! A lane that its own limits hold back is hidden from the queues above, and notified when it may
+//! continue. If a thousand leaves wait for one limit, a release of room for one of them would
+//! notify all, and each would get an offer only to find that another one was first. So a limit that
+//! several lanes count for gets a number, and asks that wait for it stay visible with that number
+//! ([`Limited`](crate::waiting::Limited), [`LimitedStarts`](crate::waiting::LimitedStarts)): an
+//! offer asks the limit itself, finds the first that may continue in the order of the queues, and
+//! skips all others once the room is used again.
 //!
 //! # Which limits
-//! There are [`MOST`] numbers, so that a set of them is one word. A limit gets one when something is
-//! held back by it, the more lanes count for it the sooner: of `n` lanes, while fewer than `n - 1`
-//! numbers are given. So small limits cannot take the numbers from large ones. Whoever gets none is
-//! told as before ([`super::waiting`]).
+//! There are [`MOST`] numbers, so that a set of them is one word. A limit gets one when it holds
+//! something back, the sooner the more lanes count for it: with `n` lanes, while fewer than `n - 1`
+//! numbers are given. So small limits cannot take the numbers from large ones. Lanes of a limit
+//! without a number are notified as before ([`super::waiting`]).
 //!
-//! A limit has its number for as long as something is shown with it. So 64 limits that many wait for at
-//! the same time have them all; what waits for one more is told as before.
+//! A limit has its number for as long as a lane shows asks with it. So 64 limits that many wait for
+//! at the same time have them all; lanes that wait for one more are notified as before.
 //!
 //! # Invariants
-//! * A number is given back when no lane shows it any more. Queues above may still show it until
+//! * A number is free again when no lane shows it any more. Queues above may still show it until
 //!   the step ends. That is harmless: no lane below uses it.
-//! * A lane shows at most one number of a limit on what may be used, which holds back the least of
-//!   what waits there, and one of a limit on running applications; or it tells the trackers what it
-//!   holds back.
+//! * A lane shows at most one number of a limit on amounts, which holds back the least amount that
+//!   waits there, and one of a limit on running applications; otherwise it reports to the trackers
+//!   what it holds back.
 
 use super::ids::{LaneId, PlaceId};
 use super::numbers::{SharedLimits, ShownBy};
@@ -34,7 +34,8 @@ use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 
 impl Trackers {
-    /// A numbered limit that does not hold so much for this lane now. It gets its number here.
+    /// Returns a numbered limit that does not hold this amount for this lane now. It gets its
+    /// number here.
     pub fn shared_limit(&mut self, lane: LaneId, least: &Resources) -> Option<SharedLimits> {
         self.numbered(lane, |place| !place.allows(least))
     }
@@ -64,8 +65,8 @@ impl Trackers {
         })
     }
 
-    /// Notes by which limits a lane shows what waits there. A number that none shows any more is given
-    /// back. For a lane that was closed, nothing is noted.
+    /// Notes the limits with which a lane shows its waiting asks. A number that none shows any more
+    /// is free. Does nothing for a lane that was closed.
     pub fn show(&mut self, lane: LaneId, shown: ShownBy) {
         let Some(slot) = self.lanes.find_mut(lane) else { return };
         let before = std::mem::replace(&mut slot.shown, shown);
@@ -79,8 +80,8 @@ impl Trackers {
         }
     }
 
-    /// Whether one of these limits holds so much, and was loosened after `tried`: it itself, or a
-    /// queue on the path, which was at `loosening` last.
+    /// Whether one of these limits holds this amount, and was loosened after `tried`: the limit
+    /// itself, or a queue on the path, whose last loosening is `loosening`.
     pub fn let_on(
         &self,
         by: SharedLimits,
@@ -111,7 +112,7 @@ impl Trackers {
         })
     }
 
-    /// One more lane, or one less, counts for these places and those above them.
+    /// Counts one lane more or less for these places and those above them.
     pub(super) fn count_lane(&mut self, end: PlaceId, is_more: bool) {
         self.forest.change(end, |place: &mut Place| {
             if is_more {
@@ -152,7 +153,8 @@ mod tests {
         assert_eq!(numbers.give(place, 1_000), None, "there are no more");
     }
 
-    /// A lane in each of so many leaves for an application of this group, which has used up its limit.
+    /// Builds a lane in each of `n_leaves` leaves for an application of this group, which has used
+    /// up its limit.
     fn lanes_of(trackers: &mut Trackers, group: usize, n_leaves: usize) -> Vec<LaneId> {
         let user: Arc<str> = Arc::from("ann");
         let groups = [format!("g{group}")];
@@ -192,7 +194,7 @@ mod tests {
         assert!(!show(&mut trackers, waits), "there are no more numbers");
         trackers.show(all[3][0], ShownBy::default());
         assert!(!show(&mut trackers, waits), "the limit's other lane shows it");
-        // It goes with its application.
+        // The lane is removed with its application.
         trackers.leave(all[3][1], "a3-1");
         assert!(show(&mut trackers, waits));
         assert!(!show(&mut trackers, all[3][0]), "and is another's now");

@@ -12,7 +12,7 @@ use super::subject::Subject;
 use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::resources::Limits;
 
-/// The name that stands for everybody who is not named.
+/// The name of the wildcard: every user or group that is not named.
 const WILDCARD: &str = "*";
 
 /// The limit of one user or one group on one queue.
@@ -89,9 +89,9 @@ impl Tables {
         })
     }
 
-    /// The group that an application of a user with these groups counts for: of the deepest queue
-    /// that has a limit for any of them the one that was written first, the wildcard after all that
-    /// are named there.
+    /// Returns the group that an application of a user with these groups counts for: in the deepest
+    /// queue that has a limit for any of them the one that was written first, the wildcard after
+    /// all that are named there.
     pub(super) fn select_group(&self, leaf: &str, groups: &[String]) -> Option<Arc<str>> {
         if groups.is_empty() {
             return None;
@@ -108,7 +108,7 @@ impl Tables {
 
 impl QueueLimits {
     fn add(&mut self, config: &LimitConfig) {
-        // All zeros limit nothing, unlike one zero among others.
+        // Zeros alone limit nothing, unlike one zero among others.
         let is_limit = |limits: &&Limits| limits.entries().any(|(_, limit)| limit != 0);
         let limit = Arc::new(Limit {
             resources: config.max_resources.as_ref().filter(is_limit).cloned(),

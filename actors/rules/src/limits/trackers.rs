@@ -1,4 +1,4 @@
-//! The trackers of all users and groups, and what applications do to them.
+//! The trackers of all users and groups, and the changes that applications make to them.
 
 use std::sync::Arc;
 
@@ -33,14 +33,14 @@ pub struct Joined {
 }
 
 impl Trackers {
-    /// Makes trackers for a queue tree, at first of everybody whom a limit names.
+    /// Builds trackers for a queue tree, at first of every user and group that a limit names.
     pub fn new(root: &QueueConfig) -> Self {
         let mut trackers = Self::default();
         trackers.reload(&Arc::new(Tables::of(root)), Loosening::NONE);
         trackers
     }
 
-    /// An application of a user joins the lane of its leaf; the group it counts for is chosen.
+    /// Has an application of a user join the lane of its leaf; the group it counts for is chosen.
     pub fn join(
         &mut self,
         user: &Arc<str>,
@@ -57,8 +57,8 @@ impl Trackers {
         Joined { lane, group }
     }
 
-    /// The first limit, from the leaf up, the user's before the group's, that could never hold so
-    /// much for an application of this user: as configured, whatever is used of it.
+    /// Returns the first limit, from the leaf up, the user's before the group's, that could never
+    /// hold this amount for an application of this user, as configured, whatever its usage.
     pub fn never_holds(
         &self,
         user: &Arc<str>,
@@ -77,7 +77,7 @@ impl Trackers {
         })
     }
 
-    /// The application leaves its lane. What it used was discharged and it was stopped before.
+    /// Removes the application from its lane. Its usage was discharged and it was stopped before.
     pub fn leave(&mut self, lane: LaneId, application: &str) {
         let applications = &mut self.lanes.get_mut(lane).applications;
         let was_running = applications.remove(application);
@@ -87,7 +87,7 @@ impl Trackers {
         }
     }
 
-    /// Whether anything limits the lane; if nothing does, it need not be looked at. The answer
+    /// Whether anything limits the lane; if nothing does, it need not be checked. The answer
     /// changes only with a reload that changes limits.
     pub fn is_limited(&self, lane: LaneId) -> bool {
         !self.lanes.get(lane).limited.is_empty()
@@ -131,8 +131,8 @@ impl Trackers {
         self.limited(lane).map(|place| place.loosened).fold(self.loosened, Loosening::max)
     }
 
-    /// Charges a change of what is used, which may be negative. `loosening` is the number of the
-    /// step if it gives something back, else 0.
+    /// Charges a change of usage, which may be negative. `loosening` is the number of the step if
+    /// it gives something back, else 0.
     pub fn charge(&mut self, lane: LaneId, change: &Resources, loosening: Loosening) {
         let add = |place: &mut Place| {
             place.usage.add(change);
@@ -148,7 +148,7 @@ impl Trackers {
         }
     }
 
-    /// The application holds something from now on: it counts as running.
+    /// Counts the application as running, because it holds something from now on.
     pub fn start(&mut self, lane: LaneId, application: &str) {
         let slot = self.lanes.get_mut(lane);
         slot.run(application, true);

@@ -1,7 +1,7 @@
 //! Copies of what the trackers count, for REST and for the audit.
 //!
 //! Both get copies in an order of their own, since a place knows only its neighbours and its number
-//! means nothing outside.
+//! has no meaning outside.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub struct LimitUse<'a> {
     pub usage: &'a Resources,
     /// The number of applications that run there and below.
     pub running: u64,
-    /// How many may; 0 is unlimited.
+    /// The most running applications; 0 is unlimited.
     pub most_running: u64,
 }
 
@@ -83,7 +83,7 @@ impl Trackers {
         })
     }
 
-    /// All users who are tracked, by name.
+    /// Returns all tracked users, by name.
     pub fn users(&self) -> impl Iterator<Item = UserUsage> {
         self.forest.roots().filter_map(|(subject, root)| match subject {
             Subject::User(name) => Some(self.user_usage(name, root)),
@@ -91,7 +91,7 @@ impl Trackers {
         })
     }
 
-    /// All groups that are tracked, by name.
+    /// Returns all tracked groups, by name.
     pub fn groups(&self) -> impl Iterator<Item = GroupUsage> {
         self.forest.roots().filter_map(|(subject, root)| match subject {
             Subject::User(_) => None,
@@ -99,8 +99,8 @@ impl Trackers {
         })
     }
 
-    /// The users behind this name who are tracked, by name; with an empty one, all of them. Nobody
-    /// before it is looked at.
+    /// Returns the tracked users behind this name, by name; with an empty one, all of them. No user
+    /// before it is read.
     pub fn users_behind<'a>(&'a self, name: &str) -> impl Iterator<Item = UserUsage> + use<'a> {
         let behind = self.forest.roots_behind(&Subject::User(Arc::from(name)));
         behind.map_while(|(subject, root)| match subject {
@@ -118,8 +118,8 @@ impl Trackers {
         })
     }
 
-    /// What each user and group uses of each queue where it is tracked, and how many applications
-    /// run for it there.
+    /// Calls `tell` with the usage of each user and group in each queue where it is tracked, and
+    /// the number of its running applications there.
     pub fn each_use(&self, mut tell: impl FnMut(&Subject, &str, &Resources, u64)) {
         for id in self.forest.in_order() {
             let place = self.forest.get(id);
@@ -127,14 +127,14 @@ impl Trackers {
         }
     }
 
-    /// One user, if tracked.
+    /// Returns one user, if tracked.
     pub fn user(&self, name: &str) -> Option<UserUsage> {
         let name = Arc::from(name);
         let root = self.forest.root(&Subject::User(Arc::clone(&name)))?;
         Some(self.user_usage(&name, root))
     }
 
-    /// One group, if tracked.
+    /// Returns one group, if tracked.
     pub fn group(&self, name: &str) -> Option<GroupUsage> {
         let name = Arc::from(name);
         let root = self.forest.root(&Subject::Group(Arc::clone(&name)))?;

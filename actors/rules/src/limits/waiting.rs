@@ -1,15 +1,15 @@
 //! Lanes that wait for a limit of a user or group, and those that are reported when it is loosened.
 //!
 //! # How
-//! Each place keeps a bound: no more than the least of what is held back there and below. Whatever
-//! gives room marks the highest limited place on its way; a place that is not below it has no more
-//! than before. Once per step the marked places are looked at from the top, and where a limit lets
-//! not even the bound pass, nothing below it is looked at. So a burst of releases costs one look,
-//! and a release that helps nobody costs a comparison.
+//! Each place keeps a bound: no more than the least of what is held back there and below. Every
+//! change that gives room marks the highest limited place on its way; a place that is not below it
+//! has no more than before. Once per step the marked places are checked from the top, and if a
+//! limit lets not even the bound pass, nothing below it is checked. So a burst of releases costs
+//! one check, and a release that helps no lane costs a comparison.
 //!
-//! A bound is only lowered when something more is held back; it is made anew when all below the
-//! place was looked at. So a bound may be lower than what waits, which costs one look without
-//! result; it must never be higher, since a lane would then be forgotten.
+//! A bound is only lowered when something more is held back; it is computed again when everything
+//! below the place was checked. So a bound may be lower than what waits, which costs one check
+//! without result; it must never be higher, since a lane would then be forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use super::lanes::HeldBack;
 use super::trackers::Trackers;
 
 impl Trackers {
-    /// Notes what a lane holds back, so that its leaf is told when that may have changed. For a
-    /// lane that was closed, nothing is noted.
+    /// Notes what a lane holds back, so that its leaf is notified when that may have changed. Does
+    /// nothing for a lane that was closed.
     pub fn hold_back(&mut self, lane: LaneId, held_back: HeldBack) {
         let Some(slot) = self.lanes.find_mut(lane) else { return };
         if slot.held_back == held_back {
@@ -38,9 +38,9 @@ impl Trackers {
         slot.held_back = held_back;
     }
 
-    /// Lanes whose user or group was loosened so far that what they hold back may be tried again,
-    /// by leaf. It is asked at the end of a step that loosened anything, because what the step
-    /// itself used again is no room.
+    /// Takes the lanes, by leaf, whose user or group was loosened so far that what they hold back
+    /// may be tried again. Called at the end of a step that loosened anything, because room that
+    /// the step itself used again does not count.
     pub fn take_reopened(&mut self) -> BTreeMap<Arc<str>, Vec<LaneId>> {
         let mut reopened = BTreeMap::new();
         while let Some(place) = self.forest.take_marked() {
@@ -54,7 +54,7 @@ impl Trackers {
         reopened
     }
 
-    /// Adds those lanes at a place and below that may go on.
+    /// Adds the lanes at a place and below that may continue.
     fn look(&mut self, at: PlaceId, reopened: &mut BTreeMap<Arc<str>, Vec<LaneId>>) {
         let place = self.forest.get(at);
         if !place.may_let_on() {

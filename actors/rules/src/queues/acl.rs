@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use crate::values::names::{is_group_of_acl, is_user_of_acl};
 
-/// The users and groups that have access; nobody by default.
+/// The users and groups that have access; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
     everybody: bool,

@@ -1,17 +1,18 @@
-//! Figures of each queue that all rules may read: its settings, and what its maximum and its
-//! guarantee leave.
+//! Figures of each queue that all rules may read: its settings, and what is left below its maximum
+//! and of its guarantee.
 //!
 //! # Why beside the queues
-//! The totals of a queue are its own: its actor counts them, and an offer carries those of its path.
-//! Whether a reservation may be used by somebody else depends on two queues at once, the one of the
-//! request that has it and the one of the request that would use it. So what decides that is written
-//! here as well, by the queue whenever its totals change, and by an offer for what it decides before
-//! that rises.
+//! The totals of a queue are its own: its actor counts them, and an offer carries those of its
+//! path. Whether a reservation may be used by another ask depends on two queues at once, that of
+//! the ask that has it and that of the ask that would use it. So the figures for that decision are
+//! here as well: the queue updates them whenever its totals change, and an offer updates them for
+//! its decisions before it rises.
 //!
 //! # Invariants
-//! * What is left here is what the ledger of the queue leaves, with the decisions of the offer
-//!   under way.
-//! * A queue without a maximum has nothing left of one, nor one without a guarantee of that.
+//! * The room here is what the ledger of the queue leaves, with the decisions of the offer under
+//!   way.
+//! * A queue without a maximum has no room below one, nor one without a guarantee an unused part of
+//!   it.
 
 use std::sync::Arc;
 
@@ -31,16 +32,16 @@ pub struct QueueFigures {
     unused: Option<Limits>,
 }
 
-/// The figures of all queues of a partition, by their places.
+/// The figures of all queues of a partition, by their slots.
 #[derive(Clone, Debug, Default)]
 pub struct QueueTable {
     queues: Vec<Option<QueueFigures>>,
-    /// How many of them change the priorities of what is below them.
+    /// The number of queues that change the priorities below them.
     n_changing: usize,
 }
 
 impl QueueTable {
-    /// A queue is there, and uses nothing yet.
+    /// Enters a queue, which uses nothing yet.
     pub fn enter(&mut self, queue: u32, parent: Option<u32>, config: Arc<QueueConfig>) {
         let at = queue as usize;
         if self.queues.len() <= at {
@@ -49,12 +50,12 @@ impl QueueTable {
         self.put(queue, Some(QueueFigures::new(parent, config)));
     }
 
-    /// A queue is gone; its place may be given to another.
+    /// Removes a queue; its slot may be given to another.
     pub fn forget(&mut self, queue: u32) {
         self.put(queue, None);
     }
 
-    /// A queue is configured so from now on, and uses so much.
+    /// Sets the configuration and the usage of a queue.
     pub fn configure(&mut self, queue: u32, config: &Arc<QueueConfig>, used: &Resources) {
         let Some(before) = self.find(queue) else { return };
         let mut figures = QueueFigures::new(before.parent, Arc::clone(config));
@@ -72,12 +73,12 @@ impl QueueTable {
         *place = figures;
     }
 
-    /// A queue uses so much. Says whether it has all of a guarantee since then.
+    /// Sets the usage of a queue. Returns whether it has used up a guarantee since.
     pub fn count(&mut self, queue: u32, used: &Resources) -> bool {
         self.find_mut(queue).is_some_and(|figures| figures.count(used))
     }
 
-    /// An offer charges so much to a queue. Says whether it has all of a guarantee since then.
+    /// Charges an amount of an offer to a queue. Returns whether it has used up a guarantee since.
     pub fn charge(&mut self, queue: u32, amount: &Resources) -> bool {
         let Some(figures) = self.find_mut(queue) else { return false };
         if let Some(left) = &mut figures.left {
@@ -89,7 +90,7 @@ impl QueueTable {
         has_used_up(&before, unused)
     }
 
-    /// An offer takes so much off what a queue uses.
+    /// Takes an amount of an offer off the usage of a queue.
     pub fn give_back(&mut self, queue: u32, amount: &Resources) {
         let Some(figures) = self.find_mut(queue) else { return };
         for of in [&mut figures.left, &mut figures.unused].into_iter().flatten() {
@@ -103,27 +104,27 @@ impl QueueTable {
         std::iter::successors(at(queue), move |(_, below)| at(below.parent?))
     }
 
-    /// Whether a queue changes the priorities of what is below it, so that two numbers that were
-    /// written on requests need not compare as their effective priorities do.
+    /// Whether any queue changes the priorities below it, so that the numbers on requests need not
+    /// compare like their effective priorities.
     pub fn changes_priorities(&self) -> bool {
         self.n_changing > 0
     }
 
-    /// Whether so much fits as a whole into what the leaf does not use of its guarantee; of that of
-    /// the nearest queue above where it has none. What is not guaranteed does not count, and
-    /// something of the amount has to be.
+    /// Whether the whole amount fits into the unused guarantee of the leaf, or of the nearest queue
+    /// above if it has none. Resources without a guarantee do not count, and some resource of the
+    /// amount must have one.
     pub fn fits_guarantee(&self, leaf: u32, amount: &Resources) -> bool {
         self.is_all_guaranteed(leaf, amount, |unused, wanted| wanted <= unused)
     }
 
-    /// Whether the leaf uses less of its guarantee than all, in everything of this amount that is
-    /// guaranteed; of that of the nearest queue above where it has none.
+    /// Whether the leaf has a part of its guarantee left in each resource of this amount that is
+    /// guaranteed; if it has no guarantee, the nearest queue above counts.
     pub fn is_below_guarantee(&self, leaf: u32, amount: &Resources) -> bool {
         self.is_all_guaranteed(leaf, amount, |unused, _| unused > 0)
     }
 
-    /// Whether something of the amount is guaranteed to the leaf, and this is so of all that is: of
-    /// how much is unused, and how much is wanted.
+    /// Whether some resource of the amount is guaranteed to the leaf, and `is` holds for each that
+    /// is; it gets the unused and the requested amount.
     fn is_all_guaranteed(
         &self,
         leaf: u32,
@@ -136,12 +137,12 @@ impl QueueTable {
         both.peek().is_some() && both.all(|(unused, wanted)| is(unused, wanted))
     }
 
-    /// Whether something that wants `least` at least may fit into what the queue does not use of
-    /// its own guarantee. `false` is certain.
+    /// Whether an amount of at least `least` may fit into the unused part of the queue's own
+    /// guarantee. `false` is certain.
     pub fn may_fit_guarantee(&self, queue: u32, least: &Resources) -> bool {
         let unused = self.find(queue).and_then(|figures| figures.unused.as_ref());
         unused.is_some_and(|unused| {
-            // Of several amounts the least may have nothing of what each of them wants.
+            // The least of several amounts may lack a resource that each of them requests.
             unused.entries().all(|(name, unused)| least.get(name) <= unused.max(0))
                 && unused.entries().any(|(_, unused)| unused > 0)
         })
@@ -152,7 +153,7 @@ impl QueueTable {
         self.guarantee(leaf).map(|(queue, _)| queue)
     }
 
-    /// That queue, with what it does not use of its guarantee.
+    /// Returns that queue, with the unused part of its guarantee.
     fn guarantee(&self, leaf: u32) -> Option<(u32, &Limits)> {
         self.upward(leaf).find_map(|(queue, figures)| Some((queue, figures.unused.as_ref()?)))
     }
@@ -196,7 +197,7 @@ impl QueueFigures {
     }
 }
 
-/// Whether there was something left of a guarantee before, and now there is not.
+/// Whether a guarantee had an unused part before, and has none now.
 fn has_used_up(before: &Limits, after: &Limits) -> bool {
     let both = before.entries().zip(after.entries());
     both.into_iter().any(|((_, before), (_, after))| before > 0 && after <= 0)

@@ -2,9 +2,8 @@
 //! states.
 //!
 //! # Why here
-//! Reading and checking a configuration is a crate of its own, beside this one. What it yields is
-//! read by every decision: so these types stand here, on the ground that both share, and are made
-//! there.
+//! Reading and checking a configuration is a crate of its own, beside this one. Every decision
+//! reads the result: so these types are here, where both can use them, and are made there.
 //!
 //! # Invariants
 //! * Names and paths are lower case; siblings have different names.
@@ -22,7 +21,7 @@ pub use self::acl::{Acl, AclError};
 use crate::values::names::RECOVERY;
 use crate::values::resources::{Limits, Resources};
 
-/// One queue with everything below it.
+/// A queue with everything below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
     /// The last part of the path.
@@ -31,24 +30,24 @@ pub struct QueueConfig {
     pub path: Arc<str>,
     /// Whether applications live here; queues with children and those marked `parent` hold none.
     pub is_leaf: bool,
-    /// What the queue may use at most. None also where only zeros were written.
+    /// The maximum of the queue. `None` also if only zeros were written.
     pub max: Option<Limits>,
     /// The guarantee. None also where only zeros were written.
     pub guaranteed: Option<Resources>,
     /// The number of applications that may run at once; 0 is unlimited.
     pub max_applications: u64,
-    /// Who may submit here and below.
+    /// The access list for submitting here and below.
     pub submit_acl: Acl,
-    /// Who may submit to and administer this queue and those below.
+    /// The access list for submitting to and administering this queue and those below.
     pub admin_acl: Acl,
     /// The properties in force: inherited ones and its own.
     pub properties: BTreeMap<String, String>,
-    /// What the properties mean.
+    /// The settings made of the properties.
     pub settings: QueueSettings,
     /// What dynamic leaves below it are made of, as written here; without one, the nearest above
     /// counts.
     pub template: Option<Arc<Template>>,
-    /// What users and groups may use here and below, in the order they were written.
+    /// The limits of users and groups here and below, in the order they were written.
     pub limits: Vec<LimitConfig>,
     /// Whether it is there because an application needed it, and not because it was configured.
     pub is_dynamic: bool,
@@ -56,22 +55,21 @@ pub struct QueueConfig {
     pub children: Vec<QueueConfig>,
 }
 
-/// What a dynamic leaf begins with.
+/// The settings that a dynamic leaf begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     /// The number of applications that may run at once; 0 is unlimited.
     pub max_applications: u64,
-    /// Its properties; it inherits none.
+    /// The properties of the leaf; it inherits none.
     pub properties: BTreeMap<String, String>,
-    /// What it may use at most. None also where only zeros were written.
+    /// The maximum of the leaf. `None` also if only zeros were written.
     pub max: Option<Limits>,
     /// The guarantee. None also where only zeros were written.
     pub guaranteed: Option<Resources>,
 }
 
-/// What each of some users and of some groups may use of a queue. `*` among the users is
-/// every user who is not named on this queue, one by one; among the groups it is all of the other
-/// users together.
+/// The limit of each of some users and of some groups on a queue. `*` among the users is every user
+/// who is not named on this queue, one by one; among the groups it is all other users together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitConfig {
     /// The text by which its author called the limit.
@@ -80,13 +78,14 @@ pub struct LimitConfig {
     pub users: Vec<String>,
     /// The groups it is for: names, or `*`.
     pub groups: Vec<String>,
-    /// How much each may use. What is not named is unlimited; an explicit zero is nothing.
+    /// The most that each may use. A resource that is not named is unlimited; an explicit zero is
+    /// nothing.
     pub max_resources: Option<Limits>,
     /// The number of applications that may run at once; 0 is unlimited.
     pub max_applications: u64,
 }
 
-/// What a queue makes of the priorities below it (`priority.policy`).
+/// The effect of a queue on the priorities below it (`priority.policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PriorityPolicy {
     /// Adds the queue's offset to the highest priority below.
@@ -96,7 +95,7 @@ pub enum PriorityPolicy {
     Fence,
 }
 
-/// How a leaf orders its applications (`application.sort.policy`; `stateaware` is fifo).
+/// The order of a leaf's applications (`application.sort.policy`; `stateaware` is fifo).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApplicationSortPolicy {
     /// The older application first.
@@ -106,30 +105,31 @@ pub enum ApplicationSortPolicy {
     Fair,
 }
 
-/// What the properties of a queue mean.
+/// The settings that the properties of a queue mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// How children or applications are ordered; parents are always fair.
+    /// The order of children or applications; parents are always fair.
     pub sort_policy: ApplicationSortPolicy,
     /// Whether priority comes before the policy.
     pub priority_sort: bool,
     /// Whether priorities below are compared with those outside.
     pub priority_policy: PriorityPolicy,
-    /// What is added to every priority below.
+    /// The offset that is added to every priority below.
     pub priority_offset: i32,
-    /// Who may preempt whom across this queue.
+    /// The policy of preemption across this queue.
     pub preemption: PreemptionPolicy,
-    /// How old an ask is before it preempts.
+    /// The age from which an ask preempts.
     pub preemption_delay: Duration,
-    /// How long a queue may stay above a maximum that was lowered; 0: for ever.
+    /// The time that a queue may stay above a maximum that was lowered; 0: for ever.
     pub quota_preemption_delay: Duration,
-    /// What an application here may lose to preemption.
+    /// The bounds on evictions from an application here.
     pub eviction: EvictionBounds,
-    /// After how many asks without a node in one pass an application is left alone; 0: never.
+    /// The number of asks without a node in one pass after which an application backs off; 0:
+    /// never.
     pub backoff_asks: u64,
-    /// For how long it is left alone then.
+    /// The duration of the back-off.
     pub backoff_delay: Duration,
-    /// How long an application stays Completing before it is Completed.
+    /// The time that an application stays Completing before it is Completed.
     pub completing_timeout: Duration,
 }
 
@@ -140,28 +140,28 @@ impl QueueSettings {
     }
 }
 
-/// Who may preempt whom across a queue (`preemption.policy`).
+/// The policy of preemption across a queue (`preemption.policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PreemptionPolicy {
-    /// As the guarantees say.
+    /// Preemption follows the guarantees.
     #[default]
     Default,
-    /// What is below preempts nothing outside.
+    /// Asks below preempt nothing outside.
     Fence,
-    /// What is below neither preempts nor is preempted.
+    /// Asks below neither preempt nor are preempted.
     Disabled,
 }
 
-/// What an application of a leaf may lose to preemption (`preemption.max.evictions`,
+/// The bounds on evictions from an application of a leaf (`preemption.max.evictions`,
 /// `preemption.window`, `preemption.min.runtime`). Places that are held for members of a gang, and
 /// placeholders, are not counted and have no least running time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvictionBounds {
-    /// How many of its allocations within the window; 0: any number.
+    /// The most evicted allocations within the window; 0: any number.
     pub max_evictions: u32,
-    /// The window. It is also how long two applications may not take from each other in turns.
+    /// The window. Two applications may not evict each other in turns within it.
     pub window: Duration,
-    /// For how long an allocation runs at least before it may be preempted.
+    /// The least time that an allocation runs before it may be preempted.
     pub min_runtime: Duration,
 }
 
@@ -191,7 +191,7 @@ impl Default for QueueSettings {
 }
 
 impl QueueConfig {
-    /// A queue of which nothing is set: without limits, open to nobody.
+    /// Builds a queue without settings: without limits, open to no user.
     pub fn bare(path: &str, is_leaf: bool) -> Self {
         let name = path.rsplit_once('.').map_or(path, |(_, name)| name);
         Self {

@@ -6,7 +6,7 @@
 //! # Invariants
 //! * A refused event changes nothing: [`ObjectState::on`] takes the state by value and the caller
 //!   keeps what it had.
-//! * An event that leads to the state something is in already is in order and no transition.
+//! * An event that leads to the present state is in order and no transition.
 //!
 //! ```
 //! use monoceros_rules::queues::object_state::{ObjectEvent, ObjectState};
@@ -18,7 +18,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a queue or a partition still does. The texts are those that dashboards know.
+/// The activity of a queue or a partition. The texts are those that dashboards know.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -32,7 +32,7 @@ pub enum ObjectState {
     Stopped,
 }
 
-/// What can happen to a queue or a partition.
+/// An event in the life of a queue or a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectEvent {
     /// The object is to be removed once it is empty.
@@ -73,7 +73,7 @@ impl ObjectState {
         }
     }
 
-    /// Whether a queue in this state may be chosen by the one above it: only a stopped one may not.
+    /// Whether the parent may choose a queue in this state: only a stopped one may not.
     pub fn is_scheduled(self) -> bool {
         self != Self::Stopped
     }

@@ -1,12 +1,13 @@
-//! Epochs: marks of how far quotas and nodes had been loosened at a try.
+//! Epochs: marks of the loosenings and growths that a try has seen.
 //!
 //! # Why two counters
-//! What waits is tried again when its obstacle may have become smaller, and there are two kinds of
-//! obstacle: quota and room on a node. Each has a counter that only rises, in the very step that
-//! may cure an obstacle of its kind: a [`Loosening`] of quota, a [`Growth`] of a node. Two numbers
-//! say whether anything happened since, whoever asks; nothing has to be told to those who wait.
+//! A pending ask is tried again when its obstacle may have become smaller, and there are two kinds
+//! of obstacle: quota and capacity on a node. Each has a counter that only rises, in the very step
+//! that may cure an obstacle of its kind: a [`Loosening`] of quota, a [`Growth`] of a node.
+//! Comparing two numbers shows whether anything happened since; waiting asks need not be notified.
 
-/// The number of a step that may have given some queue, user or group more room. 0 is before all.
+/// The number of a step that may have given some queue, user or group more headroom. 0 is before
+/// all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Loosening(u64);
 
@@ -37,7 +38,7 @@ impl Loosening {
 }
 
 /// The number of a growth of the node index: something made a node acceptable that was not before,
-/// or gave back what a placement in the air had held. 0 is before all.
+/// or gave back what a placement in flight had held. 0 is before all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Growth(u64);
 
@@ -62,8 +63,8 @@ impl Growth {
     }
 }
 
-/// The point up to which something was looked at without result: the last loosening on its path and
-/// the last growth of a node by then.
+/// The epoch of a try without result: the last loosening on its path and the last growth of a node
+/// by then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
     /// The last loosening of quota on the path from root.

@@ -1,18 +1,19 @@
 //! Hashing of keys that come from outside.
 //!
 //! # Why
-//! Whoever knows a hash function can send keys that all have one hash, and then each look-up among a
-//! hundred thousand of them looks at all: one RM would stop the thread that serves every other, too. So a
-//! seed that each process draws for itself goes into the hashes of ids, keys, names and amounts. What has
-//! a number that was given here (a slot, the id of an allocation) needs none, and is hashed without.
+//! A sender who knows a hash function can send keys that all have one hash, and then each look-up
+//! among a hundred thousand of them reads all: one RM would stop the thread that serves every
+//! other, too. So a random seed of the process goes into the hashes of ids, keys, names and
+//! amounts. Numbers that the scheduler itself gives (a slot, the id of an allocation) are hashed
+//! without.
 //!
 //! # Invariant
-//! * The order in such a map is another one in each process: it reaches no decision, and of all readers only
-//!   the health check, which looks at the first 4,096 allocations of an application.
+//! * The order in such a map differs between processes: it reaches no decision, and of all readers
+//!   only the health check, which reads the first 4,096 allocations of an application.
 //!
 //! # Limits
-//! Who could time single look-ups for long might find the seed out: this hash is made to be quick, and not
-//! to keep a secret from whoever studies it.
+//! A sender that could time single look-ups for long might find the seed: this hash is made to be
+//! quick, and not to keep a secret against analysis.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -24,7 +25,7 @@ use foldhash::fast::FoldHasher;
 /// A map by keys that come from outside.
 pub type SeededMap<K, V> = HashMap<K, V, Seeded>;
 
-/// A set of what comes from outside.
+/// A set of values that come from outside.
 pub type SeededSet<K> = HashSet<K, Seeded>;
 
 /// Hashes with the seed of this process.
@@ -47,8 +48,8 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// What a hash begins with. It must not be known either: where a key is equal to it, the rest of the key
-/// counts for nothing. It comes from the system's source of chance.
+/// The initial state of a hash. It must not be known either: if a key is equal to it, the rest of
+/// the key does not count. It comes from the system's random source.
 static OWN: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The small numbers by which a partition knows its nodes, applications, asks, classes of asks and
 //! allocations.
 //!
-//! They stand below everything that uses them: an allocation names its node and a node counts its
-//! allocations, and neither has to import the other for that. The tables that give the numbers out
-//! are elsewhere, each in the room of its subject.
+//! They are below everything that uses them: an allocation names its node and a node counts its
+//! allocations, and neither has to import the other for that. The tables that give out the numbers
+//! are elsewhere.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ crate::slot! {
 }
 
 crate::slot! {
-    /// An application of this partition: a place in its directory, given anew once the application
+    /// An application of this partition: a slot in its directory, used again once the application
     /// is gone.
     #[derive(Serialize, Deserialize)]
     pub struct ApplicationSlot;
@@ -33,12 +33,12 @@ crate::slot! {
 }
 
 crate::slot! {
-    /// A place in the allocation table, given again once its allocation is gone.
+    /// A slot in the allocation table, used again once its allocation is gone.
     #[derive(Serialize, Deserialize)]
     pub(crate) struct AllocationSlot;
 }
 
-/// An allocation of this partition, never given twice: the slot is, the serial is not.
+/// An allocation of this partition, never given twice: the slot is used again, the serial is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AllocationId {
     pub(crate) slot: AllocationSlot,

@@ -1,13 +1,13 @@
-//! Places by the texts that their things have: a look-up that keeps no text itself.
+//! Slots by the keys of their entries: a look-up that keeps no text itself.
 //!
 //! # Why
-//! An application may have a hundred thousand requests and as many allocations, each found by its key.
-//! A map would keep every key a second time, 24 bytes each; here an entry is a part of the key's hash
-//! and the place, and the text is read where the thing is. The hash is kept so that a table that grows
-//! does not have to read all texts again.
+//! An application may have a hundred thousand requests and as many allocations, each found by its
+//! key. A map would keep every key a second time, 24 bytes each; here an entry is a part of the
+//! key's hash and the slot, and the text is read from the entry itself. The hash is kept so that a
+//! growing table does not have to read all texts again.
 //!
 //! # Invariant
-//! A place is in it as long as its thing has the key with which it came in.
+//! A slot is in the index as long as its entry has the key with which it was added.
 
 use std::hash::BuildHasher;
 
@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 
 use super::hashing::Seeded;
 
-/// Places by texts; whoever asks says which text the thing in a place has.
+/// Slots by keys; the caller supplies the key of the entry in a slot.
 #[derive(Clone, Debug)]
 pub struct KeyIndex<S> {
     entries: HashTable<(u32, S)>,
@@ -28,20 +28,20 @@ impl<S> Default for KeyIndex<S> {
 }
 
 impl<S: Copy + PartialEq> KeyIndex<S> {
-    /// The place whose thing has the key.
+    /// Returns the slot whose entry has the key.
     pub fn find<'a>(&self, key: &str, key_of: impl Fn(S) -> Option<&'a str>) -> Option<S> {
         let hash = short(key);
         let is_it = |entry: &(u32, S)| entry.0 == hash && key_of(entry.1) == Some(key);
         self.entries.find(spread(hash), is_it).map(|entry| entry.1)
     }
 
-    /// A place comes in; no other has its key.
+    /// Adds a slot; no other has its key.
     pub fn insert(&mut self, key: &str, place: S) {
         let hash = short(key);
         self.entries.insert_unique(spread(hash), (hash, place), |entry| spread(entry.0));
     }
 
-    /// The place goes, if it is in under that key.
+    /// Removes the slot, if it is in under that key.
     pub fn remove(&mut self, key: &str, place: S) {
         let hash = short(key);
         if let Ok(entry) = self.entries.find_entry(spread(hash), |entry| *entry == (hash, place)) {
@@ -60,7 +60,7 @@ impl<S: Copy + PartialEq> KeyIndex<S> {
     }
 }
 
-/// What is kept of a key's hash.
+/// Returns the kept part of a key's hash.
 fn short(key: &str) -> u32 {
     (Seeded.hash_one(key) >> 32) as u32
 }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn two_texts_with_one_short_hash_are_told_apart() {
         let mut index = KeyIndex::<u32>::default();
-        // As if both had the hash of "a".
+        // Both are added as if they had the hash of "a".
         index.insert("a", 1);
         index.insert("a", 2);
         let key_of = |place| Some(if place == 1 { "x" } else { "a" });

@@ -1,6 +1,5 @@
-//! Amounts, names and times: values without a life of their own, the ground that all rules and the
-//! configuration stand on. Nothing here uses another module of the crate, so that whoever needs an
-//! amount cannot be drawn into a circle of imports.
+//! Amounts, names and times: plain values, used by all rules and the configuration. Nothing here
+//! uses another module of the crate, so that importing an amount cannot lead into an import circle.
 
 pub mod duration;
 pub mod epoch;

@@ -1,8 +1,8 @@
 //! Valid names of queues, users and groups.
 //!
-//! All patterns of names stand here, because what a configuration may say, what an application is
-//! placed by, and what a reader may ask for are held to the same ones. They are written out by
-//! hand, because some are asked for every application.
+//! All patterns of names are here, because configurations, placements of applications and reads are
+//! held to the same ones. They are written out by hand, because some are checked for every
+//! application.
 //!
 //! ```
 //! use monoceros_rules::values::names;
@@ -11,7 +11,7 @@
 //! assert!(names::is_user("ada@example.org") && !names::is_group("ada@example.org"));
 //! ```
 
-/// Where applications are that run already and that no other queue takes.
+/// The queue of applications that run already and that no other queue takes.
 pub const RECOVERY: &str = "root.@recovery@";
 
 /// The longest name of a queue, in bytes, all of which are ASCII.

@@ -1,10 +1,10 @@
 //! Partition names at run time: `[rm-1]default`.
 //!
-//! A resource manager speaks of its partitions by plain names, or by none at all, and two resource
-//! managers may use the same one. So the scheduler puts the id of the resource manager before the
-//! name, in brackets; otherwise their nodes and queues would be mixed up.
+//! A resource manager names its partitions by plain names, or not at all, and two resource managers
+//! may use the same name. So the scheduler puts the id of the resource manager before the name, in
+//! brackets; otherwise their nodes and queues would be mixed up.
 
-/// The partition that is meant where none is named.
+/// The partition of requests that name none.
 pub const DEFAULT_PARTITION: &str = "default";
 
 /// A partition name that bears the prefix of another resource manager: to this one, the partition

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The name whose quantities are counted in thousandths.
 const CPU: &str = "vcore";
-/// From here on [`written`] uses suffixes.
+/// The number from which [`written`] uses suffixes.
 const LONG: u64 = 100_000;
 
 /// Why a text is not a quantity. Shown with the resource type, the text as written, a hint what to
@@ -123,8 +123,8 @@ pub fn parse(resource: &str, text: &str) -> Result<i64, QuantityError> {
         .ok_or_else(overflow)
 }
 
-/// A quantity as people write it: what [`parse`] reads as `value`, with the largest suffix that
-/// holds it exactly. A negative one, which nobody writes, has a sign.
+/// Writes a quantity as people do: as text that [`parse`] reads as `value`, with the largest suffix
+/// that holds it exactly. A negative one, which no configuration has, gets a sign.
 ///
 /// ```
 /// use monoceros_rules::values::quantity::written;
@@ -144,15 +144,15 @@ pub fn written(resource: &str, value: i64) -> String {
     let suffixes = ["Ei", "Pi", "Ti", "Gi", "Mi", "Ki", "E", "P", "T", "G", "M", "k"];
     let fitting = suffixes.into_iter().find_map(|suffix| {
         let scale = u64::try_from(multiplier(suffix, false)?).ok()?;
-        // Small numbers of pieces are read more easily without.
+        // Small numbers of pieces are read more easily without a suffix.
         (digits >= LONG && digits.is_multiple_of(scale))
             .then(|| format!("{sign}{}{suffix}", digits / scale))
     });
     fitting.unwrap_or_else(|| format!("{sign}{digits}"))
 }
 
-/// Amounts as a configuration writes them, in messages about what somebody wrote:
-/// `{memory: 8Gi, vcore: 4}`.
+/// Writes amounts as a configuration does, for messages about a configuration: `{memory: 8Gi,
+/// vcore: 4}`.
 ///
 /// ```
 /// use monoceros_rules::values::quantity::all_written;
@@ -172,7 +172,7 @@ fn looks_like_a_suffix(suffix: &str) -> bool {
     suffix.is_empty() || matches!(letter, "m" | "k" | "K" | "M" | "G" | "T" | "P" | "E")
 }
 
-/// By how much the digits are multiplied; none where the suffix is not supported.
+/// Returns the factor of a suffix; `None` if it is not supported.
 fn multiplier(suffix: &str, is_cpu: bool) -> Option<i128> {
     let scale: i128 = match suffix {
         "m" => return is_cpu.then_some(1), // already thousandths

@@ -1,42 +1,42 @@
-//! Parts that few things of a kind have.
+//! Rare parts: fields that few entries of a kind have.
 //!
 //! # Why
-//! There may be a million requests and a million allocations, most of which were asked for and placed
-//! without anything else. What a few of them have beside that stands behind one pointer, which is all
-//! that the others pay. It reads as if it were there: where nothing was said, as nothing.
+//! There may be a million requests and a million allocations, most of them without special
+//! attributes. The attributes of the few that have some are behind one pointer, which is all that
+//! the others pay. Reading works in both cases: absent attributes read as defaults.
 
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-/// What reads as nothing.
+/// A type with a constant default.
 pub trait Nothing: Default + 'static {
-    /// The value where nothing was said: that of `Default`, which cannot be a constant.
+    /// The default value as a constant: the one of `Default`, which cannot be a constant.
     const NOTHING: &'static Self;
 }
 
-/// Parts of a thing that most do not have. See the [module](self).
+/// Parts that most entries lack. See the [module](self).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rare<T>(Option<Box<T>>);
 
 impl<T: Nothing> Rare<T> {
-    /// Of these parts, some of which are there.
+    /// Builds it of these parts, which are not all defaults.
     pub fn of(parts: T) -> Self {
         Self(Some(Box::new(parts)))
     }
 
-    /// Whether anything was said.
+    /// Whether there are any parts.
     pub fn is_there(&self) -> bool {
         self.0.is_some()
     }
 
-    /// To be changed, and made where there is nothing yet.
+    /// Returns the parts to be changed, and creates them if there are none.
     pub fn make(&mut self) -> &mut T {
         self.0.get_or_insert_default()
     }
 
-    /// To be changed, if anything is there.
+    /// Returns the parts to be changed, if there are any.
     pub fn find_mut(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }

@@ -2,8 +2,8 @@
 //!
 //! # Why beside `quantity`
 //! [`quantity::written`](super::quantity::written) is exact, so that a configuration can be read
-//! again; 1 byte more than 2 GiB is `2147483649` there. Here a number of bytes has two decimals at most, and
-//! says of what is missing rather too much than too little.
+//! again; 1 byte more than 2 GiB is `2147483649` there. Here a number of bytes has two decimals at
+//! most, and a missing amount is rounded up.
 //!
 //! ```
 //! use monoceros_rules::values::readable::{amounts, of_most};
@@ -21,7 +21,7 @@ use super::resources::Resources;
 const CORES: &str = "vcore";
 const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/// What the type is called in a sentence.
+/// Returns the name of the type in a sentence.
 pub fn title(name: &str) -> &str {
     if name == CORES { "cores" } else { name }
 }
@@ -34,7 +34,7 @@ pub fn amounts(resources: &Resources) -> String {
     enumeration(&texts.collect::<Vec<_>>())
 }
 
-/// One amount of a type: `1.5 GiB of memory`.
+/// Words one amount of a type: `1.5 GiB of memory`.
 pub fn amount(name: &str, quantity: i64) -> String {
     match kind(name) {
         Kind::Cores => cores(quantity),
@@ -45,7 +45,7 @@ pub fn amount(name: &str, quantity: i64) -> String {
     }
 }
 
-/// What is used and what may be used of one type, with the unit once: `39 of 40 GiB`.
+/// Words usage and maximum of one type, with the unit once: `39 of 40 GiB`.
 pub fn of_most(name: &str, used: i64, most: i64) -> String {
     match kind(name) {
         Kind::Cores => format!("{} of {}", decimal(used, 1_000), decimal(most, 1_000)),
@@ -57,7 +57,8 @@ pub fn of_most(name: &str, used: i64, most: i64) -> String {
     }
 }
 
-/// One amount without the name of its type and without a space, as a cell of a table has it: `1.5GiB`.
+/// Words one amount without the name of its type and without a space, for a cell of a table:
+/// `1.5GiB`.
 pub fn short(name: &str, quantity: i64) -> String {
     match kind(name) {
         Kind::Cores => decimal(quantity, 1_000),
@@ -69,7 +70,7 @@ pub fn short(name: &str, quantity: i64) -> String {
     }
 }
 
-/// As [`of_most`], without a space: `39/40GiB`.
+/// Words usage and maximum without a space: `39/40GiB`.
 pub fn short_of(name: &str, used: i64, most: i64) -> String {
     of_most(name, used, most).replace(" of ", "/").replace(' ', "")
 }

@@ -2,18 +2,20 @@
 //! pauses.
 //!
 //! # Invariants
-//! * Only refusals in a row make a pause longer: one that follows a change of anything begins anew.
-//! * Each refusal has a number of its own, so that the deadline of an earlier one is known to be stale.
+//! * Only consecutive refusals make a pause longer: one that follows any change starts from the
+//!   first pause.
+//! * Each refusal has a number of its own, so that the deadline of an earlier one is known to be
+//!   stale.
 
 use std::time::Duration;
 
-/// How long what was refused waits before it is tried again though nothing changed. The time doubles with each
-/// refusal in a row, up to [`LONGEST_PAUSE`].
+/// The pause after a refusal before the next try without a change. The time doubles with each
+/// consecutive refusal, up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The refusals of something that is tried again and again.
+/// Refusals of an ask or gang that is tried again and again.
 ///
 /// ```
 /// use monoceros_rules::values::retries::Retries;
@@ -78,7 +80,7 @@ impl Retries {
         self.is_by_time = true;
     }
 
-    /// Something has changed that the present try, or the next, is begun for.
+    /// Begins a try for a change, now or with the next try: the pauses start from the first again.
     pub fn begin_anew(&mut self) {
         self.is_by_time = false;
     }
@@ -88,7 +90,7 @@ impl Retries {
         self.until_ns = None;
     }
 
-    /// Forgets refusals in a row: it was not refused.
+    /// Forgets consecutive refusals, after a try that was not refused.
     pub fn passed(&mut self) {
         self.in_a_row = 0;
     }

@@ -2,9 +2,9 @@
 //!
 //! # Why
 //! Asks, classes, queues, nodes, applications, allocations, lanes and rows are all found by a small
-//! number that is given again once its thing is gone: a look-up is an index, and what names another
-//! thing costs four bytes. The numbers of different things are different types, so that none is
-//! taken for another ([`slot!`](crate::slot)).
+//! number that is used again once its entry is removed: a look-up is an index, and a reference to
+//! another entry costs four bytes. The numbers of different kinds are different types, so that none
+//! is taken for another ([`slot!`](crate::slot)).
 //!
 //! ```
 //! use monoceros_rules::values::slots::Slots;
@@ -30,11 +30,11 @@ pub trait Slot: Copy {
     /// The slot of the place with this index.
     fn at(index: u32) -> Self;
 
-    /// Its place in a table. Small: free slots are used again.
+    /// Returns the index in a table. Small: free slots are used again.
     fn index(self) -> usize;
 }
 
-/// Defines the type of the numbers of one kind of thing; see [`Slots`].
+/// Defines the slot type of one kind of entry; see [`Slots`].
 #[macro_export]
 macro_rules! slot {
     ($(#[$doc:meta])* $vis:vis struct $name:ident;) => {
@@ -49,7 +49,7 @@ macro_rules! slot {
                 Self(index)
             }
 
-            /// Its place in a table. Small: free slots are used again.
+            /// Returns the index in a table. Small: free slots are used again.
             $vis fn index(self) -> usize {
                 self.0 as usize
             }
@@ -67,17 +67,17 @@ macro_rules! slot {
     };
 }
 
-/// The number of places that are together in memory. The first so many grow as a vector does, so
-/// that a small table is small; each further part is there at once, so that what a large one has is
-/// never moved.
+/// The number of entries that are together in memory. The first part grows as a vector does, so
+/// that a small table is small; each further part is allocated at once, so that entries of a large
+/// one are never moved.
 const PART: usize = 256;
 
-/// A table of things by their slots.
+/// A table of entries by their slots.
 ///
-/// Indexing and [`remove`](Self::remove) panic where nothing is in the slot: whoever keeps a slot
-/// knows that its thing is there. [`find`](Self::find) asks.
+/// Indexing and [`remove`](Self::remove) panic if the slot is free: a holder of a slot knows that
+/// its entry exists. [`find`](Self::find) returns an `Option`.
 pub struct Slots<S, T> {
-    /// All parts have [`PART`] places but for the last, which has some.
+    /// The parts; all except the last have [`PART`] entries.
     parts: Vec<Vec<Option<T>>>,
     bound: usize,
     free: Vec<u32>,
@@ -97,24 +97,24 @@ impl<S, T: fmt::Debug> fmt::Debug for Slots<S, T> {
 }
 
 impl<S: Slot, T> Slots<S, T> {
-    /// The slot that the next thing gets.
+    /// Returns the slot that the next entry gets.
     pub fn next(&self) -> S {
         S::at(self.free.last().copied().unwrap_or_else(|| index_of(self.bound)))
     }
 
-    /// The lowest free slot that is not before this index: for tables in which the order of the
-    /// slots means something.
+    /// Returns the lowest free slot that is not before this index: for tables in which the order of
+    /// the slots has a meaning.
     pub fn next_behind(&self, behind: usize) -> S {
         let free = self.free.iter().filter(|free| **free as usize >= behind).min();
         S::at(free.copied().unwrap_or_else(|| index_of(self.bound.max(behind))))
     }
 
-    /// Takes a thing in; returns its slot.
+    /// Adds an entry; returns its slot.
     pub fn insert(&mut self, thing: T) -> S {
         self.insert_with(|_| thing)
     }
 
-    /// Takes in a thing that is made knowing its slot.
+    /// Adds an entry that is made with its slot.
     pub fn insert_with(&mut self, thing: impl FnOnce(S) -> T) -> S {
         let slot = self.next();
         let thing = thing(slot);
@@ -143,7 +143,7 @@ impl<S: Slot, T> Slots<S, T> {
         self.parts.get_mut(slot.index() / PART)?.get_mut(slot.index() % PART)
     }
 
-    /// Takes a thing in at a slot that is free, wherever that is.
+    /// Adds an entry at any free slot.
     pub fn insert_at(&mut self, slot: S, thing: T) {
         debug_assert!(self.find(slot).is_none(), "a slot has one thing");
         while self.bound <= slot.index() {
@@ -158,29 +158,29 @@ impl<S: Slot, T> Slots<S, T> {
         *self.place(slot).expect("all up to it were made") = Some(thing);
     }
 
-    /// Takes a thing out; its slot may be given to the next one.
+    /// Removes an entry; its slot may be given to the next one.
     pub fn remove(&mut self, slot: S) -> T {
         self.take(slot).expect("what is removed is there")
     }
 
-    /// Takes a thing out, if there is one in the slot.
+    /// Removes the entry in the slot, if there is one.
     pub fn take(&mut self, slot: S) -> Option<T> {
         let thing = self.place(slot)?.take()?;
         self.free.push(index_of(slot.index()));
         Some(thing)
     }
 
-    /// What is in the slot, if anything is.
+    /// Returns the entry in the slot, if there is one.
     pub fn find(&self, slot: S) -> Option<&T> {
         self.parts.get(slot.index() / PART)?.get(slot.index() % PART)?.as_ref()
     }
 
-    /// As [`Self::find`], to change it.
+    /// Returns the entry in the slot, to change it.
     pub fn find_mut(&mut self, slot: S) -> Option<&mut T> {
         self.place(slot)?.as_mut()
     }
 
-    /// Everything with its slot, in the order of the slots.
+    /// Returns every entry with its slot, in the order of the slots.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (S, &T)> {
         let parts = self.parts.iter().enumerate();
         let places = parts.flat_map(|(part, places)| {
@@ -190,23 +190,23 @@ impl<S: Slot, T> Slots<S, T> {
         places.filter_map(|(at, place)| Some((S::at(index_of(at)), place.as_ref()?)))
     }
 
-    /// Everything in the order of the slots.
+    /// Returns every entry in the order of the slots.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.parts.iter().flatten().flatten()
     }
 
-    /// Every thing with its slot, in order of the slots, to be changed.
+    /// Returns every entry with its slot, in order of the slots, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (S, &mut T)> {
         let places = self.parts.iter_mut().flatten().enumerate();
         places.filter_map(|(at, place)| Some((S::at(index_of(at)), place.as_mut()?)))
     }
 
-    /// As [`Self::values`], to change each.
+    /// Returns every entry, to be changed.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.parts.iter_mut().flatten().flatten()
     }
 
-    /// The number of things.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.bound - self.free.len()
     }
@@ -216,7 +216,7 @@ impl<S: Slot, T> Slots<S, T> {
         self.len() == 0
     }
 
-    /// One more than the highest index that was ever in use: the size of a table beside this one.
+    /// Returns one more than the highest index that was ever in use: the size of a parallel table.
     pub fn bound(&self) -> usize {
         self.bound
     }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     crate::slot! {
-        /// Of these tests.
+        /// The slot of these tests.
         struct TestSlot;
     }
 

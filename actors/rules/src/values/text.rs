@@ -1,6 +1,7 @@
-//! Texts from outside, of which only so much is kept.
+//! Texts from outside, of which only the beginning is kept.
 
-/// The longest beginning of a text that has at most so many bytes and ends between two characters.
+/// Returns the longest beginning of a text that has at most `bytes` bytes and ends between two
+/// characters.
 ///
 /// ```
 /// use monoceros_rules::values::text::beginning;

@@ -1,8 +1,8 @@
 //! Texts by name that do not change: tags of asks and applications, attributes of nodes.
 //!
 //! # Why not a map
-//! There is a set of them for each pod and each machine, mostly of a few entries. The first entry of a
-//! `BTreeMap` of texts takes 550 bytes; here each takes what it says and two addresses.
+//! There is a set of them for each pod and each machine, mostly of a few entries. The first entry
+//! of a `BTreeMap` of texts takes 550 bytes; here each takes its characters and two addresses.
 //!
 //! # Invariant
 //! * Names ascend, each is there once.
@@ -39,12 +39,12 @@ impl Texts {
         self.get(name).is_some()
     }
 
-    /// All names with their texts, in order of the names.
+    /// Returns all names with their texts, in order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, text)| (&**name, &**text))
     }
 
-    /// How many there are.
+    /// Returns the number of texts.
     pub fn len(&self) -> usize {
         self.0.len()
     }

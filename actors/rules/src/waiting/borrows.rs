@@ -1,14 +1,14 @@
 //! Pending asks that may borrow a node which others have reserved; the rule is `decide::lending`.
 //!
-//! Two things let it: a growth of such a node, where the ask comes before the one that reserved it;
-//! and that its queue is owed as much by its guarantee, since when the room is there does not matter.
+//! Two conditions allow it: a growth of such a node, if the ask comes before the one that reserved
+//! it; or an unused guarantee of its queue, at whatever time the capacity came.
 
 use super::view::View;
 use super::waits::Parked;
 use crate::queues::figures::QueueTable;
 use crate::values::resources::Resources;
 
-/// The bound over asks that found no room, or were refused where there was some.
+/// The bound over asks that found no capacity, or were refused where there was some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Borrows {
     /// The highest priority of any of them.
@@ -16,14 +16,14 @@ pub struct Borrows {
     owed: Owed,
 }
 
-/// By whose guarantee something may be owed to them.
+/// The queue whose unused guarantee may cover them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owed {
-    /// Nobody's.
+    /// No queue.
     Nothing,
-    /// That of this queue.
+    /// This queue.
     By(u32),
-    /// That of several queues: it is found out below.
+    /// Several queues: the rows below know which.
     BySome,
 }
 
@@ -43,7 +43,7 @@ impl Borrows {
             least.as_ref().is_some_and(|least| {
                 let comes_first =
                     || nodes.may_lend_since(mark, least, Some(self.priority), is_refused);
-                // What was refused waits for a growth in any case.
+                // A refused ask waits for a growth in any case.
                 let is_owed = || {
                     self.is_owed(least, view)
                         && (!is_refused || nodes.may_lend_since(mark, least, None, true))
@@ -63,7 +63,7 @@ impl Borrows {
     }
 }
 
-/// Joins what two bounds say of such asks.
+/// Joins two bounds of such asks.
 pub(super) fn join(mine: &mut Option<Borrows>, other: Option<Borrows>) {
     let Some(theirs) = other else { return };
     let Some(mine) = mine else {

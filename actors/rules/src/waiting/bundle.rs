@@ -1,5 +1,4 @@
-//! What a bundle waits for: a bundle is the members of a gang that find places all at once or none
-//! of them.
+//! The bound of a bundle: of the members of a gang that find places all at once or none of them.
 
 use std::sync::Arc;
 
@@ -12,18 +11,17 @@ use crate::values::resources::Resources;
 /// The places that a bundle waits for after it has found too few.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleWaits {
-    /// The growth of the node index up to which it was looked for.
+    /// The growth of the node index up to which it was searched.
     at: Growth,
-    /// The sizes of its members, each once; of many different ones the least that any of them
-    /// takes.
+    /// The sizes of its members, each once; of many different ones the least.
     sizes: SmallVec<[Resources; 1]>,
     /// The number of places that have to come, of any of these sizes.
     lacks: u64,
     /// The number of places that have to exist in all, where its members are all of one size and
     /// may go anywhere; else 0.
     needs: u64,
-    /// Where a group found no domain: of each group that has to stay in one the attribute, and what
-    /// all of it wants.
+    /// For groups that found no domain: the attribute of each group that has to stay in one, and
+    /// the amount of all its members.
     domains: Vec<(Arc<str>, Resources)>,
 }
 
@@ -39,9 +37,9 @@ impl BundleWaits {
         Self { at, sizes, lacks, needs, domains }
     }
 
-    /// Whether what grew since may have brought what it lacks. Where it may not, what it lacks from
-    /// now on is what is left of that, so that nothing is counted twice. Others may have taken what
-    /// was counted before; so all places that there are have to be enough, too.
+    /// Whether growths since may have brought the places that it lacks. If not, subtracts what they
+    /// brought, so that nothing is counted twice. Others may have taken what was counted before; so
+    /// the places that exist have to be enough, too.
     pub fn is_due(&mut self, nodes: &NodeIndex) -> bool {
         if !self.domains.is_empty() && !nodes.may_fit_since(self.at, &self.domains) {
             self.at = nodes.growth();

@@ -2,10 +2,9 @@
 //! again.
 //!
 //! # Why
-//! An ask that cannot be placed would cost a look with every offer if it were simply tried again.
-//! Each [`Obstacle`] has its cure: more quota, a node that grows, the node that is named, a
-//! deadline. A parked ask says in a bound ([`Parked`]) what its cure is, and is skipped until that
-//! may have come.
+//! An ask that cannot be placed would cost a try with every offer. Each [`Obstacle`] has its cure:
+//! more quota, a node that grows, the named node, a deadline. The bound of a parked ask
+//! ([`Parked`]) has its cure, and the ask is skipped until that may have come.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::specs::ask::AskSpec;
 use crate::values::epoch::Epoch;
 use crate::waiting::{Parked, View, WaitSet};
 
-/// For how long an ask does not go back to a node on which the RM says that it can never run.
+/// The time for which an ask does not use a node that the RM has refused for good.
 pub const EXCLUDED_FOR: Duration = Duration::from_secs(300);
 
 /// The reason why an ask is not placed.
@@ -25,14 +24,14 @@ pub enum Obstacle {
     Limits,
     /// No open node that it may use has room.
     NoNode,
-    /// Its placement constraint keeps it off every node with room.
+    /// Its placement constraint excludes every node with capacity.
     Constraints,
     /// The node that it names is not there or has no room.
     RequiredNode,
     /// Every node with room refused it.
     Refused,
-    /// Every node with room that was asked refused it; another one is held by a placement in the
-    /// air.
+    /// Every node with capacity that was asked refused it; another one is held by a placement in
+    /// flight.
     HeldByOthers,
     /// Every node with room refused it, and one has grown since it began to ask.
     GrewMeanwhile,
@@ -121,7 +120,7 @@ mod tests {
         }
     }
 
-    /// What each obstacle is cured by: quota, a growth, the return of what a placement held.
+    /// The cures of each obstacle: quota, a growth, the return of what a placement held.
     #[test]
     fn each_obstacle_is_looked_at_again_when_its_cure_comes_and_not_before() {
         let ask = AskSpec::new("a", vcores(4));

@@ -5,13 +5,13 @@ use super::view::View;
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
-/// The bound over asks that are looked at again when growths have passed them by, or when all nodes
-/// together have as much left as they want.
+/// The bound over asks that are tried again when growths have passed them by, or when all nodes
+/// together have enough left for them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passed {
-    /// The component-wise least of what they want.
+    /// The component-wise least of their amounts.
     least: Resources,
-    /// The component-wise most of it: what left room for so much left room for each.
+    /// The component-wise most of them: capacity for this is capacity for each.
     most: Resources,
     /// The growth of the node index up to which all of them were tried; the oldest of what was
     /// joined.
@@ -21,7 +21,7 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// An ask that waits for so many growths after this one.
+    /// Builds the bound of an ask that waits for this many growths after this one.
     pub(super) fn of(ask: &Resources, at: Growth, times: u8) -> Self {
         Self { least: ask.clone(), most: ask.clone(), at, times }
     }
@@ -41,7 +41,7 @@ impl Passed {
     }
 }
 
-/// Joins what two bounds say of such asks.
+/// Joins two bounds of such asks.
 pub(super) fn join(mine: &mut Option<Box<Passed>>, other: Option<&Passed>) {
     match (mine, other) {
         (_, None) => {}

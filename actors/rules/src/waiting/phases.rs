@@ -1,14 +1,15 @@
 //! The bounds below a row, phase by phase, and in each for running applications and for those that
 //! have still to start.
 //!
-//! Most rows wait in the last phase alone; what waits in the others is behind one pointer
+//! Most rows wait in the last phase alone; the bounds of the others are behind one pointer
 //! ([`Early`]).
 //!
 //! # Applications that limits keep from starting
-//! A limit of a user or group on running applications is one of a lane, and what it holds back is
-//! hidden from the queues above as what its quota holds back is. Where many lanes share the limit,
-//! that something waits for it is shown with its number ([`LimitedStarts`]). What that is does not
-//! matter: such an application was not tried since, so it is looked at when the limit lets it start.
+//! A limit of a user or group on running applications is one of a lane, and applications that it
+//! holds back are hidden from the queues above, like asks held back by its quota. If many lanes
+//! share the limit, its number shows that some application waits for it ([`LimitedStarts`]). Their
+//! asks do not matter: such an application was not tried since, so it is tried when the limit lets
+//! it start.
 
 use super::view::{Declined, Phase, View};
 use super::waits::WaitSet;
@@ -32,7 +33,7 @@ pub struct Started {
 /// above.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitedStarts {
-    /// Each of them is kept back by one of these.
+    /// Each of them is held back by one of these limits.
     pub by: SharedLimits,
     /// The loosening up to which all of them were looked at; the oldest of what was joined.
     pub at: Loosening,
@@ -131,7 +132,7 @@ pub struct Waits {
 pub struct Early {
     /// Asks that have a node reserved.
     pub reserved: Started,
-    /// Asks that may take the place of a placeholder. They need no quota and no leave to run.
+    /// Asks that may take the place of a placeholder. They need no quota and no permission to run.
     pub pairs: WaitSet,
 }
 
@@ -169,7 +170,7 @@ impl Waits {
             .flat_map(|started| [&started.running, &started.starting])
     }
 
-    /// Whether anything waits of applications that have still to start.
+    /// Whether an application that has still to start has pending asks.
     pub fn has_starting(&self) -> bool {
         let early = self.early.as_ref().map(|early| &early.reserved);
         let mut all = std::iter::once(&self.normal).chain(early);

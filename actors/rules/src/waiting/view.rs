@@ -1,5 +1,4 @@
-//! The view of an offer: the headroom and the marks at the row where it stands, and the phase in
-//! which it is made.
+//! The view of an offer: headroom and marks at its present row, and its phase.
 
 use crate::limits::Trackers;
 use crate::nodes::NodeIndex;
@@ -36,7 +35,7 @@ impl Phase {
 pub struct Declined([Epoch; 3]);
 
 impl Declined {
-    /// Notes that an offer in this phase was declined when [`View::epoch`] said `at`.
+    /// Notes that an offer in this phase was declined; `at` was the [`View::epoch`] then.
     pub fn note(&mut self, phase: Phase, at: Epoch) {
         self.0[phase as usize] = at;
     }
@@ -50,7 +49,7 @@ impl Declined {
 /// The state of an offer at a row, by which it decides whether an ask below can use it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// Room by quota for whatever is below.
+    /// The headroom of everything below.
     pub headroom: &'a Limits,
     /// The latest quota loosening on the path from root to here.
     pub loosening: Loosening,
@@ -70,7 +69,7 @@ impl<'a> View<'a> {
         Self { headroom, loosening, may_start, nodes: None, limits: None, queues: None }
     }
 
-    /// The counters as they stand: the loosening on this path and the growth of the node index.
+    /// Returns the present counters: the loosening on this path and the growth of the node index.
     pub fn epoch(&self) -> Epoch {
         let growth = self.nodes.map_or(Growth::NONE, NodeIndex::growth);
         Epoch { loosening: self.loosening, growth }

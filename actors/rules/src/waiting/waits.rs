@@ -16,37 +16,38 @@ use crate::values::resources::Resources;
 /// tried without result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum WaitSet {
-    /// Nothing waits.
+    /// No ask is pending.
     #[default]
     Nothing,
-    /// Something waits that was not tried since it changed.
+    /// Some ask is pending that was not tried since it changed.
     Due,
-    /// Everything that waits was tried without result.
+    /// Every pending ask was tried without result.
     Parked(Box<Parked>),
 }
 
 /// The bound over asks that were tried without result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parked {
-    /// The component-wise least of what waits for quota.
+    /// The component-wise least amount of asks that wait for quota.
     pub short: Option<Resources>,
-    /// The loosening up to which all of `short` was tried; the oldest of what was joined.
+    /// The loosening up to which all of `short` was tried; the oldest of the joined ones.
     pub short_at: Loosening,
-    /// The component-wise least of what waits for room on a node.
+    /// The component-wise least amount of asks that wait for capacity on a node.
     pub roomless: Option<Resources>,
     /// The growth of the node index up to which all of `roomless` was tried; the oldest.
     pub roomless_at: Growth,
-    /// The component-wise least of what was refused on every node that had room.
+    /// The component-wise least amount of asks refused on every node that had capacity.
     pub refused: Option<Resources>,
     /// The growth of the node index up to which all of `refused` was tried; the oldest.
     pub refused_at: Growth,
-    /// Some of what waits for room, or was refused, may also reserve a node, however full that is.
+    /// Some ask that waits for capacity, or was refused, may also reserve a node, however full that
+    /// is.
     pub reserves: bool,
     /// Asks that may reserve a node once growths have passed them by.
     pub passed: Option<Box<Passed>>,
-    /// Some of what waits for room, or was refused, may use what others have reserved.
+    /// Some ask that waits for capacity, or was refused, may use what others have reserved.
     pub borrows: Option<Borrows>,
-    /// The component-wise least of what members of bundles want that found too few places.
+    /// The component-wise least amount of members of bundles that found too few places.
     pub places: Option<Resources>,
     /// The least number of places that has to come for any of these bundles.
     pub places_lacking: u64,
@@ -56,19 +57,19 @@ pub struct Parked {
     pub places_at: Growth,
     /// Asks that wait for shared limits of users and groups.
     pub limited: Option<Box<Limited>>,
-    /// Quota loosening and node growth of the last visit without result; the oldest of what was
-    /// joined.
+    /// Quota loosening and node growth of the last visit without result; the oldest of the joined
+    /// ones.
     pub judged: Epoch,
 }
 
 /// The bound of asks that wait for shared limits of users and groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limited {
-    /// The component-wise least of it.
+    /// The component-wise least amount of these asks.
     pub least: Resources,
-    /// Each part of it is held back by one of these.
+    /// Each of these asks is held back by one of these limits.
     pub by: SharedLimits,
-    /// The loosening up to which all of it was tried; the oldest of what was joined.
+    /// The loosening up to which all of them were tried; the oldest of the joined ones.
     pub at: Loosening,
 }
 
@@ -106,14 +107,14 @@ impl Parked {
         Self { roomless: Some(ask.clone()), roomless_at: judged.growth, judged, ..Self::default() }
     }
 
-    /// An ask that was refused on every node with room, when [`View::epoch`] said `judged`; 0
-    /// stands for a loosening that is not known.
+    /// Builds the bound of an ask that was refused on every node with capacity; `judged` was the
+    /// [`View::epoch`] then, with 0 for an unknown loosening.
     pub fn refused(ask: &Resources, judged: Epoch) -> Self {
         Self { refused: Some(ask.clone()), refused_at: judged.growth, judged, ..Self::default() }
     }
 
-    /// A bundle that fitted the headroom but found too few places, when [`View::epoch`] said
-    /// `judged`.
+    /// Builds the bound of a bundle that fitted the headroom but found too few places; `judged` was
+    /// the [`View::epoch`] then.
     pub fn bundle(waits: &BundleWaits, judged: Epoch) -> Self {
         Self {
             places: Some(waits.least()),
@@ -125,7 +126,7 @@ impl Parked {
         }
     }
 
-    /// An ask that waits for something named, which makes it due when it comes.
+    /// Builds the bound of an ask that waits for a named object, which makes it due when it comes.
     pub fn named(view: &View<'_>) -> Self {
         Self { judged: view.epoch(), ..Self::default() }
     }
@@ -147,7 +148,7 @@ impl Parked {
             || self.borrows.is_some_and(|borrows| borrows.may(self, view))
     }
 
-    /// As [`Self::may`] where quota does not matter.
+    /// Whether an ask here may have capacity now, where quota does not matter.
     fn may_have_room(&self, view: &View<'_>) -> bool {
         let Some(nodes) = view.nodes else { return false };
         let grew = |least: &Option<Resources>, holds: &dyn Fn(&Resources) -> bool| {
@@ -199,7 +200,7 @@ impl Parked {
     }
 }
 
-/// Also two equal ones may not cover each other: a join leaves explicit zeros out.
+/// Two equal bounds may not cover each other: a join leaves explicit zeros out.
 impl Bound for Parked {
     fn join(&mut self, other: &Self) {
         self.reserves |= other.reserves;
@@ -260,8 +261,8 @@ fn join_least<M: Copy + Ord>(
 }
 
 impl WaitSet {
-    /// Whether something that waits here may be able to use an offer with this view. `false` is
-    /// certain, `true` is not.
+    /// Whether a pending ask here may be able to use an offer with this view. `false` is certain,
+    /// `true` is not.
     pub fn may(&self, view: &View<'_>) -> bool {
         match self {
             Self::Nothing => false,
@@ -270,7 +271,7 @@ impl WaitSet {
         }
     }
 
-    /// As [`Self::may`] for what needs room on a node and no quota.
+    /// Whether a pending ask here that needs no quota may have capacity on a node now.
     pub fn may_have_room(&self, view: &View<'_>) -> bool {
         match self {
             Self::Nothing => false,
@@ -279,20 +280,20 @@ impl WaitSet {
         }
     }
 
-    /// Whether something that waits here and was short of quota may have enough now. `false` is
-    /// certain, `true` is not.
+    /// Whether a pending ask here that was short of quota may have enough now. `false` is certain,
+    /// `true` is not.
     pub fn may_have_quota(&self, view: &View<'_>) -> bool {
         matches!(self, Self::Parked(parked) if parked.quota_may(view))
     }
 
-    /// Whether everything here is short of quota, and nothing waits for anything else.
+    /// Whether all asks here are short of quota, and wait for nothing else.
     pub fn is_short(&self) -> bool {
         matches!(self, Self::Parked(parked) if parked.short.is_some()
             && parked.roomless.is_none() && parked.refused.is_none())
     }
 
-    /// Whether what waits here could be tried with any quota and leave to run: everything but what
-    /// was refused on every node with room, and none of those has grown since.
+    /// Whether an ask here could be tried with any quota and with permission to run: every one
+    /// except those refused on every node with capacity, of which none has grown since.
     pub fn may_be_tried(&self, nodes: &NodeIndex) -> bool {
         match self {
             Self::Nothing => false,
@@ -304,7 +305,7 @@ impl WaitSet {
         }
     }
 
-    /// Whether something here found no node, or may have been looked at without result for that.
+    /// Whether an ask here found no node, or may have been tried without result for that.
     pub fn may_lack_node(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -313,7 +314,7 @@ impl WaitSet {
         }
     }
 
-    /// The same of an ask that may also reserve a node, and found none for that.
+    /// Returns the bound of an ask that may also reserve a node, and found none for that.
     #[must_use]
     pub fn or_to_reserve(mut self) -> Self {
         if let Self::Parked(parked) = &mut self {
@@ -322,7 +323,8 @@ impl WaitSet {
         self
     }
 
-    /// The same of an ask that may also reserve a node once so many more growths have passed it by.
+    /// Returns the bound of an ask that may also reserve a node once this many more growths have
+    /// passed it by.
     #[must_use]
     pub fn or_when_passed_by(mut self, ask: &Resources, times: u8) -> Self {
         if let Self::Parked(parked) = &mut self {
@@ -331,7 +333,7 @@ impl WaitSet {
         self
     }
 
-    /// The same of an ask in this leaf that may use what others have reserved.
+    /// Returns the bound of an ask in this leaf that may use what others have reserved.
     #[must_use]
     pub fn or_to_borrow(mut self, priority: i32, leaf: u32, queues: &QueueTable) -> Self {
         if let Self::Parked(parked) = &mut self {
@@ -340,9 +342,9 @@ impl WaitSet {
         self
     }
 
-    /// The same after an offer was declined when [`View::epoch`] said `declined_at`: each part may
-    /// have been skipped for a reason of its own, and the join of the parts must not call for
-    /// another visit before anything was loosened.
+    /// Returns the bound after an offer was declined; `declined_at` was the [`View::epoch`] then.
+    /// Each part may have been skipped for a reason of its own, and the join of the parts must not
+    /// call for another visit before anything was loosened.
     #[must_use]
     pub fn declined(mut self, declined_at: Epoch) -> Self {
         if let Self::Parked(parked) = &mut self {
@@ -354,19 +356,19 @@ impl WaitSet {
         self
     }
 
-    /// The bound that a queue shows its parent.
+    /// Returns the bound that a queue shows its parent.
     ///
     /// Asks that the queue's own quota holds back are left out, because no loosening above can help
-    /// them. A loosening of the queue itself makes this value anew: if the queue's last loosening
-    /// (`own.loosening`) may have helped something, the queue is due. `declined_at` is what
-    /// [`View::epoch`] said when the queue last declined an offer.
+    /// them. A loosening of the queue itself recomputes this value: if the queue's last loosening
+    /// (`own.loosening`) may have helped an ask, the queue is due. `declined_at` was the
+    /// [`View::epoch`] when the queue last declined an offer.
     #[must_use]
     pub fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
         self.seen_past(own, declined_at, None)
     }
 
-    /// As [`Self::as_seen_from_above`], of a lane or a queue. What a lane holds back is shown as
-    /// [`Limited`] where that is due to a limit in `by`.
+    /// Returns the bound that a lane or a queue shows above. Asks that a lane holds back are shown
+    /// as [`Limited`] if a limit in `by` is the reason.
     pub(super) fn seen_past(
         &self,
         own: &View<'_>,

@@ -147,7 +147,7 @@ impl Resources {
 }
 
 impl Limits {
-    /// What remains of these limits once `used` is taken off; only limited names count. Values may
+    /// Returns what remains of these limits after `used`; only limited names count. Values may
     /// become negative.
     #[must_use]
     pub fn less(&self, used: &Resources) -> Self {
@@ -165,7 +165,7 @@ impl Limits {
         }
     }
 
-    /// Adds to the limited names what `used` gives back.
+    /// Adds the amount `used` to the limited names.
     pub fn give(&mut self, used: &Resources) {
         for (name, limit) in &mut self.0 {
             *limit = limit.saturating_add(find(&used.0, *name).unwrap_or(0));
@@ -214,8 +214,8 @@ pub(super) fn combine(left: &mut Entries, right: &Entries, op: impl Fn(i64, i64)
     }
 }
 
-/// The same for the first of both, as long as they have the same names: most often that is all of
-/// `right`, since what is asked names what is used. Says for how many.
+/// Combines the first entries of both, as long as they have the same names: usually all of `right`,
+/// since a request names what is used. Returns their number.
 fn combine_alike(left: &mut [Entry], right: &[Entry], op: impl Fn(i64, i64) -> i64) -> usize {
     let mut done = 0;
     for (here, there) in left.iter_mut().zip(right) {

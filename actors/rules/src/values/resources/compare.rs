@@ -1,4 +1,4 @@
-//! Comparisons of amounts and limits: what is enough, what is more, what is the same.
+//! Comparisons of amounts and limits: enough, more, equal.
 //!
 //! Amounts read an absent name as zero, limits as unlimited. There are many comparisons because the
 //! answer differs where a name is absent or negative; each says how it reads those.
@@ -12,7 +12,7 @@ impl Resources {
     /// absent counting as zero. Whatever is larger in one name and smaller in none is greater here.
     pub fn alphabetical(&self, other: &Self) -> Ordering {
         if self.0 == other.0 {
-            // As most siblings are that ask for the same.
+            // The usual case among siblings that ask for the same.
             return Ordering::Equal;
         }
         let difference = self.first_difference(other);
@@ -85,7 +85,7 @@ impl Resources {
     }
 }
 
-/// Of what both sides have of each name, the alphabetically first in which they differ.
+/// Returns the alphabetically first name of which both sides have different quantities.
 fn first_that_differs(pairs: impl Iterator<Item = (Name, i64, i64)>) -> Option<(Name, i64, i64)> {
     let differ = pairs.filter(|(_, left, right)| left != right);
     differ.min_by(|(one, ..), (other, ..)| one.alphabetical(*other))
@@ -146,8 +146,7 @@ impl Limits {
         self.compare_listed(usage) == Some(Listed::More)
     }
 
-    /// How the limits compare with the usage of the names they list; none where they do not cover
-    /// it.
+    /// Compares the limits with the usage of the names they list; `None` if they do not cover it.
     fn compare_listed(&self, usage: &Resources) -> Option<Listed> {
         if self.0.is_empty() {
             return None;
@@ -168,10 +167,10 @@ impl Limits {
     }
 }
 
-/// How limits compare with a usage that they cover.
+/// The relation of limits to a usage that they cover.
 #[derive(PartialEq, Eq)]
 enum Listed {
-    /// All that is used is at its limit.
+    /// Everything used is at its limit.
     Same,
     More,
 }

@@ -1,15 +1,15 @@
-//! Who holds the names of resource types, and how many may be held.
+//! Holders of the names of resource types, and their limits.
 //!
 //! # Why
-//! Names come from outside: with one table for all and no end to it, one resource manager could
-//! name so many types that no other may ever name a new one. So each has a holder of its own with
-//! a limit of its own, and what is not in use any more is given back.
+//! Names come from outside: with one table for all and no limit, one resource manager could name so
+//! many types that no other may ever name a new one. So each has a holder of its own with a limit
+//! of its own, and names that are not in use any more are released.
 //!
-//! # How names are given back
-//! Amounts with a name are everywhere, so nobody counts them. When half of the limit is held,
-//! whoever owns the holder [begins](NameHolder::begin_look) a look through everything that it has,
-//! and gives back what [was not found](NameHolder::end_look). A name that was named since the look
-//! began stays, since its amount may not be there yet. A holder that is dropped gives back all.
+//! # Release of names
+//! Amounts with a name are everywhere, so they are not counted. When half of the limit is held, the
+//! owner of the holder [begins](NameHolder::begin_look) a scan of everything that it has, and
+//! releases the names that [were not found](NameHolder::end_look). A name that was named since the
+//! scan began stays, since its amount may not be there yet. A holder that is dropped releases all.
 //!
 //! ```
 //! use monoceros_rules::values::resources::{Name, NameHolder};
@@ -28,10 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::names::{self, Name, TooManyNames};
 use crate::values::hashing::SeededMap;
 
-/// How many names one RM holds unless set otherwise, and one configuration.
+/// Most names of one RM unless set otherwise, and of one configuration.
 pub const NAMES_MAX: usize = 1_024;
 
-/// Names that are held for somebody. The well-known ones need no holder and do not count.
+/// Held names. The well-known ones need no holder and do not count.
 #[derive(Debug)]
 pub struct NameHolder {
     limit: usize,
@@ -41,23 +41,23 @@ pub struct NameHolder {
 #[derive(Debug, Default)]
 struct Held {
     names: SeededMap<Arc<str>, HeldName>,
-    /// How many looks have begun.
+    /// The number of scans begun.
     looks: u64,
-    /// How many were held when the last look ended.
+    /// The number of names held when the last scan ended.
     left_by_last: usize,
-    /// A name was refused since the last look began.
+    /// A name was refused since the last scan began.
     has_refused: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct HeldName {
     name: Name,
-    /// How many looks had begun when it was last named.
+    /// The number of scans begun when it was last named.
     named: u64,
 }
 
 impl NameHolder {
-    /// For at most so many names.
+    /// Builds a holder for at most `limit` names.
     pub fn new(limit: usize) -> Self {
         Self { limit, held: Mutex::default() }
     }
@@ -75,7 +75,7 @@ impl NameHolder {
         Ok(held.hold(text))
     }
 
-    /// Holds what another holds, too, even beyond the limit.
+    /// Holds all names of another holder, too, even beyond the limit.
     pub fn hold_all_of(&self, other: &Self) {
         let texts: Vec<Arc<str>> = other.held().names.keys().cloned().collect();
         let mut held = self.held();
@@ -84,7 +84,7 @@ impl NameHolder {
         }
     }
 
-    /// How many names are held.
+    /// Returns the number of held names.
     pub fn len(&self) -> usize {
         self.held().names.len()
     }
@@ -99,8 +99,8 @@ impl NameHolder {
         self.held().names.values().any(|held| held.name == name)
     }
 
-    /// Whether it is time to look what is in use: half of the limit is held, and an eighth of it
-    /// came since the last look, or a name was refused.
+    /// Whether a scan of the names in use is due: half of the limit is held, and an eighth of it
+    /// came since the last scan, or a name was refused.
     pub fn wants_look(&self) -> bool {
         let held = self.held();
         let n_held = held.names.len();
@@ -108,7 +108,7 @@ impl NameHolder {
         held.has_refused || (n_held > self.limit / 2 && n_new > self.limit / 8)
     }
 
-    /// A look begins; what is named from now on will stay. Returns the number of the look.
+    /// Begins a scan; names from now on will stay. Returns the number of the scan.
     pub fn begin_look(&self) -> u64 {
         let mut held = self.held();
         held.looks += 1;
@@ -116,8 +116,8 @@ impl NameHolder {
         held.looks
     }
 
-    /// A look has ended: gives back what is not in use and was not named since it began. Returns
-    /// how many names that were.
+    /// Ends a scan: releases names that are not in use and were not named since it began. Returns
+    /// the number of these names.
     pub fn end_look(&self, number: u64, is_in_use: impl Fn(Name) -> bool) -> usize {
         let mut held = self.held();
         let mut unused = Vec::new();
@@ -159,14 +159,14 @@ impl Drop for NameHolder {
     }
 }
 
-/// For as many names as one RM holds unless set otherwise.
+/// Holds as many names as one RM may hold unless set otherwise.
 impl Default for NameHolder {
     fn default() -> Self {
         Self::new(NAMES_MAX)
     }
 }
 
-/// What is held follows from what was read, so that it makes no difference to what was.
+/// Held names follow from the texts that were read, so they do not count in comparisons of these.
 impl PartialEq for NameHolder {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -258,8 +258,8 @@ mod tests {
     }
 
     proptest! {
-        /// A name is known exactly as long as some holder has it, which is until a look that began
-        /// after it was named does not find it, or until the holder goes.
+        /// A name is known exactly as long as a holder has it, which is until a scan that began
+        /// after it was named does not find it, or until the holder is dropped.
         #[test]
         fn names_are_known_as_long_as_they_are_held(steps in vec(step(), 0..60)) {
             const LIMIT: usize = 5;

@@ -7,16 +7,17 @@
 //! wrong one.
 //!
 //! # Representation
-//! Names are numbers ([`Name`]), which somebody [holds](NameHolder); a value is a small vector of `(name, quantity)`
-//! sorted by interned number, inline up to four entries. Requests usually name a prefix of what a
-//! node offers, so that a comparison is one short walk without hashing or strings. The interned
-//! number depends on who spoke first, so **no decision may depend on it**: everything that is shown
-//! or summed in floating point goes by [`Resources::sorted`], in order of the text.
+//! Names are numbers ([`Name`]), which a holder [holds](NameHolder); a value is a small vector of
+//! `(name, quantity)` sorted by interned number, inline up to four entries. Requests usually name a
+//! prefix of what a node offers, so that a comparison is one short walk without hashing or strings.
+//! The interned number depends on the order of first use, so **no decision may depend on it**:
+//! everything that is shown or summed in floating point goes by [`Resources::sorted`], in order of
+//! the text.
 //!
 //! # Invariants
 //! * Entries are strictly ascending by name.
-//! * Every sum saturates at the ends of `i64`, but for [`Sum`], which is exact; nothing here wraps or
-//!   panics.
+//! * Every sum saturates at the ends of `i64`, except for [`Sum`], which is exact; nothing here
+//!   wraps or panics.
 //!
 //! ```
 //! use monoceros_rules::values::resources::{Limits, Resources};
@@ -54,7 +55,7 @@ pub use self::sum::Sum;
 /// Longest name of a resource that is taken from outside, bytes.
 pub const NAME_BYTES: usize = 256;
 /// Largest quantity of one item that is taken from outside: a thousand of them still have a sum, so
-/// that one giant node or allocation does not shut everybody else out of the partition.
+/// one giant node or allocation does not exclude all others from the partition.
 pub const QUANTITY_MAX: i64 = 1 << 53;
 
 type Entry = (Name, i64);
@@ -66,8 +67,8 @@ type Entries = SmallVec<[Entry; 4]>;
 #[derive(Default, PartialEq, Eq, Hash)]
 pub struct Resources(Entries);
 
-/// What may be used at most. A name that is absent is unlimited, an explicit zero allows nothing;
-/// values may be negative (headroom of something that is over its quota).
+/// An upper bound on amounts. A name that is absent is unlimited, an explicit zero allows nothing;
+/// values may be negative (headroom of a queue that is over its quota).
 #[derive(Default, PartialEq, Eq, Hash)]
 pub struct Limits(Entries);
 
@@ -78,7 +79,7 @@ impl Clone for Resources {
     }
 }
 
-/// As that of [`Resources`].
+/// Copies as [`Resources`] does.
 impl Clone for Limits {
     fn clone(&self) -> Self {
         Self(Entries::from_slice(&self.0))
@@ -86,10 +87,10 @@ impl Clone for Limits {
 }
 
 impl Resources {
-    /// Nothing of anything, as a constant.
+    /// The empty amount, as a constant.
     pub const NONE: Self = Self(SmallVec::new_const());
 
-    /// Nothing of anything.
+    /// Returns the empty amount.
     pub fn new() -> Self {
         Self::default()
     }
@@ -229,7 +230,7 @@ fn merged<'a>(
 }
 
 fn sorted(entries: &Entries) -> Vec<(Arc<str>, i64)> {
-    // Nobody uses what has no text any more.
+    // A name without a text is not used any more.
     let named = entries.iter().filter_map(|&(name, q)| Some((name.find_text()?, q)));
     let mut named: Vec<_> = named.collect();
     named.sort();
@@ -282,8 +283,8 @@ impl Serialize for Resources {
     }
 }
 
-/// By names, as it is written: an absent name stays absent, and a zero stays a zero. The names stay
-/// for the life of the process, so this is for what the program wrote itself.
+/// Reads the written form: an absent name stays absent, and a zero stays a zero. The names stay for
+/// the life of the process, so this is for what the program wrote itself.
 impl<'de> Deserialize<'de> for Resources {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut resources = Self::new();

@@ -2,11 +2,11 @@
 //!
 //! Names arrive with nodes, asks and configurations, and decisions compare them all the time, so
 //! that a number stands for each. All of a process share one table, since a number must be shown as
-//! its text wherever it comes to; who holds a name there is said in [`holder`](super::holder).
+//! its text everywhere; [`holder`](super::holder) describes who holds a name there.
 //!
 //! # Invariants
-//! * A number is never given to another name, also when its name was given back. So an amount that
-//!   outlives a name cannot be taken for one of something else: it is left out where it is shown.
+//! * A number is never given to another name, even when its name was released. So an amount that
+//!   outlives a name cannot be taken for another type's: it is left out where amounts are shown.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,27 +15,27 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use crate::values::hashing::SeededMap;
 use rustc_hash::FxHashMap;
 
-/// A resource type as a number: equal text, equal `Name`, for as long as anybody holds it.
+/// A resource type as a number: equal text, equal `Name`, for as long as it is held.
 ///
 /// Its order is the order of first use and must never reach a decision or a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(u64);
 
-/// Whoever wants to hold the name holds as many as it may.
+/// The holder has as many names as it may.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("resource name `{name}` cannot be added: {limit} names are in use, the limit of one RM")]
 pub struct TooManyNames {
     /// The name that was one too many.
     pub name: String,
-    /// How many there may be.
+    /// The most names.
     pub limit: usize,
 }
 
-/// There before anything else, in alphabetical order: among these alone the order of the numbers
+/// Names that are always there, in alphabetical order: among these alone the order of the numbers
 /// *is* the order of the texts.
 const WELL_KNOWN: [&str; 4] = ["ephemeral-storage", "memory", "pods", "vcore"];
 
-/// What is shown of a name that nobody holds any more.
+/// The text for a name that is not held any more.
 const GIVEN_BACK: &str = "(given back)";
 
 /// The names of a process.
@@ -48,7 +48,7 @@ struct Table {
 
 struct Entry {
     text: Arc<str>,
-    /// How many hold it; `None` if it stays for the life of the process.
+    /// The number of holders; `None` if it stays for the life of the process.
     holders: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ impl Table {
         name
     }
 
-    /// One more holds the name; returns its text, too.
+    /// Adds a holder of the name; returns its text, too.
     fn hold(&mut self, text: &str) -> (Name, Arc<str>) {
         let name = self.entry(text);
         let entry = self.entries.get_mut(&name).expect("it was found or added just now");
@@ -101,7 +101,7 @@ impl Table {
         (name, Arc::clone(&entry.text))
     }
 
-    /// One fewer holds the name.
+    /// Removes a holder of the name.
     fn give_back(&mut self, name: Name) {
         let Some(entry) = self.entries.get_mut(&name) else { return };
         let Some(holders) = &mut entry.holders else { return };
@@ -119,7 +119,7 @@ pub(super) fn hold(text: &str) -> (Name, Arc<str>) {
     write().hold(text)
 }
 
-/// Gives names back that were held once each.
+/// Releases names that were held once each.
 pub(super) fn give_back(names: impl IntoIterator<Item = Name>) {
     let mut table = write();
     for name in names {
@@ -133,8 +133,9 @@ impl Name {
     /// Processor time, in thousandths of a core.
     pub const VCORE: Self = Self(3);
 
-    /// The name of this text, which stays for the life of the process: for what a program or its
-    /// operator names. What comes from outside is held by a [`NameHolder`](super::NameHolder).
+    /// Returns the name of this text, which stays for the life of the process: for names in the
+    /// program or by its operator. Names from outside are held by a
+    /// [`NameHolder`](super::NameHolder).
     pub fn keep(text: &str) -> Self {
         let kept = |table: &Table, name: &Name| {
             table.entries.get(name).is_some_and(|entry| entry.holders.is_none())
@@ -147,12 +148,12 @@ impl Name {
         write().keep(text)
     }
 
-    /// The name of this text, if anybody holds it.
+    /// Returns the name of this text, if it is held.
     pub fn known(text: &str) -> Option<Self> {
         read().by_text.get(text).copied()
     }
 
-    /// Whether it is one of those that every scheduler knows, which nobody need hold.
+    /// Whether it is one of the well-known names, which need no holder.
     pub(super) fn is_well_known(self) -> bool {
         self.0 < WELL_KNOWN.len() as u64
     }
@@ -175,12 +176,12 @@ impl Name {
         text(self).cmp(&text(other)).then(self.cmp(&other))
     }
 
-    /// Its text; none once nobody holds it any more.
+    /// Returns the text; `None` once the name is not held any more.
     pub fn find_text(self) -> Option<Arc<str>> {
         read().entries.get(&self).map(|entry| Arc::clone(&entry.text))
     }
 
-    /// Its text, or a text that says that nobody holds it any more.
+    /// Returns the text, or a text that tells that the name is not held any more.
     pub fn text(self) -> Arc<str> {
         self.find_text().unwrap_or_else(|| Arc::from(GIVEN_BACK))
     }

@@ -1,12 +1,12 @@
-//! Amounts that many things have in common.
+//! Shared amounts: equal amounts of different owners share one allocation.
 //!
 //! # Why
-//! An application asks a thousand times for the same, its neighbour for much the same, and a thousand
-//! machines are equal. What came lately is looked at before an amount is kept anew, so that those share
-//! one. Where all differ, each pays for one comparison.
+//! An application asks a thousand times for the same, its neighbour for much the same, and a
+//! thousand machines are equal. Recent amounts are compared before a new one is kept, so that equal
+//! ones share. Where all differ, each pays for one comparison.
 //!
-//! An amount in here may name a type of resource that is not in use any more. It is found by an equal
-//! one only, which then has that name, so it means what that one means.
+//! A remembered amount may name a type of resource that is not in use any more. Only an equal
+//! amount finds it, which then has that name, so both mean the same.
 
 use std::hash::{BuildHasher, BuildHasherDefault};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use rustc_hash::FxHasher;
 
 use super::Resources;
 
-/// How many amounts are remembered, each in a place of its own by its hash.
+/// The number of remembered amounts, each in a position given by its hash.
 const REMEMBERED: usize = 64;
 
-/// The amounts that came lately.
+/// The recent amounts.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -31,7 +31,7 @@ const REMEMBERED: usize = 64;
 pub struct SharedAmounts(Vec<Option<Arc<Resources>>>);
 
 impl SharedAmounts {
-    /// The amount, shared with an equal one that came lately.
+    /// Returns the amount, shared with an equal recent one.
     pub fn share(&mut self, amount: Resources) -> Arc<Resources> {
         let hash = BuildHasherDefault::<FxHasher>::default().hash_one(&amount);
         self.0.resize(REMEMBERED, None);
@@ -42,10 +42,10 @@ impl SharedAmounts {
         }
     }
 
-    /// What comes from now on shares nothing with what came before.
+    /// Forgets all amounts: later ones share nothing with earlier ones.
     ///
-    /// Whoever shares an amount changes its count, which is next to what those read who have it. Where
-    /// these are on another thread, the two should not go on with one at the same time.
+    /// Sharing an amount changes its reference count, which is next to the data that its holders
+    /// read. If these are on another thread, the two should not use one amount at the same time.
     pub fn forget(&mut self) {
         self.0.clear();
     }

@@ -1,4 +1,4 @@
-//! Exact sums of amounts that come and go: what is pending, and what nodes have together.
+//! Exact sums of changing amounts: pending amounts, and the capacity of all nodes.
 //!
 //! # Why wider than an amount
 //! Users say how much is pending, and no node or quota bounds that: a thousand requests for the largest
@@ -266,7 +266,7 @@ mod tests {
         Add(Vec<(usize, i64)>),
         Subtract(Vec<(usize, i64)>),
         AddTimes(Vec<(usize, i64)>, i64),
-        /// Adds the sum as it was so many steps ago, or subtracts it.
+        /// Adds the sum as it was `ago` steps ago, or subtracts it.
         AddEarlier {
             ago: usize,
             subtracts: bool,
