@@ -1,10 +1,10 @@
 //! The partition's books: every fact that ties entities of different branches together.
 //!
 //! # Why one struct
-//! A fact about one entity lives in its actor. What a queue, an application and a node must agree
-//! on lives here, in one plain struct that travels with the step at work: whoever holds it may
-//! write, nobody else can, and the compiler sees to that. So no two steps change it at once, and
-//! there is no lock.
+//! A fact about one entity is in its actor. Facts that a queue, an application and a node must
+//! agree on are here, in one plain struct that travels with the step: its holder may write, no
+//! other code can, and the compiler ensures that. So no two steps change it at once, and there is
+//! no lock.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub struct Books {
     pub reservations: Reservations,
     /// The settings of queues, and what their maxima and guarantees leave.
     pub queues: QueueTable,
-    /// The nominations to preemptors whose victims leave.
+    /// The nominations of preemptors whose victims leave.
     pub nominations: Nominations,
     /// Recent evictions: which application lost allocations to which.
     pub evictions: History,
@@ -81,9 +81,9 @@ impl Books {
         }
     }
 
-    /// The number of allocations, placeholders included: those that their RM was told of, and
-    /// places that are held for members of gangs. A placement that waits for a predicate, or for a
-    /// placeholder to go, is none yet.
+    /// Returns the number of allocations, placeholders included: those that their RM was notified
+    /// of, and places that are held for members of gangs. A placement that waits for a predicate,
+    /// or for a placeholder to end, does not count yet.
     pub fn n_booked(&self) -> usize {
         self.allocations.len() - self.n_unbooked()
     }
@@ -93,8 +93,8 @@ impl Books {
         self.unsettled.placements() + self.on_their_way
     }
 
-    /// Whether others left, or leave, for this preemptor: it preempts nobody else until that is over.
-    /// That of an ask is over with the reservation that it has since then.
+    /// Whether victims have left, or leave, for this preemptor: it preempts no others until that is
+    /// over. For an ask it is over with the reservation that it has since then.
     pub fn has_preempted(&self, who: Preemptor) -> bool {
         let by_reservation = || match who {
             Preemptor::Ask(who) => self.reservations.of(who).is_some_and(|it| it.has_preempted),
@@ -138,8 +138,8 @@ impl Books {
         self.changes += 1;
     }
 
-    /// How many such steps there were, and growths of nodes: a node that opens, changes its
-    /// attributes or is reserved by nobody any more may do for whoever looks for victims.
+    /// Returns the number of such steps and of growths of nodes so far: a node that opens, changes
+    /// its attributes or loses its last reservation may be useful to a preemptor.
     pub fn changes(&self) -> u64 {
         self.changes.wrapping_add(self.nodes.growth().number())
     }

@@ -91,7 +91,7 @@ impl<'a> NewAllocation<'a> {
         &self.allocated.spec.key
     }
 
-    /// Its id within the application.
+    /// The id within the application.
     pub fn allocation_id(self) -> &'a Arc<str> {
         &self.allocated.uuid
     }
@@ -101,7 +101,7 @@ impl<'a> NewAllocation<'a> {
         &self.allocated.node
     }
 
-    /// Its UUID, as the message has it; `None` in today's form.
+    /// The UUID, as the message has it; `None` in today's form.
     pub fn uuid(self) -> Option<&'a Arc<str>> {
         (self.allocated.spec.form != Form::Unified).then_some(&self.allocated.uuid)
     }
@@ -174,7 +174,7 @@ fn write(text: &mut String, this: &str) {
     text.push_str(this);
 }
 
-/// As the message.
+/// Shows the allocation like the message.
 impl fmt::Debug for NewAllocation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.message().fmt(f)

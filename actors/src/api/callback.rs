@@ -36,7 +36,7 @@ pub struct Assumed<'a> {
 /// The nodes among which an ask has preferences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preferences {
-    /// It has none: it is placed on the first node in the partition's order.
+    /// No preferences: the ask is placed on the first node in the partition's order.
     #[default]
     None,
     /// The first node in order, and the nodes with the same score.

@@ -52,7 +52,7 @@ pub struct PredicateQuestion {
     pub id: QuestionId,
     /// The application of the request.
     pub application: Arc<str>,
-    /// Its allocation key; empty for a place to be held.
+    /// The allocation key; empty for a place to be held.
     pub key: Arc<str>,
     /// The task group of the member for which a place is to be held; `None` for a request.
     pub group: Option<Arc<str>>,
@@ -73,7 +73,7 @@ pub struct PredicateQuestion {
 /// checked before the gang is placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuestionBundle {
-    /// Its number, unique among all partitions of an RM during a session.
+    /// The number of the gang, unique among all partitions of an RM during a session.
     pub id: u64,
     /// The places of all members that the RM is asked about, including the one of this question. A
     /// member has the same position in all questions.
@@ -83,7 +83,7 @@ pub struct QuestionBundle {
 /// The place of a member of a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundlePlace {
-    /// Its allocation key; empty for a place to be held.
+    /// The allocation key; empty for a place to be held.
     pub key: Arc<str>,
     /// The task group of the member for which a place is to be held; `None` for a request.
     pub group: Option<Arc<str>>,
@@ -124,19 +124,19 @@ pub enum Verdict {
         /// Why, each with the number of nodes.
         reasons: Vec<(String, u32)>,
     },
-    /// There is no answer, for a reason that has nothing to do with the request: the question is asked
-    /// again.
+    /// The RM gave no answer, for a reason that has nothing to do with the request: the question is
+    /// asked again.
     Unanswered,
 }
 
 /// Earlier answers that may be wrong by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invalidation {
-    /// Those about these nodes.
+    /// Answers about these nodes.
     pub nodes: Vec<String>,
-    /// Those about requests with these allocation keys.
+    /// Answers about requests with these allocation keys.
     pub keys: Vec<String>,
-    /// All of them.
+    /// All answers.
     pub all: bool,
 }
 

@@ -54,12 +54,12 @@ impl<'a> WantingRequest<'a> {
         self.application
     }
 
-    /// Its allocation key.
+    /// The allocation key.
     pub fn allocation_key(self) -> &'a Arc<str> {
         &self.one.spec.key
     }
 
-    /// Why it is pending: no node has room, or predicates refused all nodes with room.
+    /// Why the request is pending: no node has room, or predicates refused all nodes with room.
     pub fn reason(self) -> &'static str {
         if self.one.by_predicates { ALL_REFUSED } else { NO_NODE }
     }

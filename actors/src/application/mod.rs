@@ -151,7 +151,7 @@ pub(crate) struct Application {
     /// Its leaf lists it as accepted and allocating.
     is_listed: bool,
     /// The directory lists it as [untold](crate::step::Directory::untold).
-    is_untold: bool,
+    is_unsignalled: bool,
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
     metrics: Arc<Metrics>,
@@ -193,7 +193,7 @@ impl Application {
             aging: Aging::default(),
             turns: None,
             is_listed: false,
-            is_untold: false,
+            is_unsignalled: false,
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),
             metrics,
@@ -552,8 +552,8 @@ impl Application {
     /// Has the directory list it if the next look for more machines may have something to tell of
     /// it. That look takes it off.
     fn list_untold(&mut self, baton: &mut Baton) {
-        if !self.is_untold && self.book.asks.any_untold() {
-            self.is_untold = true;
+        if !self.is_unsignalled && self.book.asks.any_unsignalled() {
+            self.is_unsignalled = true;
             baton.directory.list_untold(self.leaf_slot(), self.slot);
         }
     }

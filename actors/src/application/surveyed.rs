@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use monoceros_rules::applications::backoff::{self, Backoff};
 use monoceros_rules::applications::native::Stage;
-use monoceros_rules::asks::ToTell;
+use monoceros_rules::asks::ToSignal;
 use monoceros_rules::decide::scale_up::ApplicationWaiting;
 use monoceros_rules::limits::{LimitId, Moves, Regrouping};
 use monoceros_rules::order::keys::AskKey;
@@ -166,7 +166,7 @@ impl Application {
     /// those that are left are left in the queue. Returns at how many it looked.
     pub(crate) fn signal(
         &mut self,
-        to_tell: &mut VecDeque<ToTell>,
+        to_signal: &mut VecDeque<ToSignal>,
         most: usize,
         baton: &mut Baton,
     ) -> usize {
@@ -175,7 +175,7 @@ impl Application {
         // Of a gang one ask was refused for all of them.
         let bundle = self.book.undecided().and(self.bundle.as_ref());
         let is_bundle_refused = bundle.is_some_and(|bundle| bundle.is_refused());
-        while let Some(class) = to_tell.front_mut()
+        while let Some(class) = to_signal.front_mut()
             && looked_at < most
         {
             let asks = &mut self.book.asks;
@@ -187,7 +187,7 @@ impl Application {
                 requests.push(ScaleUpRequest { spec: Arc::clone(&ask.spec), by_predicates });
             }
             if class.is_over() {
-                to_tell.pop_front();
+                to_signal.pop_front();
             }
         }
         if !requests.is_empty() {
@@ -202,12 +202,12 @@ impl Application {
     /// Has the directory list it as long as the next look for more machines may have something to
     /// tell of it.
     fn review_untold(&mut self, baton: &mut Baton) {
-        let is_untold = self.book.asks.any_untold() || self.blocked != Blocked::default();
-        if std::mem::replace(&mut self.is_untold, is_untold) == is_untold {
+        let is_unsignalled = self.book.asks.any_unsignalled() || self.blocked != Blocked::default();
+        if std::mem::replace(&mut self.is_unsignalled, is_unsignalled) == is_unsignalled {
             return;
         }
         let (directory, leaf) = (&mut baton.directory, self.leaf_slot());
-        if is_untold {
+        if is_unsignalled {
             directory.list_untold(leaf, self.slot);
         } else {
             directory.untold_no_more(leaf, self.slot);

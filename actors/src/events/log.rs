@@ -29,7 +29,7 @@ pub(super) const WAITING_MAX: usize = 1000;
 pub(super) struct Entry {
     rm: Arc<str>,
     happening: Happening,
-    /// Its position among the events of the happening.
+    /// The position among the events of the happening.
     part: usize,
 }
 
@@ -74,7 +74,7 @@ impl Stretch {
         self.end += events(&self.happened[before..]) as u64;
     }
 
-    /// Its events from this id on, with their ids.
+    /// Returns the events from this id on, with their ids.
     fn entries(&self, from: u64) -> impl Iterator<Item = (u64, Entry)> {
         let mut next = self.first;
         self.happened.iter().enumerate().flat_map(move |(place, happening)| {
@@ -337,7 +337,7 @@ impl EventFilter {
 pub enum Streamed {
     /// The next event.
     Event {
-        /// Its id in the ring.
+        /// The id in the ring.
         id: u64,
         /// The event itself.
         record: NamedEvent,

@@ -1,4 +1,4 @@
-//! Changes of a node by its RM: what it has, whether it takes more, and its use by others.
+//! Changes of a node by its RM: its capacity, whether it is open, and its use by others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::events::{Event, EventKind, Message};
 use crate::step::{Baton, ForeignReport, NodeChange};
 
 impl Node {
-    /// Makes a change. Returns what follows for the allocations here.
+    /// Makes a change. Returns the consequences for the allocations here.
     pub(super) fn change(&mut self, change: NodeChange, baton: &mut Baton) -> NodeReport {
         match change {
             NodeChange::Update { total, occupied, attributes } => {
@@ -29,7 +29,7 @@ impl Node {
             NodeChange::ForeignGone(key) => self.remove_foreign(&key, baton),
         }
         if baton.books.nodes.is_reserved(self.slot) {
-            // Growths count where a node is open to all; victims may be found on this one, too.
+            // Growth counts where a node is open to all; victims may be found on this node, too.
             baton.books.note_change();
         }
         NodeReport::Changed { given_up: self.given_up(baton) }
@@ -122,9 +122,9 @@ impl Node {
         self.recount(baton);
     }
 
-    /// After a change that is not that of one allocation.
+    /// Updates index and quotas after a change that is not that of one allocation.
     fn recount(&mut self, baton: &mut Baton) {
-        self.available = self.available_anew();
+        self.available = self.computed_available();
         let total = Arc::clone(&self.total);
         self.tell_index(baton, Some(&total));
         self.total = Arc::clone(baton.books.nodes.total(self.slot));
@@ -134,7 +134,8 @@ impl Node {
         }
     }
 
-    /// A closed node protects room for nobody who may go elsewhere: that one is to look there.
+    /// Ends reservations by asks that may go to other nodes, if the node is closed: such an ask
+    /// should search there.
     fn unreserve_if_closed(&self, baton: &mut Baton) {
         if self.is_open() {
             return;
@@ -144,9 +145,9 @@ impl Node {
         }
     }
 
-    /// What has to leave the node, of which the RM need not be asked: placements that wait for their
-    /// predicate, all of them if the node has less than it holds, and those that may go elsewhere if
-    /// it is closed; and as many of the places held for members as the node has no room for.
+    /// Returns what has to leave the node without asking the RM: placements that wait for their
+    /// predicate (all of them if the node has less than it holds; those that may go elsewhere if it
+    /// is closed), and as many of the places held for members as the node lacks capacity for.
     fn given_up(&self, baton: &Baton) -> Vec<AllocationId> {
         let is_short = self.available.has_negative();
         if self.is_open() && !is_short {
@@ -177,8 +178,8 @@ impl Node {
         given_up
     }
 
-    /// The places held for members that the node has to lose, the newest first, until what is left
-    /// is not below nothing.
+    /// Returns the held places that the node has to give up, the newest first, until what is left
+    /// is not negative.
     fn shed(&self, mut left: Resources, baton: &Baton) -> Vec<AllocationId> {
         let place = |id: &AllocationId| {
             let entry = baton.books.allocations.get(*id)?;

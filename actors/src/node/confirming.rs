@@ -1,4 +1,4 @@
-//! How a node takes the answer to a question about a placement on it.
+//! Confirmation: a node takes the answer to a question about a placement on it.
 
 use monoceros_rules::allocations::Allocation;
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
@@ -7,8 +7,8 @@ use super::Node;
 use crate::step::{Baton, Passed, Settlement};
 
 impl Node {
-    /// What an answer means that passes here; `None` where its question was taken back meanwhile.
-    /// What is confirmed is held here from now on.
+    /// Settles an answer that passes here; `None` if its question was withdrawn meanwhile. A
+    /// confirmed placement is held here from now on.
     pub(super) fn confirm(&mut self, passed: &Passed, baton: &mut Baton) -> Option<Settlement> {
         let books = &mut baton.books;
         let question = books.unsettled.get(passed.question)?;
@@ -19,7 +19,8 @@ impl Node {
         baton.tally.predicate_passed(is_void);
         let (is_confirmed, assumed) = (confirmation == Confirmation::Confirmed, passed.assumed);
         let in_bundle = books.allocations.get(id).is_some_and(Allocation::is_in_bundle);
-        // Members of a bundle see each other's places, and are settled together.
+        // Members of a bundle are checked in sight of each other's places, and are settled
+        // together.
         if is_confirmed != assumed && !(in_bundle && is_confirmed) {
             // A placement that the RM itself counted (assumed) is no change to its later answers.
             // If such a placement is not made, that is a change.

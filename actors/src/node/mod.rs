@@ -1,12 +1,12 @@
 //! One actor per machine: the authority on what it has free.
 //!
 //! # Why an actor
-//! Two placements must never hold the same core. One mailbox makes "look, then take" a single step
-//! without a lock. The node asks the RM's predicate before it confirms, wherever the RM is: one in
-//! this process inside the very step, so that a refusal in the middle of a run of placements is
-//! exact; one that answers later by a question that leaves from here ([`Baton::ask_later`]), while the
-//! amount is held. The answer comes back to the node that passes, which confirms the placement or
-//! refuses it.
+//! Two placements must never hold the same core. One mailbox makes "check, then take" a single step
+//! without a lock. The node asks the RM's predicate before it confirms. An RM in this process is
+//! asked within the step, so that a refusal in the middle of a run of placements is exact. An RM
+//! that answers later is asked by a question that leaves from here ([`Baton::ask_later`]), while
+//! the amount is held. The answer comes back to the node that passes, which confirms the placement
+//! or refuses it.
 //!
 //! # Invariants
 //! * `available = total − allocated − occupied − foreign`, in the node index too, after every
@@ -46,28 +46,28 @@ use crate::step::{
     Visited,
 };
 
-/// What the baton brings to a node.
+/// Mail that the baton brings to a node.
 pub(crate) enum NodeMail {
-    /// A placement, from its application, which is answered.
+    /// A placement from its application, to be answered.
     Place(Placement),
-    /// The last piece of a visit's [`NodeWork`], after which the baton goes on.
+    /// The last part of a visit's [`NodeWork`], after which the baton continues.
     Work(Box<Consequences>),
-    /// A survey, from whoever it was at before.
+    /// A survey, from its stop before this one.
     Survey(Box<Surveyor>),
 }
 
-/// The RM says that a placement passes here: confirms it, or refuses it. From the partition or from
-/// the node of the answer before.
+/// Confirms or refuses a placement that passes here according to the RM. Sent by the partition, or
+/// by the node of the answer before.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Confirm {
     pub(crate) baton: Box<Baton>,
     pub(crate) passed: Passed,
-    /// What else was answered, and what became of it so far.
+    /// The other answers, and the outcomes so far.
     pub(crate) answers: Answers,
 }
 
-/// The RM changes the node itself. From the partition, which gets [`NodeReported`].
+/// Changes the node by order of the RM. Sent by the partition, which gets [`NodeReported`].
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Visit {
@@ -75,12 +75,12 @@ pub(crate) struct Visit {
     pub(crate) change: NodeChange,
 }
 
-/// What a node says when it was changed.
+/// The report of a node that was changed.
 pub(crate) enum NodeReport {
-    /// The change was made. What is in the list has to leave: placements that wait for their
+    /// The change was made. The listed allocations have to leave: placements that wait for their
     /// predicate, and places that are held for members.
     Changed { given_up: Vec<AllocationId> },
-    /// The node leaves; the list is what was on it.
+    /// The node leaves; the list has the allocations that were on it.
     Leaves { stranded: Vec<AllocationId> },
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Node {
     pub(crate) slot: NodeSlot,
     pub(crate) id: Arc<str>,
     pub(crate) attributes: Arc<Texts>,
-    /// Equal nodes have one.
+    /// The capacity; equal nodes share one.
     pub(crate) total: Arc<Resources>,
     pub(crate) allocated: Resources,
     /// Use by others.
@@ -142,12 +142,12 @@ impl Node {
         }
     }
 
-    /// What a new node offers, for the index.
+    /// Returns the available amount of a new node, for the index.
     pub(crate) fn available(&self) -> &Resources {
         &self.available
     }
 
-    /// What others use, as far as that is one sum.
+    /// Returns the use by others that the RM reports as one sum.
     pub(crate) fn occupied(&self) -> &Resources {
         &self.others.occupied
     }
@@ -172,11 +172,12 @@ impl Node {
         }
     }
 
-    /// Holds what is to be placed: once the predicate of an RM in this process passed, or until the
-    /// RM has answered the question that leaves from here.
+    /// Holds a placement: once the predicate of an RM in this process has passed, or until the RM
+    /// has answered the question that leaves from here.
     fn place(&mut self, placement: &mut Placement, baton: &mut Baton) -> PlaceAnswer {
         if placement.takes.is_some_and(|takes| takes.in_place) {
-            // Its placeholder holds the place, on a node that drains too, and it takes no more.
+            // The placeholder holds the place, also on a draining node, and the placement takes no
+            // more.
             if baton.offer.asks_later {
                 return PlaceAnswer::Asked(baton.ask_later(placement, None));
             }
@@ -208,7 +209,8 @@ impl Node {
         PlaceAnswer::Held
     }
 
-    /// A member takes the place that is held for it here: nobody has to be asked to make room.
+    /// Has a member take the place that is held for it here. The RM need not confirm that the place
+    /// ends.
     fn swap_hold(&mut self, placement: &Placement, baton: &mut Baton) {
         let Some(takes) = placement.takes.filter(|takes| takes.hold) else { return };
         let held = baton.books.allocations.get(takes.placeholder);
@@ -219,7 +221,7 @@ impl Node {
         let (placeholder, real) = (takes.placeholder, placement.allocation);
         let change = placement.spec.resources.minus(&held).pruned();
         if change.is_empty() {
-            // The node has what it had: nobody who waits for it need look.
+            // The node has what it had, so no waiting ask need be tried.
             self.let_go(placeholder, &change, baton);
             self.holds.push(real);
             return Self::count(real, baton);
@@ -227,17 +229,18 @@ impl Node {
         self.work(NodeWork::Swap { placeholder, real, change }, baton);
     }
 
-    /// Takes an allocation in. Where nobody else uses the node, what is left is what was left without
-    /// it: everything that is allocated has a sum ([`Books::allocated`]), so that none of these saturates.
+    /// Takes an allocation in. If others do not use the node, the available amount can be reduced
+    /// directly: everything that is allocated has a sum ([`Books::allocated`]), so none of these
+    /// saturates.
     fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
         self.holds.push(allocation);
         self.allocated.add(resources);
-        // What is asked for may name resources of which nothing is wanted.
+        // The ask may name resources with the amount zero.
         self.allocated.prune();
         if self.others.occupied.is_empty() && self.others.foreign.is_empty() {
             self.available.subtract(resources);
         } else {
-            self.available = self.available_anew();
+            self.available = self.computed_available();
         }
         self.tell_index(baton, None);
     }
@@ -255,7 +258,7 @@ impl Node {
                 baton.books.nodes.uncount_return(id, self.slot);
                 self.let_go(id, &resources, baton);
                 self.allocated.prune();
-                self.available = self.available_anew();
+                self.available = self.computed_available();
                 self.show(baton, |nodes, left| nodes.take_back(self.slot, left));
                 baton.wake_named_by_return(self.slot, &self.id);
                 return;
@@ -266,7 +269,7 @@ impl Node {
                     Self::count(id, baton);
                 }
                 self.allocated.add(&resources);
-                self.available = self.available_anew();
+                self.available = self.computed_available();
                 self.show(baton, |nodes, left| nodes.take_in(self.slot, left));
                 return;
             }
@@ -279,13 +282,14 @@ impl Node {
             }
         }
         self.allocated.prune();
-        // Computed anew and not by the difference: what others use may be so large that sums saturate.
-        self.available = self.available_anew();
+        // Computed again and not by the difference: use by others may be so large that sums
+        // saturate.
+        self.available = self.computed_available();
         self.tell_index(baton, None);
         baton.wake_named(self.slot, &self.id);
     }
 
-    /// Placement constraints count what is held here from now on.
+    /// Has placement constraints count an allocation that is held here from now on.
     fn count(id: AllocationId, baton: &mut Baton) {
         let Books { nodes, allocations, .. } = &mut baton.books;
         if let Some(entry) = allocations.get(id) {
@@ -304,12 +308,12 @@ impl Node {
     fn tell_index(&mut self, baton: &mut Baton, total: Option<&Resources>) {
         self.show(baton, |nodes, left| nodes.update(self.slot, total, left));
         debug_assert!(
-            self.available.same_amount(&self.available_anew()),
+            self.available.same_amount(&self.computed_available()),
             "what is left is what is not used"
         );
     }
 
-    /// Tells the index what the node has left for anybody: without what gangs keep of it.
+    /// Updates the index with the node's available amount, less what is kept for gangs.
     fn show(&self, baton: &mut Baton, tell: impl FnOnce(&mut NodeIndex, &Resources)) {
         match baton.books.nominations.kept(self.slot) {
             None => tell(&mut baton.books.nodes, &self.available),
@@ -320,27 +324,27 @@ impl Node {
         }
     }
 
-    fn available_anew(&self) -> Resources {
+    fn computed_available(&self) -> Resources {
         self.total.minus(&self.allocated).minus(&self.others()).pruned()
     }
 
-    /// What anybody else uses.
+    /// Returns the use by others.
     pub(crate) fn others(&self) -> Resources {
         self.others.sum()
     }
 
-    /// What a node with these attributes counts as in quotas, apart from use by others.
+    /// Returns the quota usage of a node with these attributes, apart from use by others.
     pub(crate) fn counted(attributes: &Texts) -> Held {
         let bytes = quotas::NODE_BYTES + quotas::bytes_of_texts(attributes.iter());
         Held { nodes: 1, bytes, ..Held::default() }
     }
 
-    /// Its capacity, and how much of that is allocated.
+    /// Returns the capacity, and the allocated part of it.
     pub(crate) fn load(&self) -> (Resources, Resources) {
         ((*self.total).clone(), self.allocated.clone())
     }
 
-    /// What is accounted of it, for a recommendation of its size.
+    /// Returns the node's accounts, for a recommendation of its size.
     pub(crate) fn figures(&self) -> NodeFigures {
         NodeFigures {
             capacity: (*self.total).clone(),
@@ -351,7 +355,7 @@ impl Node {
         }
     }
 
-    /// What the node says of itself to an audit.
+    /// Returns the facts of the node, for an audit.
     pub(crate) fn fact(&self) -> NodeFact {
         NodeFact {
             slot: self.slot,
@@ -371,7 +375,7 @@ fn step(gauge: &IntGauge, up: bool) {
     if up { gauge.inc() } else { gauge.dec() }
 }
 
-/// The `ready` attribute as bool text; missing or unparsable means ready.
+/// Reads the `ready` attribute as bool text; missing or unparsable means ready.
 pub(crate) fn is_ready(said: Option<&str>) -> bool {
     !matches!(said, Some("0" | "f" | "F" | "false" | "FALSE" | "False"))
 }
@@ -410,18 +414,18 @@ impl Visited for Node {
 }
 
 impl Node {
-    /// A survey is here.
+    /// Handles a survey that is here.
     fn surveyed(&mut self, mut baton: Box<Baton>, mut surveyor: Box<Surveyor>) {
         let _timer = baton.tally.message(ActorKind::Node);
         surveyor.survey.at_node(self, &mut baton);
         surveyor.go_on(baton);
     }
 
-    /// A visit concerns this node.
+    /// Does the work of a visit that concerns this node.
     fn worked(&mut self, mut baton: Box<Baton>, mut consequences: Consequences) {
         let _timer = baton.tally.message(ActorKind::Node);
         let work = &mut consequences.node_work;
-        // Everything in a row that is for this node is done at once.
+        // All consecutive work for this node is done at once.
         while work.last().is_some_and(|(slot, _)| *slot == self.slot)
             && let Some((_, work)) = work.pop()
         {
@@ -430,7 +434,7 @@ impl Node {
         baton.follow(consequences);
     }
 
-    /// An application wants a placement held, and is told whether it is, or why not.
+    /// Handles a placement of an application, and answers whether it is held, or why not.
     fn asked(&mut self, mut baton: Box<Baton>, mut placement: Placement) {
         let _timer = baton.tally.message(ActorKind::Node);
         baton.tally.node_try_begins();

@@ -8,25 +8,25 @@ use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::rare::Nothing;
 use monoceros_rules::values::resources::Resources;
 
-/// A foreign allocation: something on the node that no application of this scheduler has.
+/// A foreign allocation: an allocation on the node by another scheduler.
 #[derive(Clone)]
 pub(crate) struct Foreign {
     pub(crate) resources: Resources,
     pub(crate) tags: Option<Tags>,
     pub(crate) priority: i32,
     pub(crate) preemptable: bool,
-    /// When it was created, as far as that was said, or when it came.
+    /// The time of creation as the RM reported it, or else of arrival.
     pub(crate) since_ns: i64,
 }
 
 /// Use of a node by others.
 #[derive(Default)]
 pub(crate) struct Others {
-    /// What the RM reports as one sum.
+    /// The sum that the RM reports as occupied.
     pub(super) occupied: Resources,
-    /// By key; in addition to `occupied`.
+    /// Foreign allocations by key; in addition to `occupied`.
     pub(crate) foreign: BTreeMap<Arc<str>, Foreign>,
-    /// What quotas count of the foreign allocations, in bytes.
+    /// Bytes of the foreign allocations in quotas.
     foreign_bytes: u64,
 }
 
@@ -36,7 +36,7 @@ impl Nothing for Others {
 }
 
 impl Foreign {
-    /// What quotas count of it, in bytes.
+    /// Returns its bytes in quotas.
     fn bytes(&self, key: &str) -> u64 {
         let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(tags.iter())).sum::<u64>();
         quotas::ALLOCATION_BYTES + key.len() as u64 + tags
@@ -44,7 +44,7 @@ impl Foreign {
 }
 
 impl Others {
-    /// All that others use.
+    /// Returns the sum of all use by others.
     pub(super) fn sum(&self) -> Resources {
         let foreign = self.foreign.values();
         foreign.fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources))
@@ -65,7 +65,7 @@ impl Others {
         Some(gone)
     }
 
-    /// What quotas count of the foreign allocations, in bytes.
+    /// Returns the bytes of the foreign allocations in quotas.
     pub(super) fn bytes(&self) -> u64 {
         self.foreign_bytes
     }

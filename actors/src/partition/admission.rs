@@ -1,8 +1,9 @@
-//! Which applications are admitted, and which leaf each joins: `docs/applications.md#admission`.
+//! Admission of applications, and the choice of their leaf: `docs/applications.md#admission`.
 //!
-//! The rules of the partition name a path ([`PlacementRules`](monoceros_config::placement::PlacementRules)). Queues of it that are missing are added,
-//! then the application joins, all in one step, because a dynamic queue that is empty would
-//! otherwise be cleaned away between the two.
+//! The rules of the partition name a path
+//! ([`PlacementRules`](monoceros_config::placement::PlacementRules)). Missing queues on it are
+//! added, then the application joins, all in one step, because an empty dynamic queue could
+//! otherwise be removed between the two.
 
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ impl Partition {
         match found {
             Ok((_, Some(leaf))) => self.join(new, leaf, baton),
             Ok((path, None)) => match missing_queues(&path, &new, directory).and_then(|missing| {
-                // The queue of what runs already is made whatever else there is.
+                // The queue of recovered applications is created whatever else there is.
                 let n_more = if path == RECOVERY { 0 } else { missing.len() as u64 };
                 if n_more > 0 {
                     within(Quota::Queues, n_more)?;
@@ -69,7 +70,8 @@ impl Partition {
         }
     }
 
-    /// An application that is there says anew what its namespace says of its queue, and nothing else.
+    /// Applies only the namespace's changed queue settings, which an existing application reports
+    /// again.
     fn namespace_changed(&mut self, new: &NewApplication, baton: &mut Baton) {
         let slot = baton.directory.application_slot(&new.id);
         let leaf = slot.and_then(|slot| baton.directory.application(slot)).map(|entry| entry.leaf);
@@ -81,8 +83,8 @@ impl Partition {
         baton.effects.notify(Notice::ApplicationAccepted(Arc::clone(&new.id)));
     }
 
-    /// Places are to be held again for the gang of an application that is there; nothing else is heard. The answer
-    /// is that they are.
+    /// Has places held again for the gang of an existing application; nothing else in the message
+    /// is used. The answer confirms that they are held.
     fn hold_again(&mut self, new: &NewApplication, again: HoldAgain, baton: &mut Baton) {
         let Some(slot) = baton.directory.application_slot(&new.id) else {
             let unknown = Rejection::ApplicationUnknown(Arc::clone(&new.id));
@@ -91,7 +93,7 @@ impl Partition {
         self.agenda.push_back(Task::Visit(slot, vec![Op::HoldAgain(Box::new(again))]));
     }
 
-    /// The path of the application's leaf, and the leaf if it is there.
+    /// Returns the path of the application's leaf, and the leaf if it exists.
     fn place(
         &self,
         new: &NewApplication,
@@ -122,14 +124,14 @@ impl Partition {
         }
     }
 
-    /// The application joins the leaf of this path, which was missing and is there by now.
+    /// Adds the application to the leaf of this path, which was missing and exists by now.
     pub(super) fn join_at(&mut self, new: NewApplication, path: &str, baton: &mut Baton) {
         let leaf = baton.directory.queue_by_path[path];
         self.join(new, leaf, baton);
     }
 
-    /// The application joins a leaf, unless it is a gang that the leaf cannot take. The quotas that
-    /// it brings for its namespace are applied either way.
+    /// Adds the application to a leaf, unless it is a gang that the leaf cannot take. The quotas
+    /// that it brings for its namespace are applied either way.
     fn join(&mut self, new: NewApplication, leaf: QueueSlot, baton: &mut Baton) {
         self.take_namespace(&new, leaf, baton);
         let terms = match takes_gang(&new, leaf, baton).and_then(|()| learn_terms(&new, baton)) {
@@ -181,7 +183,7 @@ impl Partition {
     }
 }
 
-/// Counts an application that is rejected: for the leaf that it named, if there is one.
+/// Counts a rejected application for the leaf that it named, if there is one.
 pub(super) fn count_rejected(named: &str, baton: &mut Baton) {
     let named = named.to_lowercase();
     let by_path = &baton.directory.queue_by_path;
@@ -194,7 +196,8 @@ pub(super) fn count_rejected(named: &str, baton: &mut Baton) {
     baton.tally.application_rejected(leaf.as_ref().map(|(_, path)| path));
 }
 
-/// `terms` are those of the placement constraints of its task groups, in their order.
+/// Enters an application in the directory. `terms` are those of the placement constraints of its
+/// task groups, in their order.
 fn enter_directory(
     new: NewApplication,
     leaf: QueueSlot,
@@ -284,7 +287,7 @@ fn takes_declared(
     }
 }
 
-/// The placement constraints of declared task groups, ready for searches.
+/// Prepares the placement constraints of declared task groups for searches.
 fn learn_terms(
     new: &NewApplication,
     baton: &mut Baton,
@@ -294,7 +297,7 @@ fn learn_terms(
     };
     let Books { nodes, allocations, .. } = &mut baton.books;
     let learn = |(at, group): (usize, &DeclaredGroup)| {
-        // Only what is asked for internally is placed by the constraint of a group.
+        // Only internal asks are placed by the constraint of a group.
         let constraint = group.member.as_ref().and_then(|_| group.ask_constraint());
         let terms = constraint.map(|it| nodes.learn(&it, allocations)).transpose();
         terms.map_err(|fault| {

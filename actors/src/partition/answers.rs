@@ -1,8 +1,8 @@
 //! Answers to questions about placements, as they enter the partition.
 //!
-//! Here it is only decided which application each answer goes to, and which answers share a visit,
-//! because a node and an application must be visited to say what an answer means: see
-//! `node/predicates.rs` and `application/predicates.rs`.
+//! This file only decides which application each answer goes to, and which answers share a visit.
+//! The meaning of an answer is known at the node and the application: see `node/predicates.rs` and
+//! `application/predicates.rs`.
 
 use actix::prelude::*;
 
@@ -15,8 +15,9 @@ use crate::mailbox::{Mailbox, Receive};
 use crate::step::{Answers as StepAnswers, Baton, ClaimAnswer, Op};
 
 impl Partition {
-    /// Answers are taken one after another, each by the application it is about; those that follow
-    /// each other there share a visit where none needs what an earlier one leaves on nodes.
+    /// Takes answers one after another, each by the application it is about. Consecutive answers
+    /// about one application share a visit, unless one needs capacity that an earlier one leaves on
+    /// nodes.
     pub(super) fn answers(&mut self, answers: Vec<(QuestionId, Option<Verdict>)>, baton: &Baton) {
         let mut together: Option<StepAnswers> = None;
         let mut any = false;
@@ -50,7 +51,7 @@ impl Partition {
     }
 }
 
-/// What an answer says to the question whether an ask may reserve a node.
+/// Translates an answer to the question whether an ask may reserve a node.
 fn claim_answer(verdict: Option<&Verdict>) -> ClaimAnswer {
     match verdict {
         Some(Verdict::Passed { position: 0, .. }) => ClaimAnswer::Passed,
@@ -63,7 +64,7 @@ fn claim_answer(verdict: Option<&Verdict>) -> ClaimAnswer {
 }
 
 impl Mailbox<Partition> {
-    /// The sink that is given to the RM with each question, for its answers.
+    /// Returns the sink that the RM gets with each question, for its answers.
     pub(super) fn answer_sink(&self) -> AnswerSink {
         AnswerSink::new(self.destination(), self.destination(), self.destination())
     }

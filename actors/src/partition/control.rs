@@ -1,12 +1,12 @@
-//! Controls: what a partition is told beside the requests of its RM. They say how predicates are
-//! asked, which earlier answers may be wrong, and when nothing is to be decided.
+//! Controls: settings that a session changes besides the requests of its RM. They set how
+//! predicates are asked, which earlier answers may be wrong, and when decisions are on hold.
 //!
 //! Some come while a remote RM cannot be reached. Placements that wait for its answer would then
-//! hold their room in vain, so they are taken back at once.
+//! hold their capacity for nothing, so they are withdrawn at once.
 //!
 //! # Invariant
 //! * No placement waits for an answer while predicates are not remote or the partition is on hold:
-//!   those that do are taken back in the step that changes either.
+//!   waiting ones are withdrawn in the step that changes either.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::api::predicates::{Invalidation, Predicates, QuestionId};
 use crate::mailbox::Receive;
 use crate::step::{Baton, ClaimAnswer, Op};
 
-/// What a session is to do from now on. From its [`ResourceManagerControl`], and by the session to
+/// A changed setting of a session. Sent by its [`ResourceManagerControl`], and by the session to
 /// each of its partitions.
 ///
 /// [`ResourceManagerControl`]: crate::ResourceManagerControl
@@ -30,7 +30,7 @@ use crate::step::{Baton, ClaimAnswer, Op};
 pub(crate) struct ApplyControl(pub(crate) Control);
 
 impl Partition {
-    /// How many placements the next offer may decide; none: there must be no offer.
+    /// Returns the number of placements that the next offer may decide; 0: there must be no offer.
     pub(super) fn budget(&self, baton: &Baton) -> u32 {
         let most = self.watch.decisions_per_trip;
         match self.controls.predicates {
@@ -71,7 +71,7 @@ impl Partition {
     /// Cancels every placement that waits for its predicate, and every other question.
     pub(super) fn give_up_all(&mut self, baton: &mut Baton) {
         self.give_up_inquiry(baton);
-        // First, so that its members are not looked for on other nodes.
+        // Withdrawn first, so that its members are not placed on other nodes.
         if let Some(bundle) = baton.books.unsettled.bundle {
             self.agenda.push_back(Task::Visit(bundle.application, vec![Op::GroundBundle]));
         }

@@ -14,7 +14,7 @@ use super::{Partition, Task};
 use crate::metrics::ActorKind;
 use crate::step::{Alarm, Baton, Op};
 
-/// How long a dynamic queue is kept while it is empty.
+/// Time that a dynamic queue is kept while it is empty.
 pub(super) const CLEANING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Sent by the timer: the earliest deadline is due.
@@ -45,14 +45,14 @@ impl Partition {
         match alarm {
             Alarm::Order { application, id, op } => {
                 let entry = baton.directory.application(application);
-                // Its slot may be that of another by now.
+                // The slot may be another application's by now.
                 if entry.is_some_and(|entry| entry.id == id) {
                     self.agenda.push_back(Task::Visit(application, vec![*op]));
                 }
             }
             Alarm::NominationsWaited => baton.end_waited_nominations(),
             Alarm::QuotaScan { at_ns } => {
-                // An earlier look was armed after this one.
+                // An earlier scan was armed after this one.
                 if baton.directory.next_quota_scan_ns == Some(at_ns) {
                     baton.directory.next_quota_scan_ns = None;
                     self.agenda.push_back(Task::survey(QuotaScan::default()));
@@ -74,8 +74,7 @@ impl Partition {
 }
 
 impl Partition {
-    /// Some reservations may have waited for quota as long as they may: whether they are given up
-    /// is found out by the next offer.
+    /// Has the next offer check reservations that may have reached the longest wait for quota.
     fn reservations_waited(&mut self, baton: &mut Baton) {
         let timeout = baton.settings.patience.wait_timeout;
         let (waited, next_ns) = baton.books.reservations.waited(baton.now_ns, timeout);

@@ -1,13 +1,12 @@
-//! Queues that are there because applications need them: `docs/placement.md#dynamic-queues`.
+//! Queues that exist only while applications need them: `docs/placement.md#dynamic-queues`.
 //!
 //! A dynamic leaf begins with the settings of the nearest template above, as configured at that
-//! time, and then takes the quotas that its applications bring for their namespaces. It goes when
-//! it has been empty for [`CLEANING_INTERVAL`], so that applications which follow each other find
-//! their queue; then the dynamic queues above that held nothing else go with it.
+//! time, and then takes the quotas that its applications bring for their namespaces. It is removed
+//! when it has been empty for [`CLEANING_INTERVAL`], so that consecutive applications find their
+//! queue; dynamic queues above that are empty then are removed with it.
 //!
-//! # Invariants
-//! * A dynamic leaf is there while an application is in it, and no longer than the interval after.
-//! * While no dynamic queue is empty, nothing waits to be cleaned and no deadline is armed.
+//! * A dynamic leaf exists while an application is in it, and no longer than the interval after.
+//! * While no dynamic queue is empty, no queue waits to be removed and no deadline is armed.
 
 use monoceros_config::{dynamic_queue, recovery_queue};
 use std::sync::Arc;
@@ -72,7 +71,7 @@ impl Partition {
     }
 }
 
-/// The queues that are missing for the application's leaf to be there, those above first.
+/// Returns the queues to be created so that the application's leaf exists, the upper ones first.
 pub(super) fn missing_queues(
     path: &str,
     new: &NewApplication,

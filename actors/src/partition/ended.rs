@@ -1,7 +1,7 @@
-//! Applications that are over: summed up when they end or are removed, taken in when they end or are
-//! rejected, told when they expire, and forgotten
-//! (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). What is kept, and for how
-//! long, is decided by `monoceros_rules::applications::ended`.
+//! Terminated applications: logged when they end or are removed, kept when they end or are
+//! rejected, reported when they expire, and then forgotten
+//! (`docs/applications.md#what-is-kept-of-an-application-that-is-over`).
+//! `monoceros_rules::applications::ended` decides what is kept, and for how long.
 //!
 //! # Invariants
 //! * An application is kept in the step in which it ends, so that nobody sees it in both places or
@@ -22,7 +22,7 @@ use crate::events::{Event, EventKind, Message, Summary};
 use crate::step::{Alarm, Baton, Entered, Notice};
 
 impl Partition {
-    /// Sums up what left in the step that came home, and takes in what ended.
+    /// Logs the applications that left in the step that came home, and keeps those that ended.
     pub(super) fn keep_terminated(&mut self, baton: &mut Baton) {
         if baton.effects.ended.terminated.is_empty() && baton.effects.ended.removed.is_empty() {
             return;
@@ -37,7 +37,7 @@ impl Partition {
         }
     }
 
-    /// Takes in an application that ended or was rejected.
+    /// Keeps an application that ended or was rejected.
     pub(super) fn keep_ended(&mut self, ended: Ended, baton: &mut Baton) {
         self.ended.keep(ended);
         self.arm_retention(baton);
@@ -49,14 +49,15 @@ impl Partition {
         }
     }
 
-    /// What was kept for its time expires, and is removed some time later.
+    /// Has applications expire that were kept for their time. They are removed some time later.
     pub(super) fn expire_ended(&mut self, baton: &mut Baton) {
         let now_ns = baton.now_ns;
         for expired in self.ended.expire(now_ns) {
             let state = ApplicationState::Expired;
             let is_again = baton.directory.application_slot(&expired.id).is_some();
             if expired.is_rejected || is_again {
-                // The RM was never told of the one, and would take the other for the new run.
+                // The RM was never notified of a rejected one, and would take the other for the new
+                // run.
                 baton.happens(|at| {
                     Event::of(EventKind::AppState(state), &expired.id, at).in_queue(&expired.queue)
                 });
@@ -73,8 +74,8 @@ impl Partition {
         self.arm_retention(baton);
     }
 
-    /// Tells in the log and in events what became of an application, and what it has used, if it
-    /// ever ran.
+    /// Reports in the log and in events how an application ended and what it has used, if it ever
+    /// ran.
     fn sum_up(&self, ended: &Ended, baton: &mut Baton) {
         let Some(started_ns) = ended.started_ns else { return };
         let rm = config::rm_id(&self.name);

@@ -1,4 +1,4 @@
-//! Foreign allocations: what others placed, charged to its node alone
+//! Foreign allocations: placed by other schedulers, and charged to their node alone
 //! (`docs/nodes.md#foreign-allocations`).
 
 use std::sync::Arc;

@@ -1,19 +1,20 @@
-//! What waits in front of a partition, and what is next.
+//! The inbox of a partition: the entries that wait, and the choice of the next.
 //!
 //! The order is not that of the mailbox, because messages arrive while a step is out, and because
 //! offers must have their turn among them.
 //!
 //! # Invariants
-//! * Entries begin in the order in which they came. The rest of one that was too long for one step goes
-//!   before those that came after it.
-//! * Entries and offers take turns while there are both, so that neither the RM nor those who wait
-//!   for room starve.
-//! * A question that goes ahead is answered after the step that is under way, whatever waits; and
-//!   between two of them something else has its turn, so that questions starve nobody either.
-//! * Slices of lists have turns of their own, at a [`Pace`] that leaves most of the time to the
-//!   others while they have something to do. They change nothing of whose turn it is among these.
-//! * What the RM has taken, and the conclusion that a standing partition waits for, go ahead of all
-//!   entries: both say how the partition may go on, and neither can change what an entry means.
+//! * Entries begin in the order in which they came. The rest of one that was too long for one step
+//!   goes before later ones.
+//! * Entries and offers take turns while there are both, so that neither the RM nor pending asks
+//!   starve.
+//! * A question that goes ahead is answered after the step that is under way, whatever waits.
+//!   Between two questions something else has its turn, so questions starve nothing either.
+//! * Slices of lists have turns of their own, at a [`Pace`] that leaves most of the time to other
+//!   work. They do not affect the turns of the others.
+//! * The RM's acknowledgements, and the conclusion that a halted partition waits for, go ahead of
+//!   all entries: both allow the partition to continue, and neither can change the meaning of an
+//!   entry.
 
 use std::collections::VecDeque;
 
@@ -22,24 +23,24 @@ use super::pace::Pace;
 use crate::clock::Clock;
 use crate::step::Alarm;
 
-/// The entries of a partition that have not begun, and whose turn it is.
+/// Entries of a partition that have not begun, and the state of turn-taking.
 pub(super) struct Inbox<S> {
     entries: VecDeque<Entry<S>>,
-    /// Questions that wait for nothing that came before them.
+    /// Questions that need not wait for earlier entries.
     questions: VecDeque<S>,
-    /// A question was the last that had its turn.
+    /// The last turn was a question's.
     was_question: bool,
     /// Slices of lists.
     slices: VecDeque<S>,
     pace: Pace,
-    /// Whose turn it is while entries and offers both have something to do.
+    /// The next turn while entries and offers both have something to do.
     turn: Turn,
-    /// The number of notices that the RM has taken and the partition has not heard of yet.
+    /// The number of notices that the RM has taken and that the partition has not counted yet.
     acknowledged: usize,
     conclusion: Option<Conclude>,
 }
 
-/// Entries and offers take turns.
+/// Turns of entries and offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Turn {
     #[default]
@@ -47,11 +48,11 @@ enum Turn {
     Offer,
 }
 
-/// What the partition does next.
+/// The next thing that the partition does.
 pub(super) enum Next<S> {
     Input(Stamped),
     Local(LocalRequest<S>),
-    /// A slice of a list; there may be nothing else to do.
+    /// A slice of a list. `is_alone`: there is nothing else to do.
     Slice {
         survey: S,
         is_alone: bool,
@@ -65,7 +66,7 @@ pub(super) enum Next<S> {
 pub(super) enum MayOffer {
     No,
     Yes,
-    /// It must leave before any entry: the oracle has foreseen its decision.
+    /// An offer must leave before any entry: the oracle has foreseen its decision.
     AtOnce,
 }
 
@@ -89,7 +90,7 @@ impl<S> Inbox<S> {
         self.entries.push_back(entry);
     }
 
-    /// Takes the rest of the entry that was taken last.
+    /// Puts the rest of the last entry before all others.
     pub(super) fn push_first(&mut self, rest: Input) {
         self.entries.push_front(Entry::Input(rest));
     }
@@ -99,12 +100,12 @@ impl<S> Inbox<S> {
         matches!(self.entries.front(), Some(Entry::Input(Input::Unfinished(..))))
     }
 
-    /// Takes a question that goes ahead of all entries.
+    /// Adds a question that goes ahead of all entries.
     pub(super) fn push_question(&mut self, question: S) {
         self.questions.push_back(question);
     }
 
-    /// Takes a slice of a list.
+    /// Adds a slice of a list.
     pub(super) fn push_slice(&mut self, slice: S) {
         self.slices.push_back(slice);
     }
@@ -128,7 +129,7 @@ impl<S> Inbox<S> {
         self.slices.clear();
     }
 
-    /// What goes ahead of all entries.
+    /// Returns the input that goes ahead of all entries, if there is one.
     pub(super) fn ahead(&mut self, clock: &Clock) -> Option<Stamped> {
         let input = if self.acknowledged > 0 {
             Input::Acknowledged(std::mem::take(&mut self.acknowledged))
@@ -138,7 +139,7 @@ impl<S> Inbox<S> {
         Some(Stamped { at_ns: clock.now_ns(), input })
     }
 
-    /// What is next at this time, ns since the epoch.
+    /// Returns what is next at this time, ns since the epoch.
     pub(super) fn next(&mut self, may_offer: MayOffer, now_ns: i64) -> Next<S> {
         self.pace.at(now_ns);
         let may_ask = may_offer != MayOffer::AtOnce && !self.was_question;
@@ -159,7 +160,7 @@ impl<S> Inbox<S> {
         }
     }
 
-    /// What is done while nothing else is to do.
+    /// Returns what is next while there is no entry and no offer.
     fn at_leisure(&mut self, now_ns: i64) -> Next<S> {
         if let Some(question) = self.question() {
             return question;
@@ -192,7 +193,7 @@ impl<S> Inbox<S> {
         }
     }
 
-    /// The next entry where that is a request.
+    /// Returns the next entry if it is a request.
     fn next_request(&self) -> Option<&Request> {
         match self.entries.front() {
             Some(Entry::Input(Input::Request(next))) => Some(next),
@@ -205,19 +206,19 @@ impl<S> Inbox<S> {
         matches!(self.next_request(), Some(Request::Application { .. }))
     }
 
-    /// Whether the next entry is one more node that comes, changes or leaves: queues are refreshed
-    /// once for all of a request.
+    /// Whether the next entry adds, changes or removes one more node: queues are refreshed once for
+    /// all nodes of a request.
     pub(super) fn node_is_next(&self) -> bool {
         use Request::{ChangeNode, CreateNode, RemoveNode};
         matches!(self.next_request(), Some(CreateNode(_) | ChangeNode { .. } | RemoveNode(_)))
     }
 
-    /// Whether an entry follows whose notices may leave together with those of the step before it, or,
-    /// where there is none, such an offer.
+    /// Whether an entry follows whose notices may leave together with those of the step before it.
+    /// Without an entry, the same of an offer (`offers`).
     pub(super) fn goes_on(&self, offers: impl FnOnce() -> bool) -> bool {
         match self.entries.front() {
-            // The first puts its notices in an order of its own. Of the second each may tell of as many
-            // requests as one message should have.
+            // A removed node puts the notices in an order of its own. A scale-up signal may bring
+            // as many requests as one message should have.
             Some(Entry::Input(
                 Input::Request(Request::RemoveNode(_)) | Input::Alarm(Alarm::ScaleUp),
             )) => false,

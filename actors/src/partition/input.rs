@@ -1,5 +1,5 @@
-//! What enters a partition: [`Input`], from which everything follows that it decides, and
-//! [`LocalRequest`], from which nothing does.
+//! The two kinds of entries of a partition: an [`Input`] can change decisions, a [`LocalRequest`]
+//! cannot.
 //!
 //! # Why the two are apart
 //! An input is plain data: no address, no reply, no callback and no clock of this process. It can
@@ -13,11 +13,11 @@
 //!   inbox stamps it when it is taken out, and the stamp is the time of its step: when it arrived
 //!   decides nothing. Whether an offer leaves between two inputs is the turn-taking of the
 //!   [`inbox`](super::inbox), its time that of the turn.
-//! * Whoever replays a partition hands in what was recorded there, in the same order, alarms and
-//!   acknowledgements too, in place of those that would come by themselves. How many notices leave
-//!   together depends on what else waits in the inbox, and decides nothing.
-//! * How many notices the RM has taken decides, too, since too many on their way stop offers:
-//!   [`Input::Acknowledged`].
+//! * A replay hands in the recorded inputs there, in the same order, alarms and acknowledgements
+//!   included, in place of those that would come by themselves. How many notices leave together
+//!   depends on what else waits in the inbox, and decides nothing.
+//! * The number of notices that the RM has taken can change decisions, because offers stop while
+//!   too many are on their way: [`Input::Acknowledged`].
 //! * The answers of an RM in this process come in the middle of an offer, all from
 //!   `node::predicates::answer`, as plain data, too. They are inputs of that offer.
 
@@ -53,12 +53,11 @@ pub(crate) struct Stamped {
     pub(crate) input: Input,
 }
 
-/// Something that enters a partition and that decisions follow from: plain data, without an address
-/// or a reply.
+/// An entry that decisions can follow from: plain data, without an address or a reply.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Input {
     Request(Request),
-    /// An application goes on with what was too long for one step.
+    /// The rest of orders to an application that were too long for one step.
     Unfinished(ApplicationSlot, Vec<Op>),
     /// Answers to questions; no verdict: the question never reached the RM.
     Answers(Vec<(QuestionId, Option<Verdict>)>),
@@ -78,12 +77,12 @@ pub(crate) enum Input {
     Conclude(Conclude),
 }
 
-/// One request of an RM, translated. Each is one step.
+/// A request of an RM, translated. Each is one step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     AddApplication(Box<NewApplication>),
     RemoveApplication(Arc<str>),
-    /// Everything that one message wants of one application, in order.
+    /// All orders of one message to one application, in order.
     Application {
         id: Arc<str>,
         ops: Vec<Op>,
@@ -97,7 +96,7 @@ pub(crate) enum Request {
     /// A foreign allocation is reported.
     Foreign(Box<ForeignRequest>),
     ForeignGone(Arc<str>),
-    /// An item that the translation refused already; it is answered in its place among the others.
+    /// An item that the translation refused; it is answered in its turn among the others.
     Refused(Box<RefusedItem>),
 }
 
@@ -141,14 +140,14 @@ impl From<RefusedItem> for Notice {
     }
 }
 
-/// What becomes of a change of a node that is not here.
+/// Treatment of a change of a node that the partition does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnknownNodes {
     Rejected,
     Ignored,
 }
 
-/// What a session is to do from now on, beside the requests of its RM.
+/// A setting of a session, changed by a control message of its RM.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
     Hold(bool),
@@ -157,7 +156,7 @@ pub(crate) enum Control {
     ReorderWindow(Duration),
     ReorderItems(usize),
     StrictEnums(bool),
-    /// What the other partitions of the RM have together.
+    /// The sum of the RM's quota usage in its other partitions.
     Elsewhere(Held),
 }
 
@@ -169,7 +168,7 @@ pub(crate) struct PartitionDocument {
     /// The text, with all partitions.
     text: Arc<str>,
     pub(crate) config: Arc<PartitionConfig>,
-    /// Its queues.
+    /// The queues of the partition.
     pub(crate) queues: Arc<Flat>,
     /// The limits of users and groups on them.
     pub(crate) limits: Arc<Tables>,
@@ -211,7 +210,7 @@ impl TryFrom<PartitionDocumentText> for PartitionDocument {
     }
 }
 
-/// What becomes of a proposed configuration. From the Rm.
+/// The conclusion of a proposed configuration. Sent by the Rm.
 #[derive(Clone, Copy, Debug, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub(crate) enum Conclude {
@@ -219,14 +218,14 @@ pub(crate) enum Conclude {
     Forget,
 }
 
-/// Puts the partition into another state. The reply is the state that it was in.
+/// Puts the partition into another state. The reply is the earlier state.
 pub(crate) struct StateChange {
     pub(crate) to: ObjectState,
     pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
 }
 
-/// Something that enters a partition and decides nothing: it means something in this process alone.
-/// `S` is a survey: the inbox does not know what it reads.
+/// An entry that decides nothing: it has a meaning in this process alone. `S` is a survey: the
+/// inbox does not know what it reads.
 pub(crate) enum LocalRequest<S> {
     /// The last entry of a chunk is done: the Rm may hand in another.
     ChunkDone,
@@ -242,14 +241,14 @@ pub(crate) enum LocalRequest<S> {
     ChangeState(StateChange),
 }
 
-/// What stands in a partition's inbox.
+/// An entry of a partition's inbox.
 pub(crate) enum Entry<S> {
     Input(Input),
     Local(LocalRequest<S>),
 }
 
 impl<S> Entry<S> {
-    /// How much of a chunk it takes.
+    /// Returns the number of items of a chunk that the entry counts for.
     pub(crate) fn items(&self) -> usize {
         match self {
             Self::Input(Input::Request(Request::Application { ops, .. })) => ops.len(),

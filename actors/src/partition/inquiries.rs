@@ -13,8 +13,8 @@ use crate::api::predicates::{PreemptionQuestions, QuestionId, preemption_answer}
 use crate::step::{AwaitsAnswers, Baton, Notice};
 
 impl Partition {
-    /// Asks an RM in this process about asks of an application with these keys. From one that answers
-    /// later the answers come as a step of their own: then there are none yet, and `open` waits for them.
+    /// Asks an RM in this process about asks of an application with these keys. The answers of a
+    /// remote RM come as a step of their own: then none are returned, and `open` waits for them.
     pub(super) fn ask_about_victims(
         &mut self,
         application: ApplicationSlot,
@@ -34,13 +34,13 @@ impl Partition {
         Err(number)
     }
 
-    /// Answers to this question are waited for.
+    /// Has a search wait for the answers to this question.
     pub(super) fn await_victims(&mut self, number: u64, open: Box<dyn AwaitsAnswers>) {
         debug_assert!(self.inquiries.open.is_none(), "one at a time");
         self.inquiries.open = Some((number, open));
     }
 
-    /// The RM answered.
+    /// Continues the search that waits for these answers of the RM.
     pub(super) fn preemption_answers(
         &mut self,
         question: QuestionId,
@@ -54,7 +54,8 @@ impl Partition {
         }
     }
 
-    /// The RM cannot be asked any more, or not in this way: nothing fits.
+    /// Ends the open question, because the RM cannot be asked any more, or not in this way: nothing
+    /// fits.
     pub(super) fn give_up_inquiry(&mut self, baton: &mut Baton) {
         if let Some((number, _)) = &self.inquiries.open {
             self.preemption_answers(QuestionId(*number), &[], baton);
@@ -73,7 +74,7 @@ fn args(key: &Arc<str>, question: &Question, baton: &Baton) -> PreemptionPredica
     }
 }
 
-/// What an RM in this process says to a question; an input of the step that is under way.
+/// Asks an RM in this process a question; the answer is an input of the step that is under way.
 fn ask_now(
     (application, key): (ApplicationSlot, &Arc<str>),
     question: &Question,

@@ -1,10 +1,9 @@
-//! What a request of an RM means for the partition: what the step is to do, what must wait for
-//! something else, and what is refused.
+//! Handling of an RM's requests in a partition: which tasks the step gets, which items must wait,
+//! and which are refused.
 //!
-//! The [reorder buffer](super::reorder) says whether an item waits. An item that waited is done
-//! after the application or node that it names has joined. It is treated as if it had just come, so
-//! that there is one way for all items; only the time that it may still wait for something else is
-//! what is left.
+//! The [reorder buffer](super::reorder) decides whether an item waits. An item that waited is done
+//! after the application or node that it names has joined. It is then treated like a new item, so
+//! that there is one way for all items; only its remaining time to wait is shorter.
 
 use std::sync::Arc;
 
@@ -14,7 +13,9 @@ use monoceros_rules::specs::rejection::{Ignored, Rejection};
 
 use super::admission::count_rejected;
 use super::input::{NewNode, RefusedItem, Request};
-use super::reorder::{Item, TakenBack, Waiting, weight_of_change, weight_of_node, weight_of_op};
+use super::reorder::{
+    Item, ReleasedItems, Waiting, weight_of_change, weight_of_node, weight_of_op,
+};
 use super::{Partition, Task};
 use crate::step::{Alarm, Baton, NodeChange, Notice, Op, Released, WaitsFor};
 
@@ -44,7 +45,8 @@ impl Partition {
     fn refused(&mut self, item: RefusedItem, baton: &mut Baton) {
         match &item {
             RefusedItem::Application { id, queue, reason } => {
-                // An id that cannot be is nothing to keep, nor is one of no partition of the RM.
+                // An impossible id is not remembered, nor is one of a partition that the RM does
+                // not have.
                 let is_of_none = matches!(
                     reason,
                     Rejection::ApplicationId(_) | Rejection::PartitionOfApplication { .. }
@@ -70,8 +72,8 @@ impl Partition {
         baton.effects.notify(item.into());
     }
 
-    /// Takes the orders to an application. Those that name an application or node which is not here
-    /// wait, if they may: until `until_ns`, or else for the whole window.
+    /// Takes the orders to an application. Orders that name an application or node which is not
+    /// here wait, if they may: until `until_ns`, or else for the whole window.
     fn application_request(
         &mut self,
         id: &Arc<str>,
@@ -91,7 +93,7 @@ impl Partition {
                 match unknown_node(&op, baton)
                     .filter(|node| self.reorder.may_wait(node, weight_of_op(&op)))
                 {
-                    // Without a node it would be rejected by its application; the same later.
+                    // Without a node the application would reject it, now and later.
                     None => here.push(op),
                     Some(node) => {
                         let until_ns = until_ns.unwrap_or(self.reorder.until_ns(baton.now_ns));
@@ -105,23 +107,23 @@ impl Partition {
         }
     }
 
-    /// Releases what waits and is meant by these orders, and says how many of them have found
-    /// something. An allocation that was reported and waits ends as one that has been taken: the RM
-    /// is told, unless the release confirms what it was asked for.
+    /// Releases waiting items that these orders name, and returns how many orders found any. A
+    /// waiting allocation that was reported ends as one that was taken in: the RM is notified,
+    /// unless the release confirms what the scheduler asked for.
     fn release_waiting(&mut self, id: &Arc<str>, ops: &mut [Op], baton: &mut Baton) -> usize {
         if self.reorder.is_empty() {
             return 0;
         }
         let mut n_found = 0;
         for op in ops {
-            let TakenBack { any, existing, freed } = self.reorder.release(id, op);
+            let ReleasedItems { any, existing, freed } = self.reorder.release(id, op);
             n_found += usize::from(any);
             if let Op::Release { cause, had_waiting, .. } = op {
                 *had_waiting = any;
                 if cause.is_stop() {
-                    let told =
+                    let releases =
                         existing.iter().map(|it| Released::of_waiting(id, &it.spec, &it.uuid));
-                    baton.effects.notices.extend(told.map(|it| Notice::Released(Box::new(it))));
+                    baton.effects.notices.extend(releases.map(|it| Notice::Released(Box::new(it))));
                 }
             }
             self.do_again(freed, baton);
@@ -139,8 +141,8 @@ impl Partition {
     ) {
         let (asks, others): (Vec<Op>, Vec<Op>) =
             ops.into_iter().partition(|op| op.spec().is_some());
-        let in_vain = others.len().saturating_sub(n_found);
-        let ignored = (0..in_vain).map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
+        let n_unknown = others.len().saturating_sub(n_found);
+        let ignored = (0..n_unknown).map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
         baton.effects.notices.extend(ignored);
         let awaited = WaitsFor::Application(Arc::clone(id));
         if !self.reorder.may_wait(&awaited, asks.iter().map(weight_of_op).sum()) {
@@ -171,8 +173,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Has the change of a node wait that is not here. Gives it back if that node does not wait
-    /// itself, or cannot any more because there is no room for its changes.
+    /// Has the change of an absent node wait. Gives it back if that node does not wait itself, or
+    /// if there is no room for its changes any more.
     pub(super) fn change_waits(
         &mut self,
         id: &Arc<str>,
@@ -189,7 +191,7 @@ impl Partition {
         None
     }
 
-    /// A node leaves. If one of its name waits in the buffer that is rejected; says whether it was.
+    /// Rejects a waiting node of this name because it leaves. Returns whether there was one.
     pub(super) fn waiting_node_leaves(&mut self, id: &Arc<str>, baton: &mut Baton) -> bool {
         if self.reorder.awaited_by_node(id).is_none() {
             return false;
@@ -200,7 +202,7 @@ impl Partition {
         true
     }
 
-    /// An application or node has come: the items that waited for it are done after it has joined.
+    /// Does the items that waited for an application or node which has joined.
     pub(super) fn do_what_waited(&mut self, awaited: &WaitsFor, baton: &mut Baton) {
         let waited = self.reorder.came(awaited);
         self.do_again(waited, baton);
@@ -228,12 +230,12 @@ impl Partition {
         }
     }
 
-    /// An application was rejected or removed, or has ended: nothing waits for it any more.
+    /// Refuses the items that wait for an application that was rejected or removed, or has ended.
     pub(super) fn application_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
         self.is_gone(&WaitsFor::Application(Arc::clone(id)), baton);
     }
 
-    /// A node was rejected or has left: nothing waits for it any more.
+    /// Refuses the items that wait for a node that was rejected or has left.
     pub(super) fn node_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
         self.is_gone(&WaitsFor::Node(Arc::clone(id)), baton);
     }
@@ -244,7 +246,7 @@ impl Partition {
         }
     }
 
-    /// The partition closes, and nothing that waits will come.
+    /// Refuses all waiting items, because the partition closes.
     pub(super) fn refuse_waiting(&mut self, baton: &mut Baton) {
         for waiting in self.reorder.take_all() {
             self.refuse(waiting, baton);
@@ -265,7 +267,7 @@ impl Partition {
         remind(due_ns, baton);
     }
 
-    /// Refuses an item that waited in vain.
+    /// Refuses an item whose application or node did not come.
     fn refuse(&mut self, Waiting { awaited, item, .. }: Waiting, baton: &mut Baton) {
         match (item, &awaited) {
             (Item::Op(id, op), WaitsFor::Application(_)) => {
@@ -298,14 +300,14 @@ fn unknown_node(op: &Op, baton: &Baton) -> Option<WaitsFor> {
     }
 }
 
-/// Arms a deadline at which the reorder buffer is looked at again.
+/// Arms a deadline for the next check of the reorder buffer.
 fn remind(due_ns: Option<i64>, baton: &mut Baton) {
     if let Some(due_ns) = due_ns {
         baton.effects.remind_at(due_ns, baton.now_ns, Alarm::ReorderWindow);
     }
 }
 
-/// Rejects everything that these orders ask of an application, for the reason given.
+/// Rejects all asks and allocations in these orders to an application, for the reason given.
 pub(super) fn reject(
     id: &Arc<str>,
     ops: &[Op],

@@ -6,19 +6,19 @@
 //! sees a partition whose parts agree. Steps of an RM and trips of offers take turns, so that
 //! neither side starves.
 //!
-//! # The rooms
-//! What enters is in `input`, what is next in `inbox`, what a request means in `intake`, and what
-//! waits for something that it names in `reorder`; `answers` and `control` are what the RM says
-//! beside its requests. A step is a list of `tasks`.
+//! # The files
+//! Entries are in `input`, their order in `inbox`, the handling of requests in `intake`, and items
+//! that wait for something that they name in `reorder`; `answers` and `control` hold the RM's
+//! messages besides its requests. A step is a list of `tasks`.
 //!
 //! # Invariants
 //! * The baton is either here or out with exactly one step.
-//! * A step with something left on its agenda goes on before anything else begins.
+//! * A step with tasks left on its agenda continues before anything else begins.
 //! * After an offer that found nothing, nothing runs until a step comes: an idle partition costs
 //!   nothing.
 //! * While a new configuration is proposed, nothing begins until it is concluded (`reloading`).
-//! * What a step said is handed to the outlet when the step is at home, in the order it was said,
-//!   at the latest when nothing else is left to do at once.
+//! * The notices of a step are handed to the outlet when the step is at home, in order, at the
+//!   latest when nothing else is left to do at once.
 
 mod admission;
 mod answers;
@@ -131,17 +131,17 @@ impl NodeReported {
 #[rtype(result = "()")]
 pub(crate) struct Ack(pub(crate) usize);
 
-/// The partition ends: everything in it stops, without a word to the RM.
+/// Ends the partition: all its actors stop, without a notice to the RM.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Close;
 
-/// The books are gone: the partition ends at once.
+/// Ends the partition at once, because the books are lost.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Abandon;
 
-/// What the baton is out for.
+/// The reason why the baton is out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Trip {
     #[default]
@@ -159,18 +159,18 @@ pub(crate) struct Partition {
     baton: Option<Box<Baton>>,
     inbox: Inbox<Box<dyn Survey>>,
     agenda: VecDeque<Task>,
-    /// Something may be decidable: no offer has come home in vain since the last step. Between two steps
-    /// also: something waits.
+    /// An offer may decide something: none has come home without result since the last step.
+    /// Between two steps it also means that an ask is pending.
     may_decide: bool,
-    /// How many steps there were that may have changed anything of what lists show.
+    /// Number of steps so far that may have changed anything in lists.
     steps: u64,
-    /// Which partition this is, of all that ever had its name.
+    /// The number of this partition among all that ever had its name.
     incarnation: u64,
     trip: Trip,
-    /// How often the baton was taken, this time included: by that the watchdog tells one long step
-    /// from many short ones.
+    /// The number of times that the baton was taken, this time included. By it the watchdog tells
+    /// one long step from many short ones.
     n_turns: u64,
-    /// Root's capacity is not what the index says: refreshed before anything but another node.
+    /// Root's capacity differs from the index: it is refreshed before anything except another node.
     capacity_changed: bool,
     deadlines: DeadlineList,
     timer: Option<(Instant, SpawnHandle)>,
@@ -182,25 +182,25 @@ pub(crate) struct Partition {
     outlet: Outlet,
     outstanding: usize,
     session: SessionLink,
-    /// What the session was told last of what is here.
-    told: Held,
-    /// To be passed on when an offer has come home in vain and the inbox is empty.
+    /// The quota usage that was last reported to the session.
+    reported: Held,
+    /// Barriers to be passed on when an offer has come home without result and the inbox is empty.
     barriers: Vec<Arc<Barrier>>,
     watch: Watch,
     oracle: Oracle,
     scale_up: Signal<Box<dyn Survey>>,
-    /// Who looks for victims of preemption.
+    /// Preemptors, and the search for victims that waits for answers.
     inquiries: Inquiries<Box<dyn AwaitsAnswers>>,
-    /// How many changes there had been when asks that wait for one looked for victims last.
-    looked_at: u64,
-    /// Dynamic queues in which nothing is.
+    /// The count of changes when victims were last searched for asks that wait for a change.
+    changes_at_search: u64,
+    /// Dynamic queues that are empty.
     empty: EmptyQueues,
-    /// Applications that are over.
+    /// Terminated applications.
     ended: Kept,
-    /// What it takes; see [`standing`].
+    /// The state of the partition; see [`standing`].
     state: ObjectState,
     state_since_ns: i64,
-    /// A configuration that is proposed: nothing happens until it is concluded.
+    /// A proposed configuration: nothing happens until it is concluded.
     proposal: Option<Proposal>,
     controls: Controls,
     closing: bool,
@@ -208,10 +208,10 @@ pub(crate) struct Partition {
     _counted: Counted,
 }
 
-/// What a partition is made of.
+/// Parameters of a new partition.
 pub(crate) struct PartitionParams {
     pub(crate) name: Arc<str>,
-    /// How many partitions its RM had before it in this session.
+    /// The number of partitions that its RM had before it in this session.
     pub(crate) nth: u64,
     pub(crate) config: Arc<PartitionConfig>,
     pub(crate) names: Arc<NameHolder>,
@@ -221,9 +221,9 @@ pub(crate) struct PartitionParams {
     pub(crate) clock: Clock,
     pub(crate) reorder_window: Duration,
     pub(crate) unknown_nodes: UnknownNodes,
-    /// How many applications that are over are kept in each of the two lists.
+    /// The most terminated applications that are kept in each of the two lists.
     pub(crate) ended_applications: usize,
-    /// How many of the last decisions are kept.
+    /// The most decisions that are kept.
     pub(crate) decisions: usize,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
@@ -300,13 +300,13 @@ impl Partition {
             outlet,
             outstanding: 0,
             session,
-            told: Held::default(),
+            reported: Held::default(),
             barriers: Vec::new(),
             oracle: Oracle::default(),
             watch,
             scale_up: Signal::default(),
             inquiries: Inquiries::default(),
-            looked_at: 0,
+            changes_at_search: 0,
             empty: EmptyQueues::default(),
             ended: Kept::new(params.ended_applications),
             state: ObjectState::Active,
@@ -319,7 +319,7 @@ impl Partition {
         }
     }
 
-    /// The events of the queues and limits that there are from the start.
+    /// Records the events of the initial queues and limits.
     fn begin(&mut self) {
         let baton = self.baton.as_mut().expect("the baton is at home until the first step");
         let queues = baton.directory.all_queues();
@@ -329,11 +329,11 @@ impl Partition {
         }
         let limits = Arc::new(Tables::of(&self.config.root));
         let limits = baton.books.trackers.reload(&limits, Loosening::NONE).unwrap_or_default();
-        baton.tell_limits(&limits.events);
+        baton.record_limits(&limits.events);
     }
 }
 
-/// Books of a partition that has nothing yet.
+/// Builds the books of an empty partition.
 fn new_books(config: &PartitionConfig, directory: &Directory, watch: &Watch, nth: u64) -> Books {
     let mut books = Books::new(config.node_order.held());
     books.unsettled.widest = watch.candidates_per_question;
@@ -346,7 +346,7 @@ fn new_books(config: &PartitionConfig, directory: &Directory, watch: &Watch, nth
     books
 }
 
-/// A number that no other partition has, of this process or of an earlier one.
+/// Returns a number that no other partition has, of this process or of an earlier one.
 fn incarnation(clock: &Clock) -> u64 {
     static SO_FAR: AtomicU64 = AtomicU64::new(0);
     clock.now_ns().cast_unsigned().wrapping_add(SO_FAR.fetch_add(1, Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! Nodes come, change and leave: `docs/nodes.md#a-node-that-comes`,
+//! Adding, changing and removing nodes: `docs/nodes.md#a-node-that-comes`,
 //! `docs/nodes.md#another-capacity` and `docs/nodes.md#a-node-that-goes`.
 //!
 //! The capacity of the partition follows its nodes, and with it the headroom of every queue.
@@ -24,7 +24,7 @@ use crate::node::{Node, NodeReport};
 use crate::step::{Baton, NodeChange, Notice, Op, Station, WaitsFor};
 
 impl Partition {
-    /// A node joins with everything that is on it, or not at all. It may wait for an application
+    /// Adds a node with everything that is on it, or not at all. It may wait for an application
     /// that it names, until `until_ns` or else for the whole window.
     pub(super) fn create_node(
         &mut self,
@@ -135,8 +135,8 @@ impl Partition {
         self.agenda.push_back(Task::VisitNode(slot, change));
     }
 
-    /// A node that is not here was to change or leave: this is rejected or only counted, as the
-    /// scheduler is set (`nodes.reject_updates`).
+    /// Answers a change of a node that is not here: it is rejected or only counted, depending on
+    /// the setting `nodes.reject_updates`.
     pub(super) fn node_unknown(&self, id: &Arc<str>, baton: &mut Baton) {
         if self.unknown_nodes == UnknownNodes::Rejected {
             let (id, reason) = (Arc::clone(id), Rejection::NodeUnknown(Arc::clone(id)));
@@ -147,9 +147,10 @@ impl Partition {
         }
     }
 
-    /// A node leaves: its allocations first, then its capacity, so that headroom never dips.
+    /// Removes a node: its allocations first, then its capacity, so that headroom never dips.
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
-        // One may wait beside the one that is here: it would rise when its application comes.
+        // A node of the same name may wait in the buffer, and would be added when its application
+        // comes.
         let waited = self.waiting_node_leaves(id, baton);
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             if !waited {
@@ -186,8 +187,8 @@ impl Partition {
     }
 
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
-        // All releases are told in one message, whichever application they are of, before anything
-        // else that follows from the loss of the node.
+        // All releases leave in one message, whichever application they are of, before any other
+        // effect of the loss of the node.
         baton.effects.notices.sort_by_key(|notice| !matches!(notice, Notice::Released(_)));
         let id = Arc::clone(baton.books.nodes.id(slot));
         let removed = Message::Says("node removed from its partition");
@@ -215,13 +216,13 @@ impl Handler<NodeReported> for Partition {
     }
 }
 
-/// The event of a node that comes, also where it is rejected.
+/// Builds the event of a new node; also used if the node is rejected.
 fn added(id: &Arc<str>, total: &Resources, at_ns: i64) -> Event {
     let text = Message::Says("node added to its partition");
     Event::of(EventKind::NodeAdded, id, at_ns).amount(total).with_message(text)
 }
 
-/// The capacity of all nodes together must stay a quantity.
+/// Checks that the capacity of all nodes together stays a quantity.
 fn check_capacity(
     id: &Arc<str>,
     capacity: &Resources,

@@ -1,6 +1,6 @@
-//! What others measure of this partition's nodes and allocations: kept for a while, compared, never
-//! accounted (`docs/admin.md#measured-use`). A decision must not depend on it, since it could not
-//! be repeated otherwise.
+//! Measured use of this partition's nodes and allocations: kept for a while and compared, never
+//! accounted (`docs/admin.md#measured-use`). No decision may depend on measurements, because it
+//! could not be repeated then.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::reports::Reports;
 use crate::step::Baton;
 
 impl Partition {
-    /// Keeps the measurements of what is known here: a node, else an allocation by its UUID, else
-    /// one by its key.
+    /// Keeps the measurements of what this partition knows: a node, else an allocation by its UUID,
+    /// else one by its key.
     pub(super) fn observe(&mut self, reports: &Reports, baton: &Baton) {
         let now_ns = baton.now_ns;
         let at_ns = reports.at_ns.unwrap_or(now_ns);

@@ -1,9 +1,10 @@
-//! The full search that every decision and every silence is compared with, in tests.
+//! The oracle: a full search that tests compare with every decision, and with every offer without
+//! one.
 //!
 //! Before each offer the oracle gathers the facts of every actor, verifies the sums, and searches
-//! everything anew ([`monoceros_rules::audit`]); when the offer is home, what it decided must be
-//! that and nothing else. Offers make one decision each while it watches, since the full search
-//! says only what comes next.
+//! everything again ([`monoceros_rules::audit`]). When the offer is home, its decision must be the
+//! one that was found. Offers make one decision each under the oracle, since the full search finds
+//! only the next one.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::step::{Notice, Offering};
 /// Decisions after which an offer comes home, so that steps get their turn.
 const DECISIONS_PER_TRIP: u32 = 64;
 
-/// How a partition works, and how closely it is watched.
+/// Limits of a partition's work, and whether the oracle watches it.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     /// Decisions after which an offer comes home.
@@ -50,7 +51,7 @@ impl Default for Watch {
 /// The full search of a partition under test, and what it expects of the offer that is out.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
-    /// What the offer that is out must decide; none where the oracle has not looked yet.
+    /// The decision that the offer under way must make; `None` if the oracle has not searched yet.
     foreseen: Option<Foreseen>,
 }
 
@@ -59,7 +60,7 @@ impl Oracle {
         self.foreseen.is_some()
     }
 
-    /// Verifies the books and searches for what comes next. Panics where the books are wrong: the
+    /// Verifies the books and searches for the next decision. Panics where the books are wrong: the
     /// partition is then lost, as after any panic.
     pub(crate) fn foresee(
         &mut self,
@@ -103,8 +104,8 @@ impl Oracle {
         self.foreseen = Some(facts.next_decision(answers, order, patience, now_ns));
     }
 
-    /// Verifies the books, and expects no certain decision: the answers of the RM's predicates are
-    /// not known yet.
+    /// Verifies the books without expecting a certain decision: the answers of the RM's predicates
+    /// are not known yet.
     pub(crate) fn only_check(&mut self, facts: &Facts) {
         Self::check(facts);
         self.foreseen = Some(Foreseen::Unknown);
@@ -115,7 +116,7 @@ impl Oracle {
         assert!(wrong.is_empty(), "the books are wrong: {}", wrong.join("; "));
     }
 
-    /// The offer is home: did it decide what was foreseen?
+    /// Compares the decision of an offer that came home with the one that was foreseen.
     pub(crate) fn compare(&mut self, notices: &[Notice], offer: &Offering) {
         let foreseen = match self.foreseen.take() {
             Some(Foreseen::Next(decision)) => Some(decision),
@@ -147,7 +148,7 @@ impl Oracle {
     }
 }
 
-/// The member of a declared gang that took what was held for it, if one did.
+/// Returns the member of a declared gang that took a place held for it, if one did.
 fn hold_in(notices: &[Notice]) -> Option<Decision> {
     notices.iter().find_map(|notice| match notice {
         Notice::HoldTaken(decision) => Some(Decision::clone(decision)),
@@ -155,7 +156,7 @@ fn hold_in(notices: &[Notice]) -> Option<Decision> {
     })
 }
 
-/// The declared gang that was decided, if one was.
+/// Returns the declared gang that was decided, if one was.
 fn gang_in(notices: &[Notice]) -> Option<Decision> {
     let (application, held) = notices.iter().find_map(|notice| match notice {
         Notice::GangPlaced { application, held } => Some((application, held)),

@@ -1,29 +1,29 @@
-//! How often slices of lists have their turn.
+//! The pace of list slices among other work.
 //!
-//! A slice is short, but a thousand of them one after another are not. While anything else is to do,
-//! slices get a fifth of the time: one that took 100 µs is followed by 400 µs for the others. Without
-//! anything else there is no pause.
+//! A slice is short, but a thousand consecutive slices are not. While there is other work, slices
+//! get a fifth of the time: a slice that took 100 µs is followed by 400 µs for other work. Without
+//! other work there is no pause.
 //!
 //! # Invariants
 //! * Between two slices something else has its turn, if there is anything: also in virtual time,
 //!   where no slice takes any.
 
-/// How many times as long as a slice took the others have until the next.
+/// The time that other work gets between two slices, as a multiple of the first slice's time.
 const TIMES: i64 = 4;
 
 /// The turns of slices. Times are in ns since the epoch.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// When the slice began that is out.
+    /// The time when the slice under way began.
     out_since: Option<i64>,
-    /// Until when the others have the time.
+    /// The time until which other work goes first.
     rests_until: i64,
-    /// A slice was the last that had its turn.
+    /// The last turn was a slice's.
     was_slice: bool,
 }
 
 impl Pace {
-    /// The partition has its turn now: a slice that was out is home.
+    /// Notes that the partition has its turn: a slice under way has come home.
     pub(super) fn at(&mut self, now_ns: i64) {
         if let Some(since_ns) = self.out_since.take() {
             let took_ns = now_ns.saturating_sub(since_ns).max(0);
@@ -31,18 +31,18 @@ impl Pace {
         }
     }
 
-    /// Whether a slice may go though something else is to do.
+    /// Whether a slice may begin although there is other work.
     pub(super) fn lets(&self, now_ns: i64) -> bool {
         !self.was_slice && now_ns >= self.rests_until
     }
 
-    /// A slice begins.
+    /// Notes that a slice begins.
     pub(super) fn begins(&mut self, now_ns: i64) {
         self.out_since = Some(now_ns);
         self.was_slice = true;
     }
 
-    /// Something else has its turn.
+    /// Notes that other work has its turn.
     pub(super) fn something_else(&mut self) {
         self.was_slice = false;
     }

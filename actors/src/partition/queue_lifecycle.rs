@@ -1,10 +1,10 @@
-//! Queues come and go: those of the configuration, and those that applications need
+//! Adding and removing queues: those of the configuration, and those that applications need
 //! (`docs/partitions.md#states-of-a-queue`).
 //!
-//! A queue that comes is told its fair maximum by the one above it, so that it costs the same
-//! however many others there are. A queue that drains goes as soon as it is empty, because it is
-//! not configured any more. A dynamic one goes when it has been empty for its time (`dynamic`),
-//! because another application is likely to come for it.
+//! A new queue gets its fair maximum from its parent, so the cost does not depend on the number of
+//! queues. A draining queue is removed as soon as it is empty, because it is not configured any
+//! more. A dynamic one is removed when it has been empty for its time (`dynamic`), because another
+//! application is likely to need it.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl Partition {
     }
 }
 
-/// The task of removing the queue, if it drains and nothing is left in it.
+/// Returns the task of removing the queue, if it drains and is empty.
 pub(super) fn removal_if_over(slot: QueueSlot, baton: &Baton) -> Option<Task> {
     let entry = baton.directory.queue(slot);
     let is_over = entry.facts.state == ObjectState::Draining && entry.is_empty();

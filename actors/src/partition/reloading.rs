@@ -2,22 +2,21 @@
 //! `docs/partitions.md#what-a-reload-changes-of-a-queue`.
 //!
 //! # In two parts
-//! An RM's partitions change together or not at all. So each first says whether it could
-//! (`Input::Prepare`): whether every application would still be in a leaf. From then on it stands
-//! still, so that what it said stays true, until the RM's session concludes ([`Conclude`]): a
-//! message or two on the front thread.
+//! An RM's partitions change together or not at all. So each first answers whether it could change
+//! (`Input::Prepare`): whether every application would still be in a leaf. From then on it halts,
+//! so that its answer stays true, until the RM's session concludes ([`Conclude`]): a message or two
+//! on the front thread.
 //!
 //! # In one step
-//! The change itself is one step, and no offer sees half of it: what the directory knows is changed
-//! at once, queues that are empty and no longer configured go, new ones are added, and a survey
-//! from the leaves to root gives the queues their settings and makes keys and bounds anew: it
-//! visits those of which something changed, and those above them. It counts as a loosening, because
-//! a maximum may have risen: asks that were tried in vain are looked at again once, as far as they
-//! fit.
+//! The change itself is one step, and no offer sees half of it. The directory is changed at once,
+//! empty queues that are no longer configured are removed, new ones are added, and a survey from
+//! the leaves to root gives the queues their settings and computes keys and bounds again: it visits
+//! the changed queues and those above them. It counts as a loosening, because a maximum may have
+//! risen: asks that were tried without result are tried again once, as far as they fit.
 //!
 //! # Invariants
 //! * Nothing here can fail once the partition was prepared.
-//! * No application is moved, failed or stopped, and nothing is taken from it.
+//! * No application is moved, failed or stopped, and no allocation is taken from it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,7 +39,7 @@ use crate::mailbox::Receive;
 use crate::queue::{QueueFacts, quota_delay_ns};
 use crate::step::{Baton, Directory, Notice, Prepared, QueueEntry, QueueSlot};
 
-/// Queues that are asked what they use before they change: each costs the partition a moment.
+/// Most queues whose usage is read before a change: each costs the partition a moment.
 const MOST_CONCERNED: usize = 500;
 
 impl Partition {
@@ -51,7 +50,7 @@ impl Partition {
             wanted.as_ref().map(|it| reload::changes(&tree, &it.queues)).unwrap_or_default();
         match could(&tree, &changes, &baton.directory) {
             Ok(()) => {
-                // If the partition goes, all queues are concerned.
+                // If the partition is removed, all queues are concerned.
                 let concerned = if wanted.is_some() {
                     Concerned::of(&tree, &changes, MOST_CONCERNED)
                 } else {
@@ -82,7 +81,7 @@ impl Partition {
         }
     }
 
-    /// Begins the step that makes the proposal true.
+    /// Begins the step that carries the proposal out.
     fn reload(&mut self, Proposal { wanted, changes, since, .. }: Proposal, baton: &mut Baton) {
         self.may_decide = true;
         let Some(PartitionDocument { config, limits, .. }) = wanted else {
@@ -102,13 +101,13 @@ impl Partition {
         }
         let loosening = baton.books.loosen();
         if let Some(limits) = baton.books.trackers.reload(&limits, loosening) {
-            baton.tell_limits(&limits.events);
-            // An application that became limited, or is not any more, tells its leaf.
+            baton.record_limits(&limits.events);
+            // An application that became limited, or is not any more, reports to its leaf.
             let by_path = &baton.directory.queue_by_path;
             leaves.extend(limits.leaves.iter().filter_map(|leaf| by_path.get(leaf)));
         } else if baton.settings.tracking.is_on() {
             let limits = baton.books.trackers.limits();
-            baton.tell_limits(&limits);
+            baton.record_limits(&limits);
         }
         let queues = baton.directory.all_queues().rev();
         let drained: Vec<QueueSlot> = queues.map(|entry| entry.facts.slot).collect();
@@ -130,8 +129,8 @@ impl Partition {
         tracing::debug!(partition = %self.name, stood_still_us, "queues are as configured");
     }
 
-    /// The partition is not configured any more: the RM is told of every application, then
-    /// everything ends.
+    /// Ends a partition that is not configured any more: the RM is notified of every application,
+    /// then everything ends.
     fn dismiss(&mut self, baton: &mut Baton) {
         let applications = baton.directory.application_by_id.len();
         let [nodes, allocations] = [baton.books.nodes.len(), baton.books.allocations.len()];
@@ -156,8 +155,8 @@ impl Partition {
 }
 
 impl Baton {
-    /// The events of limits as they are now.
-    pub(super) fn tell_limits(&mut self, limits: &[LimitEvent]) {
+    /// Records the events of limits as they are now.
+    pub(super) fn record_limits(&mut self, limits: &[LimitEvent]) {
         for LimitEvent { subject, path, is_set } in limits {
             let (kind, whose) = match (subject, is_set) {
                 (Subject::User(name), true) => (EventKind::UserLimitSet, name),
@@ -170,7 +169,7 @@ impl Baton {
     }
 }
 
-/// Whether the changes leave every application in a leaf.
+/// Checks that the changes leave every application in a leaf.
 fn could(tree: &Tree, changes: &[QueueChange], directory: &Directory) -> Result<(), TypeInUse> {
     let applications = |path: &str| {
         let slot = directory.queue_by_path.get(path);
@@ -179,21 +178,20 @@ fn could(tree: &Tree, changes: &[QueueChange], directory: &Directory) -> Result<
     reload::check(tree, changes, applications)
 }
 
-/// The queues as they stand.
+/// Returns the queues as they are.
 fn standing(directory: &Directory) -> Tree {
     let standing = |facts: &QueueFacts| StandingQueue {
         config: Arc::clone(&facts.config),
         state: facts.state,
     };
-    // In the order of the tree that is made, which costs less.
+    // In the order of the tree that is built, which costs less.
     let queues = directory.queue_by_path.iter();
     queues.map(|(path, slot)| (Arc::clone(path), standing(&directory.queue(*slot).facts))).collect()
 }
 
-/// Notes for every queue that is there what it is to be; the queues hear of it when they are
-/// refreshed. Returns the leaves that treat their applications otherwise, and those below another
-/// guarantee.
-/// `preempts_for_quotas` says whether queues above their maximum have to give back.
+/// Enters the new facts of every queue; the queues take them over when they are refreshed. Returns
+/// the leaves that treat their applications otherwise, and those below a changed guarantee.
+/// `preempts_for_quotas`: queues above their maximum have to give back.
 fn note_in_directory(
     changes: &[QueueChange],
     preempts_for_quotas: bool,
@@ -251,7 +249,7 @@ fn note_in_directory(
             entry.is_stale = true;
         }
     }
-    // What a queue is guaranteed decides below it who may preempt.
+    // A queue's guarantee decides which asks below it may preempt.
     let is_below = |entry: &&QueueEntry| {
         let mut above = directory.upward(entry.facts.slot);
         above.any(|facts| nominated_otherwise.contains(&facts.slot))

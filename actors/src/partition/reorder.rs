@@ -1,27 +1,27 @@
-//! The reorder buffer: items that came before what they name.
+//! The reorder buffer: items that came before the application or node that they name.
 //!
 //! Over gRPC, allocations, applications and nodes come by streams of their own, and an item may
 //! overtake the application or node that it names. It waits here for the reorder window and is done
-//! when that comes; else it is rejected as if it had just arrived. In process there is one order
-//! and no window.
+//! when that comes. After the window it is rejected as if it had just arrived. In process there is
+//! one order and no window.
 //!
-//! Only an id that is new to the session can be on its way: nothing waits for an application that
+//! Only an id that is new to the session can be on its way: no item waits for an application that
 //! was rejected, removed or has ended, nor for a node that was rejected or removed. Releases never
-//! wait: if an allocation is not there, only an item that waits here can be released.
+//! wait: if an allocation is not in the books, only an item in the buffer can be released.
 //!
-//! The buffer keeps items and hands them out. It knows neither the books nor the RM: what an item
-//! means is said in [`intake`](super::intake), which puts in only items that name an application or
-//! a node that is not there.
+//! The buffer keeps items and hands them out. It knows neither the books nor the RM:
+//! [`intake`](super::intake) interprets items, and puts in only those that name an application or a
+//! node that is not there.
 //!
 //! # Cost
-//! Each item has a number, in the order in which they came, and stands in ordered sets by what it
-//! waits for, by when its time is over, and by the [names](names) under which a release may find
-//! it. So whatever comes costs a few look-ups and what it takes out, however many items wait.
+//! Each item has a number, in order of arrival, and is in ordered sets by what it waits for, by the
+//! end of its time, and by the [names](names) under which a release may find it. So each arrival
+//! costs a few look-ups and the items that it takes out, however many items wait.
 //!
 //! # Invariants
-//! * What waits is bounded, by number and by memory: an item has a [weight].
-//! * An item waits for one thing at a time and, whatever comes, no longer than the window in all.
-//! * What waits for one thing is done in the order in which it came.
+//! * The buffer is bounded, by number and by memory: an item has a [weight].
+//! * An item waits for one application or node at a time, and no longer than the window in all.
+//! * Items that wait for the same application or node are done in the order in which they came.
 //! * An item that is taken out is in none of the sets any more.
 
 mod item;
@@ -38,36 +38,37 @@ pub(super) use self::item::{Item, weight_of_change, weight_of_node, weight_of_op
 use self::names::Name;
 use crate::step::{Existing, NodeChange, Op, WaitsFor};
 
-/// How much may wait unless set otherwise, by [`weight`]; what is further is rejected at once.
+/// Most [`weight`] of the buffer unless set otherwise; further items are rejected at once.
 const WEIGHT_MAX: usize = 10_000;
-/// How many applications and nodes that are gone are remembered. If there are more, items for the
-/// oldest of them wait in vain.
+/// Most removed applications and nodes that are remembered. If there are more, items for the oldest
+/// of them wait without result.
 const GONE_MAX: usize = 10_000;
 
 /// The items that wait.
 pub(super) struct ReorderBuffer {
     window: Duration,
     weight_max: usize,
-    /// Of all items.
+    /// The weight of all items.
     weight: usize,
-    /// By their numbers, which only rise.
+    /// Items by their numbers, which only rise.
     items: BTreeMap<u64, Held>,
     next: u64,
     waiting: BTreeSet<(WaitsFor, u64)>,
-    /// When the time of each is over.
+    /// Items by the end of their time, ns since the epoch.
     due: BTreeSet<(i64, u64)>,
-    /// When somebody will ask what [expires](Self::expire), if anybody will.
+    /// The time of the next armed check of what [expires](Self::expire); `None` if no check is
+    /// armed.
     armed_ns: Option<i64>,
-    /// What releases may find.
+    /// Names under which releases find items.
     named: BTreeSet<Name>,
-    /// The nodes that wait, and after each its changes.
+    /// The waiting nodes, and after each its changes.
     nodes: BTreeSet<(Arc<str>, OfNode, u64)>,
     gone: BTreeSet<WaitsFor>,
-    /// The same in the order in which they went; more than once if they came again.
+    /// The ids of `gone` in the order in which they were removed; repeated if one came again.
     gone_order: VecDeque<WaitsFor>,
 }
 
-/// An item that waits, and until when it may.
+/// An item that waits, and the end of its time.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) awaited: WaitsFor,
@@ -80,21 +81,20 @@ pub(super) struct Waiting {
 struct Held {
     weight: usize,
     waiting: Waiting,
-    /// Of a node: which of the allocations that it brings were released meanwhile.
+    /// For a node: which of its allocations were released meanwhile.
     released: BTreeSet<usize>,
-    /// Of a node: how many others it brings of the application that it waits for.
+    /// For a node: the number of others that it brings of the application that it waits for.
     named: usize,
 }
 
-/// What a release has found in the buffer.
+/// The result of a release in the buffer.
 #[derive(Debug, Default)]
-pub(super) struct TakenBack {
-    /// Whether there was anything.
+pub(super) struct ReleasedItems {
+    /// Whether the release found an item.
     pub(super) any: bool,
-    /// Allocations that were reported and have ended with it, each once.
+    /// Reported allocations that ended by the release, each once.
     pub(super) existing: Vec<Existing>,
-    /// Nodes that do not name any more what they waited for, each with its changes, in the order in
-    /// which they came.
+    /// Nodes that no longer name what they waited for, each with its changes, in order of arrival.
     pub(super) freed: Vec<Waiting>,
 }
 
@@ -116,12 +116,12 @@ impl ReorderBuffer {
         }
     }
 
-    /// For what comes from now on.
+    /// Sets the window for items that come from now on.
     pub(super) fn set_window(&mut self, window: Duration) {
         self.window = window;
     }
 
-    /// For what comes from now on.
+    /// Sets the bound on the weight for items that come from now on.
     pub(super) fn set_weight_max(&mut self, weight_max: usize) {
         self.weight_max = weight_max;
     }
@@ -130,14 +130,14 @@ impl ReorderBuffer {
         self.items.is_empty()
     }
 
-    /// Until when an item may wait that comes now; as good as never, for a window that no clock can
-    /// hold.
+    /// Returns the end of the time that a new item may wait; as good as never for a window that no
+    /// clock can hold.
     pub(super) fn until_ns(&self, now_ns: i64) -> i64 {
         now_ns.saturating_add(i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// Whether items of this weight may wait for it, beside all others. Without a window nobody
-    /// waits.
+    /// Whether items of this weight may wait for an application or node, besides all others.
+    /// Without a window no item may wait.
     pub(super) fn may_wait(&self, awaited: &WaitsFor, weight: usize) -> bool {
         !self.window.is_zero() && self.has_room(weight) && !self.gone.contains(awaited)
     }
@@ -147,14 +147,14 @@ impl ReorderBuffer {
         self.weight.saturating_add(weight) <= self.weight_max
     }
 
-    /// What this node waits for, if it does.
+    /// Returns what this node waits for; `None` if it does not wait.
     pub(super) fn awaited_by_node(&self, id: &Arc<str>) -> Option<WaitsFor> {
         let (_, _, number) = self.nodes.range(of_node(id, OfNode::Itself)).next_back()?;
         Some(self.items[number].waiting.awaited.clone())
     }
 
-    /// Puts an item in. Returns when the buffer is to be asked what [expires](Self::expire), if it
-    /// is not asked earlier anyway.
+    /// Puts an item in. Returns the time of the next check of what [expires](Self::expire), unless
+    /// an earlier check is armed.
     #[must_use = "nobody else sees to it that what waits does not wait for ever"]
     pub(super) fn put(&mut self, awaited: WaitsFor, item: Item, until_ns: i64) -> Option<i64> {
         let number = self.next;
@@ -172,7 +172,8 @@ impl ReorderBuffer {
         self.arm()
     }
 
-    /// Takes out the items that have waited as long as they may, in order; says when to ask again.
+    /// Takes out the items whose time is over, in order. Returns them with the time of the next
+    /// check.
     pub(super) fn expire(&mut self, now_ns: i64) -> (Vec<Waiting>, Option<i64>) {
         self.armed_ns = self.armed_ns.filter(|armed_ns| *armed_ns > now_ns);
         let mut expired = Vec::new();
@@ -185,7 +186,7 @@ impl ReorderBuffer {
         (expired, self.arm())
     }
 
-    /// Takes out the nodes of this id, and what waits for them, in the order in which they came.
+    /// Takes out the nodes of this id, and the items that wait for them, in order of arrival.
     pub(super) fn take_node(&mut self, id: &Arc<str>) -> Vec<Waiting> {
         let of_both = [OfNode::Itself, OfNode::Change].into_iter();
         let all = of_both.flat_map(|of| self.nodes.range(of_node(id, of)));
@@ -194,10 +195,10 @@ impl ReorderBuffer {
         numbers.into_iter().map(|number| self.remove(number)).collect()
     }
 
-    /// Takes out what the release `op` takes back of an application: what was asked for, and what
-    /// was reported to run, be it alone or with its node.
-    pub(super) fn release(&mut self, application: &Arc<str>, op: &Op) -> TakenBack {
-        let mut taken = TakenBack::default();
+    /// Takes out the items that the release `op` names: requests, and reported allocations, alone
+    /// or with their node.
+    pub(super) fn release(&mut self, application: &Arc<str>, op: &Op) -> ReleasedItems {
+        let mut taken = ReleasedItems::default();
         if self.items.is_empty() {
             return taken;
         }
@@ -219,8 +220,8 @@ impl ReorderBuffer {
         taken
     }
 
-    /// Takes one allocation off a node that waits. If it was the last that the node waited for, the
-    /// node's id is noted.
+    /// Takes one allocation off a waiting node. If it was the last that the node waited for, adds
+    /// the node's id to `freed`.
     fn release_on_node(&mut self, name: &Name, freed: &mut Vec<Arc<str>>) -> Option<Existing> {
         let held = self.items.get_mut(&name.number)?;
         let Item::Node(node) = &held.waiting.item else { return None };
@@ -238,8 +239,8 @@ impl ReorderBuffer {
         Some(existing)
     }
 
-    /// The application or node was rejected, has ended, or its RM wants it no more: from now on
-    /// nothing waits for it, and what does is handed out.
+    /// Notes that the application or node was rejected, has ended or was removed by its RM. No item
+    /// waits for it from now on; items that do are handed out.
     pub(super) fn gone(&mut self, id: WaitsFor) -> Vec<Waiting> {
         let waiting = self.take(&id);
         if !self.window.is_zero() && self.gone.insert(id.clone()) {
@@ -253,7 +254,7 @@ impl ReorderBuffer {
         waiting
     }
 
-    /// Shows the amounts of all that waits.
+    /// Shows the amounts of all items.
     pub(super) fn amounts(&self, mut show: impl FnMut(&Resources)) {
         for held in self.items.values() {
             match &held.waiting.item {
@@ -276,7 +277,8 @@ impl ReorderBuffer {
         numbers.into_iter().map(|number| self.remove(number)).collect()
     }
 
-    /// The application or node has come, perhaps again. Hands out what waited for it, in order.
+    /// Notes that the application or node has come, perhaps again. Hands out the items that waited
+    /// for it, in order.
     pub(super) fn came(&mut self, awaited: &WaitsFor) -> Vec<Waiting> {
         self.gone.remove(awaited);
         self.take(awaited)
@@ -292,7 +294,7 @@ impl ReorderBuffer {
         numbers.into_iter().map(|number| self.remove(number)).collect()
     }
 
-    /// When to ask what expires, unless somebody will ask by then anyway.
+    /// Returns the time of the next check, unless an earlier check is armed.
     fn arm(&mut self) -> Option<i64> {
         let (due_ns, _) = *self.due.first()?;
         if self.armed_ns.is_some_and(|armed_ns| armed_ns <= due_ns) {
@@ -323,7 +325,7 @@ impl ReorderBuffer {
     }
 }
 
-/// All entries of a node that are itself, or changes of it.
+/// Returns the range of entries that are the node itself, or changes of it.
 fn of_node(id: &Arc<str>, of: OfNode) -> std::ops::RangeInclusive<(Arc<str>, OfNode, u64)> {
     (Arc::clone(id), of, 0)..=(Arc::clone(id), of, u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! Reports of what nodes and allocations really use, on their way through the partitions of an RM.
 //!
-//! They go by the way of the RM's requests and keep their place among them, so that a report may
-//! follow the node that it is about at once. No decision ever depends on them.
+//! Reports travel like the RM's requests and keep their order among them, so that a report may
+//! follow its node at once. No decision ever depends on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +10,14 @@ use monoceros_rules::values::resources::Resources;
 use tokio::sync::oneshot;
 
 /// Measurements of one time, shared by all partitions of an RM: each takes those of its own nodes
-/// and allocations. When the last copy is gone, the sender is told how many were taken by a
-/// partition and how many by none.
+/// and allocations. When the last copy is dropped, the sender gets the numbers of usages that a
+/// partition knew and that none knew.
 #[derive(Debug)]
 pub(crate) struct Reports {
     pub(super) usages: Vec<(Arc<str>, Resources)>,
     /// ns since the epoch; `None`: now.
     pub(super) at_ns: Option<i64>,
-    /// Of each usage, whether a partition knows what it is of.
+    /// Whether a partition knows the node or allocation, for each usage.
     known: Vec<AtomicBool>,
     reply: Option<oneshot::Sender<(u64, u64)>>,
 }
@@ -32,12 +32,12 @@ impl Reports {
         Self { usages, at_ns, known, reply: Some(reply) }
     }
 
-    /// How much of a chunk they take.
+    /// Returns the number of items of a chunk that the reports count for.
     pub(super) fn items(&self) -> usize {
         self.usages.len().max(1)
     }
 
-    /// A partition knows what the usage with this number is of.
+    /// Notes that a partition knows the node or allocation of the usage with this number.
     pub(super) fn is_known(&self, number: usize) {
         self.known[number].store(true, Ordering::Relaxed);
     }

@@ -1,10 +1,10 @@
 //! Whether a partition takes anything new, and whether anything is decided for it
 //! (`docs/partitions.md#states-of-a-partition`).
 //!
-//! A draining partition takes no new applications and no new nodes, and goes on otherwise. A
-//! stopped one takes no asks and no allocations either, decides nothing, and takes back placements
+//! A draining partition takes no new applications and no new nodes, and otherwise works as usual. A
+//! stopped one takes no asks and no allocations either, decides nothing, and withdraws placements
 //! that wait for a predicate. It still releases what the RM ends and follows changes of its nodes,
-//! since those happen whether or not it takes note.
+//! since those happen anyway.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::api::outcomes::PartitionStateError;
 use crate::step::{Baton, Op};
 
 impl Partition {
-    /// Enters another state as an input of its own, and says what it left for it.
+    /// Enters another state as an input of its own, and replies with the earlier state.
     pub(super) fn change_state(
         &mut self,
         StateChange { to, reply }: StateChange,
@@ -60,8 +60,8 @@ impl Partition {
         Err(self.is_stopped(what, id))
     }
 
-    /// The orders that a partition carries out which perhaps takes no asks and no allocations; the
-    /// others are rejected.
+    /// Returns the orders that the partition carries out. A stopped one takes no asks and no
+    /// allocations; those are rejected.
     pub(super) fn may_ask(
         &self,
         application: &Arc<str>,

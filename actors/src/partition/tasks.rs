@@ -1,6 +1,6 @@
 //! A step as a list of tasks: each sends the baton out once, or is done at home.
 //!
-//! A list is needed because what a task leads to is known only when the baton is back: an
+//! A list is needed because the consequences of a task are known only when the baton is back: an
 //! application that ended has to leave its leaf, and its leaf perhaps the tree.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use super::input::Input;
 use super::queue_lifecycle::removal_if_over;
-use super::surveys::{Everything, LookAgain, LookForVictims, LookOnNode};
+use super::surveys::{Everything, LoosenedLanes, VictimSearch, VictimsOnNode};
 use super::{AtHome, Partition, Task};
 use crate::api::outcomes::Removed;
 use crate::application::ApplicationMail;
@@ -54,7 +54,7 @@ impl Partition {
 
     fn visit(slot: ApplicationSlot, ops: Vec<Op>, baton: Box<Baton>) -> AtHome {
         let Some(entry) = baton.directory.application(slot) else {
-            // It left after this was put on the agenda.
+            // The application left after this task was put on the agenda.
             return Some(baton);
         };
         let address = Arc::clone(&entry.address);
@@ -91,7 +91,7 @@ impl Partition {
         None
     }
 
-    /// Takes in a baton that comes home from a task, and goes on with the step.
+    /// Takes in a baton that comes home from a task, and continues the step.
     pub(super) fn take_home(
         &mut self,
         mut baton: Box<Baton>,
@@ -104,8 +104,7 @@ impl Partition {
         self.turn(ctx);
     }
 
-    /// Puts on the agenda what the step must still do because of what it did. Says whether there is
-    /// any.
+    /// Puts the follow-ups of the step on the agenda. Returns whether there are any.
     pub(super) fn agenda_from(&mut self, baton: &mut Baton) -> bool {
         for (slot, row) in std::mem::take(&mut baton.effects.ended.rows) {
             if let Some(row) = row {
@@ -120,7 +119,7 @@ impl Partition {
             && bundle.to_ask > 0
             && baton.books.unsettled.room() > 0
         {
-            // Whatever made room: questions were answered, or taken back.
+            // Room for questions has come: some were answered or withdrawn.
             baton.effects.revisit(bundle.application, Op::AskMembers);
         }
         self.may_decide |= !baton.effects.follow_ups.revisits.is_empty();
@@ -129,14 +128,14 @@ impl Partition {
         {
             self.inbox.push_first(Input::Unfinished(slot, ops));
         }
-        // Nobody leaves while an application gives back more: that may be enough.
-        if baton.books.changes() != self.looked_at && !self.inbox.has_unfinished() {
+        // Searches for victims wait while an application is still releasing: that may be enough.
+        if baton.books.changes() != self.changes_at_search && !self.inbox.has_unfinished() {
             for slot in std::mem::take(&mut baton.directory.preempt_later) {
                 baton.effects.revisit(slot, Op::MayPreempt { at_ns: None });
             }
         }
         if !self.inbox.has_unfinished() {
-            self.looked_at = baton.books.changes();
+            self.changes_at_search = baton.books.changes();
         }
         if self.agenda.is_empty() && baton.effects.follow_ups.revisits.is_empty() {
             baton.check_rooms();
@@ -165,35 +164,35 @@ impl Partition {
             let by_path = &baton.directory.queue_by_path;
             let leaves = reopened.into_iter();
             let slots = leaves.filter_map(|(leaf, lanes)| Some((*by_path.get(&leaf)?, lanes)));
-            self.agenda.push_back(Task::survey(LookAgain::at(slots.collect())));
+            self.agenda.push_back(Task::survey(LoosenedLanes::at(slots.collect())));
         }
-        // Whoever looks for victims must not keep what comes in from its turn.
+        // Searches for victims must not delay the input.
         if self.agenda.is_empty()
-            && !self.inquiries.has_just_looked()
-            && self.may_look()
+            && !self.inquiries.has_just_searched()
+            && self.may_search()
             && let Some(preemptor) = self.inquiries.next()
         {
             self.agenda.push_back(match preemptor {
                 PreemptionRequest::ForGuarantee { who, nodes_were_tried } => {
                     let timer = baton.tally.preemption_try();
-                    Task::survey(LookForVictims::for_one(who, nodes_were_tried, timer))
+                    Task::survey(VictimSearch::for_one(who, nodes_were_tried, timer))
                 }
                 PreemptionRequest::ForNode(who, node) => {
-                    Task::survey(LookOnNode::for_ask(who, node))
+                    Task::survey(VictimsOnNode::for_ask(who, node))
                 }
             });
         }
         !self.agenda.is_empty()
     }
 
-    /// Whether the next one that waits for it may look for victims: nobody leaves for what can be
-    /// placed without.
-    pub(super) fn may_look(&self) -> bool {
+    /// Whether the next search for victims may begin. Victims are searched only when everything
+    /// that can be placed without has been placed.
+    pub(super) fn may_search(&self) -> bool {
         let is_at_rest = !self.may_decide && !self.inbox.has_unfinished();
-        is_at_rest && self.decides() && self.inquiries.is_anybody_next()
+        is_at_rest && self.decides() && self.inquiries.has_next()
     }
 
-    /// Gathers the facts of everything, for the oracle.
+    /// Gathers the facts of all actors, for the oracle.
     pub(super) fn foresee(&mut self) {
         self.agenda.push_back(Task::survey(Everything::for_oracle()));
     }

@@ -1,8 +1,8 @@
-//! A partition's turn: what is done while the baton is at home, and what it leaves for.
+//! A partition's turn: the work done while the baton is at home, and the choice of the next step.
 //!
-//! First comes what is left on the agenda of the step that came home, since nobody may see half of
-//! a step; then what the inbox says is next. Between two steps deadlines are armed, and notices are
-//! handed to the outlet.
+//! The agenda of the step that came home goes first, because nobody may see half of a step; then
+//! the inbox chooses what is next. Between two steps deadlines are armed, and notices are handed to
+//! the outlet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,13 +21,14 @@ use crate::step::{Alarm, Baton, HeldNow, Notice, Offering};
 
 /// The number of notices from which the outlet gets them although more steps follow at once.
 const NOTICES_TOGETHER: usize = 64;
-/// The number of notices up to which no room is made for as many in advance.
+/// The number of notices up to which the next list gets no capacity in advance.
 const FEW_NOTICES: usize = 16;
 /// The number of notices on their way to the RM above which nothing new is decided.
 const OUTSTANDING_MAX: usize = 65_536;
 
 impl Partition {
-    /// Runs steps and offers until the baton is out or there is nothing to do, and tells what was said.
+    /// Runs steps and offers until the baton is out or there is nothing to do, and flushes the
+    /// outlet.
     pub(super) fn turn(&mut self, ctx: &mut Context<Self>) {
         self.go_on(ctx);
         self.outlet.flush();
@@ -44,10 +45,10 @@ impl Partition {
                 continue;
             }
             self.n_turns += 1;
-            self.decide_for_somebody(&baton);
+            self.skip_needless_offer(&baton);
             self.keep_terminated(&mut baton);
-            if !self.may_say_more(&baton) {
-                self.speak(&mut baton);
+            if !self.may_hold_notices(&baton) {
+                self.hand_over_notices(&mut baton);
             }
             self.arm(&mut baton, ctx);
             if self.agenda_from(&mut baton) {
@@ -89,7 +90,7 @@ impl Partition {
                 }
                 Next::Slice { survey, is_alone } => {
                     if is_alone {
-                        // Whoever reads and reads must not keep the partition from its rest.
+                        // Constant reads must not keep the partition from its rest.
                         self.rest(&mut baton);
                     }
                     self.agenda.push_back(Task::Survey(survey));
@@ -99,9 +100,9 @@ impl Partition {
                     self.run(request, &mut baton);
                     self.baton = Some(baton);
                 }
-                Next::Nothing if self.may_look() => self.baton = Some(baton),
+                Next::Nothing if self.may_search() => self.baton = Some(baton),
                 Next::Nothing => {
-                    self.speak(&mut baton);
+                    self.hand_over_notices(&mut baton);
                     self.rest(&mut baton);
                     self.baton = Some(baton);
                     return;
@@ -110,15 +111,15 @@ impl Partition {
         }
     }
 
-    /// Where nothing waits an offer would come home in vain, and need not leave. Whatever lets something
-    /// wait is a step, which says anew that something may be decided. The oracle has all of them leave, and
-    /// so proves that these are in vain.
-    fn decide_for_somebody(&mut self, baton: &Baton) {
+    /// Skips the offer while no ask is pending, because it would come home without result. Any step
+    /// after which an ask is pending sets `may_decide` again. The oracle lets these offers leave,
+    /// and so proves that they find nothing.
+    fn skip_needless_offer(&mut self, baton: &Baton) {
         self.may_decide &= baton.books.is_waiting || self.watch.oracle;
     }
 
-    /// Whether an application is visited next, or a request about one is taken in. Neither looks at the
-    /// totals of queues: what was gathered may wait.
+    /// Whether the next step visits an application or takes in a request about one. Neither reads
+    /// the totals of queues, so gathered changes may wait.
     fn visits_next(&self) -> bool {
         match self.agenda.front() {
             Some(task) => matches!(task, Task::Visit(..)),
@@ -126,9 +127,9 @@ impl Partition {
         }
     }
 
-    /// Whether what a visit changes of queues may wait: the next visit follows, and no offer leaves before it
-    /// while nothing waits. The oracle has some leave; and who has to give up what is above a maximum
-    /// is told by the step that took it there.
+    /// Whether a visit's changes of queues may wait: another visit follows, and no offer leaves
+    /// before it while no ask is pending. Under the oracle some offers leave. Where queues give
+    /// back what is above their maximum, the step that exceeds the maximum has to report it.
     pub(super) fn may_gather(&self, baton: &Baton) -> bool {
         let is_asked_for = self.watch.oracle || self.config.preemption.quota;
         let is_over = self.closing || self.proposal.is_some() || baton.gathered.is_full();
@@ -154,8 +155,7 @@ impl Partition {
         }
     }
 
-    /// Called when there is nothing to do: passes barriers on, unless an answer is still waited
-    /// for.
+    /// Passes barriers on when there is nothing to do, unless an answer is still expected.
     fn rest(&mut self, baton: &mut Baton) {
         let unsettled = &baton.books.unsettled;
         let is_answered =
@@ -164,7 +164,7 @@ impl Partition {
         if !self.barriers.is_empty() && !waits && self.reorder.is_empty() {
             let barriers = std::mem::take(&mut self.barriers).into_iter();
             baton.effects.notices.extend(barriers.map(Notice::Barrier));
-            self.speak(baton);
+            self.hand_over_notices(baton);
         }
         baton.tally.flush();
     }
@@ -189,8 +189,8 @@ impl Partition {
         root.hand(baton, QueueMail::Offer);
     }
 
-    /// Begins the step of an input: all that is decided follows from what enters here, and when.
-    /// What the baton has to be sent out for is on the agenda then.
+    /// Begins the step of an input: every decision follows from what enters here, and when. Tasks
+    /// for which the baton has to be sent out are put on the agenda.
     pub(super) fn enter(&mut self, Stamped { at_ns, input }: Stamped, baton: &mut Baton) {
         baton.now_ns = at_ns;
         if !matches!(input, Input::Acknowledged(_)) {
@@ -232,7 +232,7 @@ impl Partition {
         match request {
             LocalRequest::ChunkDone => {
                 self.outlet.chunk_done();
-                self.tell_held(baton);
+                self.report_held(baton);
             }
             LocalRequest::Read(survey) => self.agenda.push_back(Task::Survey(survey)),
             LocalRequest::ReadSlice(survey) => self.inbox.push_slice(survey),
@@ -242,10 +242,10 @@ impl Partition {
         }
     }
 
-    /// Whether the outlet may wait for the notices of further steps. To hand over those of each of
-    /// many short steps would wake the RM's thread each time. Events wait for the offer that leaves
-    /// now, too; all else does not, since predicates are asked in the middle of that.
-    fn may_say_more(&self, baton: &Baton) -> bool {
+    /// Whether notices may be held until further steps have run. Sending after every short step
+    /// would wake the RM's thread each time. Only events may also be held across an offer: an offer
+    /// calls predicates, and the RM must know the earlier decisions by then.
+    fn may_hold_notices(&self, baton: &Baton) -> bool {
         let stands = self.closing || self.proposal.is_some() || self.watch.oracle;
         let are_events =
             || baton.effects.notices.iter().all(|notice| matches!(notice, Notice::Happened(_)));
@@ -253,24 +253,25 @@ impl Partition {
         !stands && baton.effects.notices.len() < NOTICES_TOGETHER && self.inbox.goes_on(offers)
     }
 
-    /// Tells the session how much there is, if that is worth it.
-    fn tell_held(&mut self, baton: &Baton) {
+    /// Reports the quota usage to the session, if it has changed enough.
+    fn report_held(&mut self, baton: &Baton) {
         let Standing { most, here, .. } = baton.quotas();
-        if most.is_worth_telling(self.told, here) {
-            self.told = here;
+        if most.is_worth_telling(self.reported, here) {
+            self.reported = here;
             self.session.held.post(HeldNow { partition: Arc::clone(&self.name), held: here });
         }
     }
 
     /// Hands the notices since the last time to the outlet.
-    fn speak(&mut self, baton: &mut Baton) {
+    fn hand_over_notices(&mut self, baton: &mut Baton) {
         if baton.effects.notices.is_empty() {
             return;
         }
-        self.tell_held(baton);
+        self.report_held(baton);
         baton.tally.in_flight(baton.books.unsettled.len());
         self.outstanding += baton.effects.notices.len();
-        // As many will be said next, where that is more than a few: to grow copies them.
+        // The next list will probably be as long, if this one is not short; growing it would copy
+        // it.
         let said = baton.effects.notices.len();
         let room = if said > FEW_NOTICES { said.min(BATCH) } else { 0 };
         self.outlet.add(std::mem::replace(&mut baton.effects.notices, Vec::with_capacity(room)));

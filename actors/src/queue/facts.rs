@@ -1,4 +1,4 @@
-//! What does not change while a queue is offered to: its configuration and its fair maximum.
+//! Facts of a queue that do not change during an offer: its configuration and its fair maximum.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::step::QueueSlot;
 
-/// What does not change while a queue is offered to: its configuration and its fair maximum.
+/// Facts of a queue that do not change during an offer.
 #[derive(Clone)]
 pub(crate) struct QueueFacts {
     pub(crate) slot: QueueSlot,
     pub(crate) parent: Option<QueueSlot>,
-    /// Its configuration, without its children.
+    /// The configuration of the queue, without its children.
     pub(crate) config: Arc<QueueConfig>,
     pub(crate) state: ObjectState,
-    /// What its share is measured against where it guarantees nothing.
+    /// The fair maximum: the base of the queue's share if the queue has no guarantee.
     pub(crate) fair_max: Option<Limits>,
     /// The parent puts priority before share.
     pub(crate) priority_first: bool,
-    /// How long it may stay above its maximum ([`quota_delay_ns`](super::quota_delay_ns)).
+    /// The time that it may stay above its maximum, ns ([`quota_delay_ns`](super::quota_delay_ns)).
     pub(crate) quota_delay_ns: i64,
 }
 
 impl QueueFacts {
-    /// Its fair maximum, which its share is measured against: made of its parent's (`fair_max` has
-    /// those of all queues, by slot) and of its own maximum; for root it is the capacity of all
-    /// nodes. See `docs/scheduling.md#fair-share`.
+    /// Computes the fair maximum, the base of the queue's share, from its own maximum and its
+    /// parent's fair maximum (`fair_max` has those of all queues, by slot). For root it is the
+    /// capacity of all nodes. See `docs/scheduling.md#fair-share`.
     pub(crate) fn fair_max_below(
         &self,
         fair_max: &[Option<Limits>],
@@ -42,12 +42,12 @@ impl QueueFacts {
         ledger::fair_max(above, self.config.max.as_ref())
     }
 
-    /// How it and its siblings are ordered.
+    /// Returns the order among the queue and its siblings.
     pub(crate) fn sibling_order(&self) -> SiblingOrder {
         SiblingOrder::of_queues(self.priority_first)
     }
 
-    /// How its children are ordered.
+    /// Returns the order of the queue's children.
     pub(crate) fn child_order(&self) -> SiblingOrder {
         let settings = &self.config.settings;
         if self.config.is_leaf {

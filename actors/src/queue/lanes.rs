@@ -1,31 +1,33 @@
-//! The applications of a leaf whose user or group is limited, lane by lane.
+//! Lanes: the applications of a leaf that a limit of their user or group concerns, grouped by these
+//! limits.
 //!
 //! # A lane is a queue between leaf and applications
-//! All applications of a lane have the same room by the limits of their user and group, and the
-//! same verdict whether one more of them may run. So a lane narrows an offer as a queue does
-//! ([`Narrowed`]), and what it holds back is seen by nobody above: ten thousand applications of a
-//! user at the limit are one entry of the leaf that is skipped.
+//! All applications of a lane have the same headroom by the limits of their user and group, and all
+//! or none of them may start. So a lane narrows an offer as a queue does ([`Narrowed`]), and asks
+//! that it holds back are not seen from above: ten thousand applications of a user at the limit are
+//! one entry of the leaf that is skipped.
 //!
-//! # In what order
-//! Lanes stand in the order of their first applications. The first application of the leaf that may
-//! use an offer is looked for in one lane after the other, until a lane begins behind the best that
-//! was found. A lane that has none notes when it was looked at in vain, as a queue does, and is
-//! passed over until something changes.
+//! # Order
+//! Lanes are in the order of their first applications. The first application of the leaf that may
+//! use an offer is searched in one lane after the other, until a lane begins behind the best that
+//! was found. A lane that has none notes the epoch of that search, as a queue does, and is skipped
+//! until something changes.
 //!
 //! The chosen application keeps the offer while it comes before its runner-up. The runner-up may be
-//! the head of a lane that was not looked into, though that application may be unable to use the
+//! the head of a lane that was not searched, though that application may be unable to use the
 //! offer. Then the offer comes back to the leaf once more than needed, and the leaf decides as it
 //! would have otherwise.
 //!
 //! # Invariants
-//! * Every lane here has a row, and stands under the key of its first. A lane is reseated after the
-//!   one that its rows came from: no two ever stand under the same key.
+//! * Every lane here has a row, and is under the key of its first row. A lane is reseated after the
+//!   one that its rows came from: no two are ever under the same key.
 //! * A lane that is not here holds nothing back.
-//! * What a lane shows above may rest on wider limits than those in force: a lane is not told when
-//!   its limits get tighter. When limits get looser and something that waits here may go on, the
-//!   partition has the lane looked at ([`Lanes::look_again`]); it knows of such lanes because each
-//!   tells the trackers what it holds back ([`Trackers::hold_back`]). What waits for a limit that
-//!   many lanes share is seen from above and held back by nobody ([`ShownBy`]).
+//! * The bound that a lane shows above may rest on wider limits than those in force: a lane is not
+//!   notified when its limits get tighter. When limits get looser and a pending ask here may
+//!   continue, the partition has the lane checked ([`Lanes::look_again`]); it knows of such lanes
+//!   because each reports to the trackers what it holds back ([`Trackers::hold_back`]). Asks that
+//!   wait for a limit shared by many lanes are seen from above, and no lane holds them back
+//!   ([`ShownBy`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +39,7 @@ use monoceros_rules::waiting::{Declined, Phase, View, WaitSet, Waits};
 
 use crate::step::{RowKey, RowSlot};
 
-/// What an offer leaves to the applications of a lane.
+/// The headroom left by queues, user and group.
 pub(crate) struct Narrowed {
     /// What queues, user and group leave.
     headroom: Limits,
@@ -56,7 +58,7 @@ impl Narrowed {
         }
     }
 
-    /// The same as a view with what else that one has.
+    /// Returns `view` with this narrower headroom.
     pub(crate) fn view<'a>(&'a self, view: &View<'a>) -> View<'a> {
         let Self { headroom, loosening, may_start } = self;
         View { headroom, loosening: *loosening, may_start: *may_start, limits: None, ..*view }
@@ -73,13 +75,14 @@ pub(super) struct Lanes {
 #[derive(Default)]
 struct LaneRows {
     rows: OrderedTree<RowKey, RowSlot, Waits>,
-    /// The key of its place among the lanes; none until it has one.
+    /// The key of the lane's place among the lanes; `None` until it has one.
     head: Option<RowKey>,
-    /// Up to where it was looked at when it was last passed over in vain.
+    /// The epochs of the last search without result.
     declined: Declined,
-    /// What it holds back, as the trackers were told last.
+    /// The asks that the lane holds back, as last reported to the trackers.
     held_back: HeldBack,
-    /// By which limits it shows what they hold back, as the trackers were told last.
+    /// The limits under which the lane shows the asks that wait for them, as last reported to the
+    /// trackers.
     shown: ShownBy,
 }
 
@@ -106,7 +109,7 @@ impl Lanes {
         self.lanes.values().map(|lane| lane.rows.len()).sum()
     }
 
-    /// How many rows come before this key.
+    /// Returns the number of rows before this key.
     pub(super) fn rank(&self, key: &RowKey) -> usize {
         self.lanes.values().map(|lane| lane.rows.rank(key)).sum()
     }
@@ -116,7 +119,7 @@ impl Lanes {
         self.order.iter().next().map(|(first, ..)| first)
     }
 
-    /// The bound over all lanes.
+    /// Returns the bound over all lanes.
     pub(super) fn waits(&self) -> Option<&Waits> {
         self.order.bound()
     }
@@ -144,8 +147,7 @@ impl Lanes {
     }
 
     /// Reseats many lanes at once. Each lane first gives up a key that is not that of its first row
-    /// any more, and only then any is put in its place, because the key may belong to another lane
-    /// by now.
+    /// any more. Only then lanes get new places, because the key may belong to another lane by now.
     pub(super) fn reseat_all(&mut self, ids: &BTreeSet<LaneId>, trackers: &mut Trackers) {
         for id in ids {
             let Some(lane) = self.lanes.get_mut(id) else { continue };
@@ -162,7 +164,7 @@ impl Lanes {
     }
 
     /// Puts a lane in its place, with the bound that is seen from above. A lane without rows is
-    /// forgotten and holds nothing back.
+    /// removed and holds nothing back.
     pub(super) fn reseat(&mut self, id: LaneId, trackers: &mut Trackers) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         let Some((first, ..)) = lane.rows.iter().next() else {
@@ -200,14 +202,14 @@ impl Lanes {
         lane.head = Some(first.clone());
     }
 
-    /// Limits of these lanes were loosened.
+    /// Checks lanes again whose limits were loosened.
     pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) {
         for lane in lanes {
             self.reseat(*lane, trackers);
         }
     }
 
-    /// The first row that may use the offer, if it comes before `rival`.
+    /// Returns the first row that may use the offer, if it comes before `rival`.
     pub(super) fn first(
         &mut self,
         phase: Phase,
@@ -255,7 +257,7 @@ impl Lanes {
 
 #[cfg(test)]
 impl Lanes {
-    /// Whether every lane stands where the head of the module says.
+    /// Checks that every lane has the place that the head of the module says.
     pub(super) fn check(&self) {
         assert_eq!(self.order.len(), self.lanes.len(), "a lane is out of order");
         for (id, lane) in &self.lanes {
@@ -266,7 +268,7 @@ impl Lanes {
     }
 }
 
-/// The smaller of two keys, where there are two.
+/// Lowers `least` to the other key, if that is smaller.
 pub(super) fn lower(least: &mut Option<RowKey>, other: Option<RowKey>) {
     if let Some(other) = other
         && least.as_ref().is_none_or(|least| other < *least)
@@ -276,8 +278,8 @@ pub(super) fn lower(least: &mut Option<RowKey>, other: Option<RowKey>) {
 }
 
 impl LaneRows {
-    /// What waits here as it is seen from above, what it holds back unseen, and by which limits it shows
-    /// what they hold back.
+    /// Returns the bound of the lane as it is seen from above, what the lane holds back unseen, and
+    /// the limits under which it shows asks that wait for them.
     fn seen(&self, id: LaneId, trackers: &mut Trackers) -> (Waits, HeldBack, ShownBy) {
         let waits = self.rows.bound().cloned().unwrap_or_default();
         let is_parked = |set: &WaitSet| matches!(set, WaitSet::Parked(_));
@@ -288,9 +290,9 @@ impl LaneRows {
         };
         let (loosening, may_start) = (trackers.loosened(id), trackers.may_start(id));
         let own = View::of_quota(&headroom, loosening, may_start);
-        // The least of all that waits for quota, and not only of what the lane itself holds back.
-        // The least of many may fit although none of them does; then only a loosening of this lane
-        // tells when to look again.
+        // The least of everything that waits for quota, and not only of what the lane itself holds
+        // back. The least of many may fit although none of them does; then only a loosening of this
+        // lane starts a new check.
         let short = least_short(waits.bound_by_quota());
         let starting = !may_start && waits.has_starting();
         let by = ShownBy {
@@ -305,7 +307,7 @@ impl LaneRows {
     }
 }
 
-/// The component-wise least of what waits for quota in any of them.
+/// Returns the component-wise least of what waits for quota in any of these sets.
 fn least_short<'a>(sets: impl Iterator<Item = &'a WaitSet>) -> Option<Resources> {
     let short = |set: &'a WaitSet| match set {
         WaitSet::Parked(parked) => parked.short.as_ref(),

@@ -6,10 +6,10 @@
 //! only when a baton comes by, so that an offer always meets totals of one and the same moment.
 //!
 //! # Invariants
-//! * A queue's totals are the sum of its children's, whenever anything but a visit begins.
-//! * The order holds exactly the children with something pending; a child's bound there is never
-//!   tighter than what waits below it.
-//! * The books know whether anything waits: root's pending.
+//! * A queue's totals are the sum of its children's, whenever anything except a visit begins.
+//! * The order holds exactly the children with pending asks; a child's bound there is never tighter
+//!   than what is pending below it.
+//! * The books know whether anything is pending: root's pending amount.
 //! * An offer on its way down leaves a [`Frame`]; the queue takes the frame's decisions into its
 //!   totals when the offer rises past it, before anything else reads them.
 
@@ -44,24 +44,24 @@ pub(crate) use rows::Rank;
 use rows::{First, Rows};
 pub(crate) use surveyed::{Gate, LeaveToRun, LimitedUsers, Room};
 
-/// What an offer to a row is sent to.
+/// The address to which an offer to a row is sent.
 #[derive(Clone)]
 enum Child {
     Queue(Arc<Station<Queue>>),
     Application(Arc<Station<Application>>),
 }
 
-/// What the baton brings to a queue.
+/// Mail that the baton brings to a queue.
 #[expect(clippy::large_enum_variant, reason = "there is one, and it has its place on the baton")]
 pub(crate) enum QueueMail {
-    /// An offer on its way down: from the partition to root, and from each queue to the child that it
-    /// picks. It comes back.
+    /// An offer on its way down: from the partition to root, and from each queue to the child that
+    /// it picks. It comes back.
     Offer,
-    /// An offer on its way up, with what the child that it comes from says of itself.
+    /// An offer on its way up, with the report of the child that it comes from.
     Rise(RowUpdate),
     /// A change below on its way to root, from the last actor of a visit.
     Climb(Climbing),
-    /// A survey, from whoever it was at before.
+    /// A survey, from its stop before this one.
     Survey(Box<Surveyor>),
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Detach {
     pub(crate) row: RowSlot,
 }
 
-/// One more queue is to be below this one, which starts it. Sent by the partition.
+/// A further queue is to be started below this one. Sent by the partition.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct AddBelow {
@@ -95,21 +95,21 @@ pub(crate) struct Queue {
     facts: Arc<QueueFacts>,
     parent: Option<(Arc<Station<Self>>, RowSlot)>,
     ledger: QueueLedger,
-    /// What the ledger had to do with so far, for metrics.
+    /// Resource names that the ledger has used so far, for metrics.
     used_names: UsedNames,
     rows: Rows<Child>,
-    /// The last loosening that gave this queue more room by its own quota.
+    /// The last loosening of the queue's own quota.
     loosening: Loosening,
-    /// The epochs of the offers that it declined last.
+    /// The epochs of the offers that the queue declined last.
     declined: Declined,
-    /// When it begins to give up what is above its maximum.
+    /// The timer of preemption by quota.
     quota_timer: QuotaTimer,
     metrics: Arc<Metrics>,
     _counted: Counted,
 }
 
 impl Queue {
-    /// A queue as configured, with a row for each child, in their order.
+    /// Builds a configured queue, with a row for each child, in their order.
     pub(crate) fn new(
         facts: Arc<QueueFacts>,
         parent: Option<(Arc<Station<Self>>, RowSlot)>,
@@ -131,7 +131,7 @@ impl Queue {
         queue
     }
 
-    /// Limits itself as its configuration says.
+    /// Applies the limits of its configuration.
     fn take_limits(&mut self) {
         let config = &self.facts.config;
         self.ledger.max.clone_from(&config.max);
@@ -143,8 +143,8 @@ impl Queue {
         self.parent.is_none()
     }
 
-    /// Whether something may wait for what is given back below: for its own quota, or, of root, for
-    /// limits of users and groups, which count in many queues.
+    /// Whether asks may be waiting for what is given back below: for the queue's own quota, or, at
+    /// root, for limits of users and groups, which count in many queues.
     fn notes_loosenings(&self) -> bool {
         self.ledger.max.is_some() || self.is_root()
     }
@@ -154,13 +154,13 @@ impl Queue {
         exposed_priority(self.rows.priority(), settings.priority_policy, settings.priority_offset)
     }
 
-    /// Whether one more application may run here, as far as this queue alone is concerned.
+    /// Whether this queue alone allows one more running application.
     pub(crate) fn may_start(&self) -> bool {
         self.ledger.has_room_to_run()
     }
 
     /// Hands the offer, whose last frame is this queue's, to the best child that may use it, or
-    /// declines it. At root an offer that is declined in one phase goes on in the next.
+    /// declines it. An offer that is declined at root in one phase continues in the next.
     fn offer_on(&mut self, mut baton: Box<Baton>) {
         let explains = baton.offer.explains.then(|| self.facts.child_order());
         let First { child, runner_up, verdict } = loop {
@@ -176,7 +176,8 @@ impl Queue {
             if let Some(found) = first {
                 break found;
             }
-            // Limits are not in the epoch of the view; all that was loosened until now was looked at.
+            // Limits are not in the epoch of the view; everything loosened until now was
+            // considered.
             let loosening = books.last_loosening();
             self.declined.note(phase, Epoch { loosening, ..view.epoch() });
             let Some(next) = phase.next().filter(|_| self.is_root()) else {
@@ -210,7 +211,7 @@ impl Queue {
         parent.hand(baton, QueueMail::Rise(self.update(*row)));
     }
 
-    /// Takes a change below into the totals and the order.
+    /// Takes a change of a child into the totals and the order.
     fn absorb(&mut self, update: Option<RowUpdate>, delta: &LedgerDelta, books: &mut Books) {
         self.used_names.note(delta);
         let clamped = self.ledger.apply(delta);
@@ -231,8 +232,8 @@ impl Queue {
         }
     }
 
-    /// What this queue tells its parent of itself: it has a place in the order while something is
-    /// pending, unless it is stopped.
+    /// Returns the queue's report to its parent. The queue has a place in the order while an ask is
+    /// pending below it, unless it is stopped.
     fn update(&self, row: RowSlot) -> RowUpdate {
         let priority = self.priority();
         let pending = self.ledger.pending().shown();
@@ -305,14 +306,14 @@ impl Visited for Queue {
 }
 
 impl Queue {
-    /// A survey is here.
+    /// Handles a survey that is here.
     fn surveyed(&mut self, mut baton: Box<Baton>, mut surveyor: Box<Surveyor>) {
         let _timer = baton.tally.message(ActorKind::Queue);
         surveyor.survey.at_queue(self, &mut baton);
         surveyor.go_on(baton);
     }
 
-    /// An offer on its way down.
+    /// Handles an offer on its way down.
     fn offered(&mut self, mut baton: Box<Baton>) {
         let _timer = baton.tally.message(ActorKind::Queue);
         let above = baton.offer.frames.last();
@@ -354,7 +355,7 @@ impl Queue {
         self.offer_on(baton);
     }
 
-    /// An offer on its way up, from the child that says this of itself.
+    /// Handles an offer on its way up, with the report of the child that it comes from.
     fn risen(&mut self, mut baton: Box<Baton>, update: RowUpdate) {
         let _timer = baton.tally.message(ActorKind::Queue);
         let offer = &mut baton.offer;
@@ -385,7 +386,7 @@ impl Queue {
 }
 
 impl Queue {
-    /// A change below is on its way to root.
+    /// Handles a change that climbs to root.
     fn climbed(&mut self, mut baton: Box<Baton>, climbing: Climbing) {
         let _timer = baton.tally.message(ActorKind::Queue);
         let Climbing { update, delta, loosening, is_unchecked } = climbing;

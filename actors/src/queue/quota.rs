@@ -1,4 +1,4 @@
-//! When a queue begins to give up what is above its maximum: `docs/preemption.md`.
+//! The time at which a queue begins to give up what is above its maximum: `docs/preemption.md`.
 //!
 //! # Invariants
 //! * A deadline is armed for the earliest start time of all queues of the partition, and for none
@@ -13,9 +13,9 @@ use monoceros_rules::values::resources::{Limits, Resources};
 use super::{Queue, QueueFacts};
 use crate::step::{Alarm, Baton};
 
-/// How long a queue may stay above its maximum, in nanoseconds; 0 is for ever. Nothing is taken from
-/// a queue that nobody configured, nor where the partition does not want that. The maximum of root
-/// is what the nodes have: nobody lowers it.
+/// Time that a queue may stay above its maximum, ns; 0 is for ever. No allocation is preempted from
+/// a dynamic queue, nor in a partition without preemption by quota. The maximum of root is the
+/// capacity of the nodes, which no configuration lowers.
 pub(crate) fn quota_delay_ns(config: &QueueConfig, is_wanted: bool) -> i64 {
     if !is_wanted || config.is_dynamic || config.parent_path().is_none() {
         return 0;
@@ -24,7 +24,8 @@ pub(crate) fn quota_delay_ns(config: &QueueConfig, is_wanted: bool) -> i64 {
 }
 
 impl Queue {
-    /// It is configured anew; before, this was its maximum, and it could stay above it for so long.
+    /// Restarts the timer after a change of the configuration. `max` and `delay_ns` are the earlier
+    /// maximum, and the earlier time that the queue could stay above it.
     pub(super) fn quota_reconfigured(
         &mut self,
         max: Option<&Limits>,
@@ -37,7 +38,7 @@ impl Queue {
         self.await_quota(baton);
     }
 
-    /// Something was charged without a look at its maximum.
+    /// Starts the timer if needed, after a charge without a check against the maximum.
     pub(super) fn quota_charged(&mut self, baton: &mut Baton) {
         if self.facts.quota_delay_ns == 0 {
             return;
@@ -47,7 +48,7 @@ impl Queue {
         self.await_quota(baton);
     }
 
-    /// What it uses has changed.
+    /// Stops the timer if the queue is within its maximum again, after its usage has changed.
     pub(super) fn quota_discharged(&mut self) {
         if self.quota_timer.start_ns().is_some() {
             let (quota, used) = (quota(&self.ledger, &self.facts), used(&self.ledger));
@@ -55,17 +56,17 @@ impl Queue {
         }
     }
 
-    /// It has given up what it could.
+    /// Ends a run of preemption: the queue has given up what it could.
     pub(crate) fn quota_run_is_over(&mut self) {
         self.quota_timer.ended();
     }
 
-    /// When it begins to give up what is above its maximum.
+    /// Returns the timer of preemption by quota.
     pub(crate) fn quota_timer(&self) -> &QuotaTimer {
         &self.quota_timer
     }
 
-    /// How long it may stay above its maximum, in nanoseconds.
+    /// Returns the time that the queue may stay above its maximum, ns.
     pub(crate) fn quota_delay_ns(&self) -> i64 {
         self.facts.quota_delay_ns
     }
@@ -78,7 +79,7 @@ impl Queue {
 }
 
 impl Baton {
-    /// Has the partition look for queues that are due at this time, ns since the epoch.
+    /// Has the partition scan for due queues at this time, ns since the epoch.
     pub(crate) fn await_quota(&mut self, at_ns: i64) {
         let armed = &mut self.directory.next_quota_scan_ns;
         if armed.is_some_and(|armed| armed <= at_ns) {
@@ -93,7 +94,7 @@ fn quota<'a>(ledger: &'a QueueLedger, facts: &QueueFacts) -> Quota<'a> {
     Quota { max: ledger.max.as_ref(), delay_ns: facts.quota_delay_ns }
 }
 
-/// What it uses, without what is leaving.
+/// Returns the queue's usage without victims that are leaving.
 fn used(ledger: &QueueLedger) -> Resources {
     ledger.allocated().minus(ledger.preempting())
 }

@@ -1,4 +1,4 @@
-//! The children of a queue: those with something pending in order, each with its bound.
+//! Rows: the children of a queue. Those with pending asks are in order, each with its bound.
 //!
 //! Applications whose user or group is limited are ordered lane by lane ([`Lanes`]), since a lane
 //! at its limit can be skipped as a whole; all other applications, and queues, are in one order.
@@ -16,12 +16,12 @@ use monoceros_rules::waiting::{Phase, View, Waits};
 use super::lanes::{Lanes, lower};
 use crate::step::{RowKey, RowSlot, RowUpdate};
 
-/// A place among siblings with something pending.
+/// A rank among siblings with pending asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rank {
-    /// How many come before.
+    /// The number of siblings before it.
     pub(crate) before: usize,
-    /// How many there are.
+    /// The number of all.
     pub(crate) of: usize,
     /// The path of the first queue, or the id of the first application.
     pub(crate) first: Arc<str>,
@@ -30,9 +30,9 @@ pub(crate) struct Rank {
 /// The child that an offer goes to.
 pub(super) struct First<C> {
     pub(super) child: C,
-    /// A key that no other child which may use the offer comes before.
+    /// A key before which no other child that may use the offer comes.
     pub(super) runner_up: Option<RowKey>,
-    /// What put it before its runner-up, where that was wanted.
+    /// The rule that put it before its runner-up, if that was requested.
     pub(super) verdict: Verdict,
 }
 
@@ -45,14 +45,14 @@ struct Row<C> {
     priority: i32,
 }
 
-/// The children of a queue, each in a numbered row. A child is what an offer is sent to: an
-/// address, or something simpler in tests.
+/// The children of a queue, each in a numbered row. A child is the address of an actor, or
+/// something simpler in tests.
 pub(super) struct Rows<C> {
     table: Slots<RowSlot, Row<C>>,
     /// The rows without a lane, in order.
     order: OrderedTree<RowKey, RowSlot, Waits>,
     lanes: Lanes,
-    /// How many ordered rows have each priority.
+    /// The number of ordered rows of each priority.
     priorities: BTreeMap<i32, u32>,
 }
 
@@ -68,7 +68,7 @@ impl<C> Default for Rows<C> {
 }
 
 impl<C: Clone> Rows<C> {
-    /// The row that the next child gets.
+    /// Returns the row that the next child gets.
     pub(super) fn next(&self) -> RowSlot {
         self.table.next()
     }
@@ -85,8 +85,8 @@ impl<C: Clone> Rows<C> {
         }
     }
 
-    /// The first child in order that may use an offer in this phase. Where rows are `ordered` in this
-    /// way, it is said what put it first.
+    /// Returns the first child in order that may use an offer in this phase. With the order of the
+    /// rows (`ordered`), the result says what put the child first.
     pub(super) fn first(
         &mut self,
         phase: Phase,
@@ -122,7 +122,7 @@ impl<C: Clone> Rows<C> {
         }
     }
 
-    /// Where a row stands among those with something pending; none where nothing is pending below
+    /// Returns the rank of a row among those with pending asks; `None` if no ask is pending below
     /// it.
     pub(super) fn rank(&self, slot: RowSlot) -> Option<Rank> {
         let key = self.table.find(slot)?.key.as_ref()?;
@@ -135,12 +135,12 @@ impl<C: Clone> Rows<C> {
         })
     }
 
-    /// The rows whose users or groups are limited.
+    /// Returns the rows whose users or groups are limited.
     pub(super) fn lanes(&self) -> &Lanes {
         &self.lanes
     }
 
-    /// The bound over all rows.
+    /// Returns the bound over all rows.
     pub(super) fn waits(&self) -> Waits {
         let mut waits = self.order.bound().cloned().unwrap_or_default();
         if let Some(lanes) = self.lanes.waits() {
@@ -149,7 +149,7 @@ impl<C: Clone> Rows<C> {
         waits
     }
 
-    /// The highest priority of what is pending.
+    /// Returns the highest pending priority.
     pub(super) fn priority(&self) -> i32 {
         self.priorities.last_key_value().map_or(MIN_PRIORITY, |(priority, _)| *priority)
     }
@@ -163,8 +163,8 @@ impl<C: Clone> Rows<C> {
         }
     }
 
-    /// Takes in the updates of many children; after a change of limits, of all that it concerns.
-    /// Children may have changed lanes, so no lane is looked at before all updates are in.
+    /// Takes in the updates of many children; after a change of limits, those of all children
+    /// concerned. Children may have changed lanes, so no lane is checked before all updates are in.
     pub(super) fn update_all(&mut self, updates: Vec<RowUpdate>, trackers: &mut Trackers) {
         let mut lanes = BTreeSet::new();
         for update in updates {
@@ -174,13 +174,13 @@ impl<C: Clone> Rows<C> {
         self.lanes.reseat_all(&lanes, trackers);
     }
 
-    /// See [`Lanes::look_again`].
+    /// Checks lanes again whose limits were loosened; see [`Lanes::look_again`].
     pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) {
         self.lanes.look_again(lanes, trackers);
     }
 
-    /// Takes the update into the rows; the lanes that it concerns, of which the old one is
-    /// returned, have still to be reseated.
+    /// Takes the update into the rows. The lanes concerned, of which the old one is returned, have
+    /// still to be reseated.
     fn take(&mut self, update: RowUpdate) -> Option<LaneId> {
         let RowUpdate { row: slot, key, lane, priority, waits } = update;
         let row = &mut self.table[slot];

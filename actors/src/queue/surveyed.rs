@@ -1,5 +1,5 @@
-//! What surveys take from a queue, or renew in it. The surveys are in `partition::surveys`; only
-//! what needs private fields of a queue is here, so that a new survey is a file there.
+//! The part of surveys that needs private fields of a queue. The surveys themselves are in
+//! `partition::surveys`, so that a new survey is a file there.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::events::{Event, EventKind, Message};
 use crate::step::{Baton, QueueEntry, QueueSlot, RowSlot, RowUpdate};
 use crate::views::rows::QueueRow;
 
-/// What a queue has left, for the scale-up signal.
+/// The amount that a queue has left, for the scale-up signal.
 pub(crate) struct Room {
     pub(crate) parent: Option<QueueSlot>,
     pub(crate) key: QueueKey,
@@ -27,29 +27,30 @@ pub(crate) struct Room {
     pub(crate) leave: LeaveToRun,
 }
 
-/// What waits in a queue, and whether it may run, for the scale-up signal.
+/// Whether asks are pending in a queue, and whether their applications may run, for the scale-up
+/// signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaveToRun {
     /// Something is pending in this leaf.
     pub(crate) is_waiting: bool,
-    /// One more application may run here.
+    /// The queue has room for one more running application.
     pub(crate) may_start: bool,
-    /// What the limits of users and groups say of what is pending in this leaf.
+    /// The limits of users and groups on the pending applications of this leaf.
     pub(crate) limited: LimitedUsers,
 }
 
-/// What limits of users and groups say of the applications of a leaf.
+/// The effect of limits of users and groups on the applications of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitedUsers {
     /// They concern none.
     None,
     /// They concern some, and one more application of each user and group may run.
     MayStart,
-    /// Of some user or group, no further application may run.
+    /// For some user or group, no further application may run.
     Full,
 }
 
-/// What a queue lets through.
+/// The limits of a queue, for an explanation.
 pub(crate) struct Gate {
     pub(crate) path: Arc<str>,
     is_stopped: bool,
@@ -60,12 +61,12 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Whether its own maximum bears so much, beside what is nominated.
+    /// Whether its own maximum allows this amount beside nominations.
     pub(crate) fn allows(&self, wanted: &Resources) -> bool {
         self.max.as_ref().is_none_or(|max| max.less(&self.used).allows(wanted))
     }
 
-    /// The rules' view of it.
+    /// The queue as the rules' explanation needs it.
     pub(crate) fn room(&self) -> QueueRoom<'_> {
         QueueRoom {
             queue: &self.path,
@@ -78,37 +79,38 @@ impl Gate {
     }
 }
 
-/// The settings of a queue whose change by a configuration is told as an event.
+/// The settings of a queue whose change by a configuration is reported as an event.
 struct Limited {
     is_leaf: bool,
     max: Option<Limits>,
-    /// As it is shown.
+    /// The maximum as it is shown.
     shown_max: Option<Limits>,
     guaranteed: Option<Resources>,
 }
 
 impl Queue {
-    /// Its place in the directory.
+    /// Returns the queue's slot in the directory.
     pub(crate) fn slot(&self) -> QueueSlot {
         self.facts.slot
     }
 
-    /// Its settings.
+    /// Returns the queue's configuration.
     pub(crate) fn config(&self) -> &QueueConfig {
         &self.facts.config
     }
 
-    /// The place of the queue above it; none for root.
+    /// Returns the slot of the parent; `None` for root.
     pub(crate) fn parent(&self) -> Option<QueueSlot> {
         self.facts.parent
     }
 
     /// Takes in the updates of its children, and the facts that the directory has of this queue,
-    /// with this fair maximum, which the directory is given, too. Returns the update for its
+    /// with this fair maximum, which is entered in the directory, too. Returns the update for its
     /// parent.
     ///
-    /// A refresh counts as a loosening, which only root notes: the survey makes every bound anew on
-    /// its way up, so an ask that was held back by a lower maximum is seen from root again.
+    /// A refresh counts as a loosening, which only root notes: the survey computes every bound
+    /// again on its way up, so an ask that was held back by a lower maximum is seen from root
+    /// again.
     pub(crate) fn refresh(
         &mut self,
         below: Vec<RowUpdate>,
@@ -141,15 +143,15 @@ impl Queue {
             let capacity = baton.books.nodes.capacity().clone();
             self.ledger.capacity = ledger::stored_limits(&capacity);
             self.loosening = baton.books.loosen();
-            baton.lend_anew();
+            baton.lend_again();
         }
         self.quota_reconfigured(before.max.as_ref(), quota_delay_ns, baton);
         self.tell_changes(&before, baton);
         self.parent.as_ref().map(|(_, row)| self.update(*row))
     }
 
-    /// Looks again at lanes here that were loosened, and takes in updates of children. Returns the
-    /// update for its parent, if the parent sees a difference.
+    /// Checks loosened lanes again, and takes in updates of children. Returns the update for its
+    /// parent, if the parent sees a difference.
     pub(crate) fn look_again(
         &mut self,
         below: Vec<RowUpdate>,
@@ -167,7 +169,7 @@ impl Queue {
         (self.waits_from_above() != before).then(|| self.update(*row))
     }
 
-    /// Makes the events of the settings that are different now.
+    /// Records events of the settings that have changed.
     fn tell_changes(&self, before: &Limited, baton: &mut Baton) {
         let (config, ledger) = (&self.facts.config, &self.ledger);
         if config.is_leaf != before.is_leaf {
@@ -186,7 +188,7 @@ impl Queue {
         }
     }
 
-    /// What it has left for the scale-up signal.
+    /// Returns what the queue has left, for the scale-up signal.
     pub(crate) fn room(&self, trackers: &Trackers) -> Room {
         let (allocated, pending) = (self.ledger.allocated(), self.ledger.pending().shown());
         let left = match &self.ledger.max {
@@ -213,14 +215,13 @@ impl Queue {
         }
     }
 
-    /// What is to be known of it where something is to be preempted. Where the queue above stands is
-    /// for the survey to say.
+    /// Returns the facts for preemption. The survey adds the position of the parent.
     pub(crate) fn preemption_facts(&self, nominations: &Nominations) -> PreemptionFacts {
         let config = &self.facts.config;
         PreemptionFacts::of(&config.path, None, &self.ledger, config.settings, nominations)
     }
 
-    /// What it lets through, for an explanation.
+    /// Returns the queue's limits, for an explanation.
     pub(crate) fn gate(&self, nominations: &Nominations) -> Gate {
         let taken_off = nominations.taken_off(&self.facts.config.path);
         let capacity = self.ledger.capacity.as_ref().map(Limits::as_resources);
@@ -238,17 +239,17 @@ impl Queue {
         }
     }
 
-    /// Where a child stands among those with something pending.
+    /// Returns the rank of a child among those with pending asks.
     pub(crate) fn rank(&self, row: RowSlot) -> Option<Rank> {
         self.rows.rank(row)
     }
 
-    /// What is allocated below it.
+    /// Returns the amount allocated below the queue.
     pub(crate) fn allocated(&self) -> &Resources {
         self.ledger.allocated()
     }
 
-    /// What the queue says of itself, for an audit and for a survey of what is in use.
+    /// Returns the facts of the queue, for an audit and for a survey of usage.
     pub(crate) fn fact(&self) -> QueueFact {
         QueueFact {
             parent: self.facts.parent.map(|parent| parent.0),
@@ -261,7 +262,7 @@ impl Queue {
         }
     }
 
-    /// What a list takes of it.
+    /// Returns the queue's row in a list.
     pub(crate) fn row(&self, entry: &QueueEntry, nodes: &NodeIndex) -> QueueRow {
         let left = if self.is_root() { nodes.left() } else { Limits::unlimited() };
         QueueRow {

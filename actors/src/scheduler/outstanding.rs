@@ -8,7 +8,7 @@ use super::SchedulerHandle;
 use super::slices::{first, next, whole};
 use crate::api::outcomes::ReadError;
 use crate::front::rosters::PartitionEntry;
-use crate::partition::surveys::{AllWanted, Left, Outstanding, Rooms, WaitingFor};
+use crate::partition::surveys::{Left, Outstanding, Rooms, ScaleUpList, WaitingFor};
 use crate::snapshot::OutstandingRequest;
 
 impl SchedulerHandle {
@@ -37,7 +37,7 @@ async fn of_partition(
 ) -> Result<Vec<OutstandingRequest>, ReadError> {
     let left = Arc::new(Left::of(whole(entry, Rooms, |row| row).await?.rows));
     let waiting = whole(entry, WaitingFor(Arc::clone(&left)), |row| row).await?.rows;
-    let mut list = Outstanding::new(AllWanted::decide(&left, waiting));
+    let mut list = Outstanding::new(ScaleUpList::decide(&left, waiting));
     let mut slice = first(entry, list.clone(), None, usize::MAX).await?;
     let mut found = Vec::new();
     while let Some(sliced) = slice.take() {

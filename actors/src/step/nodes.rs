@@ -19,9 +19,9 @@ use crate::events::{Event, EventKind};
 impl Baton {
     /// Works out again which asks may use nodes that are reserved for others; called when queues
     /// are configured again.
-    pub(crate) fn lend_anew(&mut self) {
+    pub(crate) fn lend_again(&mut self) {
         self.books.nodes.rank_otherwise(self.books.queues.changes_priorities());
-        self.books.nodes.lend_anew();
+        self.books.nodes.lend_again();
     }
 
     /// Suspends a reservation: its node is open to all asks until the ask could run. The

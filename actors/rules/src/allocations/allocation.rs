@@ -1,5 +1,4 @@
-//! One allocation, or a placement that is still to become one: what it is of, where it is, and what
-//! it holds.
+//! An allocation, or a placement that is still to become one.
 //!
 //! The identity towards an RM is (application, UUID); two applications may use equal keys.
 
@@ -21,7 +20,7 @@ use crate::values::resources::Resources;
 pub enum Leaving {
     /// Its deadline has passed, or a member takes its place.
     Released,
-    /// It was preempted.
+    /// Preemption.
     Preempted,
 }
 
@@ -35,18 +34,19 @@ pub enum Pairing {
     None,
     /// A placeholder: this one takes its place.
     GivesWay(AllocationId),
-    /// It takes the place of this placeholder. It holds nothing yet, or, where it goes to another
-    /// node, that node alone.
+    /// The allocation takes the place of this placeholder. It holds nothing yet; on its way to
+    /// another node, it holds its amount on that node alone.
     Takes {
         /// The placeholder.
         placeholder: AllocationId,
-        /// It stays on the placeholder's node, which it will share with nobody else's amount.
+        /// The allocation stays on the placeholder's node, in the placeholder's capacity.
         in_place: bool,
     },
-    /// It is one of a bundle that has places, and waits until the RM's predicates have passed for
-    /// all of it.
+    /// The allocation belongs to a bundle that has places, and waits until the RM's predicates have
+    /// passed for all of it.
     InBundle,
-    /// It has taken the place of a placeholder that was created then, ns since the epoch.
+    /// The allocation has taken the place of a placeholder that was created then, ns since the
+    /// epoch.
     Took {
         /// Creation time of the placeholder's ask, as its RM stated it.
         created_ns: i64,
@@ -64,9 +64,9 @@ pub struct Elsewhere {
     pub affects: Vec<u64>,
 }
 
-/// One allocation, a placement that waits for the RM's predicate, or one that waits for the
-/// placeholder whose place it takes. What most do not have is among its [`Circumstances`], to which
-/// it dereferences.
+/// An allocation, a placement that waits for the RM's predicate, or one that waits for the
+/// placeholder whose place it takes. Attributes that most lack are in its [`Circumstances`], to
+/// which it dereferences.
 #[derive(Clone, Debug)]
 pub struct Allocation {
     /// The application that it belongs to.
@@ -83,7 +83,7 @@ pub struct Allocation {
     pub created_ns: i64,
     /// When it was bound, ns since the epoch.
     pub bound_ns: i64,
-    /// Its RM counts it as running on its node, and was not told of it as an allocation (yet).
+    /// Its RM counts it as running on its node, and was not notified of it as an allocation (yet).
     pub is_assumed: bool,
     /// Attributes that most allocations do not have.
     pub circumstances: Rare<Circumstances>,
@@ -96,18 +96,18 @@ pub struct Circumstances {
     pub question: Option<u64>,
     /// The scheduler has asked the RM to end it and waits for the confirmation.
     pub leaving: Option<Leaving>,
-    /// For whom it is preempted, and by which rule.
+    /// The preemptor, and the rule by which it is preempted.
     pub preempted_for: Option<Arc<Grounds>>,
     /// Protects an allocation that was preempted and stayed: it is not preempted again before that
     /// time, ns since the epoch.
     pub stays_until_ns: i64,
-    /// Its part in the replacement of a placeholder.
+    /// The part in the replacement of a placeholder.
     pub pairing: Pairing,
     /// The deadline that ends it, while one is set.
     pub deadline: Option<u64>,
     /// The relation to other nodes, as far as the RM stated it; `None`: it may affect anything.
     pub elsewhere: Option<Arc<Elsewhere>>,
-    /// The way of a placement that is followed, until it is told.
+    /// The times of a traced placement, until it is reported.
     pub course: Option<Box<Course>>,
 }
 
@@ -182,19 +182,19 @@ impl Allocation {
         }
     }
 
-    /// The way of this placement is followed, or nobody follows it.
+    /// Sets the times of this placement, if it is traced.
     pub fn follow(&mut self, course: Option<Box<Course>>) {
         if course.is_some() {
             self.change().course = course;
         }
     }
 
-    /// The way of a placement that is followed, to go on with.
+    /// Returns the times of a traced placement, to be continued.
     pub fn course_mut(&mut self) -> Option<&mut Course> {
         self.circumstances.find_mut()?.course.as_deref_mut()
     }
 
-    /// The way of a placement that is followed, to be told.
+    /// Takes the times of a traced placement, to be reported.
     pub fn take_course(&mut self) -> Option<Box<Course>> {
         self.circumstances.find_mut()?.course.take()
     }
@@ -236,8 +236,8 @@ impl Allocation {
         (self.bound_ns, self.uuid.len(), &*self.uuid)
     }
 
-    /// Whether it is an allocation that the RM was told of: it waits neither for a predicate nor
-    /// for a placeholder to go.
+    /// Whether it is an allocation that the RM was notified of: it waits neither for a predicate
+    /// nor for a placeholder to end.
     pub fn is_booked(&self) -> bool {
         self.question.is_none() && self.takes().is_none() && !self.is_in_bundle()
     }

@@ -1,11 +1,11 @@
-//! Why an allocation is preempted: for whom, and by which rule.
+//! The grounds of a preemption: the preemptor, and the rule.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// For whom an allocation was preempted, and by which rule.
+/// The preemptor of an allocation, and the rule by which it was preempted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Grounds {
     /// A queue gets back what it is guaranteed.

@@ -23,7 +23,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// A placement begins; `None` where nobody follows the ask. `now_ns` reads the clock.
+    /// Begins the times of a placement; `None` if its ask is not traced. `now_ns` reads the clock.
     pub fn of(spec: &AskSpec, offered_ns: i64, now_ns: impl FnOnce() -> i64) -> Option<Box<Self>> {
         let arrival = *spec.arrival.as_deref()?;
         let asked_ns = now_ns();

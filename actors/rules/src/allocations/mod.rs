@@ -1,6 +1,6 @@
 //! The allocations of a partition, and placements that are still to become allocations.
 //!
-//! They stand below the node index, which counts them for placement constraints, and below the asks
+//! They are below the node index, which counts them for placement constraints, and below the asks
 //! that they are made of.
 
 mod allocation;

@@ -16,7 +16,7 @@ use crate::values::slots::Slots;
 #[derive(Debug, Default)]
 pub struct AllocationTable {
     allocations: Slots<AllocationSlot, Allocation>,
-    /// By slot, how often it was given again: the part of an id that makes it one of its own.
+    /// The number of times that each slot was given again: the part of an id that makes it unique.
     serials: Vec<u32>,
 }
 
@@ -58,7 +58,7 @@ impl AllocationTable {
         self.is_current(id).then(|| self.allocations.find_mut(id.slot))?
     }
 
-    /// Takes an allocation out; whoever does settles what it held. `None` if it is gone already.
+    /// Takes an allocation out; the caller settles what it held. `None` if it is gone already.
     pub fn remove(&mut self, id: AllocationId) -> Option<Allocation> {
         self.is_current(id).then(|| self.allocations.take(id.slot))?
     }

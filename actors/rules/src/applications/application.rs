@@ -1,7 +1,7 @@
-//! One application: its state, its asks, what it holds.
+//! An application: its state, its asks, and its allocations.
 //!
-//! The actor owns one of these and tells others what changed; which event follows from which change
-//! is decided here, so that it can be tried without an actor.
+//! The actor owns one of these and reports changes to others; the rules here decide which event
+//! follows from which change, so that they can be tested without an actor.
 //!
 //! # Invariants
 //! * `allocated` is the sum of its allocations in the table, those included that wait for their
@@ -70,7 +70,7 @@ pub enum GangStyle {
 }
 
 impl GangStyle {
-    /// As an RM says it: `Hard`, spelled exactly so; anything else is soft.
+    /// Reads the style as an RM writes it: `Hard`, spelled exactly so; anything else is soft.
     ///
     /// ```
     /// use monoceros_rules::applications::application::GangStyle;
@@ -82,7 +82,7 @@ impl GangStyle {
     }
 }
 
-/// A state that was entered: to be told to the RM and counted by the queues.
+/// A state that was entered: to be reported to the RM and counted by the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateChange {
     /// The state before.
@@ -137,7 +137,7 @@ impl StateChange {
     }
 }
 
-/// One application of a partition: who owns it, its state, its asks and its allocations.
+/// An application of a partition: its owner, its state, its asks and its allocations.
 #[derive(Debug)]
 pub struct Application {
     /// The id, as submitted.
@@ -168,8 +168,7 @@ pub struct Application {
     pub gang: Option<Box<Gang>>,
     /// The fate of the gang when its placeholders have waited for too long.
     pub gang_style: GangStyle,
-    /// How long its placeholders may wait, or else how long it may run, ms; `None`: nothing was
-    /// said.
+    /// The longest wait of its placeholders, or else its longest run, ms; `None`: not set.
     pub execution_timeout_ms: Option<NonZeroU64>,
     /// The resource-seconds of allocations that have left.
     pub history: History,
@@ -315,7 +314,8 @@ impl Application {
         native.into_iter().flat_map(|native| native.holds.iter().copied())
     }
 
-    /// All members of a declared gang have their places: the application runs, whatever its state.
+    /// Notes that all members of a declared gang have their places: the application runs, whatever
+    /// its state.
     pub fn decided(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
         self.runs(now_ns, changes);
     }
@@ -537,7 +537,7 @@ impl Application {
         self.fire_because(event, event.text(), now_ns, changes);
     }
 
-    /// As [`Self::fire`]; the RM is told this reason.
+    /// Fires an event with a reason for the RM; see [`Self::fire`].
     pub fn fire_because(
         &mut self,
         event: ApplicationEvent,

@@ -1,9 +1,9 @@
 //! The life of an application as a table: `docs/applications.md#transitions`.
 //!
 //! # Why a table
-//! The application actor owns its state and asks here what an event does to it. What *fires* an
-//! event, and what follows a transition, is the actor's business. That a late event cannot bring a
-//! dead application back is the business of this table, and must hold whatever the actor does.
+//! The application actor owns its state and asks here for the effect of an event. The actor decides
+//! when an event *fires*, and carries out what follows a transition. This table ensures that a late
+//! event cannot bring a dead application back, whatever the actor does.
 //!
 //! # Invariants
 //! * A refused event changes nothing: [`ApplicationState::on`] takes the state by value and the
@@ -24,8 +24,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Where an application is in its life. The texts (`Display`, `Serialize`) are those that resource
-/// managers and dashboards know.
+/// The state of an application. The texts (`Display`, `Serialize`) are those that resource managers
+/// and dashboards know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApplicationState {
     /// Known, no ask yet.
@@ -50,8 +50,8 @@ pub enum ApplicationState {
     Expired,
 }
 
-/// What can happen to an application. The texts end in `Application`, as state logs and messages
-/// to resource managers name them.
+/// An event in the life of an application. The texts end in `Application`, as state logs and
+/// messages to resource managers name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApplicationEvent {
     /// `runApplication`: it has work, or work of it was placed.

@@ -1,16 +1,16 @@
 //! The back-off of an application of which too many asks found no node:
 //! `docs/scheduling.md#back-off`.
 //!
-//! # When it begins
-//! A pass is one search for the next decision. It begins again with each decision, and counts every ask
-//! that passes its quotas and has no node, also those that were found so before and are not searched for
-//! again. When it has counted as many as the leaf allows and one more ask is pending, the pass ends. Asks
-//! that require a node are not counted.
+//! # Begin
+//! A pass is one search for the next decision. It begins again with each decision, and counts every
+//! ask that passes its quotas and has no node, including those that were found so before and are
+//! not searched again. When it has counted as many as the leaf allows and one more ask is pending,
+//! the pass ends. Asks that require a node are not counted.
 //!
-//! # When it ends
-//! Until the deadline the row in the leaf says that nothing waits here, so no offer comes. Then the
-//! application is due, whatever its asks wait for, and the next pass decides anew. New asks and new nodes
-//! do not end a back-off. A configuration without back-off does.
+//! # End
+//! Until the deadline the row in the leaf shows no pending asks, so no offer comes. Then the
+//! application is due, whatever its asks wait for, and the next pass decides again. New asks and
+//! new nodes do not end a back-off. A configuration without back-off does.
 //!
 //! # Invariant
 //! * An application that backs off has a deadline of its own; an older one changes nothing.

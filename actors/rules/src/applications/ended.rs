@@ -3,14 +3,14 @@
 //! # Two lists
 //! *Terminated* applications have Completed or Failed. Each run is an entry of its own, since an id
 //! may be used again at once. *Rejected* ones were never admitted; they are kept by id, and a later
-//! rejection takes the place of the earlier one, since an RM that tries again and again would push
-//! everything else out. One that its RM removed is in neither list: the RM knows what became of it.
-//! It is only summed up, which takes the same facts ([`Ended::removed`]).
+//! rejection replaces the earlier one, since an RM that tries again and again would displace all
+//! others. An application that its RM removed is in neither list: the RM knows its end. It is only
+//! logged, which takes the same facts ([`Ended::removed`]).
 //!
-//! # How long
-//! An entry expires [`RETENTION`] after its end. The next sweep removes what has expired; sweeps are
-//! a day apart, so an entry can be seen for three to four days. Each list has a bound: one entry
-//! more pushes out the oldest, expired or not, without a word.
+//! # Retention
+//! An entry expires [`RETENTION`] after its end. The next sweep removes what has expired; sweeps
+//! are a day apart, so an entry can be seen for three to four days. Each list has a bound: one
+//! entry more displaces the oldest, expired or not, without a notice.
 //!
 //! # Invariants
 //! * In both lists entries are in the order of their ends, so what has expired is at the front.
@@ -35,7 +35,8 @@ pub const RETENTION: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// The time between the first entry that expires and the sweep that removes it.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Most bytes that are kept of each text of a rejected application, since nobody has checked them.
+/// Most bytes that are kept of each text of a rejected application, since these texts were never
+/// checked.
 pub const TEXT_BYTES: usize = 1024;
 
 /// The record of an ended application.
@@ -55,7 +56,7 @@ pub struct Ended {
     pub started_ns: Option<i64>,
     /// The end, ns since the epoch.
     pub finished_ns: i64,
-    /// How it ended; of one that was removed, the state that it was in.
+    /// The final state; for a removed one, the state that it was in.
     pub state: ApplicationState,
     /// The states it entered, oldest first, with times in ns since the epoch.
     pub log: Vec<(i64, ApplicationState)>,
@@ -96,8 +97,8 @@ impl Ended {
         }
     }
 
-    /// What there is to say of an application that its RM removes now, in whatever state it is,
-    /// once everything that it held has left.
+    /// Builds the record of an application that its RM removes now, in whatever state it is, once
+    /// everything that it held has left.
     pub fn removed(application: &Application, now_ns: i64) -> Self {
         debug_assert!(application.allocated().is_zero(), "what it holds is counted when it leaves");
         debug_assert!(
@@ -107,8 +108,8 @@ impl Ended {
         Self { finished_ns: now_ns, ..Self::of(application) }
     }
 
-    /// What is kept of an application that is rejected now; of each text as much as
-    /// [`TEXT_BYTES`].
+    /// Builds the record of an application that is rejected now; of each text at most
+    /// [`TEXT_BYTES`] are kept.
     pub fn rejected(
         id: &Arc<str>,
         queue: &str,
@@ -162,7 +163,7 @@ pub struct EndedApplications {
 }
 
 impl EndedApplications {
-    /// Nothing yet, and at most so many in each list.
+    /// Builds empty lists of at most this many entries each.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -250,7 +251,7 @@ impl EndedApplications {
         self.rejected.before(number)
     }
 
-    /// How many of both lists are in which state.
+    /// Counts the applications of both lists by state.
     pub fn states(&self) -> BTreeMap<ApplicationState, u64> {
         let mut states = self.terminated.states.clone();
         for (state, number) in &self.rejected.states {

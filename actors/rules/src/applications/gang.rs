@@ -1,9 +1,8 @@
-//! The placeholders of an application: how many each task group has, and what became of them; for
-//! people, `docs/gangs.md`.
+//! The placeholders of an application: their number and state in each task group (`docs/gangs.md`).
 //!
 //! # Why counted
-//! An RM that runs members of a gang together first asks for placeholders, which are scheduled as
-//! any ask and hold places until the real members take them. Nobody tells the scheduler how many
+//! An RM that runs members of a gang together first asks for placeholders, which are scheduled like
+//! any ask and hold places until the real members take them. The scheduler does not know how many
 //! members a group has. So it counts: a real member waits for a placeholder of its group as long as
 //! one may still come or be given up ([`Gang::is_usable`]), and is scheduled like any other ask
 //! afterwards.
@@ -97,7 +96,7 @@ pub enum PlaceKey {
 }
 
 impl PlaceKey {
-    /// That of this allocation.
+    /// Returns the key of this allocation.
     fn of(id: AllocationId, place: &Allocation) -> Self {
         if place.is_hold() {
             Self::Hold(id)
@@ -119,7 +118,8 @@ pub enum PlaceholderEnd {
 /// The placeholders of an application, by task group.
 #[derive(Clone, Debug, Default)]
 pub struct Gang {
-    /// What all its placeholders together want, as it was submitted; nothing if that was not said.
+    /// The amount of all its placeholders together, as it was submitted; empty if it was not
+    /// submitted.
     pub placeholder_ask: Resources,
     /// The number of the deadline of its placeholders, while one is set.
     pub timer: Option<u64>,
@@ -139,7 +139,7 @@ impl Gang {
         Self { native: Some(Box::new(Native::new(declaration))), ..Self::default() }
     }
 
-    /// What it declared of its members, as long as it was not decided that they get places.
+    /// Returns the declared members, until it is decided that they get places.
     pub fn undecided(&self) -> Option<&Native> {
         self.native.as_deref().filter(|native| native.stage != Stage::Decided)
     }
@@ -266,8 +266,9 @@ impl Gang {
         }
     }
 
-    /// A placeholder is placed, or nobody takes its place after all: it is free to be taken. The
-    /// [search](crate::decide::pairs::Search::freed) for members has to know.
+    /// Notes that a placeholder is free to be taken: it is placed, or the member that was to take
+    /// it does not. The [search](crate::decide::pairs::Search::freed) for members has to be
+    /// notified.
     pub fn put_free(&mut self, name: &String, id: AllocationId, place: &Allocation) {
         if let Some(group) = self.groups.get_mut(name) {
             group.free.insert(PlaceKey::of(id, place), id);

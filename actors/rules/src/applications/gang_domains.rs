@@ -1,10 +1,10 @@
 //! The domains in which groups of a declared gang stay: `docs/gangs.md#topology`.
 //!
 //! # Invariants
-//! * As long as a group has a domain, every ask of it is placed there only, also one that comes later or is
-//!   placed again. An undecided gang has none, unless members of it run.
-//! * A domain that was chosen stays, whatever becomes of its nodes. One that was found with allocations that an
-//!   RM reports is that where most of them run.
+//! * As long as a group has a domain, every ask of it is placed there only, including one that
+//!   comes later or is placed again. An undecided gang has none, unless members of it run.
+//! * A chosen domain stays, whatever happens to its nodes. A domain derived from allocations that
+//!   an RM reports is the one where most of them run.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Applications: their life, their gangs, and what is kept of those that are over.
+//! Applications: their states, their gangs, and the records of ended ones.
 //!
-//! These are plain structs so that the actor of an application can be told what changed instead of
-//! finding out: each change returns what others must be told.
+//! These are plain structs: each change returns what others must be notified of, so that the actor
+//! of an application need not find it out.
 
 pub mod application;
 pub mod application_state;

@@ -1,22 +1,23 @@
-//! A gang that declares its members: which of them have no ask of their own, and whether all have
-//! their places; for people, `docs/gangs.md#declared-gangs`.
+//! A gang that declares its members: the members without an ask of their own, and whether all have
+//! their places (`docs/gangs.md#declared-gangs`).
 //!
 //! # Internal asks and holds
 //! The scheduler asks itself for every member that its RM has not asked for yet: one *internal ask*
 //! for each group, with as many instances as members are missing. When all members get their places
-//! at once, what was asked for internally becomes *holds*: allocations that keep a place for a member
-//! until its real ask takes it. To every sum, order and limit both are what placeholders are. The RM
-//! never hears of them, and no key or UUID of its own names them: they have none.
+//! at once, placements of internal asks become *holds*: allocations that keep a place for a member
+//! until its real ask takes it. For every sum, order and limit both count like placeholders. The RM
+//! is never notified of them, and they have no key or UUID of the RM.
 //!
 //! # Invariants
 //! * While the gang is undecided, the internal ask of a group has as many instances outstanding as
-//!   the group needs members beyond what is asked for by real ones ([`Gang::complete`]).
-//! * Once it is decided there is no internal ask.
+//!   the group needs members beyond those of real asks ([`Gang::complete`]).
+//! * A decided gang has no internal ask.
 //!
 //! # After a restart
-//! A gang of which members run was decided by a scheduler that is no more, and what that one held is lost. Its RM may
-//! say how much is to be held again ([`HoldAgain`]): then it is undecided once more, but for so many members only,
-//! and settles for fewer places where there are not enough.
+//! If members of a gang run already, an earlier scheduler decided it, and the places that that one
+//! held are lost. Its RM may report how many are to be held again ([`HoldAgain`]): then the gang is
+//! undecided once more, but for this many members only, and settles for fewer places if there are
+//! not enough.
 //!
 //! [`Gang::complete`]: super::gang::Gang::complete
 
@@ -52,14 +53,14 @@ pub struct Native {
     pub starts: Option<Box<FailedStarts>>,
     /// The sum of `lost` over its groups.
     n_lost: u64,
-    /// What a scheduler before this one held for it, since it was said.
+    /// The places that an earlier scheduler held for it, once they were reported.
     held_before: Option<HeldBefore>,
 }
 
-/// What a scheduler before this one held for a gang that runs in part.
+/// The places that an earlier scheduler held for a gang that runs in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HeldBefore {
-    /// Since when places are held, ns since the epoch.
+    /// The time since when places are held, ns since the epoch.
     since_ns: i64,
     /// They are still searched.
     is_sought: bool,
@@ -68,7 +69,7 @@ struct HeldBefore {
 /// The end of an allocation of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// By itself, or because its RM wanted it to.
+    /// By itself, or by its RM's order.
     Ended,
     /// With its node, for another, or because it failed.
     Lost,
@@ -88,9 +89,9 @@ impl Departure {
 pub enum Stage {
     /// None has: places are looked for.
     Undecided,
-    /// All have, as far as the scheduler is concerned, and the RM's predicates are asked.
+    /// All have places according to the scheduler, and the RM's predicates are asked.
     InTheAir,
-    /// All have.
+    /// All have places.
     Decided,
 }
 
@@ -101,15 +102,16 @@ pub struct NativeGroup {
     pub name: TaskGroup,
     /// The number of members it needs.
     pub min_members: u32,
-    /// For how many members places are looked for together. That are fewer than it needs only where
-    /// places are looked for that a scheduler before this one held.
+    /// The number of members for which places are searched together. It is less than the group
+    /// needs only while places of an earlier scheduler are to be held again.
     wanted: u32,
-    /// What is asked for where a member has no ask; `None`: nothing, its asks are waited for.
+    /// The internal ask for a member without an ask; `None`: none is made, the gang waits for its
+    /// asks.
     pub spec: Option<Arc<AskSpec>>,
     /// The internal ask of the group, as long as the gang is not decided.
     pub ask: Option<AskSlot>,
-    /// The constraint of its members, ready for searches as long as the application is there: so
-    /// that a gang whose holds are lost can be looked for anew.
+    /// The constraint of its members, ready for searches as long as the application exists: so that
+    /// a gang whose holds are lost can be searched again.
     pub terms: Option<Arc<Terms>>,
     /// The topology of its members.
     pub topology: Option<Arc<Topology>>,
@@ -209,7 +211,7 @@ impl Native {
         self.groups.iter().map(|group| u64::from(group.wanted)).sum()
     }
 
-    /// Has so many fewer places be looked for in the group.
+    /// Reduces the number of places that are searched for the group.
     pub fn settle_for_fewer(&mut self, name: &TaskGroup, fewer: u64) {
         let fewer = u32::try_from(fewer).unwrap_or(u32::MAX);
         if let Some(group) = self.group_mut(name) {
@@ -217,7 +219,7 @@ impl Native {
         }
     }
 
-    /// Has so many fewer places be looked for, of the last groups first.
+    /// Reduces the number of places that are searched, in the last groups first.
     pub fn settle_for_fewer_in_all(&mut self, mut fewer: u64) {
         for group in self.groups.iter_mut().rev() {
             let taken = u32::try_from(fewer).unwrap_or(u32::MAX).min(group.wanted);
@@ -226,7 +228,7 @@ impl Native {
         }
     }
 
-    /// The amount that is looked for, less so many members of the last groups.
+    /// Returns the amount that is searched, less this many members of the last groups.
     pub fn amount_without(&self, mut fewer: u64) -> Resources {
         let mut amount = Resources::new();
         for group in self.groups.iter().rev() {
@@ -386,12 +388,13 @@ impl NativeGroup {
         u64::from(self.min_members).saturating_sub(u64::from(self.members).saturating_add(held))
     }
 
-    /// For how many members places are looked for together, while the gang is undecided.
+    /// Returns the number of members for which places are searched together, while the gang is
+    /// undecided.
     pub fn wanted(&self) -> u32 {
         self.wanted
     }
 
-    /// How many members of those that are looked for have no ask of their own.
+    /// Returns the number of these members without an ask of their own.
     pub fn missing(&self, asks: &Asks) -> u32 {
         let there = u32::try_from(asks.outstanding_members(&self.name)).unwrap_or(u32::MAX);
         self.wanted.saturating_sub(there)
@@ -402,7 +405,7 @@ impl NativeGroup {
         self.topology.as_ref()?.required.as_deref()
     }
 
-    /// Where its members are to be relative to each other, unless that is known by those that run.
+    /// Returns the topology to be met, unless running members fix the domain.
     pub fn sought_topology(&self) -> Option<&Arc<Topology>> {
         self.topology.as_ref().filter(|_| self.domain.is_none())
     }
@@ -412,7 +415,7 @@ impl NativeGroup {
         (self.domain, self.is_domain_tentative) = (Some(Arc::new(domain)), true);
     }
 
-    /// Places are looked for anew: no domain is chosen, unless members run in one.
+    /// Forgets the domain for a new search, unless members run in it.
     pub fn forget_domain(&mut self) {
         if self.members == 0 {
             self.domain = None;
@@ -552,7 +555,7 @@ mod tests {
         assert!(asks.pending().is_empty());
     }
 
-    /// Of four workers one runs; the driver, whose size nobody said, has no place.
+    /// One of four workers runs; the driver, which has no declared size, has no place.
     #[test]
     fn places_are_held_again_for_members_that_are_lacking() {
         let mut asks = Asks::new();

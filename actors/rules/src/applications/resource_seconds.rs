@@ -1,17 +1,17 @@
-//! What an application has used over time: resource-seconds, as they are charged to its owner.
+//! Resource-seconds: the usage of an application over time, as it is charged to its owner.
 //!
 //! # What is counted
-//! An allocation counts when it leaves: what it held then, times the whole seconds since it was
-//! bound. So nothing is counted while something is placed, and a live allocation needs no field for
-//! it. What is left out is what still runs; what an allocation held before its size was changed
-//! counts as if it had always had the last one.
+//! An allocation counts when it leaves: its amount then, times the whole seconds since it was
+//! bound. So nothing is counted during placements, and a live allocation needs no field for it.
+//! Running allocations are left out; an allocation whose size was changed counts as if it had
+//! always had the last one.
 //!
 //! # Why by instance type
 //! The same core-second costs more on one kind of machine than on another. The kind is the node's
 //! attribute `si/instance-type`; nodes without one count together as `UNKNOWN`.
 //!
 //! # Invariants
-//! * A number only rises, and stays at the largest that there is rather than wrap around.
+//! * A number only rises, and stays at the largest value instead of wrapping around.
 //! * An application has at most [`TYPES_MAX`] instance types and one more, `UNKNOWN`, that takes
 //!   the others, since types are named from outside.
 //!
@@ -39,15 +39,15 @@ pub const INSTANCE_TYPE: &str = "si/instance-type";
 /// The instance type of a node that names none.
 pub const UNKNOWN: &str = "UNKNOWN";
 
-/// Most instance types of one application that are told apart.
+/// Most instance types of one application that are listed separately.
 pub const TYPES_MAX: usize = 256;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Whose work an allocation did while it held its resources.
+/// The account of an allocation's resource-seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// That of its application.
+    /// The work of its application.
     Used,
     /// Preempted allocations, whose work may be lost.
     Preempted,
@@ -79,11 +79,11 @@ impl Account {
 /// The resource-seconds of an application, of allocations that have left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// By allocations that did the application's work.
+    /// Usage by allocations that did the application's work.
     pub used: ResourceSeconds,
-    /// By allocations that were preempted.
+    /// Usage by allocations that were preempted.
     pub preempted: ResourceSeconds,
-    /// By placeholders.
+    /// Usage by placeholders.
     pub placeholder: ResourceSeconds,
 }
 
@@ -155,7 +155,7 @@ impl ResourceSeconds {
     }
 }
 
-/// For people: each instance type with its amounts.
+/// Shows each instance type with its amounts, for people.
 impl fmt::Display for ResourceSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (name, amount)) in self.iter().enumerate() {

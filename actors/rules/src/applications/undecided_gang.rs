@@ -2,8 +2,9 @@
 //! and end. See [`native`](super::native).
 //!
 //! # Invariants
-//! * Between two visits an undecided gang asks for each member that its RM has not asked for.
-//! * Once a gang is decided nothing is asked for internally.
+//! * Between two visits an undecided gang has an internal ask for each member that its RM has not
+//!   asked for.
+//! * A decided gang has no internal asks.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! One ask of an application: how much of it is outstanding, and what became of it so far.
+//! An ask of an application: its outstanding allocations, and its state so far.
 //!
-//! An application may have a hundred thousand of them, and few are ever refused. So what predicates
-//! said of an ask is kept apart, behind one pointer ([`Refusals`]).
+//! An application may have a hundred thousand asks, and few are ever refused. So the answers of
+//! predicates are kept apart, behind one pointer ([`Refusals`]).
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -23,7 +23,7 @@ use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Sum;
 use crate::values::retries::Retries;
 
-/// One ask of an application. It dereferences to its specification.
+/// An ask of an application. It dereferences to its specification.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub struct Ask {
@@ -31,8 +31,8 @@ pub struct Ask {
     pub spec: Arc<AskSpec>,
     /// Outstanding allocations.
     pub outstanding: u32,
-    /// Since when it counts as waiting: its creation time, or its arrival where that is earlier, ns
-    /// since the epoch. The clock of an RM may be ahead.
+    /// The time since when it counts as pending: its creation time, or its arrival if that is
+    /// earlier, ns since the epoch. The clock of an RM may be ahead.
     pub created_ns: i64,
     /// Arrival, ns since the epoch; a request that replaces it does not change this.
     pub arrived_ns: i64,
@@ -46,7 +46,7 @@ pub struct Ask {
     pub over_user_quota: bool,
     /// A scale-up signal was sent for it: once in its life.
     pub signalled: bool,
-    /// Tried at least once with enough room by its user's limits.
+    /// Tried at least once with enough headroom by its user's limits.
     pub attempted: bool,
     /// In its last try, the RM did not answer for some nodes. So it is not known whether more
     /// machines would help.
@@ -80,9 +80,9 @@ pub struct Search {
     pub(super) starts: Option<Box<FailedStarts>>,
     /// The node that it has reserved.
     pub(super) reserved: Option<NodeSlot>,
-    /// That node is for all, since the ask could not run.
+    /// Its reservation is suspended: the node is open to all, since the ask could not run.
     pub(super) is_suspended: bool,
-    /// The growths that passed it by, while it wants more than all nodes have left together.
+    /// The growths that passed it by, while its amount is more than all nodes have left together.
     pub(super) passed_by: Option<PassedBy>,
     /// Another ask reserved a node in its place.
     pub was_replaced: bool,
@@ -106,27 +106,28 @@ impl Nothing for Search {
 /// Refusals of an ask by predicates and the RM.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    /// Some nodes refused it since its last allocation, and the next are asked.
+    /// The search in which some nodes have refused it since its last allocation, and the next are
+    /// asked.
     trying: Option<Box<Try>>,
-    /// Every node with room refused it, or the one it names did: it waits.
+    /// Every node with capacity refused it, or the one it names did: it waits.
     rests: bool,
     /// The node that it has reserved refused it, and others are next.
     refused_at_reserved: bool,
-    /// The node that it was to reserve refused that.
+    /// The node that it was to reserve refused the reservation.
     may_not_reserve: bool,
     /// The question whether it may reserve a node, while that is open.
     pub claim: Option<u64>,
-    /// Why, in its present search, each with the number of nodes.
+    /// The reasons of predicates in its present search, each with the number of nodes.
     pub reasons: BTreeMap<String, u32>,
     /// The reasons when every node with room had refused it last; only for explanations.
     pub last_reasons: BTreeMap<String, u32>,
-    /// When it is tried again though nothing changed.
+    /// The time of the next try without a change.
     pub retries: Retries,
-    /// When it was told last that predicates refused it, ns since the epoch.
+    /// The time of the last report that predicates refused it, ns since the epoch.
     pub told_ns: Option<i64>,
-    /// Nodes that the RM said can never run it: it does not go there until their time is over.
+    /// Nodes that the RM has refused for good: the ask does not use them until their time is over.
     pub excluded: Vec<Exclusion>,
-    /// Why it was not placed so far, while it is in no class that keeps that.
+    /// The reasons why it was not placed so far, while it is in no class that keeps them.
     pub(super) failures: Option<Box<FailureLog>>,
 }
 
@@ -162,18 +163,18 @@ impl Ask {
         self.search.wish.as_deref()
     }
 
-    /// Creation time as its RM stated it, or else its arrival, ns since the epoch: for people,
-    /// since it may lie ahead.
+    /// Returns the creation time as its RM stated it, or else its arrival, ns since the epoch: for
+    /// people, since it may lie ahead.
     pub fn stated_creation_ns(&self) -> i64 {
         self.spec.created_ns.unwrap_or(self.arrived_ns)
     }
 
-    /// Its place in the order of the asks of its application.
+    /// Returns its position in the order of the asks of its application.
     pub fn order_key(&self) -> AskKey {
         AskKey::new(self.priority, self.created_ns, self.sequence)
     }
 
-    /// The request for a node that a search is given.
+    /// Returns the request for a node that a search gets.
     pub fn request(&self) -> NodeRequest<'_> {
         debug_assert_eq!(
             self.spec.constraint.is_some(),
@@ -224,26 +225,26 @@ impl Ask {
         }
     }
 
-    /// A placement of it waits no longer: for its predicate, or for a placeholder to go.
+    /// Notes that a placement of it no longer waits for its predicate, or for a placeholder to end.
     pub(super) fn waits_no_longer(&mut self, placement: AllocationId) {
         if let Some(search) = self.search.find_mut() {
             search.unsettled.retain(|unsettled| *unsettled != placement);
         }
     }
 
-    /// Its search for a node whose predicate passes, while some have refused it and others have
-    /// still to be asked.
+    /// Returns its search for a node whose predicate passes, while some nodes have refused it and
+    /// others have still to be asked.
     pub fn trying(&self) -> Option<&Try> {
         self.refusals()?.trying.as_deref()
     }
 
-    /// As [`Self::trying`], to be changed.
+    /// Returns the search of [`Self::trying`], to be changed.
     pub fn trying_mut(&mut self) -> Option<&mut Try> {
         self.search.find_mut()?.refusals.as_mut()?.trying.as_deref_mut()
     }
 
-    /// As [`Self::trying`]; where there is none that holds in this era, one that begins now, at
-    /// this growth of the node index.
+    /// Returns the search of [`Self::trying`] if it holds in this era; otherwise one that begins
+    /// now, at this growth of the node index.
     pub fn trying_since(&mut self, era: u64, growth: Growth) -> &mut Try {
         let refusals = self.refusals_mut();
         refusals.rests = false;
@@ -251,13 +252,13 @@ impl Ask {
         refusals.trying.insert(trying.unwrap_or_else(|| Box::new(Try::new(era, growth))))
     }
 
-    /// Whether every node with room has refused it, or the one it names: it waits.
+    /// Whether every node with capacity has refused it, or the one it names: it waits.
     pub fn is_resting(&self) -> bool {
         self.refusals().is_some_and(|refusals| refusals.rests)
     }
 
-    /// It found no node: growths are counted from now on that leave no room for it, if it wants
-    /// more than all nodes have left together.
+    /// Notes that it found no node. Growths that leave no capacity for it are counted from now on,
+    /// if its amount is more than all nodes have left together.
     pub fn count_passed_by(&mut self, nodes: &NodeIndex) {
         let counted = match self.search.passed_by {
             Some(before) => nodes.passed_by(&self.request(), before),
@@ -272,7 +273,7 @@ impl Ask {
         self.search.passed_by.unwrap_or_default()
     }
 
-    /// Whether it would be [passed by](PassedBy::is_enough) if it were looked at now.
+    /// Whether it would be [passed by](PassedBy::is_enough) if it were tried now.
     pub fn is_passed_by(&self, nodes: &NodeIndex) -> bool {
         self.search.passed_by.is_some_and(|it| nodes.passed_by(&self.request(), it).is_enough())
     }
@@ -282,23 +283,24 @@ impl Ask {
         self.search.reserved.is_some()
     }
 
-    /// Whether the node that it has reserved refused it when it was asked last, and nothing has
+    /// Whether the node that it has reserved refused it at the last question, and nothing has
     /// changed since.
     pub fn is_refused_at_reserved(&self) -> bool {
         self.refusals().is_some_and(|refusals| refusals.refused_at_reserved)
     }
 
-    /// The node that it has reserved refused it.
+    /// Notes that the node that it has reserved refused it.
     pub fn refuse_at_reserved(&mut self) {
         self.refusals_mut().refused_at_reserved = true;
     }
 
-    /// Whether the node that it was to reserve refused that, and nothing has changed since.
+    /// Whether the node that it was to reserve refused the reservation, and nothing has changed
+    /// since.
     pub fn may_not_reserve(&self) -> bool {
         self.refusals().is_some_and(|refusals| refusals.may_not_reserve)
     }
 
-    /// The node that it was to reserve refused that.
+    /// Notes that the node that it was to reserve refused the reservation.
     pub fn forbid_to_reserve(&mut self) {
         self.refusals_mut().may_not_reserve = true;
     }
@@ -308,20 +310,20 @@ impl Ask {
         self.noted_refusals()?.claim.take()
     }
 
-    /// Every node with room has refused it, or the one it names.
+    /// Notes that every node with capacity has refused it, or the one it names.
     pub fn rest(&mut self) {
         let refusals = self.refusals_mut();
         (refusals.trying, refusals.rests) = (None, true);
     }
 
-    /// Whether predicates have said nothing of it that still counts.
+    /// Whether no answer of a predicate about it still counts.
     pub fn is_fresh(&self) -> bool {
         self.refusals().is_none_or(|refusals| {
             refusals.trying.is_none() && !refusals.rests && !refusals.refused_at_reserved
         })
     }
 
-    /// Forgets what predicates have refused.
+    /// Forgets the refusals of predicates.
     pub fn refresh(&mut self) {
         if let Some(refusals) = self.noted_refusals() {
             (refusals.trying, refusals.rests) = (None, false);
@@ -329,7 +331,7 @@ impl Ask {
         }
     }
 
-    /// The search for a node begins anew.
+    /// Begins the search for a node again.
     pub fn begin_anew(&mut self) {
         self.unanswered = false;
         self.refresh();
@@ -338,12 +340,13 @@ impl Ask {
         }
     }
 
-    /// Whether anything of it is allocated, waits for an answer, or is outstanding.
+    /// Whether nothing of it is allocated, waits for an answer, or is outstanding.
     pub fn is_over(&self) -> bool {
         self.outstanding == 0 && self.live.is_empty() && self.search.unsettled.is_empty()
     }
 
-    /// All that is still to come: outstanding, or waiting for its predicate.
+    /// Returns the number of allocations still to come: outstanding, or waiting for their
+    /// predicate.
     pub fn still_to_come(&self) -> i64 {
         let unsettled = i64::try_from(self.search.unsettled.len()).unwrap_or(i64::MAX);
         i64::from(self.outstanding).saturating_add(unsettled)
@@ -365,20 +368,19 @@ impl Ask {
         Shape::of(&self.spec, if self.is_single { self.sequence } else { 0 })
     }
 
-    /// Whether it was tried, and more machines may be what it lacks.
+    /// Whether it was tried, and lacks perhaps only machines.
     pub(super) fn lacks_machines(&self) -> bool {
         self.attempted && !self.unanswered
     }
 
-    /// Why it was not placed so far is of no interest any more.
+    /// Forgets the reasons why it was not placed so far.
     pub(super) fn forget_failures(&mut self) {
         if let Some(refusals) = self.noted_refusals() {
             refusals.failures = None;
         }
     }
 
-    /// Its next allocation begins as if no predicate had ever refused it, and nothing had passed it
-    /// by.
+    /// Forgets refusals and growths that passed it by, for its next allocation.
     pub(super) fn forget_refusals(&mut self) {
         self.begin_anew();
         if let Some(search) = self.search.find_mut() {

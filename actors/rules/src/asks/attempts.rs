@@ -1,10 +1,10 @@
-//! The extent of a pass: which asks were tried, and at which ask the pass ended because too many
-//! before it had found no node.
+//! The extent of a pass: the asks that were tried, and the ask at which the pass ended because too
+//! many before it had found no node.
 //!
 //! A pass tries asks in their order, and a class is tried once for all of its members. So the
 //! number of members that count as tried depends on where the pass ended. Without back-off the pass
-//! comes to every member of every class; with back-off it comes to those up to the ask that was one
-//! too many. Each ask counts as one, however many allocations of it are outstanding.
+//! covers every member of every class; with back-off it covers those up to the ask that was one too
+//! many. Each ask counts as one, however many allocations of it are outstanding.
 
 use rustc_hash::FxHashMap;
 
@@ -16,7 +16,7 @@ use crate::values::ids::{AskSlot, ClassId};
 use crate::values::resources::Resources;
 use crate::waiting::{View, WaitSet};
 
-/// Requests of equal shape that were tried and wait.
+/// Requests of equal shape that were tried and are pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The class that the requests are of.
@@ -27,13 +27,13 @@ pub struct Waiting {
     pub count: u64,
 }
 
-/// The asks that make one bundle, group by group, each with how many instances of it.
+/// The asks that make one bundle, group by group, each with its number of instances.
 pub type Bundled = Vec<Vec<(AskSlot, u32)>>;
 
-/// The first requests of a class, of which the RM is told those that it was not told of: a part at
-/// a time, so that something else may be done in between.
+/// The first requests of a class for which a scale-up signal is to be sent, unless one was sent
+/// before: a part at a time, so that other work may be done in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToTell {
+pub struct ToSignal {
     class: ClassId,
     /// The amount of each allocation: by then the class may be gone, and its number given to
     /// another.
@@ -43,8 +43,8 @@ pub struct ToTell {
     behind: Option<AskKey>,
 }
 
-impl ToTell {
-    /// The first requests of a class, which have so many allocations of this size outstanding.
+impl ToSignal {
+    /// The first requests of a class with this many outstanding allocations of this size.
     pub fn first(class: ClassId, resources: Resources, count: u64) -> Self {
         Self { class, resources, count, behind: None }
     }
@@ -60,7 +60,7 @@ impl ToTell {
 pub struct Signalled {
     /// The requests for which a signal is to be sent.
     pub told: Vec<AskSlot>,
-    /// The number of requests that were looked at, those included for which a signal was sent
+    /// The number of requests that were examined, including those for which a signal was sent
     /// before.
     pub looked_at: usize,
 }
@@ -101,7 +101,7 @@ impl Asks {
         if classes.iter().map(|class| class.members.len()).sum::<usize>() < limit {
             return None;
         }
-        // Members of one class may stand before and after those of another.
+        // Members of one class may come before and after those of another.
         let firsts =
             classes.iter().flat_map(|class| class.keys().take(limit).take_while(is_before));
         let mut firsts: Vec<AskKey> = firsts.collect();
@@ -116,9 +116,9 @@ impl Asks {
         is_followed.then_some(last)
     }
 
-    /// The asks that were tried and wait, class by class in order. In a class that was tried in
-    /// vain all members count, since the first was tried for all; if the last pass ended at
-    /// `reached`, only those up to there. In a class that is due, only members that were tried
+    /// Returns the pending asks that were tried, class by class in order. In a class that was tried
+    /// without result all members count, since the first was tried for all; if the last pass ended
+    /// at `reached`, only those up to there. In a class that is due, only members that were tried
     /// before count.
     pub fn tried(&self, reached: Option<AskKey>) -> Vec<Waiting> {
         let mut tried = Vec::new();
@@ -140,9 +140,9 @@ impl Asks {
         tried
     }
 
-    /// The asks of a bundle that were tried together and wait, class by class. Nothing, if one of
-    /// them was not tried with the others: then the bundle is another one, which is still to be
-    /// tried.
+    /// Returns the asks of a bundle that were tried together and are pending, class by class. Empty
+    /// if one of them was not tried with the others: then the bundle is another one, which is still
+    /// to be tried.
     pub fn tried_together(&self, bundled: &Bundled) -> Vec<Waiting> {
         let mut tried: Vec<Waiting> = Vec::new();
         let mut places = FxHashMap::default();
@@ -159,9 +159,9 @@ impl Asks {
         tried
     }
 
-    /// The members of a class, behind an ask if one is given, that have its first `count` tried
-    /// allocations outstanding, each with how many of them it has. `reached` as in [`Self::tried`].
-    /// None of a class that is not there any more.
+    /// Returns the members of a class, behind an ask if one is given, that have its first `count`
+    /// tried allocations outstanding, each with its number. `reached` as in [`Self::tried`]. Empty
+    /// for a class that no longer exists.
     pub fn tried_after(
         &self,
         class: ClassId,
@@ -179,40 +179,40 @@ impl Asks {
         })
     }
 
-    /// Marks those that the RM is to be told of: each is told once in its life, and one that may
-    /// use only one node never. At most `most` requests are looked at, told or not; what is left is
-    /// left in `to_tell`.
+    /// Marks requests for which a signal is to be sent: once in the life of a request, and never
+    /// for one that may use only one node. At most `most` requests are examined, signalled or not;
+    /// the rest stays in `to_signal`.
     pub fn signal(
         &mut self,
-        to_tell: &mut ToTell,
+        to_signal: &mut ToSignal,
         reached: Option<AskKey>,
         most: usize,
     ) -> Signalled {
-        let ToTell { class, ref resources, count, behind } = *to_tell;
-        to_tell.count = 0;
-        let is_untold = |class: &Class| {
+        let ToSignal { class, ref resources, count, behind } = *to_signal;
+        to_signal.count = 0;
+        let is_unsignalled = |class: &Class| {
             class.unsignalled > 0
                 && class.shape.required_node().is_none()
                 && class.shape.resources() == resources
         };
         let mut signalled = Signalled::default();
-        let Some(class_here) = self.classes.find(class).filter(|it| is_untold(it)) else {
+        let Some(class_here) = self.classes.find(class).filter(|it| is_unsignalled(it)) else {
             return signalled;
         };
-        let n_untold = class_here.unsignalled;
+        let n_unsignalled = class_here.unsignalled;
         let Signalled { told, looked_at } = &mut signalled;
         let mut left = count;
         for (key, slot, taken) in self.tried_after(class, behind.as_ref(), count, reached) {
-            if told.len() == n_untold {
+            if told.len() == n_unsignalled {
                 break;
             }
             if *looked_at == most {
-                to_tell.count = left;
+                to_signal.count = left;
                 break;
             }
             *looked_at += 1;
             left -= taken;
-            to_tell.behind = Some(key);
+            to_signal.behind = Some(key);
             if !self.ask(slot).signalled {
                 told.push(slot);
             }
@@ -222,17 +222,16 @@ impl Asks {
         }
         let n_told = signalled.told.len();
         self.classes[class].unsignalled -= n_told;
-        self.n_untold -= n_told;
+        self.n_unsignalled -= n_told;
         signalled
     }
 
-    /// Whether something is outstanding of which the RM was not told that more machines would help,
-    /// and might be: it may use any node.
-    pub fn any_untold(&self) -> bool {
-        self.n_untold > 0
+    /// Whether an outstanding request that may use any node has no scale-up signal yet.
+    pub fn any_unsignalled(&self) -> bool {
+        self.n_unsignalled > 0
     }
 
-    /// Whether the outcome of its first member holds for the whole class.
+    /// Whether the result of its first member holds for the whole class.
     fn is_tried_as_one(&self, class: &Class, waits: &WaitSet) -> bool {
         let first = class.members.values().next();
         let is_tried = first.is_some_and(|slot| self.ask(*slot).lacks_machines());

@@ -1,4 +1,4 @@
-//! One class: the asks of one shape.
+//! A class: the asks of one shape.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ pub(super) struct Class {
     pub(super) key: AskKey,
     /// Allocations outstanding over all members.
     pub(super) outstanding: u64,
-    /// The number of members of which the RM was not yet told that more machines would help.
+    /// The number of members for which no scale-up signal was sent yet.
     pub(super) unsignalled: usize,
-    /// Why its members were not placed so far, if any was tried without result.
+    /// The reasons why its members were not placed so far; `None` if none was tried without result.
     pub(super) failures: Option<Box<FailureLog>>,
-    /// The obstacle of the last try, and since when it has been the same, ns since the
-    /// epoch. Noted for explanations; none once a member was placed.
+    /// The obstacle of the last try, and since when it has been the same, ns since the epoch. Noted
+    /// for explanations; `None` once a member was placed.
     pub(super) noted: Option<(Obstacle, i64)>,
 }
 
@@ -46,7 +46,7 @@ impl Class {
         use std::ops::Bound::{Excluded, Unbounded};
         let priority = self.shape.priority();
         let from = match after {
-            // Any member would stand before that one.
+            // Every member comes before that one.
             Some(after) if after.priority() < priority => None,
             Some(after) if after.priority() == priority => Some(Excluded(after.age())),
             _ => Some(Unbounded),

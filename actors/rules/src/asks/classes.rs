@@ -1,7 +1,7 @@
-//! Classes: asks that are tried as one, and the place of each class in the order.
+//! Classes: asks that are tried as one, and the position of each class in the order.
 //!
-//! A class stands where its first member would stand. Its other members are not in the order at
-//! all, so that a search cannot be slowed by how many asks are alike.
+//! A class has the position of its first member. Its other members are not in the order at all, so
+//! that a search cannot be slowed by the number of equal asks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Asks {
         let key = AskKey::new(ask.priority, member.0, member.1);
         let (shape, pending) = (ask.shape(), ask.pending());
         if shape.required_node().is_none() {
-            self.n_untold += unsignalled;
+            self.n_unsignalled += unsignalled;
         }
         self.pending.add_sum(&pending);
         self.pending.prune();
@@ -84,7 +84,7 @@ impl Asks {
         Some(class)
     }
 
-    /// The class of this shape; that of the ask before is looked at first.
+    /// Returns the class of this shape; that of the ask before is checked first.
     fn class_with(&self, shape: &Shape) -> Option<ClassId> {
         let is_alike =
             |class: &ClassId| self.classes.find(*class).is_some_and(|class| class.shape == *shape);
@@ -118,7 +118,7 @@ impl Asks {
         entry.outstanding -= u64::from(ask.outstanding);
         entry.unsignalled -= unsignalled;
         if entry.shape.required_node().is_none() {
-            self.n_untold -= unsignalled;
+            self.n_unsignalled -= unsignalled;
         }
         if let Some((&(created, sequence), _)) = entry.members.first_key_value() {
             let key = AskKey::new(entry.shape.priority(), created, sequence);

@@ -1,10 +1,10 @@
-//! Failed starts of a request: how long it waits before the next try, and on which nodes it failed.
-//! For people, `docs/scheduling.md#starts-that-fail`.
+//! Failed starts of a request: its back-off before the next try, and the nodes on which it failed
+//! (`docs/scheduling.md#starts-that-fail`).
 //!
 //! # Why a back-off
 //! A resource manager that cannot start an allocation gives it back, and the request is pending
-//! again. A request that is tried again at once comes first again, and nothing else that wants the same
-//! room ever runs. So the request waits, twice as long each time, and others have the room.
+//! again. A request that is tried again at once comes first again, and no other that needs the same
+//! capacity ever runs. So the request waits, twice as long each time, and others have the capacity.
 //!
 //! # When a start has succeeded
 //! The interface has no message that an allocation runs. An allocation counts as started when the
@@ -36,10 +36,10 @@ use std::time::Duration;
 use crate::values::instant::rfc3339;
 use crate::values::text::beginning;
 
-/// The number of nodes that are remembered of one request: those of its last failed starts.
+/// Most nodes that are remembered of one request: those of its last failed starts.
 pub const NODES_REMEMBERED: usize = 8;
 
-/// The number of bytes that are kept of the resource manager's reason.
+/// Most bytes that are kept of the resource manager's reason.
 pub const REASON_BYTES: usize = 256;
 
 /// The shortest back-off, whatever is configured: a request that is tried again at once would leave
@@ -49,9 +49,9 @@ const LEAST: Duration = Duration::from_millis(1);
 /// The back-off of a request whose start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartRetry {
-    /// After the first failure. Doubled with each further one.
+    /// The back-off after the first failure. Doubled with each further one.
     pub first: Duration,
-    /// At most. An allocation that lived for so long has started.
+    /// The longest back-off. An allocation that lived for this long has started.
     pub longest: Duration,
 }
 
@@ -62,7 +62,7 @@ impl Default for StartRetry {
 }
 
 impl StartRetry {
-    /// The back-off after so many failures in a row.
+    /// Returns the back-off after this many consecutive failures.
     ///
     /// ```
     /// use monoceros_rules::asks::failed_starts::StartRetry;
@@ -76,7 +76,7 @@ impl StartRetry {
         first.saturating_mul(1 << doublings).min(self.longest.max(first))
     }
 
-    /// Whether an allocation that was made at one time and is there at another has started.
+    /// Whether an allocation that was made at one time and still exists at another has started.
     pub fn has_started(&self, made_ns: i64, now_ns: i64) -> bool {
         let longest = i64::try_from(self.longest.max(LEAST).as_nanos()).unwrap_or(i64::MAX);
         now_ns.saturating_sub(made_ns) >= longest
@@ -90,7 +90,7 @@ pub struct FailedStart {
     pub node: Option<Arc<str>>,
     /// The resource manager's reason; may be empty.
     pub reason: Arc<str>,
-    /// When it gave the allocation back, ns since the epoch.
+    /// The time when it gave the allocation back, ns since the epoch.
     pub at_ns: i64,
 }
 
@@ -109,15 +109,16 @@ pub struct FailedStarts {
     reason: Option<Arc<str>>,
     /// The number of back-offs.
     in_a_row: u32,
-    /// When the back-off ends, ns since the epoch; `None`: it has ended.
+    /// The end of the back-off, ns since the epoch; `None`: it has ended.
     until_ns: Option<i64>,
     /// The nodes of the last failures, the latest last, each once.
     nodes: Vec<Arc<str>>,
 }
 
 impl FailedStarts {
-    /// Notes a failure. Returns when the back-off ends that begins with it, ns since the epoch. While
-    /// one is under way none begins: allocations that failed one after another were made together.
+    /// Notes a failure. Returns the end of the back-off that begins with it, ns since the epoch.
+    /// While one is under way none begins: allocations that failed one after another were made
+    /// together.
     pub fn note(&mut self, failed: FailedStart, retry: &StartRetry) -> Option<i64> {
         let FailedStart { node, reason, at_ns } = failed;
         if self.times == 0 {
@@ -154,7 +155,8 @@ impl FailedStarts {
         is_it
     }
 
-    /// The request belongs to a gang that backs off as a whole: only its nodes are remembered.
+    /// Notes that the request belongs to a gang that backs off as a whole: only its nodes are
+    /// remembered.
     pub fn leave_to_gang(&mut self) {
         *self = Self { nodes: std::mem::take(&mut self.nodes), ..Self::default() };
     }
@@ -171,7 +173,7 @@ impl FailedStarts {
         self.times
     }
 
-    /// When the first of them failed, ns since the epoch.
+    /// The time of the first failure, ns since the epoch.
     pub fn since_ns(&self) -> i64 {
         self.since_ns
     }
@@ -181,7 +183,7 @@ impl FailedStarts {
         self.reason.as_ref()
     }
 
-    /// When the back-off ends, ns since the epoch; `None`: it has ended.
+    /// The end of the back-off, ns since the epoch; `None`: it has ended.
     pub fn until_ns(&self) -> Option<i64> {
         self.until_ns
     }
@@ -197,16 +199,16 @@ impl FailedStarts {
 pub struct NotStarted {
     /// The number of failed starts.
     pub times: u32,
-    /// When the first of them failed, ns since the epoch.
+    /// The time of the first failure, ns since the epoch.
     pub since_ns: i64,
     /// The resource manager's last reason; `None` if it gave none.
     pub reason: Option<Arc<str>>,
-    /// When it is tried again, ns since the epoch; `None`: in its turn.
+    /// The time of the next try, ns since the epoch; `None`: in its turn.
     pub until_ns: Option<i64>,
 }
 
 impl NotStarted {
-    /// How often, and what the RM said; without times.
+    /// Words the number of failures and the RM's reason; without times.
     pub fn in_short(&self) -> String {
         let times = match self.times {
             1 => String::new(),

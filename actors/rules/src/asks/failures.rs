@@ -1,14 +1,14 @@
-//! The reasons why an ask was not placed: each once, with the time when it was found last and how
-//! often. They are shown to people beside the ask.
+//! The reasons why an ask was not placed: each once, with the time when it was found last and its
+//! count. They are shown to people beside the ask.
 //!
-//! # Where it is kept
+//! # Where the log is kept
 //! Asks of one shape are tried as one, so their class has the log: a hundred thousand asks that
-//! wait for quota cost one. It goes along with an ask that leaves its class for one of its own, and
-//! with the last that leaves. What was never tried without result costs nothing.
+//! wait for quota cost one. It moves with an ask that leaves its class for one of its own, and with
+//! the last that leaves. An ask that was never tried without result costs nothing.
 //!
 //! # Invariants
-//! * A log has at most [`TEXTS_MAX`] reasons, since predicates name them; one more pushes out the
-//!   one that was found the longest ago. Of each text at most [`TEXT_BYTES`] are kept.
+//! * A log has at most [`TEXTS_MAX`] reasons, since predicates name them; one more replaces the one
+//!   that was found the longest ago. Of each text at most [`TEXT_BYTES`] are kept.
 //! * Reasons are in the order in which they were found last.
 
 use std::borrow::Cow;
@@ -21,10 +21,10 @@ pub const TEXTS_MAX: usize = 16;
 /// Most bytes of a reason.
 pub const TEXT_BYTES: usize = 256;
 
-/// An ask does not fit what its user and group have left.
+/// The ask exceeds what its user and group have left.
 pub const OVER_USER_QUOTA: &str = "Not enough user quota";
 
-/// An ask does not fit what its queues have left.
+/// The ask exceeds what its queues have left.
 pub const OVER_QUOTA: &str = "Not enough queue quota";
 
 /// A reason for which an ask was not placed.
@@ -32,9 +32,9 @@ pub const OVER_QUOTA: &str = "Not enough queue quota";
 pub struct Failure {
     /// The reason.
     pub text: Cow<'static, str>,
-    /// When it was found last, ns since the epoch.
+    /// The time when it was found last, ns since the epoch.
     pub last_ns: i64,
-    /// How often it was found; of predicates, on how many nodes.
+    /// The number of times that it was found; for predicates, the number of nodes.
     pub count: u32,
 }
 
@@ -48,13 +48,13 @@ impl FailureLog {
         self.0.iter()
     }
 
-    /// Notes that a reason was found so often now.
+    /// Notes that a reason was found this many times now.
     pub fn note(&mut self, text: &str, times: u32, now_ns: i64) {
         let text = beginning(text, TEXT_BYTES);
         self.found(text, times, now_ns, || Cow::Owned(text.to_owned()));
     }
 
-    /// As [`Self::note`], once, for a text that the program contains.
+    /// Notes a reason once, for a text that the program contains.
     pub fn note_fixed(&mut self, text: &'static str, now_ns: i64) {
         self.found(text, 1, now_ns, || Cow::Borrowed(text));
     }

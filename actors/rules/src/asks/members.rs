@@ -7,8 +7,8 @@ use crate::values::ids::{AskSlot, ClassId};
 use crate::waiting::View;
 
 impl Asks {
-    /// As [`Self::first`] among members of these task groups that have the highest priority of all that
-    /// is pending.
+    /// Returns the first class of these task groups that may use an offer, among the members with
+    /// the highest pending priority.
     pub fn first_of(&self, groups: &[TaskGroup], view: &View<'_>) -> Option<(ClassId, AskSlot)> {
         let may = |id: &ClassId| {
             let class = self.order.get(&self.class(*id).key);
@@ -19,8 +19,8 @@ impl Asks {
         Some((first, self.first_member(first)))
     }
 
-    /// Whether members of these task groups are among those that are tried with the highest priority of
-    /// all that is pending.
+    /// Whether members of these task groups are among those that are tried with the highest pending
+    /// priority.
     pub fn any_in_priority(&self, groups: &[TaskGroup]) -> bool {
         self.first_in_priority(groups).next().is_some()
     }
@@ -33,7 +33,7 @@ impl Asks {
         })
     }
 
-    /// The classes of real members of the groups that are meant, as far as they do not back off.
+    /// Returns the classes of real members of the given groups, as far as they do not back off.
     pub(super) fn tried_classes(
         &self,
         is_meant: impl Fn(&TaskGroup) -> bool,

@@ -1,10 +1,9 @@
-//! The asks of one application, grouped in classes; for people,
-//! `docs/scheduling.md#order-of-requests`.
+//! The asks of one application, grouped in classes (`docs/scheduling.md#order-of-requests`).
 //!
 //! # Why classes
-//! Asks of the same shape are one class: what quota, limits or room on nodes say of one member
-//! holds for all, so a class is tried once, whether it has one member or a hundred thousand. A
-//! class stands in the order of its first member (priority, creation time, arrival) and moves when
+//! Asks of the same shape are one class: what quota, limits or capacity on nodes mean for one
+//! member holds for all, so a class is tried once, whether it has one member or a hundred thousand.
+//! A class has the position of its first member (priority, creation time, arrival) and moves when
 //! that one leaves. A predicate's refusal concerns one ask alone: that ask is *singled out* into a
 //! class of its own. So is one that has a node [reserved](Asks::reserve).
 //!
@@ -37,7 +36,7 @@ mod wish;
 mod wishes;
 
 pub use ask::{Ask, Refusals};
-pub use attempts::{Bundled, Signalled, ToTell, Waiting};
+pub use attempts::{Bundled, Signalled, ToSignal, Waiting};
 pub use pending::PendingClass;
 pub use search::{SearchEnd, Try};
 pub use table::Asks;

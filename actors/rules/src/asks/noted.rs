@@ -12,7 +12,7 @@ impl Asks {
         self.failures_mut(slot).note_fixed(text, now_ns);
     }
 
-    /// As [`Self::note_failure`], for reasons of predicates, each with the number of nodes.
+    /// Notes reasons of predicates, each with the number of nodes; see [`Self::note_failure`].
     pub fn note_refusals<'a>(
         &mut self,
         slot: AskSlot,
@@ -25,14 +25,14 @@ impl Asks {
         }
     }
 
-    /// Why an ask was not placed so far; `None` if it was never tried without result.
+    /// Returns why an ask was not placed so far; `None` if it was never tried without result.
     pub fn failures(&self, slot: AskSlot) -> Option<&FailureLog> {
         let class = self.ask(slot).class.map(|class| self.class(class));
         let of_class = class.and_then(|class| class.failures.as_deref());
         of_class.or_else(|| self.ask(slot).refusals()?.failures.as_deref())
     }
 
-    /// As [`Self::failures`], by the RM's key.
+    /// Returns why the ask with the RM's key was not placed so far.
     pub fn failures_of(&self, key: &str) -> Option<&FailureLog> {
         self.failures(self.slot_of(key)?)
     }
@@ -44,7 +44,7 @@ impl Asks {
         }
     }
 
-    /// An ask has left its class and takes the log along, if there is one.
+    /// Moves the log, if there is one, with an ask that has left its class.
     pub(super) fn take_along(&mut self, slot: AskSlot, log: Option<Box<FailureLog>>) {
         if log.is_some() {
             self.ask_mut(slot).refusals_mut().failures = log;

@@ -30,8 +30,8 @@ pub struct PendingClass<'a> {
 }
 
 impl Asks {
-    /// Notes what the class of an ask was parked for just now. Where it was the same before, and
-    /// nothing was placed in between, the earlier time counts.
+    /// Notes the obstacle for which the class of an ask was parked just now. If it was the same
+    /// before, and nothing was placed in between, the earlier time counts.
     pub fn note_parked(&mut self, slot: AskSlot, obstacle: Obstacle, now_ns: i64) {
         let Some(class) = self.ask(slot).class else { return };
         let noted = &mut self.classes[class].noted;
@@ -45,7 +45,7 @@ impl Asks {
         self.order.len()
     }
 
-    /// The key of the ask that is first in order.
+    /// Returns the key of the ask that is first in order.
     pub fn first_key(&self) -> Option<&Arc<str>> {
         let (_, class, _) = self.order.iter().next()?;
         Some(&self.ask(self.first_member(*class)).key)
@@ -60,8 +60,8 @@ impl Asks {
         self.classes.values().filter(of_group).map(|class| class.outstanding).sum()
     }
 
-    /// The classes in order, from the one behind the first `offset` on, each with at most `keys`
-    /// keys.
+    /// Returns the classes in order, from the one behind the first `offset` on, each with at most
+    /// `keys` keys.
     pub fn pending_classes(
         &self,
         offset: usize,
@@ -71,8 +71,8 @@ impl Asks {
         classes.map(move |((_, class, _), at)| self.pending_class(at, *class, keys))
     }
 
-    /// The class of an ask, with at most `keys` keys, of which the ask's own is the first; none
-    /// where nothing of it is outstanding.
+    /// Returns the class of an ask, with at most `keys` keys, of which the ask's own is the first;
+    /// `None` if nothing of it is outstanding.
     pub fn pending_class_of(&self, slot: AskSlot, keys: usize) -> Option<PendingClass<'_>> {
         let id = self.ask(slot).class?;
         let class = self.class(id);

@@ -1,6 +1,6 @@
 //! The preemption attempts of an ask or a gang, and the reasons why it does not preempt.
 //!
-//! Whether it may try is decided elsewhere; here is what is kept of it, and what people are told.
+//! Whether it may try is decided elsewhere; this file keeps the result, and words it for people.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub const TRY_AGAIN: Duration = Duration::from_secs(15);
 /// A try without result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastTry {
-    /// When, ns since the epoch.
+    /// The time of the try, ns since the epoch.
     pub at_ns: i64,
     /// Something has changed since that could matter: usage, a queue, a node, or a bound ended.
     pub has_changed_since: bool,
@@ -23,20 +23,20 @@ pub struct LastTry {
 /// The preemption attempts of an ask or a gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
-    /// When it tried last, ns since the epoch, and how many changes there had been by then
-    /// ([`Books::changes`](crate::books::Books::changes)); none where that was no try without
+    /// The time of the last try, ns since the epoch, and the count of changes by then
+    /// ([`Books::changes`](crate::books::Books::changes)); `None` if that was no try without
     /// result.
     pub last: Option<(i64, u64)>,
-    /// Why that was without result.
+    /// The reason why the last try was without result.
     pub why: Option<NoPreemption>,
-    /// When the first bound ends that kept something from being taken, ns since the epoch.
+    /// The time when the first bound ends that protected an allocation, ns since the epoch.
     pub bound_ends_ns: Option<i64>,
     /// The ask waits until preemptors with nominations are placed: there may be nodes for it then.
     pub waits_for_nominations: bool,
 }
 
 impl Tries {
-    /// The last try without result, where there have been so many changes by now. An RM that
+    /// Returns the last try without result; `changes` is the present count of changes. An RM that
     /// refused may answer otherwise at any time.
     pub fn last(&self, changes: u64, now_ns: i64) -> Option<LastTry> {
         let (at_ns, _) = self.last?;
@@ -45,14 +45,14 @@ impl Tries {
         Some(LastTry { at_ns, has_changed_since })
     }
 
-    /// Whether what made the last try one without result may be otherwise by now.
+    /// Whether the reason of the last try without result may have passed.
     fn has_passed(&self, changes: u64, now_ns: i64) -> bool {
         let bound_ended = self.bound_ends_ns.is_some_and(|end| end <= now_ns);
         bound_ended || self.last.is_some_and(|(_, by_then)| by_then != changes)
     }
 
-    /// Why the last try was without result, for people: said of the past where that may be
-    /// otherwise by now.
+    /// Words why the last try was without result, for people: in the past tense if that may have
+    /// changed.
     ///
     /// ```
     /// use monoceros_rules::asks::preemption::{NoPreemption, Tries};
@@ -75,7 +75,7 @@ impl Tries {
     }
 }
 
-/// Why an ask, or a gang, does not preempt.
+/// The reason why an ask, or a gang, does not preempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoPreemption {
     /// Preemption is switched off in the partition.
@@ -84,49 +84,50 @@ pub enum NoPreemption {
     MayNotPreempt,
     /// Victims leave for it already.
     HasPreempted,
-    /// The ask requires a node, and takes room there in another way.
+    /// The ask requires a node, and frees capacity there in another way.
     RequiresNode,
     /// A start of it failed, and none has succeeded since.
     StartFailed,
     /// The ask is too young: not before that time, ns since the epoch.
     TooYoung {
-        /// That time.
+        /// The time from which it may try.
         until_ns: i64,
     },
-    /// It was looked for without result a moment ago: not before that time, ns since the epoch.
+    /// A search was without result a moment ago: not before that time, ns since the epoch.
     TriedLately {
-        /// That time.
+        /// The time from which it may try again.
         until_ns: i64,
     },
-    /// It was looked for without result, and nothing has changed since.
+    /// A search was without result, and nothing has changed since.
     NothingChanged,
-    /// The limits of its user or group leave too little beside the nominations to others.
+    /// The limits of its user or group leave too little beside the nominations of others.
     OverLimits,
-    /// A queue on its path leaves too little beside the nominations to others.
+    /// A queue on its path leaves too little beside the nominations of others.
     OverMaximum,
     /// Orphaned victims leave already, and what they hold is enough.
     RoomIsComing,
-    /// Whatever may leave the node that it requires, it would not fit there.
+    /// The ask would not fit on its required node, whatever were evicted there.
     NotOnItsNode,
-    /// The application does not run yet, and as many run as may.
+    /// The application does not run yet, and the most applications run.
     MayNotStart,
-    /// The ask waits until a preemptor is placed that evicted something of its application.
+    /// The ask waits until a preemptor is placed that evicted allocations of its application.
     GivesWay,
-    /// There is no guarantee on its path.
+    /// No queue on its path has a guarantee.
     NoGuarantee,
-    /// A queue on its path bars it, or is at its maximum, and all below that is its own leaf.
+    /// A queue on its path bars it, or is at its maximum, and all its usage is in the ask's own
+    /// leaf.
     AtItsFence {
         /// The queue.
         queue: Arc<str>,
     },
     /// The ask does not fit what is left of the guarantee.
     BeyondGuarantee,
-    /// Nothing may be taken from anybody.
+    /// No allocation may be evicted.
     NoCandidates,
-    /// No node has enough that may be taken.
+    /// No node has enough that may be evicted.
     NoNode,
-    /// No node has, but some that would do are reserved by asks for which victims leave. This is no
-    /// try without result: it may try again as soon as one of these is placed.
+    /// No node has enough, but some that would do are reserved by asks for which victims leave.
+    /// This is no try without result: it may try again as soon as one of these is placed.
     NodesAreNominated,
     /// The RM refused every node that would do.
     Refused,
@@ -146,7 +147,7 @@ pub enum NoPreemption {
 /// The part of a plan that is out of date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stale {
-    /// A victim is gone, leaves, or may not be taken any more.
+    /// A victim is gone, is leaving, or may not be evicted any more.
     Victim,
     /// A node is gone, closed, reserved by another, or does not suit any more.
     Node,
@@ -154,7 +155,7 @@ pub enum Stale {
     Guarantee,
     /// The freed amount would be too little now.
     Room,
-    /// There is room without any victim.
+    /// The ask fits without any victim.
     NotNeeded,
 }
 

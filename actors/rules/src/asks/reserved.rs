@@ -1,10 +1,10 @@
 //! Asks that have a node reserved. Each is a class of its own, and waits in a phase of its own.
 //!
-//! # Two things to look at
-//! An ask with a reserved node goes there as soon as there is room, or to any other node that has
-//! room first; the nodes that are reserved come before the others, for all asks of an application.
-//! So two facts are kept of each: whether its own node has changed since it was looked at, and what
-//! it waits for beside that (quota, or room elsewhere).
+//! # Two conditions
+//! An ask with a reserved node is placed there as soon as it has capacity, or on any other node
+//! that has capacity first; the reserved nodes come before the others, for all asks of an
+//! application. So two facts are kept of each: whether its own node has changed since its last try
+//! there, and what it waits for otherwise (quota, or capacity elsewhere).
 //!
 //! # Invariants
 //! * A reserved ask with something outstanding is the only member of its class, and its class has
@@ -25,18 +25,19 @@ impl Asks {
         self.n_reserved
     }
 
-    /// How many of them have one that is for all now, since they could not run.
+    /// The number of them whose reservation is suspended: their node is open to all, since they
+    /// could not run.
     pub fn suspended_len(&self) -> usize {
         self.n_suspended
     }
 
-    /// Whether any ask has a node reserved that is for it alone now.
+    /// Whether any ask has a reservation that is not suspended.
     pub fn reserves_any(&self) -> bool {
         self.n_reserved > self.n_suspended
     }
 
-    /// The node that an ask has reserved is for all, until it could run. Says whether it was not
-    /// before.
+    /// Suspends the reservation of an ask: its node is open to all until it could run. Returns
+    /// whether it was not suspended before.
     pub fn suspend(&mut self, slot: AskSlot) -> bool {
         let is_new = self.ask(slot).is_reserved() && !self.ask(slot).search.is_suspended;
         if is_new {
@@ -46,7 +47,7 @@ impl Asks {
         is_new
     }
 
-    /// The node that an ask has reserved is for it alone again.
+    /// Resumes the reservation of an ask: its node is for it alone again.
     pub fn resume(&mut self, slot: AskSlot) {
         if let Some(search) = self.ask_mut(slot).search.find_mut()
             && std::mem::take(&mut search.is_suspended)
@@ -64,7 +65,7 @@ impl Asks {
         }
     }
 
-    /// The asks that have a node reserved, with their task groups, as far as they are members of
+    /// Returns the asks that have a node reserved, with their task groups, if they are members of
     /// any.
     pub fn reserved_members(&self) -> impl Iterator<Item = (AskSlot, &TaskGroup)> {
         self.reserved.iter().filter_map(|(_, class, _)| {
@@ -73,20 +74,21 @@ impl Asks {
         })
     }
 
-    /// The first class in order whose reserved node is to be looked at.
+    /// Returns the first class in order whose reserved node is to be tried.
     pub fn first_at_reserved(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
         let may = |waits: &ReservedWaits| waits.own || waits.elsewhere.may_have_quota(view);
         let (_, class, _) = self.reserved.first(may)?;
         Some((*class, self.first_member(*class)))
     }
 
-    /// The first class in order that has a node reserved and may be able to use another one.
+    /// Returns the first class in order that has a node reserved and may be able to use another
+    /// one.
     pub fn first_beside_reserved(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
         let (_, class, _) = self.reserved.first(|waits| waits.elsewhere.may(view))?;
         Some((*class, self.first_member(*class)))
     }
 
-    /// An ask has this node reserved from now on, and waits for this beside it.
+    /// Notes that an ask has this node reserved; `elsewhere` is what it waits for on other nodes.
     pub fn reserve(&mut self, slot: AskSlot, node: NodeSlot, elsewhere: WaitSet) {
         let ask = self.ask_mut(slot);
         debug_assert!(!ask.is_reserved() && ask.outstanding > 0, "a pending ask reserves one node");
@@ -96,8 +98,8 @@ impl Asks {
         });
     }
 
-    /// An ask has no node reserved any more: it waits as any other, and is tried anew. Says whether
-    /// it had one.
+    /// Notes that an ask has no node reserved any more: it waits like any other, and is tried
+    /// again. Returns whether it had one.
     pub fn unreserve(&mut self, slot: AskSlot) -> bool {
         if !self.table.find(slot).is_some_and(Ask::is_reserved) {
             return false;
@@ -113,7 +115,7 @@ impl Asks {
         true
     }
 
-    /// The reserved node of a class was looked at without result: other nodes are next.
+    /// Notes that the reserved node of a class was tried without result: other nodes are next.
     pub fn pass_over_reserved(&mut self, class: ClassId) {
         let key = self.class(class).key;
         let entry = self.reserved.get(&key);
@@ -126,14 +128,14 @@ impl Asks {
         self.reserved.set_bound(&key, waits);
     }
 
-    /// The reserved node of a class has refused it: other nodes are searched now, whatever was
-    /// found there before, so that the ask comes to rest as any that was refused if there is none.
+    /// Has other nodes searched for a class refused by its reserved node, whatever was found there
+    /// before, so that the ask comes to rest like any refused ask if there is none.
     pub fn try_beside_reserved(&mut self, class: ClassId) {
         let key = self.class(class).key;
         self.reserved.set_bound(&key, ReservedWaits { own: false, elsewhere: WaitSet::Due });
     }
 
-    /// Has the reserved node of an ask looked at again. Says whether anything of it is outstanding.
+    /// Has the reserved node of an ask tried again. Returns whether anything of it is outstanding.
     pub fn wake_at_reserved(&mut self, slot: AskSlot) -> bool {
         let Some(class) =
             self.table.find(slot).filter(|ask| ask.is_reserved()).and_then(|ask| ask.class)
@@ -148,8 +150,8 @@ impl Asks {
         self.reserved.set_bound(&key, waits)
     }
 
-    /// Others ended the reservation of the ask with this key, perhaps for an ask that comes before it.
-    /// Returns whether the ask had one.
+    /// Notes that the reservation of the ask with this key was ended by others, perhaps for an ask
+    /// that comes before it. Returns whether the ask had one.
     pub fn reservation_ended(&mut self, key: &str, was_replaced: bool) -> bool {
         let Some(slot) = self.slot_of(key) else { return false };
         let any = self.unreserve(slot);
@@ -159,24 +161,24 @@ impl Asks {
         any
     }
 
-    /// Others suspended the reservation of the ask with this key: the next offer finds out whether it
-    /// could run again. Returns whether it is to be looked at.
+    /// Notes that the reservation of the ask with this key was suspended by others: the next offer
+    /// tries whether it could run again. Returns whether it is due.
     pub fn reservation_suspended(&mut self, key: &str) -> bool {
         let Some(slot) = self.slot_of(key) else { return false };
         self.suspend(slot) && self.wake_at_reserved(slot)
     }
 
-    /// The reservation of the ask with this key may have waited too long for quota: the next offer
-    /// finds that out. Returns whether it is to be looked at.
+    /// Has the next offer check the reservation of the ask with this key, which may have waited too
+    /// long for quota. Returns whether it is due.
     pub fn reservation_waited(&mut self, key: &str) -> bool {
         self.slot_of(key).is_some_and(|slot| self.wake_at_reserved(slot))
     }
 
     /// Makes every class due that found no node when it was too young to reserve one, and whose
-    /// first member was created after `after_ns` and up to `until_ns`. Says whether there is one,
-    /// and when the next was created that will be old enough.
+    /// first member was created after `after_ns` and up to `until_ns`. Returns whether there is
+    /// one, and the creation time of the next that will be old enough.
     ///
-    /// What was created up to `after_ns` was old enough when this was asked before.
+    /// Asks created up to `after_ns` were old enough at the last call.
     pub fn wake_old(&mut self, after_ns: i64, until_ns: i64) -> (bool, Option<i64>) {
         let (mut old, mut next) = (Vec::new(), None::<i64>);
         let first = self.order.first(WaitSet::may_lack_node).map(|(key, ..)| *key);
@@ -212,7 +214,7 @@ impl Asks {
         (!old.is_empty(), next)
     }
 
-    /// Whether the reserved node of an ask, or all nodes, are to be looked at.
+    /// Whether the reserved node of an ask, or all nodes, are to be tried.
     pub fn is_due_at_reserved(&self, slot: AskSlot) -> bool {
         let Some(class) = self.ask(slot).class else { return false };
         let waits = self.reserved.get(&self.class(class).key).map(|(_, waits)| waits);

@@ -3,12 +3,12 @@
 use crate::order::tree::Bound;
 use crate::waiting::WaitSet;
 
-/// What a class waits for whose ask has a node reserved.
+/// The bound of a class whose ask has a node reserved.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ReservedWaits {
-    /// Its node was not looked at since that or the ask changed.
+    /// Its node was not tried since the node or the ask changed.
     pub(super) own: bool,
-    /// What it waits for beside its node.
+    /// The bound on all other nodes.
     pub(super) elsewhere: WaitSet,
 }
 

@@ -1,8 +1,8 @@
 //! The search of one ask for a node whose predicate passes.
 //!
-//! The first question of an ask names one node: mostly it passes, and a longer list would be made
-//! for nothing. Each later one names more, so that an ask which a whole cluster refuses is through
-//! with it in a few round trips.
+//! The first question of an ask names one node: usually it passes, and a longer list would be made
+//! for nothing. Each later one names more, so that an ask which a whole cluster refuses needs only
+//! a few round trips.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use crate::values::ids::NodeSlot;
 /// Candidates of the second question of a try.
 const SECOND: usize = 16;
 
-/// The search of one ask for a node whose predicate passes, after the first refusal: who refused,
-/// and how many are asked at once.
+/// The search of one ask for a node whose predicate passes, after the first refusal: the nodes that
+/// refused, and the number that is asked at once.
 #[derive(Clone, Debug)]
 pub struct Try {
     era: u64,
-    /// Growths of the node index when it began.
+    /// The growth of the node index when it began.
     mark: Growth,
     width: usize,
-    /// Never iterated.
+    /// Nodes that refused; never iterated.
     refused: SeededSet<Arc<str>>,
     last: Option<Arc<str>>,
     waits: bool,
 }
 
 impl Try {
-    /// A search in which no node has refused yet, begun in this era and at this growth of the node
-    /// index.
+    /// Builds a search in which no node has refused yet, begun in this era and at this growth of
+    /// the node index.
     pub fn new(era: u64, mark: Growth) -> Self {
         Self { era, mark, width: 1, refused: SeededSet::default(), last: None, waits: false }
     }
@@ -59,7 +59,7 @@ impl Try {
         &self.refused
     }
 
-    /// The last of them.
+    /// The last node that refused.
     pub fn last_refused(&self) -> Option<&Arc<str>> {
         self.last.as_ref()
     }
@@ -69,14 +69,14 @@ impl Try {
         nodes.several(&request.passing_over(&self.refused), self.last.as_deref(), self.width)
     }
 
-    /// Notes that the ask waits for a node that another placement holds. Says whether it has done
-    /// so before in this search.
+    /// Notes that the ask waits for a node that another placement holds. Returns whether it has
+    /// done so before in this search.
     pub fn waits_again(&mut self) -> bool {
         std::mem::replace(&mut self.waits, true)
     }
 
-    /// What is to be done when there are no more candidates. `may_return` says whether room that a
-    /// request may use is held by a placement that waits.
+    /// Decides how a search continues without further candidates. `may_return`: whether capacity
+    /// that the request may use is held by a waiting placement.
     pub fn out_of_candidates(
         &self,
         nodes: &NodeIndex,

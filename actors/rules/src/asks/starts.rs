@@ -17,7 +17,7 @@ use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 use crate::waiting::WaitSet;
 
 impl Ask {
-    /// The starts that failed since one succeeded, if any did.
+    /// Returns the starts that failed since one succeeded, if any did.
     pub fn starts(&self) -> Option<&FailedStarts> {
         self.search.starts.as_deref()
     }
@@ -32,8 +32,8 @@ impl Ask {
         self.starts().map_or(&[], FailedStarts::nodes)
     }
 
-    /// As [`Self::request`], for nodes where no start of it has failed; `None` where none has
-    /// failed anywhere, or it may go nowhere else. These nodes come first, and then the others.
+    /// Returns the request for nodes where no start of it has failed, which come first; `None` if
+    /// no start has failed, or it may use no other node.
     pub fn request_elsewhere(&self) -> Option<NodeRequest<'_>> {
         let failed = self.failed_nodes();
         let request = self.request();
@@ -41,8 +41,8 @@ impl Ask {
         has_choice.then_some(NodeRequest { failed, ..request })
     }
 
-    /// As [`Self::request`], for nodes that others have reserved and lend: nodes where a start of
-    /// it failed are none of them.
+    /// Returns the request for nodes that others have reserved and lend: nodes where a start of it
+    /// failed are not among them.
     pub fn request_to_borrow(&self) -> NodeRequest<'_> {
         self.request_elsewhere().unwrap_or_else(|| self.request())
     }
@@ -52,13 +52,13 @@ impl Ask {
         self.failed_nodes().iter().any(|failed| **failed == *node)
     }
 
-    /// The first node that it may use. Nodes where a start of it failed come last.
+    /// Returns the first node that it may use. Nodes where a start of it failed come last.
     pub fn first_node(&self, nodes: &NodeIndex) -> Option<NodeSlot> {
         let elsewhere = self.request_elsewhere().and_then(|request| nodes.first(&request));
         elsewhere.or_else(|| nodes.first(&self.request()))
     }
 
-    /// The node that comes after this one, which did not take it.
+    /// Returns the node that comes after this one, which did not take it.
     pub fn node_after(&self, node: NodeSlot, nodes: &NodeIndex) -> Option<NodeSlot> {
         let request = self.request();
         let Some(elsewhere) = self.request_elsewhere() else { return nodes.next(node, &request) };
@@ -89,7 +89,7 @@ impl Ask {
 
 impl Asks {
     /// Records a failed start of the ask. If the ask is pending it waits, alone in its class.
-    /// Returns when the back-off ends that begins now, ns since the epoch; `None` if the ask backs
+    /// Returns the end of the back-off that begins now, ns since the epoch; `None` if the ask backs
     /// off already.
     pub fn start_failed(
         &mut self,
@@ -120,7 +120,7 @@ impl Asks {
         true
     }
 
-    /// Records a start of the ask that succeeded: the ask is tried as any other again. Returns
+    /// Records a start of the ask that succeeded: the ask is tried like any other again. Returns
     /// whether a start had failed before.
     pub fn started(&mut self, slot: AskSlot) -> bool {
         if self.ask(slot).starts().is_none() {
@@ -184,7 +184,7 @@ mod tests {
         FailedStart::new(Some(Arc::from(node)), "no", 0)
     }
 
-    /// The ask that would be tried, where there is room for anybody.
+    /// Returns the ask that would be tried if there were capacity for all.
     fn tried(asks: &Asks) -> Option<String> {
         let (headroom, loosening) = (Limits::unlimited(), Loosening::NONE);
         let view = View {
@@ -209,7 +209,7 @@ mod tests {
         asks.wake_all(&nodes);
         asks.take_one(asks.slot_of("second").unwrap());
         assert_eq!((tried(&asks), asks.waits()), (None, WaitSet::Nothing));
-        // A node grows, the ask is singled out by a refusal, it is allowed elsewhere.
+        // A node grows, the ask is singled out by a refusal, it may use other nodes.
         asks.set_waits(asks.class_of(first).unwrap(), WaitSet::Due);
         asks.single_out(first, WaitSet::Due);
         assert!(!asks.end_start_backoff(first, until_ns - 1));

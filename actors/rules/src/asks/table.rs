@@ -18,25 +18,25 @@ use crate::values::resources::{Resources, Sum};
 use crate::values::slots::Slots;
 use crate::waiting::{View, WaitSet};
 
-/// All asks of an application, those included of which everything is allocated.
+/// All asks of an application, including those that are fully allocated.
 #[derive(Debug, Default)]
 pub struct Asks {
     pub(super) table: Slots<AskSlot, Ask>,
     pub(super) by_key: KeyIndex<AskSlot>,
     pub(super) classes: Slots<ClassId, Class>,
     pub(super) by_shape: SeededMap<Shape, ClassId>,
-    /// The class that an ask joined last: the next that comes is most often alike.
+    /// The class that an ask joined last: the next ask is usually of the same class.
     pub(super) last_joined: Option<ClassId>,
     pub(super) order: OrderedTree<AskKey, ClassId, WaitSet>,
     /// The classes of the real members of each task group.
     pub(super) members: BTreeMap<TaskGroup, BTreeSet<ClassId>>,
-    /// The classes of these whose ask has a node reserved.
+    /// Classes whose ask has a node reserved.
     pub(super) reserved: OrderedTree<AskKey, ClassId, ReservedWaits>,
-    /// The number of asks with a reserved node, those included that wait for a predicate.
+    /// The number of asks with a reserved node, including those that wait for a predicate.
     pub(super) n_reserved: usize,
     pub(super) n_suspended: usize,
     /// The number of asks for which a scale-up signal may still be sent.
-    pub(super) n_untold: usize,
+    pub(super) n_unsignalled: usize,
     /// The number of asks with outstanding instances.
     pub(super) n_pending: usize,
     /// The approximate memory of all asks, bytes.
@@ -50,12 +50,12 @@ impl Asks {
         Self::default()
     }
 
-    /// Resource × outstanding over all asks.
+    /// Returns the sum of resource × outstanding over all asks.
     pub fn pending(&self) -> &Sum {
         &self.pending
     }
 
-    /// The highest priority of what is pending, [`MIN_PRIORITY`] if nothing is.
+    /// Returns the highest pending priority, [`MIN_PRIORITY`] if nothing is pending.
     pub fn priority(&self) -> i32 {
         self.order.first(|_| true).map_or(MIN_PRIORITY, |(key, _, _)| key.priority())
     }
@@ -70,35 +70,36 @@ impl Asks {
         self.by_key.find(key, |slot| Some(&*self.table.find(slot)?.spec.key))
     }
 
-    /// An ask by its place. The place must have come from this application and still be in use.
+    /// Returns an ask by its slot. The slot must have come from this application and still be in
+    /// use.
     #[inline]
     pub fn ask(&self, slot: AskSlot) -> &Ask {
         &self.table[slot]
     }
 
-    /// An ask by its place, if that is still in use.
+    /// Returns an ask by its slot, if that is still in use.
     pub fn find(&self, slot: AskSlot) -> Option<&Ask> {
         self.table.find(slot)
     }
 
-    /// As [`Self::ask`], to change what no order depends on.
+    /// Returns an ask, to change fields that no order depends on.
     #[inline]
     pub fn ask_mut(&mut self, slot: AskSlot) -> &mut Ask {
         &mut self.table[slot]
     }
 
-    /// The place of each ask, in order.
+    /// Returns the slot of each ask, in order.
     pub fn slots(&self) -> Vec<AskSlot> {
         self.table.iter().map(|(slot, _)| slot).collect()
     }
 
-    /// One more than the highest place that was ever in use: for whoever goes through them in
+    /// Returns one more than the highest slot that was ever in use: for callers that read them in
     /// parts.
     pub fn bound(&self) -> usize {
         self.table.bound()
     }
 
-    /// Every ask, in order of its place.
+    /// Returns every ask, in order of its slot.
     pub fn iter(&self) -> impl Iterator<Item = &Ask> {
         self.table.values()
     }
@@ -123,8 +124,8 @@ impl Asks {
         self.by_key.is_empty()
     }
 
-    /// The first class in order that may be able to use an offer, with its first member. Those with
-    /// a reserved node are not among them.
+    /// Returns the first class in order that may be able to use an offer, with its first member.
+    /// Classes with a reserved node are not among them.
     pub fn first(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
         let (_, class, _) = self.order.first(|waits| waits.may(view))?;
         Some((*class, self.first_member(*class)))
@@ -141,7 +142,7 @@ impl Asks {
         self.ask(slot).class
     }
 
-    /// Records what became of a class that was tried without result, or that it must be tried.
+    /// Records the result of a class that was tried without result, or that it must be tried.
     pub fn set_waits(&mut self, class: ClassId, waits: WaitSet) {
         let (key, first) = (self.class(class).key, self.first_member(class));
         let waits = self.unless_backing_off(first, waits);
@@ -152,13 +153,14 @@ impl Asks {
         }
     }
 
-    /// Makes every class due that wants `node` and no other; says whether there is one.
+    /// Makes every class due that requires `node`; returns whether there is one.
     pub fn wake_named(&mut self, node: &str) -> bool {
         self.wake(|shape, _| shape.required_node().is_some_and(|required| **required == *node))
     }
 
-    /// As [`Self::wake_named`] when what came back to the node was held for a placement that was
-    /// never settled: an ask that was refused there had that room in hand, and stays as it is.
+    /// Makes every class due that requires `node` after capacity returned there from a placement
+    /// that was never settled. An ask that was refused there had that capacity in hand, and stays
+    /// as it is.
     pub fn wake_named_by_return(&mut self, node: &str) -> bool {
         self.wake(|shape, first| {
             shape.required_node().is_some_and(|required| **required == *node) && !first.is_resting()
@@ -166,13 +168,13 @@ impl Asks {
     }
 
     /// Makes every class due whose asks took placeholders' places in the group: there is no
-    /// placeholder any more. Says whether there is one.
+    /// placeholder any more. Returns whether there is one.
     pub fn wake_members(&mut self, group: &TaskGroup) -> bool {
         self.wake(|shape, _| shape.member_of() == Some(group))
     }
 
-    /// The first ask in order, after the one with the key given, that is a real member of a task
-    /// group, `is_meant`, and does not back off.
+    /// Returns the first ask in order, after the one with the key given, that is a real member of a
+    /// task group, `is_meant`, and does not back off.
     pub fn next_member(
         &self,
         after: Option<&AskKey>,
@@ -182,8 +184,8 @@ impl Asks {
         classes.filter_map(|class| class.first_after(after)).min_by(|a, b| a.0.cmp(&b.0))
     }
 
-    /// The results of [`Self::next_member`] after this one, one by one: to begin looks at all
-    /// classes of the groups, to go on at one.
+    /// Returns the results of [`Self::next_member`] after this one, one by one: the first reads all
+    /// classes of the groups, each further one reads one class.
     pub fn next_members(
         &self,
         after: AskKey,
@@ -202,13 +204,13 @@ impl Asks {
         })
     }
 
-    /// Whether anything is outstanding of real members of the task group.
+    /// Whether any real member of the task group is outstanding.
     pub fn has_members(&self, group: &TaskGroup) -> bool {
         self.members.contains_key(group)
     }
 
-    /// Makes every class due whose ask predicates refused and `is_meant`, and forgets who refused.
-    /// Says whether there is one.
+    /// Makes every class due whose ask predicates refused and `is_meant`, and forgets the refusals.
+    /// Returns whether there is one.
     pub fn wake_refused(&mut self, is_meant: impl Fn(&Ask) -> bool) -> bool {
         for ask in self.table.values_mut() {
             if ask.trying().is_some() && is_meant(ask) {
@@ -225,7 +227,7 @@ impl Asks {
     }
 
     /// Makes every class due that was tried without result: its marks may not be those of its
-    /// queues. What predicates have refused is not, unless a node has grown since.
+    /// queues. An ask that predicates refused is not due, unless a node has grown since.
     pub fn wake_all(&mut self, nodes: &NodeIndex) {
         let parked = self.order.iter().filter(|(_, _, waits)| waits.may_be_tried(nodes));
         for class in parked.map(|(_, class, _)| *class).collect::<Vec<_>>() {
@@ -262,8 +264,8 @@ impl Asks {
         self.put_outstanding(spec, outstanding, now_ns, sequence)
     }
 
-    /// Adds an ask that no RM has sent, for members of a declared gang whose own asks are not
-    /// there. No key names it, and nobody is told that machines are missing for it.
+    /// Adds an internal ask, for members of a declared gang whose own asks are missing. No key
+    /// names it, and no scale-up signal is sent for it.
     pub fn put_internal(&mut self, spec: Arc<AskSpec>, now_ns: i64, sequence: u64) -> AskSlot {
         let mut ask = Ask::new(spec, 0, now_ns, sequence);
         ask.signalled = true;
@@ -271,7 +273,7 @@ impl Asks {
         self.table.insert(ask)
     }
 
-    /// So many instances of an ask are outstanding from now on. Returns the change of pending.
+    /// Sets the number of outstanding instances of an ask. Returns the change of pending.
     pub fn set_outstanding(&mut self, slot: AskSlot, outstanding: u32) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
@@ -280,7 +282,7 @@ impl Asks {
         self.pending.since(&before)
     }
 
-    /// Drops an ask that no RM has sent, with what is outstanding of it. Returns what was pending.
+    /// Drops an internal ask, with its outstanding instances. Returns the amount that was pending.
     pub fn remove_internal(&mut self, slot: AskSlot) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
@@ -294,8 +296,8 @@ impl Asks {
         classes.map(|class| self.class(*class).outstanding).sum()
     }
 
-    /// The asks that are real members of the task group, in order, each with how many instances of
-    /// it are outstanding.
+    /// Returns the asks that are real members of the task group, in order, each with its number of
+    /// outstanding instances.
     pub fn members_of(&self, group: &TaskGroup) -> Vec<(AskSlot, u32)> {
         let classes = self.members.get(group).into_iter().flatten();
         let mut members: Vec<(AskKey, AskSlot)> =
@@ -304,15 +306,15 @@ impl Asks {
         members.into_iter().map(|(_, slot)| (slot, self.ask(slot).outstanding)).collect()
     }
 
-    /// Asks of task groups stay in these domains from now on, or are free of any; internal ones and
-    /// those with nothing outstanding, too.
+    /// Has asks of task groups stay in these domains, or in none; internal ones and those without
+    /// outstanding instances, too.
     pub fn set_domains<'a>(&mut self, of: impl Fn(&TaskGroup) -> Option<&'a Arc<Domain>>) {
         for ask in self.table.values_mut() {
             ask.set_domain(ask.spec.task_group.as_ref().and_then(&of).cloned());
         }
     }
 
-    /// Records an ask of which nothing is outstanding: its allocation is there already.
+    /// Records an ask without outstanding instances: its allocation exists already.
     pub fn put_allocated(
         &mut self,
         spec: impl Into<Arc<AskSpec>>,
@@ -357,7 +359,7 @@ impl Asks {
         (slot, self.pending.since(&before))
     }
 
-    /// As [`Self::put`], of an ask whose key is not there.
+    /// Adds an ask whose key is new; see [`Self::put`].
     pub fn add(&mut self, spec: Arc<AskSpec>, now_ns: i64, sequence: u64) -> (AskSlot, Sum) {
         let outstanding = spec.instances;
         self.add_outstanding(spec, outstanding, now_ns, sequence)
@@ -395,8 +397,8 @@ impl Asks {
         self.pending.since(&before)
     }
 
-    /// Changes only priority, policy and tags of an ask, as a repetition says them. It keeps its
-    /// place among those of its priority, and its search for a node begins anew.
+    /// Changes only priority, policy and tags of an ask, after a repetition of it. It keeps its
+    /// position among those of its priority, and its search for a node begins again.
     pub fn restate(&mut self, slot: AskSlot, said: &AskSpec) {
         self.leave_class(slot);
         self.bytes -= self.ask(slot).spec.bytes();
@@ -425,7 +427,7 @@ impl Asks {
         self.take(slot);
     }
 
-    /// The predicate passed: the placement is an allocation.
+    /// Records that the predicate passed: the placement is an allocation.
     pub fn settle_one(&mut self, slot: AskSlot, placement: AllocationId) {
         let ask = self.ask_mut(slot);
         ask.waits_no_longer(placement);
@@ -433,8 +435,8 @@ impl Asks {
         ask.forget_refusals();
     }
 
-    /// All placements of the ask that wait are taken back: their instances are outstanding again.
-    /// Returns the change of pending.
+    /// Takes back all waiting placements of the ask: their instances are outstanding again. Returns
+    /// the change of pending.
     pub fn take_back_all(&mut self, slot: AskSlot) -> Sum {
         let ask = self.ask_mut(slot);
         let unsettled = ask.search.find_mut().map(|search| std::mem::take(&mut search.unsettled));
@@ -444,8 +446,7 @@ impl Asks {
         self.set_outstanding(slot, outstanding)
     }
 
-    /// The placement was taken back: its instance is outstanding again. Returns the change of
-    /// pending.
+    /// Takes back a placement: its instance is outstanding again. Returns the change of pending.
     pub fn take_back(&mut self, slot: AskSlot, placement: AllocationId) -> Sum {
         self.ask_mut(slot).waits_no_longer(placement);
         self.give_back(slot)
@@ -478,8 +479,8 @@ impl Asks {
         self.pending.since(&before)
     }
 
-    /// Drops what is outstanding of an ask. Returns what was pending of it. The entry stays while
-    /// allocations made from it live.
+    /// Drops the outstanding instances of an ask. Returns the amount that was pending. The entry
+    /// stays while allocations made from it live.
     pub fn withdraw(&mut self, slot: AskSlot) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
@@ -490,8 +491,7 @@ impl Asks {
         before.since(&self.pending)
     }
 
-    /// Forgets an ask that has nothing outstanding, nothing that waits for its predicate, and no
-    /// live allocation.
+    /// Forgets an ask without outstanding instances, waiting placements and live allocations.
     pub fn drop_if_done(&mut self, slot: AskSlot) {
         if self.table.find(slot).is_some_and(Ask::is_over) {
             let ask = self.table.remove(slot);
@@ -501,15 +501,15 @@ impl Asks {
         }
     }
 
-    /// Gives an ask that every node refused a class of its own, in the state given. Whoever calls
-    /// this says whether it rests.
+    /// Gives an ask that every node refused a class of its own, in the state given. The caller
+    /// records whether it rests.
     pub fn single_out(&mut self, slot: AskSlot, waits: WaitSet) {
         self.ask_mut(slot).refusals_mut().retries.refused();
         self.set_apart(slot, waits);
     }
 
-    /// The ask may not go to the node until that deadline. It has a class of its own from now on,
-    /// which is tried anew.
+    /// Excludes the ask from the node until the deadline. It gets a class of its own, which is
+    /// tried again.
     pub fn exclude(&mut self, slot: AskSlot, exclusion: Exclusion) {
         let excluded = &mut self.ask_mut(slot).refusals_mut().excluded;
         excluded.retain(|earlier| earlier.node != exclusion.node);
@@ -517,8 +517,8 @@ impl Asks {
         self.set_apart(slot, WaitSet::Due);
     }
 
-    /// The deadline of an exclusion is over: the ask may go to the node again, and is tried anew.
-    /// Says whether it was the deadline that counts; the ask may have been excluded again since.
+    /// Ends an exclusion: the ask may use the node again, and is tried again. Returns whether this
+    /// exclusion was still in force; the ask may have been excluded again since.
     pub fn admit(&mut self, slot: AskSlot, over: &Exclusion) -> bool {
         let Some(refusals) = self.ask_mut(slot).noted_refusals() else { return false };
         let before = refusals.excluded.len();
@@ -549,7 +549,7 @@ impl Asks {
         self.set_apart_as(slot, waits, |_| {});
     }
 
-    /// As [`Self::set_apart`], with a change of the ask. What was found when it was tried goes
+    /// Gives an ask a class of its own after a change of the ask. The results of its tries move
     /// along.
     pub(super) fn set_apart_as(
         &mut self,
@@ -582,8 +582,8 @@ impl Asks {
         pending.into_iter().map(|ask| Arc::clone(&ask.key)).collect()
     }
 
-    /// Every class in order, with its shape, its first member's slot and its bound; nothing, where
-    /// a node is reserved. For a full search.
+    /// Returns every class in order, with its shape, its first member's slot and its bound; empty
+    /// where a node is reserved. For a full search.
     pub fn classes(&self) -> impl Iterator<Item = (&Shape, AskSlot, &WaitSet)> {
         self.order
             .iter()

@@ -99,8 +99,8 @@ fn an_ask_that_joins_a_parked_class_makes_it_due() {
     assert!(asks.first(&view).is_some_and(|(_, slot)| slot == a), "the first member is tried");
 }
 
-fn to_tell(class: ClassId, vcores: i64, count: u64) -> ToTell {
-    ToTell::first(class, Resources::of(&[("vcore", vcores)]), count)
+fn to_signal(class: ClassId, vcores: i64, count: u64) -> ToSignal {
+    ToSignal::first(class, Resources::of(&[("vcore", vcores)]), count)
 }
 
 #[test]
@@ -117,20 +117,20 @@ fn a_class_is_told_of_in_parts_and_what_is_of_another_size_by_then_is_not() {
     let parked = Parked::roomless(&asks.ask(first).resources, &view);
     asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
     // Four fit, but for half of the last one.
-    let mut left = to_tell(class, 1, 7);
+    let mut left = to_signal(class, 1, 7);
     let mut part = |asks: &mut Asks| -> String {
         let Signalled { told, .. } = asks.signal(&mut left, None, 2);
         let keys = told.iter().map(|slot| asks.ask(*slot).key.to_string());
         format!("{}{}", keys.collect::<String>(), if left.is_over() { "." } else { "" })
     };
     assert_eq!([0, 1, 2].map(|_| part(&mut asks)), ["ab", "cd.", "."]);
-    let other = asks.signal(&mut to_tell(class, 2, 10), None, 9);
+    let other = asks.signal(&mut to_signal(class, 2, 10), None, 9);
     assert_eq!(other, Signalled::default(), "of another size");
     // Those that were told of are looked at once more, a part at a time, too.
-    let mut left = to_tell(class, 1, 10);
+    let mut left = to_signal(class, 1, 10);
     let parts = [0, 1, 2].map(|_| asks.signal(&mut left, None, 2));
     assert_eq!(parts.map(|part| (part.told.len(), part.looked_at)), [(0, 2), (0, 2), (1, 1)]);
-    assert!(left.is_over() && !asks.any_untold());
+    assert!(left.is_over() && !asks.any_unsignalled());
 }
 
 #[test]
@@ -151,10 +151,10 @@ fn behind_the_last_request_that_is_not_told_nothing_is_looked_at() {
         class
     };
     let class = park(&mut asks);
-    assert_eq!(asks.signal(&mut to_tell(class, 1, 9), None, 9).told.len(), 3);
+    assert_eq!(asks.signal(&mut to_signal(class, 1, 9), None, 9).told.len(), 3);
     let (a, _) = asks.put(spec("a", 1), 0, 4);
     let class = park(&mut asks);
-    let mut left = to_tell(class, 1, 9);
+    let mut left = to_signal(class, 1, 9);
     let signalled = asks.signal(&mut left, None, 9);
     assert_eq!(signalled, Signalled { told: vec![a], looked_at: 1 });
     assert!(left.is_over());
@@ -179,7 +179,7 @@ fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
     let tried = |asks: &Asks| asks.tried(None).iter().map(|tried| tried.count).collect::<Vec<_>>();
     assert_eq!(tried(&asks), [5]);
     let told = |asks: &mut Asks, count: u64| {
-        let Signalled { told, .. } = asks.signal(&mut to_tell(class, 1, count), None, usize::MAX);
+        let Signalled { told, .. } = asks.signal(&mut to_signal(class, 1, count), None, usize::MAX);
         told.iter().map(|slot| asks.ask(*slot).key.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(told(&mut asks, 2), ["a"], "two of the three of `a` fit");
@@ -492,7 +492,7 @@ fn asks_behind_the_end_of_a_pass_were_not_tried() {
         keys.iter().map(|key| asks.slot_of(key).unwrap()).collect()
     };
     let told =
-        |asks: &mut Asks, reached| asks.signal(&mut to_tell(of_first, 1, 9), reached, 99).told;
+        |asks: &mut Asks, reached| asks.signal(&mut to_signal(of_first, 1, 9), reached, 99).told;
     assert_eq!(told(&mut asks, reached), slots(&asks, &["a", "c"]));
     assert_eq!(told(&mut asks, None), slots(&asks, &["e"]));
     let a = asks.slot_of("a").unwrap();

@@ -1,8 +1,8 @@
 //! The terms of the placement constraint that an ask has to meet by now.
 //!
-//! A constraint may have choices that open later, so what may be used depends on how long the ask
-//! has waited and how often it was tried without result. Both count from when it came, or from when
-//! its constraint was changed.
+//! A constraint may have choices that open later, so the usable ones depend on how long the ask has
+//! waited and how often it was tried without result. Both count from its arrival, or from the last
+//! change of its constraint.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub struct AskWish {
     pub(super) terms: Arc<Terms>,
     /// The number of choices that are open.
     pub(super) open: usize,
-    /// When it came with this constraint, ns since the epoch.
+    /// The time when it came with this constraint, ns since the epoch.
     pub(super) came_ns: i64,
     /// The number of tries without result since.
     pub(super) attempts: u64,
-    /// When it is looked at next though nothing changed, ns since the epoch.
+    /// The time of the next try without a change, ns since the epoch.
     pub(super) armed_ns: Option<i64>,
     /// The application, if that is a declared gang: places that are held for it count.
     pub(super) mates: Option<ApplicationSlot>,
@@ -39,7 +39,7 @@ impl AskWish {
         &self.terms
     }
 
-    /// As a search is given it.
+    /// Returns the wish for a search.
     pub fn wish(&self) -> Wish<'_> {
         Wish { open: self.open, mates: self.mates, ..Wish::of(&self.terms) }
     }
@@ -49,15 +49,15 @@ impl AskWish {
         self.open
     }
 
-    /// When so many of its choices are open, ns since the epoch, if it is not tried before and
-    /// there are so many.
+    /// Returns the time when this many of its choices are open, ns since the epoch, if it is not
+    /// tried before; `None` if it has fewer.
     pub fn opens_ns(&self, open: usize) -> Option<i64> {
         let delay = self.terms.opens_next(open.checked_sub(1)?, self.attempts)?;
         let delay = i64::try_from(delay).unwrap_or(i64::MAX).saturating_mul(MS);
         Some(self.came_ns.saturating_add(delay))
     }
 
-    /// Opens what may be used by now; says whether that is more than before.
+    /// Opens the choices that may be used by now; returns whether that is more than before.
     pub(super) fn open_by(&mut self, now_ns: i64) -> bool {
         let waited = u64::try_from(now_ns.saturating_sub(self.came_ns) / MS).unwrap_or(0);
         let open = self.terms.open_after(waited, self.attempts);

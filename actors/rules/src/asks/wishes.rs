@@ -8,7 +8,7 @@ use crate::nodes::Terms;
 use crate::values::ids::{ApplicationSlot, AskSlot};
 
 impl Asks {
-    /// An ask with a constraint expects this of nodes from now on.
+    /// Sets what an ask with a constraint expects of nodes.
     pub fn set_wish(
         &mut self,
         slot: AskSlot,
@@ -17,13 +17,13 @@ impl Asks {
         mates: Option<ApplicationSlot>,
     ) {
         let wish = &mut self.table[slot].search.make().wish;
-        // One that comes again with the same constraint goes on waiting.
+        // A request that comes again with the same constraint keeps its waiting time.
         if !wish.as_ref().is_some_and(|wish| Arc::ptr_eq(&wish.terms, &terms)) {
             *wish = Some(Box::new(AskWish::new(terms, now_ns, mates)));
         }
     }
 
-    /// An ask expects nothing of nodes any more.
+    /// Notes that an ask expects nothing of nodes any more.
     pub fn clear_wish(&mut self, slot: AskSlot) {
         if let Some(search) = self.table[slot].search.find_mut() {
             search.wish = None;
@@ -34,8 +34,8 @@ impl Asks {
         self.table[slot].search.find_mut()?.wish.as_deref_mut()
     }
 
-    /// An ask was tried without result. Says whether it may use more nodes now, so that it is to be
-    /// tried again at once.
+    /// Notes that an ask was tried without result. Returns whether it may use more nodes now, so
+    /// that it is to be tried again at once.
     pub fn tried_in_vain(&mut self, slot: AskSlot, now_ns: i64) -> bool {
         self.wish_mut(slot).is_some_and(|wish| {
             wish.attempts = wish.attempts.saturating_add(1);
@@ -43,16 +43,15 @@ impl Asks {
         })
     }
 
-    /// When an ask is to be looked at because a choice of its opens then, ns since the epoch,
-    /// unless that was said before.
+    /// Returns the time when a choice of an ask opens, so that it is to be tried, ns since the
+    /// epoch; `None` if that time was returned before.
     pub fn arm_wish(&mut self, slot: AskSlot) -> Option<i64> {
         let wish = self.wish_mut(slot)?;
         let at = wish.opens_ns(wish.open + 1)?;
         (wish.armed_ns.replace(at) != Some(at)).then_some(at)
     }
 
-    /// The time has come at which a choice of an ask may open. Says whether it may use more nodes
-    /// now.
+    /// Opens the choices of an ask whose time has come. Returns whether it may use more nodes now.
     pub fn wish_is_due(&mut self, slot: AskSlot, now_ns: i64) -> bool {
         self.wish_mut(slot).is_some_and(|wish| {
             wish.armed_ns = None;

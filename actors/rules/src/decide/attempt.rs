@@ -104,7 +104,7 @@ pub struct Attempt<'a> {
     pub books: &'a Books,
     /// After how many asks without a node a pass ends; 0: never.
     pub backoff_asks: u64,
-    /// Predicates are asked by questions, not in the middle of a placement.
+    /// The number of asks without a node after which a pass ends; 0: never.
     pub asks_later: bool,
 }
 

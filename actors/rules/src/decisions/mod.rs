@@ -1,15 +1,15 @@
-//! The record of recent decisions and of their reasons, which answers people who ask why one ask
-//! was placed before another.
+//! The record of recent decisions and of their reasons, for people who ask why one ask was placed
+//! before another.
 //!
 //! # What is a decision
-//! An allocation that the RM is told of, a node that is reserved, an allocation that is told to leave
-//! for another. What the RM reports or ends by itself is none, and neither is what nobody decides: a
+//! An allocation that the RM is notified of, a node that is reserved, an allocation that is evicted
+//! for another. What the RM reports or ends by itself is none, and neither is an automatic event: a
 //! timeout, a release.
 //!
 //! # Why figures and not sentences
-//! A decision takes some microseconds, and nearly all of them are never read. So what decided is noted
-//! as it was compared (numbers, names as bytes), in rings that were allocated once; sentences are made
-//! of the few that somebody reads ([`Kept::shown`]).
+//! A decision takes some microseconds, and nearly all of them are never read. So the compared
+//! values are noted (numbers, names as bytes), in rings that were allocated once; sentences are
+//! made of the few that are read ([`Kept::shown`]).
 //!
 //! # From an offer to a decision
 //! ```text
@@ -83,7 +83,7 @@ const PASSED_LEAST: usize = 64;
 pub struct DecidedFor<'a> {
     /// Path of its leaf.
     pub leaf: &'a str,
-    /// Its id.
+    /// The id of the application.
     pub id: &'a str,
 }
 
@@ -94,7 +94,7 @@ pub struct Decisions {
     kept: Rings,
     search: Search,
     way: Way,
-    /// The allocation that is about to be told of as decided in this way.
+    /// The allocation decided in this way, which is reported next.
     way_of: Option<AllocationId>,
     aside: FxHashMap<Later, Way>,
     /// Ways that were put aside and are used again.
@@ -104,7 +104,7 @@ pub struct Decisions {
 /// The kept decisions.
 #[derive(Debug)]
 struct Rings {
-    /// How many were kept so far; the number of the last.
+    /// The number of decisions kept so far; the number of the last.
     last: u64,
     entries: Ring<Entry>,
     levels: Ring<Level>,
@@ -130,7 +130,7 @@ struct Entry {
     preempted_for: Text,
 }
 
-/// A decision as it is told.
+/// The report of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Told<'a> {
     /// The time, ns since the epoch.
@@ -145,7 +145,7 @@ pub struct Told<'a> {
     pub node: &'a str,
 }
 
-/// What is told later than it is decided, if at all.
+/// A decision that is reported later than it is made, if at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Later {
     /// A placement that waits for an answer, or for a placeholder to go.
@@ -159,12 +159,12 @@ pub enum Later {
 pub struct Search {
     /// The number of nodes that were asked.
     pub tried: u32,
-    /// Those that were not.
+    /// The nodes that were passed over.
     pub passed: PassedOver,
 }
 
 impl Decisions {
-    /// Keeps so many at most, and no more than [`KEPT_MAX`]; none with 0.
+    /// Keeps at most this many, and no more than [`KEPT_MAX`]; none with 0.
     pub fn new(most: usize) -> Self {
         let most = most.min(KEPT_MAX);
         let room = |each: usize, least: usize| if most == 0 { 0 } else { (most * each).max(least) };
@@ -200,9 +200,9 @@ impl Decisions {
         self.kept.last
     }
 
-    /// How many there are now.
+    /// Returns the number of decisions kept now.
     pub fn len(&self) -> usize {
-        // What lies in one ring behind another was put in later, so the oldest is found by halves.
+        // Parts behind others in a ring were put in later, so the oldest is found by bisection.
         let last = self.kept.last;
         let oldest = last.saturating_sub(self.most as u64) + 1;
         let (mut gone, mut there) = (oldest, last + 1);
@@ -218,7 +218,7 @@ impl Decisions {
         self.len() == 0
     }
 
-    /// How many bytes they take at most.
+    /// Returns the most bytes that they take.
     pub fn bytes(&self) -> usize {
         let Rings { entries, levels, passed, text, .. } = &self.kept;
         entries.bytes() + levels.bytes() + passed.bytes() + text.bytes()
@@ -247,7 +247,7 @@ impl Decisions {
         })
     }
 
-    /// What was noted is how this allocation was decided, which is told next.
+    /// Notes that this allocation was decided as noted, and is reported next.
     pub fn is_about(&mut self, id: AllocationId) {
         self.way_of = Some(id);
     }
@@ -281,11 +281,11 @@ impl Decisions {
         }
     }
 
-    /// What was noted is for something that is told later, if at all. `is_there` says of others
-    /// that were put aside whether they may still be told.
+    /// Puts the notes aside for a decision that is reported later, if at all. `is_there`: whether
+    /// another one that was put aside may still be reported.
     pub fn put_aside(&mut self, what: Later, at_ns: i64, is_there: impl Fn(Later) -> bool) {
         if self.aside.len() >= ASIDE_LEAST && self.aside.len() == self.aside.capacity() {
-            // Before there is more room for those that will never be told, these go.
+            // Before growing, drops the notes that will never be reported.
             let spare = &mut self.spare;
             self.aside.retain(|what, way| {
                 let stays = is_there(*what);
@@ -361,5 +361,5 @@ impl Rings {
     }
 }
 
-/// So many decisions may be put aside before it is looked which of them can still be told.
+/// The number of decisions put aside from which those that can never be reported are dropped.
 const ASIDE_LEAST: usize = 64;

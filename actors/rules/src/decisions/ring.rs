@@ -6,10 +6,10 @@
 //! * What was put in by one call lies in one piece.
 //! * A place is never given twice: what was overwritten is known to be gone.
 
-/// The last so many values.
+/// The last values, up to a number.
 #[derive(Clone, Debug)]
 pub(super) struct Ring<T> {
-    /// As long as it was ever filled, with room for all.
+    /// The items: as long as it was ever filled, with capacity for all.
     items: Vec<T>,
     /// Zero, or a power of two, so that a place is found without a division.
     room: usize,
@@ -32,13 +32,13 @@ impl Place {
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// A ring with room for so many, or for some more.
+    /// Builds a ring with capacity for this many items, or for some more.
     pub(super) fn new(room: usize) -> Self {
         let room = if room == 0 { 0 } else { room.next_power_of_two() };
         Self { items: Vec::with_capacity(room), room, given: 0 }
     }
 
-    /// How many bytes it takes at most.
+    /// Returns the most bytes that it takes.
     pub(super) fn bytes(&self) -> usize {
         self.room * size_of::<T>()
     }
@@ -51,7 +51,7 @@ impl<T: Copy + Default> Ring<T> {
             return Place::default();
         }
         if at + items.len() > room {
-            // What does not fit at the end begins at the start.
+            // Items that do not fit at the end begin at the start.
             self.given += (room - at) as u64;
             at = 0;
         }
@@ -65,7 +65,7 @@ impl<T: Copy + Default> Ring<T> {
         place
     }
 
-    /// What was put there; none once any of it was overwritten.
+    /// Returns the items at a place; `None` once any of them was overwritten.
     pub(super) fn get(&self, Place { at, len }: Place) -> Option<&[T]> {
         if len == 0 {
             return Some(&[]);
@@ -77,7 +77,7 @@ impl<T: Copy + Default> Ring<T> {
         self.items.get(at..at + len)
     }
 
-    /// Where this place is among the items; 0 where there is room for none.
+    /// Returns the index of this place among the items; 0 if the ring has no capacity.
     fn index(&self, place: u64) -> usize {
         usize::try_from(place & (self.room as u64).saturating_sub(1)).unwrap_or(0)
     }

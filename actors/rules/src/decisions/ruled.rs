@@ -14,7 +14,7 @@ pub enum DecisionKind {
 }
 
 impl DecisionKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Allocation, Self::Reservation, Self::Eviction];
 
     /// The kind of this name, in any letter case.
@@ -56,7 +56,7 @@ pub enum Ruled {
     NearestNode,
     /// The only node on which it may run has no room yet.
     AwaitsRequired,
-    /// Others leave the node for it.
+    /// Victims leave the node for it.
     Nominated,
     /// A queue takes back what it is guaranteed.
     Guarantee,
@@ -84,7 +84,7 @@ impl Ruled {
     }
 }
 
-/// One short sentence for people.
+/// Shows the rule as one short sentence for people.
 impl fmt::Display for Ruled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

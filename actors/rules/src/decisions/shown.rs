@@ -39,9 +39,10 @@ impl CopiedDecision {
 pub struct ShownDecision {
     /// Rises by one with each decision of the partition.
     pub number: u64,
-    /// When it was told, ns since the epoch.
+    /// The time of the notification, ns since the epoch.
     pub at_ns: i64,
-    /// When it was made, where that was earlier: an answer, or a placeholder's end, was waited for.
+    /// The time of the decision, if it was earlier: an answer, or a placeholder's end, was waited
+    /// for.
     pub decided_ns: Option<i64>,
     /// The kind of the decision.
     pub kind: DecisionKind,
@@ -49,7 +50,7 @@ pub struct ShownDecision {
     pub ruled: String,
     /// The application of the ask, or of the allocation that leaves.
     pub application: Arc<str>,
-    /// Its key.
+    /// The key of the ask or allocation.
     pub key: Arc<str>,
     /// Namespace and name of its pod; empty where it is none.
     pub pod: Arc<str>,
@@ -57,13 +58,13 @@ pub struct ShownDecision {
     pub queue: Arc<str>,
     /// The node.
     pub node: Arc<str>,
-    /// From root to the leaf, who came first, and why.
+    /// The first child at each level from root to the leaf, with the reason.
     pub levels: Vec<ShownLevel>,
     /// The number of nodes that were asked.
     pub tried: u32,
     /// The numbers of nodes that were passed over, by reason.
     pub passed: Vec<ShownPassed>,
-    /// For whom it leaves; empty for others.
+    /// The preemptor that it leaves for; empty for other decisions.
     pub preempted_for: String,
 }
 
@@ -93,7 +94,7 @@ pub struct ShownPassed {
     pub reason: &'static str,
     /// The number of nodes.
     pub nodes: u32,
-    /// One of these nodes, if one is known.
+    /// An example of these nodes, if one is known.
     pub example: Option<Arc<str>>,
 }
 

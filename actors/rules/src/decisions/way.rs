@@ -51,11 +51,11 @@ impl Default for Why {
 /// The choice between the children of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Level {
-    /// How long the path of the queue is, which is the beginning of the leaf's.
+    /// The length of the queue's path, which is the beginning of the leaf's.
     pub(super) queue: u16,
     /// The priority that was compared is that of a fence.
     pub(super) is_fenced: bool,
-    /// Its share is of its guarantee, not of its maximum.
+    /// The share is of the guarantee, not of the maximum.
     pub(super) is_of_guarantee: bool,
     pub(super) why: Why,
     /// Empty where there was none.
@@ -82,7 +82,7 @@ pub struct Way {
     pub(super) passed: Vec<Passed>,
     pub(super) text: Vec<u8>,
     pub(super) tried: u32,
-    /// The rule, where it is known before the decision is told.
+    /// The rule, if it is known before the notification.
     pub ruled: Option<Ruled>,
     /// Decision time, ns since the epoch, if earlier than the notification.
     pub(super) decided_ns: Option<i64>,
@@ -116,14 +116,15 @@ impl Way {
         (self.tried, self.ruled, self.decided_ns) = (0, None, None);
     }
 
-    /// In whose name it is made: the path of the leaf, and the application.
+    /// Sets the path of the leaf, and the application.
     #[inline]
     pub fn is_of(&mut self, leaf: &str, application: &str) {
         self.queue = self.add(leaf);
         self.application = self.add(application);
     }
 
-    /// The queue whose path is the first so many bytes of the leaf's chose between its children.
+    /// Notes that the queue whose path is the first `queue` bytes of the leaf's chose between its
+    /// children.
     #[inline]
     pub fn level(
         &mut self,
@@ -135,7 +136,7 @@ impl Way {
         self.push(queue, Why::Sibling(order, verdict), runner_up);
     }
 
-    /// What the figures of the last level are of: the priority of a fence, a share of a guarantee.
+    /// Notes the kind of the last level's figures: the priority of a fence, a share of a guarantee.
     #[inline]
     pub fn figures_are(&mut self, of_fence: bool, of_guarantee: bool) {
         if let Some(level) = self.levels.last_mut() {
@@ -181,7 +182,7 @@ impl Way {
         Text { at, len }
     }
 
-    /// For what it leaves, where that is said.
+    /// Adds the text of the grounds for which it leaves, if there are any.
     pub(super) fn add_grounds(&mut self) -> Text {
         if self.preempted_for.is_empty() {
             return Text::default();

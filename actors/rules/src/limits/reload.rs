@@ -1,12 +1,12 @@
 //! Reloads limits while the trackers have usage.
 //!
 //! # What changes
-//! Limits change at once and everywhere; what users use never changes. An application that counts for
-//! a group keeps it, because a choice made anew with every reload would move the use of running work
-//! between groups. Its group is chosen anew only if a limit was taken away that the group had on the
-//! path of its leaf. An application that counts for no group chooses one when a limit names one of
-//! its own there, as it would if it came then: else what runs would not count under the new limit. What
-//! the application uses goes with it in both cases.
+//! Limits change at once and everywhere; usage never changes. An application that counts for a
+//! group keeps it, because a new choice with every reload would move the usage of running work
+//! between groups. Its group is chosen again only if a limit was taken away that the group had on
+//! the path of its leaf. An application that counts for no group chooses one when a limit names one
+//! of its own there, as a new application would: otherwise its usage would not count under the new
+//! limit. In both cases the usage of the application moves with it.
 //!
 //! The rule for people is in `docs/limits.md#other-limits-while-applications-run`.
 
@@ -26,10 +26,10 @@ use crate::values::resources::Resources;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
     /// Leaves with a lane that other limits apply to, or whose applications choose their group
-    /// anew: each application there is to be asked about by [`Trackers::rejoin`].
+    /// again: [`Trackers::rejoin`] has to be called for each application there.
     pub leaves: BTreeSet<Arc<str>>,
-    /// Every limit of somebody who is tracked, and every one that is gone: users by name, then
-    /// groups by name, each from root on, queues by path. Each is told as an event.
+    /// Every limit of a tracked user or group, and every removed one: users by name, then groups by
+    /// name, each from root on, queues by path. Each is reported as an event.
     pub events: Vec<LimitEvent>,
 }
 
@@ -44,7 +44,7 @@ pub struct LimitEvent {
     pub is_set: bool,
 }
 
-/// Whose group is chosen anew when other limits come into force.
+/// The applications whose group is chosen again when other limits come into force.
 #[derive(Debug)]
 pub struct Regrouping {
     tables: Arc<Tables>,
@@ -98,7 +98,7 @@ impl Regrouping {
     }
 }
 
-/// From one group, or none, to another one.
+/// A move from one group, or none, to another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moves {
     /// The group so far.
@@ -108,7 +108,7 @@ pub struct Moves {
 }
 
 impl Trackers {
-    /// Whose group would be chosen anew if these limits came into force.
+    /// Returns the applications whose group would be chosen again if these limits came into force.
     pub fn regrouping(&self, tables: &Arc<Tables>) -> Regrouping {
         Regrouping::of(&self.tables, tables)
     }
@@ -130,8 +130,8 @@ impl Trackers {
         Some(Reloaded { leaves, events })
     }
 
-    /// Every limit of somebody who is tracked: users by name, then groups by name, each from root
-    /// on, queues by path.
+    /// Returns every limit of a tracked user or group: users by name, then groups by name, each
+    /// from root on, queues by path.
     pub fn limits(&self) -> Vec<LimitEvent> {
         let places = self.forest.in_order().into_iter().map(|id| self.forest.get(id));
         let limited = places.filter(|place| place.limit.is_some());
@@ -143,7 +143,7 @@ impl Trackers {
     }
 
     /// Removes the trackers that are neither named any more nor in use, and gives all others their
-    /// limits. Returns what is told as events, and the places whose limit changed.
+    /// limits. Returns the events to be reported, and the places whose limit changed.
     fn apply_limits(&mut self) -> (Vec<LimitEvent>, BTreeSet<PlaceId>) {
         let mut places = Vec::new();
         for id in self.forest.in_order() {
@@ -172,7 +172,7 @@ impl Trackers {
         (events, changed)
     }
 
-    /// Notes which places limit each lane, and whether its applications choose their group anew.
+    /// Notes which places limit each lane, and whether its applications choose their group again.
     /// Returns the leaves with a lane for which either changed.
     fn move_lanes(
         &mut self,
@@ -195,8 +195,9 @@ impl Trackers {
         leaves
     }
 
-    /// To be asked once for every application of [`Reloaded::leaves`], with what it uses: `None`
-    /// leaves it where it is. Otherwise its group was chosen anew, exactly its own usage moved from
+    /// Moves an application of [`Reloaded::leaves`] with its usage; to be called once for each.
+    /// `None` leaves it where it is. Otherwise its group was chosen again, exactly its own usage
+    /// moved from the old group to the new one, and it is in another lane.
     /// the old group to the new one, and it is in another lane.
     ///
     /// A new limit does not move it from one group to another, even if it is closer to the leaf

@@ -1,17 +1,16 @@
 //! The ledger of one queue: its usage, its pending amount and its limits.
 //!
 //! # One queue at a time
-//! Each queue owns one [`QueueLedger`], which knows neither parent nor children. What concerns a
-//! path is done by whoever walks it: headroom is handed down, each ledger narrows what its parent
-//! had left, and an ask that does not fit it changes nothing; what is decided climbs as one
+//! Each queue owns one [`QueueLedger`], which knows neither parent nor children. Operations on a
+//! path are done by the caller that walks it: headroom is handed down, each ledger narrows what its
+//! parent had left, and an ask that does not fit changes nothing; a decision climbs as one
 //! [`LedgerDelta`] from leaf to root, and every ledger applies the same.
 //!
 //! # Why no release is refused
 //! A release would have to be refused if some queue of the path used less than is released. None
-//! can: what is released is an allocation that the application holds, and it was added to every
-//! queue of the path with one delta, so that each of them uses at least as much. A release of
-//! something that is not held finds no allocation and makes no delta. So no check is made
-//! beforehand.
+//! can: the released allocation is held by the application, and it was added to every queue of the
+//! path with one delta, so that each of them uses at least as much. A release of an allocation that
+//! is not held finds none and makes no delta. So no check is made beforehand.
 //!
 //! # Invariants
 //! * Used, pending and preempting amounts hold only quantities above zero; the running count is at
@@ -50,8 +49,8 @@ pub struct QueueLedger {
     /// The stored maximum (see [`stored_limits`]). `None` limits nothing; so it is of root, where
     /// what is placed is limited by nodes alone.
     pub max: Option<Limits>,
-    /// What all nodes have, of root: its maximum to whoever reads, and what shares are measured
-    /// against. `None` of any other queue.
+    /// The capacity of all nodes, for root: its maximum for readers, and the base of shares. `None`
+    /// for any other queue.
     pub capacity: Option<Limits>,
     /// The stored guarantee.
     pub guaranteed: Option<Resources>,
@@ -80,7 +79,7 @@ pub struct LedgerDelta {
     pub starting: i64,
 }
 
-/// By how much a delta would have taken totals below zero. For the caller to log.
+/// The amounts by which a delta would have taken totals below zero. For the caller to log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clamped {
     /// The part of the used amount that was not there.
@@ -146,7 +145,7 @@ impl QueueLedger {
         }
     }
 
-    /// [`Self::narrow`] where so much more is not to be had by whoever asks.
+    /// Narrows the headroom as [`Self::narrow`] does, less the nominations of others.
     pub fn narrow_beside(&self, nominated: &Resources, headroom: &mut Limits) {
         if let Some(max) = &self.max {
             headroom.narrow(&max.less(&self.allocated).less(nominated));
@@ -289,9 +288,9 @@ pub fn effective_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Li
     Some(effective)
 }
 
-/// What stands for a missing guarantee when shares are computed: the parent's fair maximum, in
-/// which the queue's own entries win even where they are larger. Root's is its maximum. A parent
-/// without a fair maximum has children without.
+/// Computes the base of shares without a guarantee: the parent's fair maximum, in which the queue's
+/// own entries win even if they are larger. Root's is its maximum. A parent without a fair maximum
+/// has children without.
 pub fn fair_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits> {
     let parent = parent?;
     let Some(own) = own.filter(|_| !parent.is_unlimited()) else {
@@ -304,7 +303,7 @@ pub fn fair_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits>
     Some(fair.into())
 }
 
-/// How much of a decrease a count cannot take, because it stops at zero.
+/// Returns the part of a decrease that a count cannot take, because it stops at zero.
 fn missing_count(count: u64, delta: i64) -> u64 {
     if delta < 0 { delta.unsigned_abs().saturating_sub(count) } else { 0 }
 }

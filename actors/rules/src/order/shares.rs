@@ -1,9 +1,9 @@
-//! Fractions of a quota, and what is computed from them.
+//! Shares: fractions of a quota, and the figures computed from them.
 //!
 //! # Why shares
 //! Fairness compares how much of its due each queue or application has. Quantities of different
-//! names have no common unit, so each is divided by what the owner is entitled to; the results are
-//! `f64` and leave this module either for people or as a [`Share`], an integer that orders.
+//! names have no common unit, so each is divided by the owner's entitlement; the results are `f64`
+//! and leave this module either for people or as a [`Share`], an integer that orders.
 //!
 //! # Invariants
 //! * No result is NaN, and no answer depends on the order in which names were interned.
@@ -48,13 +48,13 @@ impl Share {
 
     /// The share as a number.
     pub fn value(self) -> f64 {
-        // What turns the bits of a negative share round turns them back.
+        // The operation that inverts the bits of a negative share inverts them back.
         f64::from_bits((self.0 ^ ((self.0 >> 63) & i64::MAX)).cast_unsigned())
     }
 }
 
-/// One share per name of `amount`, ascending: the quantity over that of `total`, or the bare
-/// quantity where `total` has none. Inline for up to four names.
+/// Returns one share per name of `amount`, ascending: the quantity over that of `total`, or the
+/// bare quantity where `total` has none. Inline for up to four names.
 pub fn shares(amount: &Resources, total: Option<&Resources>) -> SmallVec<[f64; 4]> {
     let mut shares: SmallVec<[f64; 4]> = amount
         .entries()
@@ -93,7 +93,8 @@ pub(crate) fn compare_descending(
     }
 }
 
-/// How much of its due a queue uses: the largest share of any name it uses, at least zero.
+/// Returns the part of its due that a queue uses: the largest share of any name it uses, at least
+/// zero.
 ///
 /// A share is of the guarantee where that has the name, else of the fair maximum; a name in neither
 /// does not count. Use of something that is due as an explicit zero counts as 1.

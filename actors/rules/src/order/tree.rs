@@ -150,7 +150,7 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         self.root.first(None, &passes)
     }
 
-    /// As [`Self::first`], and the one after it that passes, too.
+    /// Returns the first entry that passes, and the next one that passes.
     pub fn first_two(&self, passes: impl Fn(&B) -> bool) -> [Option<(&K, &V, &B)>; 2] {
         let mut found = [None, None];
         if self.bound.as_ref().is_some_and(&passes) {
@@ -195,17 +195,17 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         }
     }
 
-    /// How many entries come before `key`, which need not be there.
+    /// Counts the entries before `key`, which need not exist.
     pub fn rank(&self, key: &K) -> usize {
         self.root.rank(key)
     }
 
-    /// All entries in order.
+    /// Returns all entries in order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V, &B)> {
         Walk::new(&self.root)
     }
 
-    /// All entries in order but the first so many, which are not walked through.
+    /// Returns all entries in order behind the first `entries`, which are not walked through.
     pub fn iter_behind(&self, entries: usize) -> impl Iterator<Item = (&K, &V, &B)> {
         Walk::behind(&self.root, entries)
     }

@@ -1,12 +1,13 @@
-//! Resource types that a queue has ever used, asked for, or was to give back.
+//! Resource types that a queue has ever used, requested, or had to give back.
 //!
 //! # Why
-//! Totals forget a name as soon as nothing of it is left. Who looks at them every now and then sees
-//! nothing of what rose and fell in between; that there was something is noted here. What rises and
-//! falls again before a change climbs is not known here: it is for metrics alone.
+//! Totals forget a name as soon as nothing of it is left. A reader that samples them now and then
+//! misses amounts that rose and fell in between; the names of these are noted here. Amounts that
+//! rise and fall again before a change climbs are missed here, too: the names are for metrics
+//! alone.
 //!
 //! # Invariant
-//! * At most 256 names of a kind are noted, and those that nobody holds any more make room:
+//! * At most 256 names of a kind are noted, and those that are not held any more make room:
 //!   resource managers may invent names for ever.
 //!
 //! ```

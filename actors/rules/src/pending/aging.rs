@@ -19,7 +19,7 @@ pub struct Aging {
     reached_ns: i64,
 }
 
-/// What the end of a deadline changes.
+/// The effects of a deadline's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aged {
     /// An ask is due.

@@ -1,13 +1,13 @@
-//! The history of evictions: how often an application may still be preempted, and whether two
-//! applications would preempt each other in turns.
+//! The history of evictions: it bounds the evictions of an application, and prevents two
+//! applications from preempting each other in turns.
 //!
 //! # Loops
-//! If application A lost something to B, and then took from B, B could take it back, and so on: each
-//! time work is lost and nobody gains. So for as long as A's loss is remembered (`preemption.window`
-//! of its leaf), A takes nothing from B; nor does it over others: where A lost to B, B to C, and C
-//! took from nobody yet, A taking from C would close a ring. Rings of up to [`LINKS`] losses are
-//! found. The attempt that would close one is dropped, and the winner takes nothing from that loser
-//! for a window of the loser's leaf.
+//! If application A lost something to B, and then took from B, B could take it back, and so on:
+//! each time work is lost and no application gains. So for as long as A's loss is remembered
+//! (`preemption.window` of its leaf), A takes nothing from B, nor through others: if A lost to B, B
+//! to C, and C took from no other yet, A taking from C would close a ring. Rings of up to [`LINKS`]
+//! losses are found. The attempt that would close one is dropped, and the winner takes nothing from
+//! that loser for a window of the loser's leaf.
 //!
 //! # Bounds
 //! At most [`MOST`] losses and as many bars are kept; the one that would be forgotten first makes
@@ -40,7 +40,7 @@ pub const MOST: usize = 65_536;
 /// The evictions of the windows.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// By application, when it lost something; newest last.
+    /// The times of losses by application; newest last.
     evictions: BTreeMap<ApplicationSlot, VecDeque<i64>>,
     losses: Pairs,
     bars: Pairs,
@@ -182,7 +182,7 @@ impl Pairs {
         }
     }
 
-    /// To whom this one lost.
+    /// Returns the applications that this one lost to.
     fn of(&self, from: ApplicationSlot, now_ns: i64) -> impl Iterator<Item = ApplicationSlot> {
         let first = (from, ApplicationSlot::at(0));
         let all = self.until.range(first..).take_while(move |((of, _), _)| *of == from);

@@ -1,5 +1,4 @@
-//! Nominations: capacity that is nominated to a preemptor, an ask or a gang, while its victims
-//! leave.
+//! Nominations: capacity that is kept for a preemptor, an ask or a gang, while its victims leave.
 //!
 //! # Why
 //! Between the choice of victims and the placement of the preemptor, the capacity must not go to
@@ -27,8 +26,9 @@
 //!
 //! # Invariants
 //! * A preemptor has at most one nomination; a victim belongs to at most one preemptor.
-//! * What is nominated below a queue is the sum of the nominations to preemptors there; what is taken off it
-//!   is the sum of what the victims of each below the queue do not hold any more.
+//! * The nominations counted for a queue are the sum of those of preemptors below it; the amount
+//!   taken off the queue is the sum of what the victims of each below the queue do not hold any
+//!   more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,14 +48,14 @@ pub enum Preemptor {
     Gang(ApplicationSlot),
 }
 
-/// The nomination to one preemptor.
+/// The nomination of a preemptor.
 #[derive(Clone, Debug)]
 pub struct Nomination {
     /// The path of the preemptor's leaf.
     pub queue: Arc<str>,
     /// The amount that the preemptor needs; of a gang, all members together.
     pub amount: Resources,
-    /// When it was nominated, ns since the epoch.
+    /// The time when it was made, ns since the epoch.
     pub since_ns: i64,
     /// The number of the last thing that had arrived by then
     /// ([`Books::arrival`](crate::books::Books::arrival)).
@@ -75,18 +75,18 @@ pub struct Room {
     pub group: usize,
     /// The node.
     pub node: NodeSlot,
-    /// How much.
+    /// The amount.
     pub amount: Resources,
 }
 
 /// A victim that has not left yet.
 #[derive(Clone, Debug)]
 pub struct Victim {
-    /// Its leaf.
+    /// The path of its leaf.
     pub queue: Arc<str>,
-    /// Its node.
+    /// The node that it leaves.
     pub node: NodeSlot,
-    /// What it holds until it is confirmed.
+    /// The amount that it holds until it is confirmed.
     pub amount: Resources,
 }
 
@@ -99,18 +99,18 @@ struct OrphanedVictim {
     since_ns: i64,
 }
 
-/// What comes free on a node because of orphaned victims.
+/// The capacity that orphaned victims will free on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coming {
-    /// What the victims hold together.
+    /// The amount that the victims hold together.
     pub amount: Resources,
     /// The victims.
     pub who: Vec<AllocationId>,
-    /// Until when it is relied on, ns since the epoch.
+    /// The time until which it is relied on, ns since the epoch.
     pub until_ns: i64,
 }
 
-/// The nominations to preemptors below a queue.
+/// The sums of nominations below a queue.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     nominated: Resources,
@@ -124,7 +124,7 @@ pub struct Nominations {
     victims: BTreeMap<AllocationId, Preemptor>,
     queues: BTreeMap<Arc<str>, Sums>,
     losers: BTreeMap<ApplicationSlot, BTreeSet<Preemptor>>,
-    /// By node, the gangs with reserved capacity there.
+    /// The gangs with reserved capacity, by node.
     nodes: BTreeMap<NodeSlot, BTreeSet<Preemptor>>,
     /// Orphaned victims.
     orphans: BTreeMap<AllocationId, OrphanedVictim>,
@@ -134,17 +134,18 @@ pub struct Nominations {
     is_watched: bool,
 }
 
-/// What the confirmation of a victim meant.
+/// The effect of the confirmation of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmed {
     /// The preemptor.
     pub preemptor: Preemptor,
-    /// It was the last victim: the preemptor may be placed.
+    /// Whether it was the last victim: the preemptor may be placed.
     pub is_last: bool,
 }
 
 impl Nominations {
-    /// Records the nomination of a plan that was carried out. It replaces an earlier one of the preemptor.
+    /// Records the nomination of a plan that was carried out. It replaces an earlier one of the
+    /// preemptor.
     pub fn make(&mut self, preemptor: Preemptor, nomination: Nomination) {
         self.end(preemptor);
         for victim in nomination.victims.keys() {
@@ -208,8 +209,8 @@ impl Nominations {
         self.orphans.insert(id, OrphanedVictim { node, amount, since_ns });
     }
 
-    /// What comes free because of orphaned victims, by node. It is relied on for as long as a
-    /// reservation may wait.
+    /// Returns the capacity that orphaned victims will free, by node. It is relied on for as long
+    /// as a reservation may wait.
     pub fn coming(&self, now_ns: i64, timeout: Duration) -> BTreeMap<NodeSlot, Coming> {
         let mut coming: BTreeMap<NodeSlot, Coming> = BTreeMap::new();
         for (id, orphan) in &self.orphans {
@@ -262,7 +263,7 @@ impl Nominations {
         Some(Confirmed { preemptor, is_last: nomination.victims.is_empty() })
     }
 
-    /// The nomination of a preemptor, which does not preempt again while it has one.
+    /// Returns the nomination of a preemptor, which does not preempt again while it has one.
     pub fn of(&self, preemptor: Preemptor) -> Option<&Nomination> {
         self.preemptors.get(&preemptor)
     }
@@ -278,13 +279,13 @@ impl Nominations {
         self.queues.get(queue).map(|sums| &sums.taken_off)
     }
 
-    /// The sum of the nominations to preemptors in a queue and below.
+    /// Returns the sum of the nominations in a queue and below.
     pub fn nominated(&self, queue: &str) -> Option<&Resources> {
         self.queues.get(queue).map(|sums| &sums.nominated)
     }
 
-    /// What is taken off every queue of its path for this one. Once its victims have left, that is
-    /// all it was nominated.
+    /// Returns the amount that every queue of its path takes off for this preemptor. Once its
+    /// victims have left, that is its whole nomination.
     pub fn own(&self, preemptor: Preemptor) -> Resources {
         let Some(nomination) = self.of(preemptor) else { return Resources::new() };
         // The higher a queue, the more of its victims are below it.
@@ -292,8 +293,8 @@ impl Nominations {
         nomination.part(root)
     }
 
-    /// The nomination because of which an ask of an application is not tried: it arrived after
-    /// something was taken from the application for another.
+    /// Returns the nomination because of which an ask of an application is not tried: the ask
+    /// arrived after allocations of the application were preempted for another.
     pub fn bars(
         &self,
         application: ApplicationSlot,
@@ -306,7 +307,7 @@ impl Nominations {
         })
     }
 
-    /// What gangs keep of a node; `None`: nothing.
+    /// Returns the amount that is kept for gangs on a node; `None`: nothing.
     pub fn kept(&self, node: NodeSlot) -> Option<Resources> {
         let gangs = self.nodes.get(&node)?.iter().filter(|gang| !self.lifted.contains(gang));
         gangs.map(|gang| self.kept_for(node, *gang)).reduce(|sum, kept| sum.plus(&kept))
@@ -343,14 +344,14 @@ impl Nominations {
         self.nodes.get(&node).into_iter().flatten().copied()
     }
 
-    /// Notes that a deadline is armed for the next nomination that will have waited too long. Says whether
-    /// none was.
+    /// Notes that a deadline is armed for the next nomination that will have waited too long.
+    /// Returns whether none was.
     pub fn watch(&mut self) -> bool {
         !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// That deadline is over. Returns those that have waited for longer than a reservation may, and
-    /// when to look again, ns since the epoch, unless there are no others.
+    /// Returns the preemptors that have waited for longer than a reservation may, when the deadline
+    /// is over, and the time of the next check, ns since the epoch, unless there are no others.
     pub fn waited(&mut self, now_ns: i64, timeout: Duration) -> (Vec<Preemptor>, Option<i64>) {
         let until = |nomination: &Nomination| after(nomination.since_ns, timeout);
         let (over, left): (Vec<_>, Vec<_>) =
@@ -361,12 +362,12 @@ impl Nominations {
         (over, next_ns)
     }
 
-    /// All nominations, each with its preemptor.
+    /// Returns all nominations, each with its preemptor.
     pub fn all(&self) -> impl Iterator<Item = (Preemptor, &Nomination)> {
         self.preemptors.iter().map(|(preemptor, nomination)| (*preemptor, nomination))
     }
 
-    /// How many there are.
+    /// Returns the number of nominations.
     pub fn len(&self) -> usize {
         self.preemptors.len()
     }
@@ -391,7 +392,7 @@ impl Nomination {
 }
 
 impl Preemptor {
-    /// Its application.
+    /// Returns the preemptor's application.
     pub fn application(self) -> ApplicationSlot {
         match self {
             Self::Ask(reserver) => reserver.application,

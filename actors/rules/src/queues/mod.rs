@@ -44,7 +44,7 @@ pub struct QueueConfig {
     pub properties: BTreeMap<String, String>,
     /// The settings made of the properties.
     pub settings: QueueSettings,
-    /// What dynamic leaves below it are made of, as written here; without one, the nearest above
+    /// The template of dynamic leaves below it, as written here; without one, the nearest above
     /// counts.
     pub template: Option<Arc<Template>>,
     /// The limits of users and groups here and below, in the order they were written.

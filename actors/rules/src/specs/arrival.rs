@@ -1,7 +1,7 @@
-//! The arrival of an ask whose placements are followed: the times that all its placements have in
-//! common. Each placement adds its own ([`Course`](crate::allocations::journey::Course)).
+//! The arrival of a traced ask: the times that all its placements have in common. Each placement
+//! adds its own ([`Course`](crate::allocations::journey::Course)).
 
-/// The first part of the way, which all placements of an ask have in common.
+/// The first times of a trace, which all placements of an ask have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// When the request with the ask was read, ns since the epoch.
@@ -11,7 +11,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// An ask that was received then, and goes to its partition.
+    /// Builds the arrival of an ask that was received then, and goes to its partition.
     pub fn at(received_ns: i64) -> Self {
         Self { received_ns, entered_ns: received_ns }
     }

@@ -2,10 +2,10 @@
 //! allocations.
 //!
 //! # Why shared
-//! An ask, the allocations made of it and what the RM is told of them say the same things: key,
-//! amount, priority, tags and so on. All of them hold one [`AskSpec`] behind an `Arc`, so that an
-//! attribute is written where it comes in and read where it matters, and nowhere else. What may
-//! differ from one holder to another (how much is outstanding, a name, a time) is the holder's own.
+//! An ask, its allocations and the RM's notifications of them have the same content: key, amount,
+//! priority, tags and so on. All of them hold one [`AskSpec`] behind an `Arc`, so that an attribute
+//! is written where it comes in and read where it matters, and nowhere else. Values that may differ
+//! from one holder to another (outstanding number, name, time) are the holder's own.
 
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU64;
@@ -21,8 +21,8 @@ use crate::specs::tags::Tags;
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
 
-/// What is asked for, as the RM sent it. What few asks say is among its [`Particulars`], to which
-/// it dereferences.
+/// The specification of an ask, as the RM sent it. Attributes that few asks have are in its
+/// [`Particulars`], to which it dereferences.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AskSpec {
     /// The RM's key, unique within the application.
@@ -41,7 +41,7 @@ pub struct AskSpec {
     pub preemption: Preemption,
     /// Whether it is a placeholder for a member of its task group, which it then has.
     pub placeholder: bool,
-    /// In which form it came in.
+    /// The form in which it came in.
     pub form: Form,
     /// The tags as sent.
     pub tags: Option<Tags>,
@@ -57,19 +57,18 @@ pub struct Particulars {
     pub required_node: Option<Arc<str>>,
     /// The task group it is a member of.
     pub task_group: Option<TaskGroup>,
-    /// After which time of running each allocation is ended, ms; `None`: never.
+    /// The running time after which each allocation is ended, ms; `None`: never.
     pub execution_timeout_ms: Option<NonZeroU64>,
     /// The placement constraint.
     #[serde(default)]
     pub constraint: Option<Arc<AskConstraint>>,
-    /// Its placements are followed. Nothing that is asked for, and not part of what is written
-    /// down.
+    /// Times of a traced ask. Not part of the request, and not serialized.
     #[serde(skip)]
     pub arrival: Option<Box<Arrival>>,
 }
 
 impl Particulars {
-    /// As an ask keeps them: not at all where nothing is said.
+    /// Returns the form in which an ask keeps them: nothing if no attribute is set.
     pub fn kept(self) -> Rare<Self> {
         let Self { required_node, task_group, execution_timeout_ms, constraint, arrival } = &self;
         let is_about_places = required_node.is_some() || constraint.is_some();
@@ -96,7 +95,7 @@ impl Deref for AskSpec {
     }
 }
 
-/// How an ask or allocation came in, which decides how it is answered: see
+/// The form in which an ask or allocation came in, which decides its answer: see
 /// `docs/applications.md#three-forms-of-asking`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Form {
@@ -105,8 +104,8 @@ pub enum Form {
     /// An `Allocation` with a UUID: it runs already, and is not answered, because its RM would
     /// start it again.
     Recovered,
-    /// Not sent by anybody: the scheduler asks for a member of a declared gang whose own ask is not
-    /// there, and holds a place for it. Its RM never hears of it.
+    /// An internal ask, which no RM sent: the scheduler asks for a member of a declared gang whose
+    /// own ask is missing, and holds a place for it. Its RM is never notified of it.
     Internal,
     /// An `Allocation` without a UUID. Without a node it asks for one allocation, with a node it
     /// reports one; either way it is answered.
@@ -117,14 +116,14 @@ pub enum Form {
 pub type TaskGroup = Arc<String>;
 
 impl AskSpec {
-    /// The task group of the member for which a place is held by this ask, if the scheduler made it
-    /// for that.
+    /// Returns the task group of the member for which this internal ask holds a place; `None` for
+    /// other asks.
     pub fn holds_for(&self) -> Option<&str> {
         let group = self.task_group.as_deref().filter(|_| self.form == Form::Internal);
         group.map(String::as_str)
     }
 
-    /// An ask for one allocation of this much, of which nothing else is said.
+    /// Builds an ask for one allocation of this amount, with defaults for everything else.
     pub fn new(key: impl Into<Arc<str>>, resources: impl Into<Arc<Resources>>) -> Self {
         Self {
             key: key.into(),
@@ -141,7 +140,7 @@ impl AskSpec {
         }
     }
 
-    /// The same ask, of which something else is said, too.
+    /// Returns the ask with changed particulars.
     ///
     /// ```
     /// use monoceros_rules::specs::ask::AskSpec;
@@ -155,7 +154,7 @@ impl AskSpec {
         self
     }
 
-    /// How much memory it takes, bytes, about. Of what changes later it depends on the tags alone.
+    /// Returns its memory, bytes, about. Of all that may change later only the tags matter.
     pub fn bytes(&self) -> u64 {
         let texts = self.key.len()
             + self.required_node.as_ref().map_or(0, |node| node.len())
@@ -165,8 +164,8 @@ impl AskSpec {
         quotas::ASK_BYTES + texts as u64 + tags + constraint
     }
 
-    /// Whether a repetition says priority, policy or tags otherwise. Only one with a policy says
-    /// anything of these; without, it is about the size alone.
+    /// Whether a repetition changes priority, policy or tags. Only one with a policy can change
+    /// these; without, it is about the size alone.
     pub fn is_restated_by(&self, said: &Self) -> bool {
         let differs = || {
             let (now, then) = ((self.priority, self.preemption), (said.priority, said.preemption));
@@ -175,21 +174,22 @@ impl AskSpec {
         said.preemption.is_said() && differs()
     }
 
-    /// Whether a request with the same key asks for the same: equal in tags and in all that decides
-    /// whether and where it can be placed.
+    /// Whether a request with the same key asks for the same: equal in tags and in everything that
+    /// decides whether and where it can be placed.
     pub(crate) fn is_repeated_by(self: &Arc<Self>, said: &Arc<Self>) -> bool {
         Shape::of(self, 0) == Shape::of(said, 0) && self.tags == said.tags
     }
 
-    /// Priority, policy and tags are those of a repetition from now on. What was read from tags
-    /// when it came stays: node, creation time, constraint.
+    /// Takes over priority, policy and tags of a repetition. Values read from the tags of the first
+    /// request stay: node, creation time, constraint.
     pub fn restate(&mut self, said: &Self) {
         (self.priority, self.preemption) = (said.priority, said.preemption);
         self.tags.clone_from(&said.tags);
     }
 
-    /// Creation time as decisions count it, of what arrived then: the stated one, but never later
-    /// than the arrival. Otherwise nothing of an RM whose clock is ahead would ever be old enough.
+    /// Returns the creation time as decisions count it, for an ask that arrived then: the stated
+    /// one, but never later than the arrival. Otherwise an ask of an RM whose clock is ahead would
+    /// never be old enough.
     ///
     /// ```
     /// use monoceros_rules::specs::ask::AskSpec;
@@ -201,18 +201,19 @@ impl AskSpec {
         self.created_ns.map_or(arrived_ns, |stated| stated.min(arrived_ns))
     }
 
-    /// Namespace and name of the pod that asks, as `NAMESPACE/NAME`, where it is one.
+    /// Returns namespace and name of the pod that asks, as `NAMESPACE/NAME`; `None` if it is no
+    /// pod.
     pub fn pod(&self) -> Option<&Arc<str>> {
         self.tags.as_ref().and_then(|tags| tags.pod())
     }
 
-    /// The task group that it keeps a place in, of a placeholder.
+    /// Returns the task group of a placeholder.
     #[inline]
     pub fn place_in(&self) -> Option<&TaskGroup> {
         self.task_group.as_ref().filter(|_| self.placeholder)
     }
 
-    /// The task group in which it takes a placeholder's place, of a real member.
+    /// Returns the task group in which a real member takes a placeholder's place.
     #[inline]
     pub fn member_of(&self) -> Option<&TaskGroup> {
         self.task_group.as_ref().filter(|_| !self.placeholder)
@@ -232,14 +233,14 @@ pub enum Preemption {
     Others,
     /// Both.
     Both,
-    /// There is no policy: it may be preempted.
+    /// No policy was sent: it may be preempted.
     Unsaid,
-    /// There is no policy, and by its tag it may not be preempted.
+    /// No policy was sent, and by its tag it may not be preempted.
     UnsaidAndTagged,
 }
 
 impl Preemption {
-    /// As the interface says it.
+    /// Builds the policy as the interface has it.
     pub fn new(itself: bool, others: bool) -> Self {
         match (itself, others) {
             (false, false) => Self::Neither,
@@ -249,7 +250,7 @@ impl Preemption {
         }
     }
 
-    /// As it is without a policy, where at most the tag says whether it may be preempted.
+    /// Builds the policy of an ask without one, which only a tag may protect.
     pub fn without_policy(itself: bool) -> Self {
         if itself { Self::Unsaid } else { Self::UnsaidAndTagged }
     }
@@ -270,13 +271,12 @@ impl Preemption {
     }
 }
 
-/// What the members of a class have in common: all that decides whether and where one of them can
-/// be placed. It is read off the specification of one member; two shapes are equal where these
-/// parts are.
+/// The shape of a class: everything that decides whether and where one of its members can be
+/// placed. It is read off the specification of one member; two shapes are equal if these parts are.
 #[derive(Clone, Debug)]
 pub struct Shape {
     spec: Arc<AskSpec>,
-    /// Of an ask that was singled out: its sequence number. 0 of all others.
+    /// The sequence number of an ask that was singled out; 0 for all others.
     single: u64,
 }
 
@@ -317,7 +317,7 @@ impl Shape {
 
 impl PartialEq for Shape {
     fn eq(&self, other: &Self) -> bool {
-        // Without particulars, as most are, these are all of its parts.
+        // Without particulars, the usual case, these are all of its parts.
         let (spec, others) = (&*self.spec, &*other.spec);
         let is_plain = !spec.particulars.is_there() && !others.particulars.is_there();
         if is_plain {

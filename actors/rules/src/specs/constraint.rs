@@ -1,10 +1,10 @@
 //! Placement constraints, in a form that is checked.
 //!
-//! Two forms of the interface say the same, a message and JSON; both become this type, so that they
-//! can be compared and are bounded alike. The rules for people are `docs/placement-constraints.md`;
-//! what is placed by a constraint, and how that is found fast, is `nodes/affinity/`. Here is what a
-//! constraint *says*: whether an expression holds of some attributes or tags, and what is wrong
-//! with one that cannot be taken.
+//! Two forms of the interface, a message and JSON, have the same content; both become this type, so
+//! that they can be compared and are bounded alike. The rules for people are
+//! `docs/placement-constraints.md`; searches with constraints are in `nodes/affinity/`. Here is the
+//! *meaning* of a constraint: whether an expression holds for some attributes or tags, and the
+//! faults of one that cannot be taken.
 //!
 //! # Bounds
 //! At most [`MAX_LEVELS`] levels, the simple constraint at the end counted as one, and at most
@@ -47,11 +47,11 @@ pub const MAX_SIMPLE: usize = 64;
 pub enum Constraint {
     /// A condition on the node and on allocations near it.
     Simple(Simple),
-    /// All of them hold.
+    /// All children hold.
     All(Vec<Constraint>),
-    /// One of the children holds.
+    /// At least one of the children holds.
     Any(Vec<Constraint>),
-    /// One of the children holds, each only when the delays before it are over.
+    /// At least one of the children holds, each only when the delays before it are over.
     InTurn(Vec<Timed>),
 }
 
@@ -71,11 +71,11 @@ pub struct Near {
     pub scope: String,
     /// Expressions on the tags of an allocation. It counts only if all hold.
     pub expressions: Vec<Expression>,
-    /// At least so many, the new one included.
+    /// The least number, the new one included.
     pub min: i32,
-    /// At most so many, the new one included; 0 or less: any number.
+    /// The most, the new one included; 0 or less: any number.
     pub max: i32,
-    /// Whether other nodes are never used, or only after these.
+    /// Other nodes are never used; otherwise they are used after these.
     pub required: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct Expression {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Operator {
-    /// One of the listed values is there.
+    /// A listed value is there.
     #[default]
     In,
     /// None of the listed values is there.
@@ -106,7 +106,7 @@ pub enum Operator {
     NotExist,
 }
 
-/// A constraint, and how long it is tried before the next one.
+/// A constraint, and the time that it is tried before the next one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timed {
     /// The constraint.
@@ -141,9 +141,9 @@ pub struct ConstraintFault {
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It is nested deeper than [`MAX_LEVELS`].
+    /// The constraint is nested deeper than [`MAX_LEVELS`].
     Levels,
-    /// It has more than [`MAX_SIMPLE`] simple ones.
+    /// The constraint has more than [`MAX_SIMPLE`] simple ones.
     Simple,
     /// An expression has an empty key.
     Key,
@@ -151,7 +151,7 @@ pub enum FaultKind {
     Delays,
     /// A delay is negative.
     Delay,
-    /// One that is only preferred is an alternative below an AND.
+    /// A constraint that is only preferred is an alternative below an AND.
     Preferred,
 }
 
@@ -179,7 +179,7 @@ impl fmt::Display for ConstraintFault {
 }
 
 impl Constraint {
-    /// Finds what is wrong with it, the first fault from the top.
+    /// Finds the first fault from the top.
     pub fn check(&self) -> Result<(), ConstraintFault> {
         Check { place: SmallVec::new(), n_simple: 0 }.check(self, false)
     }
@@ -223,7 +223,7 @@ fn texts_of(values: &[String]) -> usize {
     values.iter().map(|value| 24 + value.len()).sum()
 }
 
-/// Goes through a constraint from the top.
+/// A walk through a constraint from the top.
 struct Check {
     place: SmallVec<[usize; 4]>,
     n_simple: usize,
@@ -310,14 +310,14 @@ impl Near {
 }
 
 impl Simple {
-    /// Whether a node with these attributes is as it expects; what is near is not looked at.
+    /// Whether it allows a node with these attributes; allocations near it are not considered.
     pub fn allows(&self, attributes: Option<&Texts>) -> bool {
         self.node.iter().all(|expression| expression.holds(attributes))
     }
 }
 
 impl Expression {
-    /// Whether it holds of these attributes or tags.
+    /// Whether it holds for these attributes or tags.
     pub fn holds(&self, of: Option<&Texts>) -> bool {
         let value = of.and_then(|of| of.get(&self.key));
         let names = |value: &str| self.values.iter().any(|known| known == value);
@@ -342,8 +342,8 @@ impl fmt::Display for Expression {
     }
 }
 
-/// The constraint of an ask, with what the tags of the ask say to it: all that decides which nodes
-/// it may use. Asks with equal ones are tried as one.
+/// The constraint of an ask, and which of its parts count the ask itself: together they decide
+/// which nodes it may use. Asks with equal ones are tried as one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "WrittenConstraint", into = "WrittenConstraint")]
 pub struct AskConstraint {
@@ -353,7 +353,7 @@ pub struct AskConstraint {
     hash: u64,
 }
 
-/// An [`AskConstraint`] as it is written.
+/// The serialized form of an [`AskConstraint`].
 #[derive(Clone, Serialize, Deserialize)]
 struct WrittenConstraint {
     constraint: Constraint,
@@ -361,10 +361,10 @@ struct WrittenConstraint {
 }
 
 impl AskConstraint {
-    /// The constraint of an ask with these tags; none where it expects nothing.
+    /// Builds the constraint of an ask with these tags; `None` if it expects nothing.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the constraint.
     pub fn new(
         constraint: Constraint,
         tags: Option<&Texts>,
@@ -383,13 +383,13 @@ impl AskConstraint {
         Ok(Some(WrittenConstraint { constraint, counts_itself }.into()))
     }
 
-    /// What is expected.
+    /// Returns the constraint itself.
     pub fn constraint(&self) -> &Constraint {
         &self.constraint
     }
 
-    /// Whether the tags of the ask are of the kind that one of its [simple constraints]
-    /// (Constraint::simple), by its place among them, counts.
+    /// Whether one of its [simple constraints] (Constraint::simple), by its position among them,
+    /// counts the ask itself, by the ask's tags.
     pub fn counts_itself(&self, simple: usize) -> bool {
         self.counts_itself >> simple & 1 == 1
     }

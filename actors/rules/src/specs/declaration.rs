@@ -2,13 +2,13 @@
 //!
 //! # Why checked once
 //! A declaration comes as a message or as JSON. Either becomes [`DeclaredGroup`]s, and
-//! [`Declaration::new`] is the one place that says what is wrong with them. What is behind it can
-//! rely on the invariants below.
+//! [`Declaration::new`] is the one place that finds their faults. Code behind it can rely on the
+//! invariants below.
 //!
 //! # Invariants
-//! * There is a group at least. Names are unique and not empty.
-//! * Every group needs a member at least; all together at most [`MAX_MEMBERS`].
-//! * What a member takes is above zero in some resource and below in none, without zeros.
+//! * There is at least one group. Names are unique and not empty.
+//! * Every group needs at least one member; all together at most [`MAX_MEMBERS`].
+//! * The amount of a member is above zero in some resource and below in none, without zeros.
 //!
 //! ```
 //! use monoceros_rules::specs::declaration::{Declaration, DeclaredGroup};
@@ -54,12 +54,12 @@ pub struct Declaration {
 /// Members that are alike, as declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredGroup {
-    /// By which asks are members of it.
+    /// The name of the group, by which asks are members of it.
     pub name: TaskGroup,
     /// The number of members that are needed.
     pub min_members: i64,
-    /// The amount that is held for a member without an ask; `None`: nothing is held, its asks are
-    /// waited for.
+    /// The amount that is held for a member without an ask; `None`: nothing is held, and the gang
+    /// waits for its asks.
     pub member: Option<Resources>,
     /// The topology of the members.
     pub topology: Option<Topology>,
@@ -67,7 +67,7 @@ pub struct DeclaredGroup {
     pub constraint: Option<Constraint>,
     /// The tags of a held place.
     pub tags: Option<Tags>,
-    /// The only node where a held member may be, if its tags name one.
+    /// The only node on which a held member may run, if its tags name one.
     pub required_node: Option<Arc<str>>,
     /// The priority of held members.
     pub priority: i32,
@@ -75,17 +75,18 @@ pub struct DeclaredGroup {
     pub preemption: Preemption,
 }
 
-/// Where members are relative to each other. Nodes with one value of an attribute are a domain.
+/// The position of members relative to each other. Nodes with one value of an attribute are a
+/// domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// All members are in one domain of this attribute.
+    /// The attribute of which all members have to be in one domain.
     pub required: Option<String>,
     /// Attributes, narrowest first.
     pub preferred: Vec<String>,
 }
 
 impl DeclaredGroup {
-    /// A group of which nothing else is said. An amount without names is none.
+    /// Builds a group with defaults for everything else. An amount without names is none.
     pub fn new(name: &str, min_members: i64, member: Option<Resources>) -> Self {
         Self {
             name: TaskGroup::new(name.to_owned()),
@@ -132,8 +133,8 @@ impl DeclaredGroup {
 }
 
 impl Topology {
-    /// A topology as sent: an empty attribute that is required is none, and without any attribute
-    /// nothing is said.
+    /// Builds a topology as sent: an empty required attribute is none, and without any attribute
+    /// the result is `None`.
     pub fn new(required: String, preferred: Vec<String>) -> Option<Self> {
         let required = Some(required).filter(|key| !key.is_empty());
         (required.is_some() || !preferred.is_empty()).then_some(Self { required, preferred })
@@ -175,7 +176,8 @@ impl Declaration {
         Ok(Self { groups })
     }
 
-    /// One declaration of the two in which it may come; both say the same if both are there.
+    /// Returns the declaration, which may come in two places; if it comes in both, they must be
+    /// equal.
     pub fn agreed(field: Option<Self>, tag: Option<Self>) -> Result<Option<Self>, Fault> {
         match (field, tag) {
             (Some(field), Some(tag)) if field != tag => Err(Fault::Differ),
@@ -205,17 +207,17 @@ impl Declaration {
 pub enum Fault {
     /// The text cannot be read, with the reason.
     Unreadable(String),
-    /// There is no group in it.
+    /// The declaration has no group.
     Empty,
     /// There are more than [`MAX_GROUPS`] groups.
     Groups(usize),
     /// More than [`MAX_MEMBERS`] members are needed.
     Members(i64),
-    /// The two forms in which it came say different things.
+    /// The two forms in which it came differ.
     Differ,
     /// The application announces placeholders, too.
     WithPlaceholders,
-    /// One group has a fault.
+    /// A group has a fault.
     Group {
         /// The name of the group, or its place where it has none.
         group: String,
@@ -245,8 +247,8 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Fault {
-    /// How a group is called in a fault: by its name, or by its place in the list where the name
-    /// says nothing.
+    /// Returns the name of a group in a fault: its own, or its position in the list if the name is
+    /// empty.
     pub fn shown_group(name: &str, at: usize) -> String {
         if name.is_empty() { format!("number {}", at + 1) } else { format!("`{}`", shown(name)) }
     }
@@ -268,7 +270,8 @@ enum GroupFault {
 }
 
 impl GroupFault {
-    /// With the name of the group, or its place in the list where the name says nothing.
+    /// Builds the fault with the name of the group, or its position in the list if the name is
+    /// empty.
     fn of(self, name: &str, at: usize) -> Fault {
         Fault::Group { group: Fault::shown_group(name, at), what: self.to_string() }
     }

@@ -1,8 +1,9 @@
 //! Tags by which an RM reports the places that an earlier scheduler held for a declared gang.
 //!
-//! # Why the RM says it
-//! Held places are nobody's pods: when the scheduler ends nothing of them is left but the members that ran, and those
-//! the RM knows. It knows as well when it has reported everything, which is when places can be looked for.
+//! # Why the RM reports them
+//! Held places are no pods: when the scheduler ends, nothing of them is left except the members
+//! that ran, and the RM knows those. The RM also knows when it has reported everything, which is
+//! when places can be searched.
 
 use super::ask::TaskGroup;
 use super::tags::{HOLD_AGAIN, HOLD_AGAIN_SINCE, TagMap};
@@ -10,14 +11,15 @@ use super::tags::{HOLD_AGAIN, HOLD_AGAIN_SINCE, TagMap};
 /// The places that are to be held again for a gang.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct HoldAgain {
-    /// Since when they were held, ns since the epoch. `None`: from now on.
+    /// The time since when they were held, ns since the epoch. `None`: from now on.
     pub since_ns: Option<i64>,
     /// The number of places by task group.
     pub places: Vec<(TaskGroup, u32)>,
 }
 
 impl HoldAgain {
-    /// What these tags say, if they say anything of it. A number that cannot be read counts as absent.
+    /// Reads these tags; `None` if they do not report held places. A number that cannot be read
+    /// counts as absent.
     pub fn of(tags: &TagMap) -> Option<Self> {
         let since = tags.get(HOLD_AGAIN_SINCE)?.parse::<i64>().ok();
         let since_ns = since.and_then(|seconds| seconds.checked_mul(1_000_000_000));

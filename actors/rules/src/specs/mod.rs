@@ -1,8 +1,8 @@
-//! What is asked for, as plain data: asks, declarations of gangs, the owners of applications, and
-//! the reasons to reject.
+//! Specifications, as plain data: asks, declarations of gangs, the owners of applications, and the
+//! reasons to reject.
 //!
-//! Nothing here knows what became of an ask. What an application has of it is in
-//! `asks`, what was allocated for it in [`allocations`](crate::allocations).
+//! Nothing here knows the state of an ask: the asks of an application are in `asks`, and
+//! allocations in [`allocations`](crate::allocations).
 
 pub mod arrival;
 pub mod ask;

@@ -1,17 +1,17 @@
-//! Quotas of a resource manager: a bound for each kind of thing that it can make the scheduler
-//! keep, so that none can take the memory or the threads of all.
+//! Quotas of a resource manager: bounds on the objects that it can make the scheduler keep, so that
+//! none can take the memory or the threads of all.
 //!
 //! # What is refused
-//! Only what is new. What runs is reported and not asked for, and a release or a change of a node
-//! makes nothing larger that could be refused: those are taken whatever the quotas say, and count.
-//! So what is kept may be above a quota, and nothing new is taken until it is below again. A session
-//! that takes the place of another may have what that one had: whoever brings everything back after
-//! a loss is not refused half of it ([`Quotas::raised_to`]).
+//! Only new items are refused. Running allocations are reported and not asked for, and a release or
+//! a change of a node adds nothing that could be refused: these are always taken, and count. So
+//! usage may be above a quota, and nothing new is taken until it is below again. A session that
+//! replaces another may have as much as that one had: an RM that reports everything again after a
+//! loss is not refused half of it ([`Quotas::raised_to`]).
 //!
-//! # Whose count
-//! Quotas are those of an RM and its partitions decide one by one. Each counts what it has, and is
-//! told what the others have together ([`Standing::elsewhere`]). That comes as an input, so that
-//! what is decided follows from inputs alone, and lags by at most a part of the quota
+//! # Who counts
+//! Quotas are those of an RM, and its partitions decide one by one. Each counts its own usage, and
+//! gets the sum of the others ([`Standing::elsewhere`]). That comes as an input, so that decisions
+//! follow from inputs alone, and lags by at most a part of the quota
 //! ([`Quotas::is_worth_telling`]).
 //!
 //! ```
@@ -26,25 +26,25 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What an allocation takes beside its specification, bytes, about.
+/// Memory of an allocation besides its specification, bytes, about.
 pub const ALLOCATION_BYTES: u64 = 768;
-/// What an ask takes beside its texts, bytes, about.
+/// Memory of an ask besides its texts, bytes, about.
 pub const ASK_BYTES: u64 = 768;
-/// What an application takes beside its texts, asks and allocations, bytes, about.
+/// Memory of an application besides its texts, asks and allocations, bytes, about.
 pub const APPLICATION_BYTES: u64 = 4_096;
-/// What a node takes beside its attributes, bytes, about.
+/// Memory of a node besides its attributes, bytes, about.
 pub const NODE_BYTES: u64 = 4_096;
-/// What a queue takes, bytes, about.
+/// Memory of a queue, bytes, about.
 pub const QUEUE_BYTES: u64 = 8_192;
-/// What an entry of a map of texts takes beside its texts, bytes, about.
+/// Memory of an entry of a map of texts besides its texts, bytes, about.
 const ENTRY_BYTES: u64 = 64;
 
-/// A kind of thing that there is a quota of.
+/// A kind of object that has a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Quota {
-    /// Requests that wait.
+    /// Pending requests.
     Asks,
-    /// Applications that are not over.
+    /// Applications that have not ended.
     Applications,
     /// Nodes.
     Nodes,
@@ -57,7 +57,7 @@ pub enum Quota {
 }
 
 impl Quota {
-    /// The code of the reason for which something is refused.
+    /// The code of the reason for which an item is refused.
     pub fn code(self) -> &'static str {
         match self {
             Self::Asks => "R_QUOTA_ASKS",
@@ -81,12 +81,12 @@ impl Quota {
     }
 }
 
-/// How much of each kind an RM may have.
+/// The quotas of an RM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
-    /// Requests that wait, each counted once however many allocations it wants.
+    /// Pending requests, each counted once however many allocations it wants.
     pub asks: u64,
-    /// Applications that are not over.
+    /// Applications that have not ended.
     pub applications: u64,
     /// Nodes.
     pub nodes: u64,
@@ -112,7 +112,7 @@ impl Default for Quotas {
 }
 
 impl Quotas {
-    /// How much of one kind.
+    /// Returns the quota of one kind.
     pub fn of(&self, quota: Quota) -> u64 {
         match quota {
             Quota::Asks => self.asks,
@@ -124,7 +124,7 @@ impl Quotas {
         }
     }
 
-    /// These, and at least as much as there was.
+    /// Returns these quotas, raised to the usage that there was.
     #[must_use]
     pub fn raised_to(self, had: Held) -> Self {
         Self {
@@ -137,8 +137,8 @@ impl Quotas {
         }
     }
 
-    /// Whether a partition should hear that the others have so much by now, and not what it was told
-    /// last: where it is another part of a quota, of 64.
+    /// Whether a partition should be notified of the present usage in the other partitions: some
+    /// kind differs from the last notification by more than 1/64 of its quota.
     pub fn is_worth_telling(&self, told: Held, now: Held) -> bool {
         let differs = |quota: Quota| {
             let (before, after) = (told.of(quota), now.of(quota));
@@ -152,12 +152,12 @@ impl Quotas {
 const KEPT: [Quota; 5] =
     [Quota::Asks, Quota::Applications, Quota::Nodes, Quota::Queues, Quota::Bytes];
 
-/// How much of each kind there is.
+/// The usage of quotas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Requests that wait.
+    /// Pending requests.
     pub asks: u64,
-    /// Applications that are not over.
+    /// Applications that have not ended.
     pub applications: u64,
     /// Nodes.
     pub nodes: u64,
@@ -168,7 +168,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// How much of one kind. Partitions are not counted here: a configuration has them or not.
+    /// Returns the usage of one kind. Partitions are not counted here: a configuration has them or
+    /// not.
     pub fn of(&self, quota: Quota) -> u64 {
         match quota {
             Quota::Asks => self.asks,
@@ -180,13 +181,13 @@ impl Held {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.combined(other, u64::saturating_add)
     }
 
-    /// Without a part of it.
+    /// Returns the usage without a part of it.
     #[must_use]
     pub fn minus(self, part: Self) -> Self {
         self.combined(part, u64::saturating_sub)
@@ -203,35 +204,35 @@ impl Held {
     }
 }
 
-/// Something was refused because its RM has as much as it may.
+/// An item was refused because its RM has reached a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("the resource manager may have at most {limit} {}", quota.noun())]
 pub struct OverQuota {
-    /// Of what.
+    /// The quota.
     pub quota: Quota,
-    /// How many.
+    /// The bound.
     pub limit: u64,
 }
 
-/// What a partition knows of the quotas of its RM.
+/// The quotas of an RM and their usage, as a partition knows them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standing {
-    /// How much the RM may have.
+    /// The quotas of the RM.
     pub most: Quotas,
-    /// What there is in this partition.
+    /// The usage in this partition.
     pub here: Held,
-    /// What the other partitions of the RM had together when they were last told of.
+    /// The usage in the other partitions of the RM, as of the last notification.
     pub elsewhere: Held,
 }
 
 impl Standing {
-    /// Nothing yet.
+    /// Builds it without usage.
     pub fn new(most: Quotas) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// Whether something new may be taken that adds so many of one kind. Nothing is while bytes are
-    /// above their quota.
+    /// Checks whether a new item may be taken that adds this many of one kind. Nothing may while
+    /// bytes are above their quota.
     pub fn takes(&self, quota: Quota, n_more: u64) -> Result<(), OverQuota> {
         let held = self.here.plus(self.elsewhere);
         let limit = self.most.of(quota);
@@ -241,8 +242,8 @@ impl Standing {
         self.has_memory()
     }
 
-    /// Whether there may be more of anything: whether bytes are below their quota. What is asked for
-    /// is placed only then, since one request may be for any number of allocations.
+    /// Checks whether bytes are below their quota. Asks are placed only then, since one request may
+    /// be for any number of allocations.
     pub fn has_memory(&self) -> Result<(), OverQuota> {
         if self.here.bytes.saturating_add(self.elsewhere.bytes) < self.most.bytes {
             return Ok(());
@@ -250,13 +251,13 @@ impl Standing {
         Err(OverQuota { quota: Quota::Bytes, limit: self.most.bytes })
     }
 
-    /// A part of what is here has become another.
+    /// Replaces a part of the usage here.
     pub fn change(&mut self, before: Held, after: Held) {
         self.here = self.here.minus(before).plus(after);
     }
 }
 
-/// What texts by name take, about.
+/// Returns the memory of texts by name, bytes, about.
 pub fn bytes_of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = (T, T)>) -> u64 {
     let bytes = |text: T| text.as_ref().len() as u64;
     texts.into_iter().map(|(name, text)| ENTRY_BYTES + bytes(name) + bytes(text)).sum()
@@ -304,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is taken one by one is never above the quota, and what goes makes room for as many.
+        /// Items taken one by one never exceed the quota, and removed ones make room for as many.
         #[test]
         fn what_is_taken_stays_within_the_quota(
             steps in proptest::collection::vec((quota(), any::<bool>()), 0..200),

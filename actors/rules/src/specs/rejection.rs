@@ -1,8 +1,8 @@
-//! Rejections: the sentences and codes by which the interface says why something was not accepted.
+//! Rejections: the sentences and codes by which the interface reports why an item was not accepted.
 //!
 //! A reason on the wire is `<sentence> [<code>]`: people read the sentence, programs the bracket.
-//! Every sentence names the object it is about. Clients look for some of the words and for the
-//! codes, so both are part of the interface and must not be reworded; the table for people is in
+//! Every sentence names the object it is about. Clients match some of the words and the codes, so
+//! both are part of the interface and must not be reworded; the table for people is in
 //! `docs/grpc.md#why-an-item-was-refused`.
 
 use std::borrow::Cow;
@@ -57,7 +57,7 @@ pub enum Rejection {
     User {
         /// The id of the application.
         id: Arc<str>,
-        /// What is wrong with the user.
+        /// The fault of the user.
         why: UserError,
     },
     /// No placement rule has a queue for the application.
@@ -102,7 +102,7 @@ pub enum Rejection {
         /// The path of its queue.
         queue: Arc<str>,
     },
-    /// Its placeholders or members together are more than its queue may ever have.
+    /// Its placeholders or members together exceed the maximum that its queue can ever have.
     #[error(
         "application `{id}`: its task groups ask for {ask}, more than the maximum of queue `{queue}`, \
          {max} [R_GANG_TOO_LARGE]"
@@ -112,12 +112,12 @@ pub enum Rejection {
         id: Arc<str>,
         /// The path of its queue.
         queue: Arc<str>,
-        /// What all of them ask for together.
+        /// The sum of all of them.
         ask: String,
         /// The least of the maxima from the queue up to below root.
         max: String,
     },
-    /// Its members together are more than its user or group may ever have.
+    /// Its members together exceed the limit of its user or group.
     #[error(
         "application `{id}`: its task groups ask for {ask}, more than the limit of {whose} in queue \
          `{queue}`, {max} [R_GANG_TOO_LARGE]"
@@ -129,17 +129,17 @@ pub enum Rejection {
         whose: String,
         /// The path of the queue that the limit is set on.
         queue: Arc<str>,
-        /// What all members ask for together.
+        /// The sum of all members.
         ask: String,
         /// The limit.
         max: String,
     },
-    /// What it declares of its members cannot be.
+    /// The declaration of its members has a fault.
     #[error("application `{id}`: {fault} [R_GANG_DECLARATION]")]
     GangDeclaration {
         /// The id of the application.
         id: Arc<str>,
-        /// What is wrong.
+        /// The fault of the declaration.
         fault: Fault,
     },
     /// A placeholder of an application whose members are held without any.
@@ -171,7 +171,7 @@ pub enum Rejection {
     /// The key is empty or too long.
     #[error("allocationKey {0} [R_KEY]")]
     Key(Fixed),
-    /// There is no active application of this id.
+    /// No active application has this id.
     #[error("failed to find application `{0}` [R_APP_UNKNOWN]")]
     ApplicationUnknown(Arc<str>),
     /// The application takes no more asks.
@@ -185,7 +185,7 @@ pub enum Rejection {
     /// The ask or allocation has no resources, or only zeros.
     #[error("allocation contains no resources: `{0}` [R_NO_RESOURCE]")]
     NoResource(Arc<str>),
-    /// What is announced for placeholders is negative.
+    /// The amount announced for placeholders is negative.
     #[error("negative placeholderAsk: `{0}` [R_NEGATIVE_RESOURCE]")]
     NegativePlaceholders(Arc<str>),
     /// A quantity of the ask or allocation is negative.
@@ -228,7 +228,7 @@ pub enum Rejection {
     NodeInvalid {
         /// The id of the node, as sent.
         id: Arc<str>,
-        /// What is wrong with it.
+        /// The fault of the node.
         why: String,
     },
     /// The id is in use.
@@ -252,15 +252,15 @@ pub enum Rejection {
     Constraint {
         /// The key of the ask.
         key: Arc<str>,
-        /// What is wrong with it, and where.
+        /// The fault of the constraint, with its place.
         what: String,
     },
-    /// Its RM has as much of something as it may.
+    /// Its RM has reached one of its quotas.
     #[error("`{id}`: {over} [{}]", over.quota.code())]
     OverQuota {
         /// The application, ask or node.
         id: Arc<str>,
-        /// Of what there would be too much.
+        /// The quota that would be exceeded.
         over: OverQuota,
     },
     /// A text of it is longer than it may be.
@@ -268,9 +268,9 @@ pub enum Rejection {
     TextTooLong {
         /// The application, ask or node.
         id: Arc<str>,
-        /// Which text.
+        /// The name of the text.
         what: Fixed,
-        /// How many bytes it may have.
+        /// The most bytes of the text.
         limit: usize,
     },
     /// More resource names than its RM may have in use.
@@ -286,7 +286,7 @@ pub enum Rejection {
 /// An amount that cannot be counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Overflow {
-    /// One quantity is above the largest one of one item.
+    /// A quantity is above the largest one of one item.
     #[error("{amount} of `{resource}`, at most {QUANTITY_MAX} are taken")]
     Amount {
         /// The resource type.
@@ -297,7 +297,7 @@ pub enum Overflow {
     /// A number of megabytes cannot be counted in bytes. For RMs that count memory in megabytes.
     #[error("{0} megabytes of memory do not fit a 64-bit number of bytes")]
     Megabytes(i64),
-    /// All members of a gang together have a sum that no quantity holds.
+    /// The sum of all members of a gang exceeds every quantity.
     #[error("its members take more than {max} of `{0}` together", max = i64::MAX)]
     Members(Arc<str>),
     /// The sum with what is counted already would be beyond a quantity.
@@ -305,18 +305,18 @@ pub enum Overflow {
     Sum {
         /// The resource type.
         resource: Arc<str>,
-        /// How much would be added.
+        /// The amount to be added.
         amount: i64,
         /// The sum without it.
         held: i64,
-        /// What the sum is of, in words that follow the number.
+        /// The sum's subject, in words that follow the number.
         of: Fixed,
     },
 }
 
 impl Overflow {
-    /// The first resource type, in order of the texts, of which `held` and `more` together are beyond a
-    /// quantity. `of` says what `held` is.
+    /// Returns the first resource type, in order of the texts, of which `held` and `more` together
+    /// are beyond a quantity. `of` names what `held` is.
     pub fn of_sum(held: &Resources, more: &Sum, of: &'static str) -> Option<Self> {
         let mut sum = more.clone();
         sum.add(held);
@@ -326,15 +326,15 @@ impl Overflow {
     }
 }
 
-/// The code of a reason as it travels: what follows the last bracket, without a cause beside it.
-/// Empty for a text without one.
+/// Returns the code of a reason as it is on the wire: the first word of the last bracket, without
+/// the cause after it. Empty for a text without one.
 pub fn code_of(reason: &str) -> &str {
     let Some((_, code)) = reason.rsplit_once('[') else { return "" };
     code.trim_end_matches(']').split(' ').next().unwrap_or_default()
 }
 
-/// Why something an RM sent had no effect, where the interface has no answer for it: it is counted
-/// and logged, nothing else.
+/// The reason why an item of an RM had no effect, if the interface has no answer for it: it is
+/// counted and logged, nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     /// A value of `extraConfig` that cannot be read.
@@ -381,7 +381,7 @@ impl Ignored {
     }
 }
 
-/// The state that says why nothing is taken, where "stopped" does not say it already.
+/// Words the state as the reason why nothing is taken, unless "stopped" is in the sentence already.
 fn unless_stopped(state: ObjectState) -> String {
     if state == ObjectState::Stopped { String::new() } else { format!(": {state}") }
 }

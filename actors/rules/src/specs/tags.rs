@@ -1,13 +1,13 @@
-//! The tags of applications, asks and allocations, and what people know a pod by.
+//! The tags of applications, asks and allocations, and the name of a pod in them.
 //!
 //! # Why a type of its own
-//! The key of a pod is its UID, which nobody knows it by. Events, reservations and reasons name it
-//! instead, and some of them are kept long after its ask is gone. So its name is made once, where the
-//! tags come in, and shared by all who tell of it: that costs them a counter, and keeps no tags alive,
-//! which may be large.
+//! The key of a pod is its UID, which people do not know. Events, reservations and reasons name the
+//! pod instead, and some of them are kept long after its ask is gone. So its name is made once,
+//! when the tags arrive, and shared by all of these: that costs them a counter, and keeps no tags
+//! alive, which may be large.
 //!
 //! # Invariant
-//! * The name is what the tags say: they cannot be changed.
+//! * The name agrees with the tags: they cannot be changed.
 //!
 //! ```
 //! use monoceros_rules::specs::tags::{NAMESPACE, POD, TagMap};
@@ -30,16 +30,18 @@ pub const NAMESPACE: &str = "kubernetes.io/meta/namespace";
 /// The tag with the name of a pod.
 pub const POD: &str = "kubernetes.io/meta/podName";
 
-/// Marks an application that is submitted again only to say what its namespace says of its queue by now.
+/// Marks an application that is submitted again only to report the changed queue settings of its
+/// namespace.
 pub const NAMESPACE_CHANGED: &str = "monoceros.io/namespace-changed";
 
-/// Marks an application that is submitted again only to have places held again for members of its gang: since when
-/// they were held before, in seconds since the epoch.
+/// Marks an application that is submitted again only to have places held again for members of its
+/// gang. The value is the time since when they were held before, in seconds since the epoch.
 pub const HOLD_AGAIN_SINCE: &str = "monoceros.io/hold-again-since";
-/// The beginning of a tag that says for how many members of a task group places are to be held again. The name of
-/// the group follows.
+/// The beginning of a tag with the number of members of a task group for which places are to be
+/// held again. The name of the group follows.
 pub const HOLD_AGAIN: &str = "monoceros.io/hold-again.";
-/// What the RM is told of such an application with its state, once what fits is held again.
+/// Message to the RM about such an application, with its state, once all places that fit are held
+/// again.
 pub const HELD_AGAIN: &str = "places are held again";
 
 /// The longest namespace or name that a pod may have, in bytes.
@@ -96,8 +98,8 @@ impl Serialize for TagMap {
     }
 }
 
-/// Namespace and name of the pod that has these tags: what people know it by. Tags come from
-/// outside: what is longer than a pod may be called is no name of one.
+/// Returns namespace and name of the pod that has these tags: the name that people know. Tags come
+/// from outside: a text longer than a pod's name may be is no name.
 pub fn pod_of(tags: &BTreeMap<String, String>) -> Option<(&str, &str)> {
     let name = |tag| tags.get(tag).map(String::as_str).filter(|name| name.len() <= NAME_BYTES);
     Some((name(NAMESPACE)?, name(POD)?))

@@ -23,7 +23,8 @@ use super::*;
 use crate::api::predicates::{Elsewhere, Scope};
 use crate::step::{Cause, ClaimAnswer, ForeignReport, ManyEnd, NoVictims, StartTime, Which};
 
-/// What can be kept, sent anywhere, written and read, and handed in again.
+/// Asserts at compile time that a type can be kept, sent anywhere, written, read and handed in
+/// again.
 fn is_plain<T: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>() {}
 
 #[test]
@@ -32,7 +33,7 @@ fn an_input_is_plain_data() {
     is_plain::<Input>();
 }
 
-/// What is there after it was written to a file and read.
+/// Writes the input to text and reads it again.
 pub(super) fn read_again(stamped: &Stamped) -> Stamped {
     serde_json::from_str(&serde_json::to_string(stamped).unwrap()).unwrap()
 }
@@ -50,7 +51,7 @@ fn allocation(slot: u32) -> AllocationId {
     serde_json::from_str(&format!(r#"{{"slot":{slot},"serial":3}}"#)).unwrap()
 }
 
-/// What the text says of its last partition.
+/// Returns the document of the last partition in the text.
 pub(super) fn wanted(text: &str) -> PartitionDocument {
     let text = Arc::from(text);
     let read = monoceros_config::parse(&text).unwrap();
@@ -117,7 +118,7 @@ fn rejections() -> Vec<Rejection> {
     rejections
 }
 
-/// An ask of which everything is said that can be said.
+/// Builds an ask with all optional values set.
 fn full_ask() -> Arc<AskSpec> {
     let tags = [("tag".to_owned(), "\u{e9}\0\"".to_owned())];
     let spec = AskSpec {
@@ -250,7 +251,7 @@ fn ops() -> Vec<Op> {
     ops
 }
 
-/// Task groups of which everything is said that can be said.
+/// Builds task groups with all optional values set.
 fn gang() -> Declaration {
     let text = r#"[{"name": "w", "minMember": 2, "minResource": {"vcore": 1},
         "topology": {"required": "rack", "preferred": ["host"]}, "tags": {"k": "v"},

@@ -1,4 +1,4 @@
-//! The items that wait in the reorder buffer, and what they weigh.
+//! Items of the reorder buffer, and their weights.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::step::{NodeChange, Op};
 /// Bytes of an item that weigh as much as another item.
 const BYTES_PER_WEIGHT: u64 = 8 << 10;
 
-/// Something that came before the application or node that it names.
+/// An item that came before the application or node that it names.
 #[derive(Clone, Debug)]
 pub(in crate::partition) enum Item {
-    /// Something wanted of an application.
+    /// An order to an application.
     Op(Arc<str>, Op),
-    /// A node with allocations of applications that are not all there.
+    /// A node with allocations of applications that are not all here.
     Node(Box<NewNode>),
-    /// Something that concerns a node that waits.
+    /// A change of a node that waits.
     NodeChange(Arc<str>, NodeChange),
 }
 
@@ -47,18 +47,18 @@ impl Item {
     }
 }
 
-/// What an order to an application weighs.
+/// Returns the weight of an order to an application.
 pub(in crate::partition) fn weight_of_op(op: &Op) -> usize {
     weight(op.spec().map_or(0, AskSpec::bytes))
 }
 
-/// What a node weighs, with all that is on it.
+/// Returns the weight of a node, with all that is on it.
 pub(in crate::partition) fn weight_of_node(node: &NewNode) -> usize {
     let existing = node.existing.iter().map(|(_, existing)| existing.spec.bytes());
     weight(bytes_of_texts(&node.attributes) + existing.sum::<u64>())
 }
 
-/// What the change of a node weighs.
+/// Returns the weight of a change of a node.
 pub(in crate::partition) fn weight_of_change(change: &NodeChange) -> usize {
     weight(match change {
         NodeChange::Update { attributes, .. } => bytes_of_texts(attributes),

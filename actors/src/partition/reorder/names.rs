@@ -1,9 +1,10 @@
-//! By which names a release finds what waits: the same that it ends or withdraws where nothing
-//! waits (`docs/applications.md#releasing-allocations`).
+//! Names by which a release finds waiting items: the same names by which it ends or withdraws what
+//! is in the books (`docs/applications.md#releasing-allocations`).
 //!
-//! What waits is a request in one of two forms, or an allocation that was reported, alone or with
-//! its node. A release means all with a name, or all of a form. Both are one range of the ordered
-//! set of names, and everything in it is taken: nothing is looked at in vain.
+//! A waiting item is a request in one of two forms, or an allocation that was reported, alone or
+//! with its node. A release means all items with a name, or all of a form. Both are one range of
+//! the ordered set of names, and every item in the range is taken out: none is examined without
+//! result.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use super::item::Item;
 use crate::step::{Cause, Existing, Op, WaitsFor, Which};
 
-/// A name of something that waits.
+/// A name of a waiting item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     application: Arc<str>,
@@ -19,7 +20,7 @@ pub(super) struct Name {
     text: Arc<str>,
     /// The number of the item.
     pub(super) number: u64,
-    /// Of an allocation that comes with its node: which it is there.
+    /// The position of an allocation among those of its node; 0 for anything else.
     pub(super) position: usize,
 }
 
@@ -84,19 +85,19 @@ pub(super) fn of_existing(
     })
 }
 
-/// How many allocations a node brings of the application that it waits for; 0 of anything else.
+/// Counts the allocations of the awaited application that a node brings; 0 for anything but a node.
 pub(super) fn naming(item: &Item, awaited: &WaitsFor) -> usize {
     let (Item::Node(node), WaitsFor::Application(awaited)) = (item, awaited) else { return 0 };
     node.existing.iter().filter(|(application, _)| application == awaited).count()
 }
 
-/// What the release `op` takes back of an application: one name of each item or allocation, in the
-/// order in which they came. Nothing for an op that is no release.
+/// Returns the names of waiting items that the release `op` takes out of an application: one name
+/// of each item or allocation, in the order in which they came. Empty for an op that is no release.
 pub(super) fn found(named: &BTreeSet<Name>, application: &Arc<str>, op: &Op) -> Vec<Name> {
     let (wanted, text): (&[Kind], _) = match op {
         Op::WithdrawAsks(key) => (&[Kind::Ask, Kind::Unified], key.as_ref()),
         Op::Release { cause, .. } if cause.is_failure_to_start() => return Vec::new(),
-        // It confirms that placeholders ended: what is pending stays.
+        // The release confirms that placeholders ended: pending asks stay.
         Op::Release { which, cause: Cause::ConfirmedTimeout, .. } => match which {
             Which::Uuid(uuid) => (&[Kind::Uuid], Some(uuid)),
             Which::Key(key) => (&[Kind::Key], Some(key)),
@@ -115,7 +116,7 @@ pub(super) fn found(named: &BTreeSet<Name>, application: &Arc<str>, op: &Op) -> 
     found
 }
 
-/// All of a kind, or those with a text.
+/// Returns all names of a kind, or those with this text.
 fn with<'a>(
     named: &'a BTreeSet<Name>,
     application: &Arc<str>,

@@ -243,7 +243,7 @@ fn what_runs_is_handed_out_once_by_the_release_that_names_it() {
     for (key, uuid) in [("k1", "u1"), ("k1", "u1"), ("k1", "u2"), ("k2", "u3")] {
         let _ = buffer.put(app("x"), existing("x", key, uuid), SECOND);
     }
-    let uuids = |taken: TakenBack| -> Vec<String> {
+    let uuids = |taken: ReleasedItems| -> Vec<String> {
         taken.existing.iter().map(|it| it.uuid.to_string()).collect()
     };
     assert_eq!(uuids(buffer.release(&x, &stop(by_uuid("u3")))), ["u3"]);

@@ -1,11 +1,12 @@
-//! What the RM controls besides its requests: whether anything is decided, and how predicates are asked.
+//! Settings of the RM's control messages: whether decisions are on hold, and how predicates are
+//! asked.
 
 use crate::api::predicates::Predicates;
 
 /// The settings of the RM's control messages.
 #[derive(Debug, Default)]
 pub(in crate::partition) struct Controls {
-    /// Whether nothing is decided for now.
+    /// Decisions are on hold.
     pub(in crate::partition) on_hold: bool,
     pub(in crate::partition) predicates: Predicates,
 }
@@ -21,7 +22,7 @@ impl Controls {
         self.predicates != Predicates::Local
     }
 
-    /// Whether it is asked by questions about places that are to be held, too.
+    /// Whether the RM is asked by questions about places that are to be held, too.
     pub(in crate::partition) fn asks_about_holds(&self) -> bool {
         matches!(self.predicates, Predicates::Remote { holds: true, .. })
     }

@@ -10,10 +10,10 @@ use crate::step::{Alarm, Deadlines};
 /// All deadlines. Of those due at one time the one that was armed first comes first.
 #[derive(Default)]
 pub(in crate::partition) struct DeadlineList {
-    /// By due time and number, with the number that disarms it, if it has one.
+    /// Deadlines by due time and number, with the number that disarms each, if it has one.
     in_order: BTreeMap<(Instant, u64), (Option<u64>, Alarm)>,
     next: u64,
-    /// Where each deadline that can be disarmed is in the order.
+    /// The position in the order of each deadline that can be disarmed.
     by_number: BTreeMap<u64, (Instant, u64)>,
 }
 
@@ -27,7 +27,7 @@ impl DeadlineList {
             }
         }
         for number in changes.disarmed.drain(..) {
-            // It may have been due already.
+            // The deadline may have been due already.
             if let Some(place) = self.by_number.remove(&number) {
                 self.in_order.remove(&place);
             }

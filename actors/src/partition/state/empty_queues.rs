@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::step::QueueSlot;
 
-/// Since when each dynamic queue that is empty has been so.
+/// The empty dynamic queues, with the time since when each is empty.
 #[derive(Debug, Default)]
 pub(in crate::partition) struct EmptyQueues {
     /// ns since the epoch.
@@ -13,11 +13,11 @@ pub(in crate::partition) struct EmptyQueues {
     is_armed: bool,
 }
 
-/// What a check of the empty queues found.
+/// The result of a check of the empty queues.
 pub(in crate::partition) struct Checked {
     /// The queues whose time is over, the deepest first.
     pub(in crate::partition) over: Vec<QueueSlot>,
-    /// When the next of the others is over, ns since the epoch.
+    /// The time when the next of the others is due, ns since the epoch.
     pub(in crate::partition) next_ns: Option<i64>,
 }
 
@@ -33,8 +33,9 @@ impl EmptyQueues {
         self.since.remove(&slot);
     }
 
-    /// The deadline is over: takes out the queues that have been empty for `interval_ns`, and forgets
-    /// those that are not dynamic any more. A deadline is armed afterwards if there is a next one.
+    /// Takes out the queues that have been empty for `interval_ns`, when the deadline is over, and
+    /// forgets those that are not dynamic any more. A deadline is armed afterwards if there is a
+    /// next one.
     pub(in crate::partition) fn check(
         &mut self,
         interval_ns: i64,

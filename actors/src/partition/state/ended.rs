@@ -1,8 +1,8 @@
-//! The applications of a partition that are over, and whether a deadline is armed for them.
+//! Terminated applications of a partition, and the deadline of their expiry.
 
 use monoceros_rules::applications::ended::{Ended, EndedApplications, Expired};
 
-/// The applications that are over. One deadline at most is armed for all of them.
+/// Terminated applications. One deadline at most is armed for all of them.
 pub(in crate::partition) struct Kept {
     applications: EndedApplications,
     is_armed: bool,
@@ -18,19 +18,19 @@ impl Kept {
         &self.applications
     }
 
-    /// Takes in an application that is over.
+    /// Keeps a terminated application.
     pub(in crate::partition) fn keep(&mut self, ended: Ended) {
         self.applications.keep(ended);
     }
 
-    /// The deadline is over: returns the applications that expire.
+    /// Returns the applications that expire, when the deadline is over.
     pub(in crate::partition) fn expire(&mut self, now_ns: i64) -> Vec<Expired> {
         self.is_armed = false;
         self.applications.pass(now_ns)
     }
 
-    /// When the deadline is due that the caller has to arm, ns since the epoch. `None` while one is
-    /// armed, since later applications are due later, and while none is kept.
+    /// Returns the time of the deadline that the caller has to arm, ns since the epoch. `None`
+    /// while one is armed, since later applications are due later, and while none is kept.
     pub(in crate::partition) fn due_to_arm(&mut self) -> Option<i64> {
         let due_ns = self.applications.due_ns().filter(|_| !self.is_armed)?;
         self.is_armed = true;

@@ -1,5 +1,5 @@
-//! The table of foreign allocations. It is the partition's, since a foreign allocation is known by its
-//! key alone and may move to another node.
+//! The table of foreign allocations. The partition owns it, since a foreign allocation is known by
+//! its key alone and may move to another node.
 //!
 //! # Invariant
 //! * The amounts of the whole table add up to quantities: no node's sum can leave their range.
@@ -36,7 +36,7 @@ impl ForeignTable {
         }
     }
 
-    /// Enters an allocation or changes it. Returns the node where it was before, if it was known.
+    /// Enters or changes an allocation. Returns its earlier node, if it was known.
     pub(in crate::partition) fn put(
         &mut self,
         key: Arc<str>,

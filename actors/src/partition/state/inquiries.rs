@@ -1,8 +1,8 @@
-//! Preemptors that wait to look for victims, one after another.
+//! Preemptors that wait for their search for victims, one after another.
 //!
 //! # Invariants
-//! * Each preemptor waits once, however often it comes meanwhile.
-//! * The questions of at most one preemptor are open: what one is given changes what is left for the next.
+//! * Each preemptor waits once, however often it is added meanwhile.
+//! * At most one preemptor has open questions: its victims change what is left for the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +10,24 @@ use monoceros_rules::pending::nominations::Preemptor;
 
 use crate::step::PreemptionRequest;
 
-/// The preemptors that wait for their turn, and the one whose questions are open. `A` is a search that
-/// waits for answers.
+/// The preemptors that wait for their turn, and the open search. `A` is a search that waits for
+/// answers.
 pub(in crate::partition) struct Inquiries<A> {
-    /// Since when each waits, ns since the epoch. Of those that came at one time the first by number is
-    /// next, so the number of decisions made in one step does not matter.
+    /// Preemptors by the time since which they wait, ns since the epoch. Of those with the same
+    /// time the first by number is next, so the number of decisions made in one step does not
+    /// matter.
     waiting: BTreeSet<(i64, Preemptor)>,
-    /// What each of them wants, as it was said last.
+    /// The latest request of each preemptor.
     wants: BTreeMap<Preemptor, PreemptionRequest>,
     pub(in crate::partition) open: Option<(u64, A)>,
-    /// Whether the last thing begun was a search.
-    has_just_looked: bool,
+    /// The last thing begun was a search.
+    has_just_searched: bool,
 }
 
 impl<A> Default for Inquiries<A> {
     fn default() -> Self {
         let (waiting, wants) = (BTreeSet::new(), BTreeMap::new());
-        Self { waiting, wants, open: None, has_just_looked: false }
+        Self { waiting, wants, open: None, has_just_searched: false }
     }
 }
 
@@ -36,7 +37,7 @@ impl<A> Inquiries<A> {
         self.open.is_some()
     }
 
-    /// Appends preemptors. One that waits already keeps its place, with what it wants now.
+    /// Appends preemptors. One that waits already keeps its place, with its latest request.
     pub(in crate::partition) fn extend(
         &mut self,
         now_ns: i64,
@@ -50,19 +51,19 @@ impl<A> Inquiries<A> {
     }
 
     /// Whether a preemptor waits and no question is open.
-    pub(in crate::partition) fn is_anybody_next(&self) -> bool {
+    pub(in crate::partition) fn has_next(&self) -> bool {
         self.open.is_none() && !self.waiting.is_empty()
     }
 
-    /// Whether the last thing begun was a search; resets that.
-    pub(in crate::partition) fn has_just_looked(&mut self) -> bool {
-        std::mem::take(&mut self.has_just_looked)
+    /// Returns whether the last thing begun was a search; resets that.
+    pub(in crate::partition) fn has_just_searched(&mut self) -> bool {
+        std::mem::take(&mut self.has_just_searched)
     }
 
     /// Takes the next preemptor, unless a question is open.
     pub(in crate::partition) fn next(&mut self) -> Option<PreemptionRequest> {
         let (_, next) = self.open.is_none().then(|| self.waiting.pop_first())??;
-        self.has_just_looked = true;
+        self.has_just_searched = true;
         self.wants.remove(&next)
     }
 }

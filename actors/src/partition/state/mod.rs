@@ -1,4 +1,4 @@
-//! What a partition keeps for itself, as plain structs: no actor, no baton, no clock.
+//! The partition's own state, as plain structs: no actor, no baton, no clock.
 
 mod controls;
 mod deadlines;

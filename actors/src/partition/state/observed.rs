@@ -8,7 +8,7 @@ use std::sync::Arc;
 use monoceros_rules::nodes::utilization::Observed;
 use monoceros_rules::values::resources::Resources;
 
-/// What measurements are of.
+/// The subject of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObservedKind {
     Nodes,
@@ -19,25 +19,25 @@ pub(crate) enum ObservedKind {
 #[derive(Default)]
 pub(in crate::partition) struct ObservedTable {
     pub(in crate::partition) nodes: BTreeMap<Arc<str>, Observed>,
-    /// By UUID or by key.
+    /// Measurements of allocations, by UUID or by key.
     pub(in crate::partition) allocations: BTreeMap<Arc<str>, Observed>,
 }
 
 impl ObservedTable {
-    /// Shows all that was measured.
+    /// Shows all measured amounts.
     pub(in crate::partition) fn amounts(&self, mut show: impl FnMut(&Resources)) {
         let all = self.nodes.values().chain(self.allocations.values());
         all.for_each(|observed| show(&observed.usage));
     }
 
-    /// Forgets what is too old.
+    /// Forgets measurements that are too old.
     pub(in crate::partition) fn expire(&mut self, now_ns: i64) {
         self.nodes.retain(|_, observed| observed.is_kept(now_ns));
         self.allocations.retain(|_, observed| observed.is_kept(now_ns));
     }
 
-    /// What is used by the next so many nodes or allocations behind one of them, as far as it was
-    /// measured, and the last of them. Nothing behind the last.
+    /// Returns the measured use of at most `most` nodes or allocations behind a name, and the last
+    /// name among them. `None` behind the last.
     pub(in crate::partition) fn sum(
         &self,
         of: ObservedKind,

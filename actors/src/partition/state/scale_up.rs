@@ -1,6 +1,6 @@
-//! Whether the RM is to be sent a scale-up signal.
+//! The state of the scale-up signal to the RM.
 
-/// The state of the scale-up signal. `S` is the survey that finds out which requests it names.
+/// The state of the scale-up signal. `S` is the survey that determines the requests.
 #[derive(Default)]
 pub(in crate::partition) enum Signal<S> {
     #[default]

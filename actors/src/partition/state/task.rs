@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::step::{Answers, NodeChange, Op, QueueSlot, RowSlot};
 
-/// What a step has still to do.
+/// A task that a step has still to do.
 pub(in crate::partition) enum Task<S> {
     /// An application is visited with orders.
     Visit(ApplicationSlot, Vec<Op>),
@@ -23,15 +23,15 @@ pub(in crate::partition) enum Task<S> {
     Attach(ApplicationSlot),
     /// An application that has ended leaves its leaf and the directory.
     Detach(ApplicationSlot, RowSlot),
-    /// A new application joins the leaf of this path, which is there by now.
+    /// A new application joins the leaf of this path, which exists by now.
     Join(Box<NewApplication>, Arc<str>),
     /// A queue is to be added below one that is there.
     AddQueue(Arc<QueueConfig>),
-    /// An empty queue goes.
+    /// An empty queue is removed.
     RemoveQueue(QueueSlot),
     /// A node leaves the directory.
     ForgetNode(NodeSlot),
-    /// Every answer that came together was taken.
+    /// All answers that came together are taken.
     EndOfAnswers,
     /// A reload is over: the queues are as configured.
     Reloaded { since: Instant },

@@ -1,4 +1,4 @@
-//! Applications as lists have them: those that live, and those that are over.
+//! Lists of applications: the live ones, and the terminated ones.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::application::Application;
 use crate::step::{ApplicationEntry, Baton, Route};
 use crate::views::rows::{ApplicationProgress, ApplicationRow, EndedRow};
 
-/// The live applications that a filter lets through, by id. There is no such list where the filter
-/// names a queue that is not there.
+/// The live applications that a filter selects, by id. The list is absent if the filter names a
+/// queue that does not exist.
 #[derive(Clone)]
 pub(crate) struct Applications {
     filter: Arc<ApplicationFilter>,
     is_brief: bool,
-    /// The row that is gone on with.
+    /// The row that the next slice continues.
     within: Option<(Arc<str>, ApplicationProgress)>,
 }
 
 type Place = Within<ApplicationProgress>;
 
 impl Applications {
-    /// Brief rows have no allocations, but how many there are.
+    /// A list of applications. Brief rows have the number of allocations in place of these.
     pub(crate) fn new(filter: ApplicationFilter, is_brief: bool) -> Self {
         Self { filter: Arc::new(filter), is_brief, within: None }
     }
@@ -38,7 +38,7 @@ impl Applications {
             && self.filter.lets_id(&entry.id)
     }
 
-    /// The entries from a place on: all, or those of the ids that are named.
+    /// Returns the entries from a position on: all, or those of the named ids.
     fn behind<'a>(
         &'a self,
         behind: Option<&Place>,
@@ -119,17 +119,17 @@ impl List for Applications {
     }
 }
 
-/// Which applications that are over are read.
+/// The kinds of terminated applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// Those that ended.
+    /// Applications that ended.
     Terminated,
-    /// Those that were never admitted.
+    /// Applications that were never admitted.
     Rejected,
 }
 
-/// Applications that are over and that a filter lets through, oldest end first or newest. The
-/// partition has them itself, by number.
+/// Terminated applications that a filter selects, oldest end first or newest. The partition has
+/// them itself, by number.
 #[derive(Clone)]
 pub(crate) struct EndedApplications {
     over: Over,
@@ -184,7 +184,7 @@ impl List for EndedApplications {
                 slice.push::<Self>(EndedRow::of(number, ended, &partition.name));
             }
             if slice.is_full() {
-                // Its last row says where it ended.
+                // The last row names the place where the slice ended.
                 break;
             }
         }

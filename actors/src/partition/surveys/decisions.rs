@@ -10,7 +10,7 @@ use super::{Partition, answer};
 use crate::api::listing::DecisionFilter;
 use crate::step::{Baton, Route, Survey};
 
-/// Decisions that a filter lets through.
+/// Decisions that a filter selects.
 #[derive(Clone)]
 pub(crate) struct LastDecisions(pub(crate) Arc<DecisionFilter>);
 
@@ -55,7 +55,7 @@ impl List for LastDecisions {
     }
 }
 
-/// How many are kept at most.
+/// Survey of the most decisions that are kept.
 pub(crate) struct DecisionsKept(oneshot::Sender<usize>);
 
 impl DecisionsKept {

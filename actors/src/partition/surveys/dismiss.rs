@@ -1,11 +1,11 @@
-//! The end of a partition that is not configured any more: its RM is told of each application, by
-//! id, because they are gone afterwards without any other message.
+//! The end of a partition that is not configured any more: its RM is notified of each application,
+//! by id, because applications end then without any other message.
 
 use super::Partition;
 use crate::application::Application;
 use crate::step::{Baton, Route, Survey};
 
-/// The survey that tells of every application before its partition ends.
+/// The survey that reports every application before its partition ends.
 pub(in crate::partition) struct Dismiss;
 
 impl Survey for Dismiss {

@@ -1,5 +1,5 @@
-//! What a plan means for those who lose something by it: the same whatever it is for, a guarantee, a
-//! node or a maximum.
+//! The effects of a plan on the applications that lose something by it: the same for a guarantee, a
+//! node and a maximum.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,18 +12,19 @@ use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 use super::super::Task;
 use crate::step::{Baton, Op};
 
-/// Allocations that are to go.
+/// Allocations to be evicted.
 #[derive(Default)]
 pub(super) struct Eviction {
     by_loser: BTreeMap<ApplicationSlot, Vec<AllocationId>>,
-    /// Those of them that the RM has to end: what is held for members of gangs ends at once.
+    /// Those that the RM has to end. Places held for members of gangs end at once and are not among
+    /// them.
     pub(super) victims: BTreeMap<AllocationId, Victim>,
-    /// How many of an application count as evictions of it.
+    /// The number of an application's allocations that count as evictions.
     counted: BTreeMap<ApplicationSlot, u32>,
 }
 
 impl Eviction {
-    /// Of these allocations, as far as they are still there.
+    /// Groups these allocations, as far as they still exist.
     pub(super) fn of<'a>(ids: impl IntoIterator<Item = &'a AllocationId>, baton: &Baton) -> Self {
         let mut eviction = Self::default();
         for id in ids {
@@ -40,13 +41,13 @@ impl Eviction {
         eviction
     }
 
-    /// Who loses something.
+    /// Returns the applications that lose something.
     pub(super) fn losers(&self) -> Vec<ApplicationSlot> {
         self.by_loser.keys().copied().collect()
     }
 
-    /// What applications lose counts for what they may lose, and to whom; there is nobody where a
-    /// queue gives back what is too much.
+    /// Counts the losses of applications against what they may lose, and the winner; there is no
+    /// winner where a queue gives back what is above its maximum.
     pub(super) fn count(&self, winner: Option<ApplicationSlot>, baton: &mut Baton) {
         for (loser, count) in &self.counted {
             let leaf = baton.directory.applications[*loser].leaf;
@@ -55,7 +56,8 @@ impl Eviction {
         }
     }
 
-    /// An order to each of those who lose something, with why each was `chosen`.
+    /// Returns an order to each application that loses something, with the reasons why each victim
+    /// was `chosen`.
     pub(super) fn orders(
         self,
         grounds: &Arc<Grounds>,

@@ -1,5 +1,5 @@
-//! Why asks wait: what the application, the queues above it and the partition say of them, put
-//! together. Nothing is tried and nothing changes.
+//! Explanations why asks are pending, put together from the application, the queues above it and
+//! the partition. Nothing is tried and nothing changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,32 +19,32 @@ use crate::snapshot::ExplanationSnapshot;
 use crate::step::{Baton, QueueSlot, Route, RowSlot, Survey};
 use crate::views::explanation::{self, Circumstances};
 
-/// How many classes one answer has.
+/// Most classes in one answer.
 pub(crate) const CLASSES_MAX: usize = 20;
-/// How many keys of each class one answer has.
+/// Most keys of each class in one answer.
 pub(crate) const KEYS_MAX: usize = 100;
 
-/// How many keys of each class an answer has that goes with a list of the asks: telling more of them
-/// would keep decisions waiting.
+/// Most keys of each class in an answer that goes with a list of the asks: more of them would delay
+/// decisions.
 pub(crate) const KEYS_WITH_ASKS_MAX: usize = 1_000;
 
-/// What is known of an application whose asks are to be explained.
+/// The result of a request to explain an application's asks.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Its asks, class by class.
+    /// Explanations of its asks, class by class.
     Explained(Vec<ExplanationSnapshot>),
-    /// It is there, and has no ask of that key.
+    /// The application has no ask of that key.
     NoSuchAsk,
-    /// It is over.
+    /// The application has terminated.
     Ended {
         /// `Completed`, `Failed` or `Rejected`.
         state: ApplicationState,
-        /// When, ns since the epoch.
+        /// The time of its end, ns since the epoch.
         at_ns: i64,
-        /// Why it was rejected.
+        /// The reason of its rejection, if it was rejected.
         rejected: Option<Box<str>>,
     },
-    /// It is not there, and not among those that ended lately.
+    /// The application is unknown, and not among those that ended lately.
     NoSuchApplication,
 }
 
@@ -54,17 +54,17 @@ pub(crate) struct Explain {
     which: Explained,
     keys: usize,
     application: Option<ExplainedApplication>,
-    /// Its queues, the leaf first.
+    /// The application's queues, the leaf first.
     path: Vec<QueueSlot>,
     gates: BTreeMap<QueueSlot, Gate>,
-    /// The child of each queue whose rank is wanted.
+    /// The child of each queue whose rank is needed.
     ranked: BTreeMap<QueueSlot, RowSlot>,
     ranks: BTreeMap<QueueSlot, Rank>,
     reply: oneshot::Sender<Found>,
 }
 
 impl Explain {
-    /// At most `keys` keys of each class are told.
+    /// Explains asks with at most `keys` keys of each class.
     pub(crate) fn new(
         id: Arc<str>,
         which: Explained,
@@ -137,7 +137,7 @@ impl Survey for Explain {
 }
 
 impl Partition {
-    /// What keeps the whole partition from deciding anything.
+    /// Returns the reasons why the whole partition decides nothing.
     fn closed(&self, baton: &Baton) -> Vec<Why> {
         let partition: Arc<str> = Arc::from(config::plain_name(&self.name));
         let stopped = self.state == ObjectState::Stopped;
@@ -149,7 +149,7 @@ impl Partition {
         stopped.into_iter().chain(held).chain(over).collect()
     }
 
-    /// How the last run of an application ended, or why it was rejected.
+    /// Returns how the last run of an application ended, or why it was rejected.
     fn ended_lately(&self, id: &str) -> Found {
         let kept = self.ended.applications();
         let is_it = |ended: &&Ended| *ended.id == *id;

@@ -1,6 +1,6 @@
-//! What every actor says of itself, for an audit: asked for by tests and in doubt, or by the oracle
-//! before an offer. It is one step through all actors, because facts of different moments would not
-//! agree.
+//! Facts of every actor for an audit, requested by tests, by an operator in doubt, or by the oracle
+//! before an offer. They are gathered in one step through all actors, because facts of different
+//! moments would not agree.
 
 use monoceros_rules::audit::Facts;
 use tokio::sync::oneshot;
@@ -11,17 +11,17 @@ use crate::node::Node;
 use crate::queue::Queue;
 use crate::step::{Baton, Route, Survey};
 
-/// All facts of a partition.
+/// Survey of all facts of a partition.
 pub(crate) struct Everything {
     facts: Facts,
     audience: Audience,
 }
 
-/// What the facts are for.
+/// The receiver of the facts.
 enum Audience {
     /// A caller of the handle.
     Reader(oneshot::Sender<Facts>),
-    /// The full search of tests: what must the next offer decide?
+    /// The full search of tests: it determines what the next offer must decide.
     Oracle,
 }
 

@@ -1,8 +1,9 @@
-//! What the limits of its user and group leave to one for whom others are to go, beside what others
-//! were nominated that count for the same limits: nobody goes for what would wait for a limit then.
+//! The amounts that the limits of a preemptor's user and group leave to it beside the nominations
+//! of others that count for the same limits. No victim is evicted for an ask that would then wait
+//! for a limit.
 //!
-//! A nomination says who asks, and applications know their lanes; so a survey asks those of them that
-//! have nominations.
+//! A nomination names its preemptor, and applications know their lanes; so a survey visits the
+//! applications that have nominations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,20 +22,20 @@ pub(super) struct OtherNominations {
 }
 
 impl OtherNominations {
-    /// The applications to be asked, where the one that looks is in this lane.
+    /// Returns the applications to be visited for a preemptor in this lane.
     pub(super) fn to_ask(lane: Option<LaneId>, baton: &Baton) -> BTreeSet<ApplicationSlot> {
         let all = lane.map(|_| baton.books.nominations.all()).into_iter().flatten();
         all.map(|(preemptor, _)| preemptor.application()).collect()
     }
 
-    /// Asks one of them.
+    /// Takes the lane of one application.
     pub(super) fn ask(&mut self, application: &Application) {
         if let Some(lane) = application.limited_lane() {
             self.lanes.insert(application.slot(), lane);
         }
     }
 
-    /// What is left to this one, in this lane.
+    /// Returns the amounts left to this preemptor, in this lane.
     pub(super) fn left(&self, who: Preemptor, lane: Option<LaneId>, baton: &Baton) -> LimitsLeft {
         let trackers = &baton.books.trackers;
         let Some(lane) = lane else { return LimitsLeft::default() };
@@ -52,19 +53,19 @@ impl OtherNominations {
     }
 }
 
-/// What each limit leaves.
+/// The amounts that limits leave.
 #[derive(Default)]
 pub(super) struct LimitsLeft {
     left: Vec<Limits>,
 }
 
 impl LimitsLeft {
-    /// Whether all of them allow so much.
+    /// Whether all of them allow this amount.
     pub(super) fn allow(&self, amount: &Resources) -> bool {
         self.left.iter().all(|left| left.allows(amount))
     }
 
-    /// So much of it is nominated now.
+    /// Subtracts an amount that has been nominated now.
     pub(super) fn take(&mut self, amount: &Resources) {
         self.left.iter_mut().for_each(|left| left.take(amount));
     }

@@ -1,24 +1,23 @@
 //! Lists that are read in slices, with other steps in between.
 //!
 //! # Why slices
-//! A list may have thousands of rows, and decisions would wait while all of them are taken in one
-//! step. A slice takes a bounded number of them and remembers behind which it ended; the next one
+//! A list may have thousands of rows, and decisions would wait while all of them are read in one
+//! step. A slice reads a bounded number of them and remembers behind which it ended; the next one
 //! begins there. So each row is of one moment, and the list as a whole is not.
 //!
 //! # Invariants
-//! * A slice looks at no more than [`ENTRIES_MAX`] entries, visits no more than
-//!   [`List::STOPS_MAX`] actors, and ends with the row with which it has [`PARTS_MAX`] parts: what it
-//!   costs does not depend on how long the list is, or on where in the list it begins. A row that may
-//!   be long (of an application or a node) is taken in parts itself: one that has reached as many is
-//!   gone on with in the next slice ([`Within`]).
+//! * A slice examines no more than [`ENTRIES_MAX`] entries, visits no more than [`List::STOPS_MAX`]
+//!   actors, and ends with the row with which it has [`PARTS_MAX`] parts: its cost depends neither
+//!   on the length of the list nor on where it begins. A row that may be long (of an application or
+//!   a node) is itself read in parts: a row that reaches this number of parts is continued in the
+//!   next slice ([`Within`]).
 //! * Rows come in one order that does not change (their ids, as a rule), and a slice begins behind
 //!   an id, whether its row is still there or not. So a row that is there all the time is read
-//!   exactly once, whatever comes and goes beside it.
-//! * The first slice keeps its place behind everything that came before it: who reads what he has
-//!   changed sees the change.
+//!   exactly once, even if others come and go.
+//! * The first slice keeps its place behind earlier entries: callers see their own changes.
 //!
 //! # When things go wrong
-//! Who loses interest does not ask for the next slice; nothing of a reading is kept here.
+//! A caller that gives up does not ask for the next slice; nothing of a reading is kept here.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -31,7 +30,7 @@ use crate::node::Node;
 use crate::queue::Queue;
 use crate::step::{Baton, Route, Survey};
 
-/// Most entries of a directory that a slice looks at, wanted ones or not.
+/// Most entries of a directory that a slice examines, whether or not they belong to the list.
 pub(super) const ENTRIES_MAX: usize = 1_024;
 
 /// The number of parts (allocations, requests and the like) with which a slice ends: some 0.1 ms.
@@ -43,15 +42,15 @@ pub(super) const BRIEF_STOPS_MAX: usize = 256;
 
 /// A list of a partition.
 pub(crate) trait List: Clone + Send + 'static {
-    /// A place in the order of the list.
+    /// A position in the order of the list.
     type At: Clone + Send + 'static;
-    /// What is taken of each entry.
+    /// The row of an entry.
     type Row: Send + 'static;
     /// Most actors that a slice visits, and most rows that it has.
     const STOPS_MAX: usize = 64;
 
-    /// Finds what comes behind a place: actors to visit, or rows that the partition has itself.
-    /// `None`: what the list is of is not there.
+    /// Finds what comes behind a position: actors to visit, or rows that the partition has itself.
+    /// `None`: the subject of the list does not exist.
     fn find(
         &self,
         behind: Option<&Self::At>,
@@ -65,62 +64,62 @@ pub(crate) trait List: Clone + Send + 'static {
         Self::STOPS_MAX
     }
 
-    /// The list as a slice takes it that begins behind this place.
+    /// Returns the list for a slice that begins behind this position.
     fn going_on(self, _behind: &Self::At) -> Self {
         self
     }
 
-    /// Adds `next` to the row before it, if it is the next part of that. Else it is given back.
+    /// Adds `next` to the row before it, if it is the next part of that. Otherwise gives it back.
     fn join(_row: &mut Self::Row, next: Self::Row) -> Option<Self::Row> {
         Some(next)
     }
 
-    /// The place behind all parts of the row.
+    /// Returns the position behind all parts of the row.
     fn behind_all_of(row: &Self::Row) -> Self::At {
         Self::at(row)
     }
 
-    /// What is taken of an application.
+    /// Reads an application.
     fn at_application(&self, _application: &Application, _baton: &Baton) -> Option<Self::Row> {
         None
     }
 
-    /// What is taken of a queue.
+    /// Reads a queue.
     fn at_queue(&self, _queue: &Queue, _baton: &Baton) -> Option<Self::Row> {
         None
     }
 
-    /// What is taken of a node.
+    /// Reads a node.
     fn at_node(&self, _node: &Node, _baton: &Baton) -> Option<Self::Row> {
         None
     }
 
-    /// Adds to the rows what the partition knows of them.
+    /// Adds the partition's own facts to the rows.
     fn complete(&self, _rows: &mut [Self::Row], _partition: &Partition, _baton: &Baton) {}
 
-    /// Where in the order a row is.
+    /// Returns the position of a row in the order.
     fn at(row: &Self::Row) -> Self::At;
 
-    /// How many parts a row has.
+    /// Returns the number of parts of a row.
     fn parts(row: &Self::Row) -> usize;
 }
 
-/// A place in a list by name: behind the row of this name, or within it.
+/// A position in a list by name: behind the row of this name, or within it.
 #[derive(Clone, Debug)]
 pub(crate) struct Within<W> {
     pub(crate) name: Arc<str>,
-    /// How far the row was taken; `None`: it was taken as a whole.
+    /// How far the row was read; `None`: it was read as a whole.
     pub(crate) taken: Option<W>,
 }
 
 impl<W> Within<W> {
-    /// Where to look for what comes next.
+    /// Returns the bound where the next slice begins.
     pub(super) fn bound(&self) -> Bound<&Arc<str>> {
         if self.taken.is_some() { Bound::Included(&self.name) } else { Bound::Excluded(&self.name) }
     }
 }
 
-/// A place that a name says, so that a page can begin there.
+/// A position that a name gives, so that a page can begin there.
 pub(crate) trait Named: Clone + Send + 'static {
     fn behind(name: Arc<str>) -> Self;
     fn name(&self) -> &Arc<str>;
@@ -146,11 +145,11 @@ impl<W: Clone + Send + 'static> Named for Within<W> {
     }
 }
 
-/// What comes next in a list.
+/// The next entries of a list.
 pub(crate) struct Found<A> {
     /// The actors to visit.
     pub(super) route: Route,
-    /// Up to where the list was looked at; `None`: to its end.
+    /// The position up to which the list was examined; `None`: to its end.
     pub(super) reached: Option<A>,
 }
 
@@ -162,13 +161,13 @@ pub(crate) struct Rows<R> {
 }
 
 impl<R> Rows<R> {
-    /// Takes a row.
+    /// Adds a row.
     pub(super) fn push<L: List<Row = R>>(&mut self, row: R) {
         self.parts += L::parts(&row);
         self.taken.push(row);
     }
 
-    /// Whether nothing more fits.
+    /// Whether no further row fits.
     pub(super) fn is_full(&self) -> bool {
         self.taken.len() >= self.most || self.parts >= PARTS_MAX
     }
@@ -179,18 +178,18 @@ impl<R> Rows<R> {
     }
 }
 
-/// What a slice answers.
+/// The answer of a slice.
 pub(crate) struct Sliced<L: List> {
     pub(crate) rows: Vec<L::Row>,
-    /// Behind what the next slice begins; `None`: the list is at its end.
+    /// The position behind which the next slice begins; `None`: the list is at its end.
     pub(crate) behind: Option<L::At>,
     /// The number of the last step that may have changed anything.
     pub(crate) step: u64,
-    /// Which partition this is, of all that ever had its name.
+    /// The number of this partition among all that ever had its name.
     pub(crate) incarnation: u64,
 }
 
-/// One slice of a list.
+/// A slice of a list.
 pub(crate) struct Slice<L: List> {
     list: L,
     behind: Option<L::At>,
@@ -200,7 +199,7 @@ pub(crate) struct Slice<L: List> {
 }
 
 impl<L: List> Slice<L> {
-    /// The slice behind this place of the list, with at most so many rows.
+    /// A slice behind this position of the list, with at most `most` rows.
     pub(crate) fn new(
         list: L,
         behind: Option<L::At>,
@@ -256,7 +255,7 @@ impl<L: List> Survey for Slice<L> {
         let is_full = self.rows.is_full();
         let Self { list, rows: Rows { taken: mut rows, .. }, behind, is_there, reply } = *self;
         list.complete(&mut rows, partition, baton);
-        // What was found may go on behind the last row that was taken.
+        // Further entries may follow the last row that was read.
         let last = rows.last().filter(|_| is_full).map(L::at);
         let sliced = is_there.then(|| Sliced {
             behind: last.or(behind),

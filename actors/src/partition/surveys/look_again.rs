@@ -1,5 +1,5 @@
-//! Limits of users and groups were loosened: leaves look at their lanes again, then those above
-//! them.
+//! Limits of users and groups were loosened: leaves compute the bounds of their lanes again, then
+//! the queues above them.
 //!
 //! Each queue is visited once, however many children below it changed, so that a burst of releases
 //! costs one pass; it takes in only the children whose update differs from what it has.
@@ -12,21 +12,21 @@ use super::{LeftBelow, Partition};
 use crate::queue::Queue;
 use crate::step::{Baton, QueueSlot, Route, RowUpdate, Survey};
 
-/// The survey that makes the bounds anew of lanes whose limits were loosened.
-pub(in crate::partition) struct LookAgain {
-    /// The lanes to be looked at, by leaf.
+/// Computes the bounds of lanes again whose limits were loosened.
+pub(in crate::partition) struct LoosenedLanes {
+    /// The lanes concerned, by leaf.
     lanes: BTreeMap<QueueSlot, Vec<LaneId>>,
     below: LeftBelow<RowUpdate>,
 }
 
-impl LookAgain {
-    /// At these lanes, by leaf.
+impl LoosenedLanes {
+    /// A survey of these lanes, by leaf.
     pub(in crate::partition) fn at(lanes: BTreeMap<QueueSlot, Vec<LaneId>>) -> Self {
         Self { lanes, below: LeftBelow::default() }
     }
 }
 
-impl Survey for LookAgain {
+impl Survey for LoosenedLanes {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let mut slots = BTreeSet::new();
         for leaf in self.lanes.keys() {

@@ -1,5 +1,5 @@
-//! What others measure of nodes and allocations: summed up, and compared with what is
-//! accounted. What is kept of it is in `observing`.
+//! Measured use of nodes and allocations: summed up, and compared with the accounts. `observing`
+//! decides what is kept.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::node::Node;
 use crate::snapshot::NodeRecommendation;
 use crate::step::{Baton, Route};
 
-/// Sums of what was measured, each of a number of nodes or allocations.
+/// Sums of measurements, each of a number of nodes or allocations.
 #[derive(Clone)]
 pub(crate) struct ObservedSums(pub(crate) ObservedKind);
 
-/// A sum, and up to where in the order of names it goes.
+/// A sum, and the name that it ends with.
 pub(crate) struct ObservedSum {
     pub(crate) used: Resources,
     last: Arc<str>,
@@ -53,7 +53,7 @@ impl List for ObservedSums {
     }
 }
 
-/// What size a node should have, if another than it has, as far as is known of it at the time.
+/// The recommended size of a node, if it differs from the actual size.
 pub(crate) struct Recommended {
     node: Arc<str>,
     figures: NodeFigures,
@@ -62,7 +62,7 @@ pub(crate) struct Recommended {
 }
 
 impl Recommended {
-    /// As clients read it: at most one of each kind.
+    /// Returns the recommendations as clients read them: at most one of each kind.
     pub(crate) fn recommendations(&self) -> Vec<NodeRecommendation> {
         let known = utilization::recommendations(&self.figures, self.observed.as_ref());
         let recommendation = |(kind, recommended)| {
@@ -75,7 +75,7 @@ impl Recommended {
     }
 }
 
-/// What size nodes should have: those that are named, or all if none is.
+/// List of recommended sizes of nodes: the named ones, or all if none is named.
 #[derive(Clone)]
 pub(crate) struct Recommendations(pub(crate) Arc<BTreeSet<String>>);
 

@@ -1,5 +1,5 @@
-//! The surveys of a partition, a file each: what is read of it or renewed in it by going through
-//! its actors. See [`crate::step::Survey`].
+//! The surveys of a partition, a file each: they read or renew its actors one after another. See
+//! [`crate::step::Survey`].
 //!
 //! # Why the reply is in the survey
 //! A caller gives the survey a sender for just the type that it answers ([`Read`]), so that no
@@ -47,11 +47,11 @@ pub(super) use dismiss::Dismiss;
 pub(crate) use explain::{CLASSES_MAX, Explain, Found, KEYS_MAX, KEYS_WITH_ASKS_MAX};
 pub(crate) use facts::Everything;
 pub(crate) use listing::{List, Named, PARTS_MAX, Slice, Sliced};
-pub(super) use look_again::LookAgain;
+pub(super) use look_again::LoosenedLanes;
 pub(crate) use measured::{ObservedSum, ObservedSums, Recommendations, Recommended};
 pub(crate) use names::NamesInUse;
 pub(crate) use nodes::{NodeLoad, NodeLoads, Nodes};
-pub(crate) use outstanding::{AllWanted, Left, Outstanding, Rooms, WaitingFor};
+pub(crate) use outstanding::{Left, Outstanding, Rooms, ScaleUpList, WaitingFor};
 pub(crate) use overview::{Overview, PlacementRules, StepNow};
 pub(crate) use queues::Queues;
 pub(super) use quota::QuotaScan;
@@ -59,31 +59,30 @@ pub(super) use refresh::Refresh;
 pub(crate) use soundness::{CheckedApplications, CheckedNodes, Sums};
 pub(crate) use usage::{Groups, OneGroup, OneUser, Users};
 pub(super) use used::InUse;
-pub(super) use victims::LookForVictims;
-pub(super) use victims_on_node::LookOnNode;
+pub(super) use victims::VictimSearch;
 pub(crate) use victims_on_node::Together;
-pub(super) use wanted::tell_wanted;
+pub(super) use victims_on_node::VictimsOnNode;
+pub(super) use wanted::scale_up_survey;
 
-/// Asks a partition to do a survey. From the scheduler's handle; the survey has the sender of its
-/// answer.
+/// Asks a partition to do a survey. Sent by the scheduler's handle; the survey has the sender of
+/// its answer.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Read(pub(crate) Box<dyn Survey>);
 
-/// As [`Read`], for a question that waits for nothing that came before it: it is answered after the
+/// Asks a partition a question that need not wait for earlier entries: it is answered after the
 /// step that is under way.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct ReadAhead(pub(crate) Box<dyn Survey>);
 
-/// Asks a partition for a slice of a list. From the scheduler's handle; as [`Read`], it waits for
-/// what came before it, and then takes its turn among the slices.
+/// Asks a partition for a slice of a list. Sent by the scheduler's handle. Like [`Read`], it waits
+/// for earlier entries; then it takes its turn among the slices.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct ReadSlice(pub(crate) Box<dyn Survey>);
 
-/// As [`ReadSlice`], for a list of which an earlier slice was read: this one waits for nothing that
-/// came before it.
+/// Asks a partition for a further slice of a list: unlike the first, it waits for no earlier entry.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct ReadOn(pub(crate) Box<dyn Survey>);
@@ -98,12 +97,12 @@ impl<T> Default for LeftBelow<T> {
 }
 
 impl<T> LeftBelow<T> {
-    /// Leaves something for this queue.
+    /// Leaves a value for this queue.
     fn leave(&mut self, above: QueueSlot, left: T) {
         self.0.entry(above).or_default().push(left);
     }
 
-    /// What was left for this queue.
+    /// Takes the values left for this queue.
     fn take(&mut self, queue: QueueSlot) -> Vec<T> {
         self.0.remove(&queue).unwrap_or_default()
     }
@@ -126,7 +125,7 @@ impl Partition {
         None
     }
 
-    /// The step goes on with another survey before it does anything else.
+    /// Continues the step with another survey before it does anything else.
     fn survey_next(&mut self, survey: impl Survey) {
         self.agenda.push_front(Task::survey(survey));
     }

@@ -1,5 +1,5 @@
-//! Which resource types are in use: by what was asked for, reported or configured. Sums are not
-//! looked at, since they are made of those.
+//! Resource types in use, gathered from asks, reports and the configuration. Sums are not read,
+//! since they consist of those.
 
 use monoceros_rules::applications::application::Application as Book;
 use monoceros_rules::applications::resource_seconds::History;
@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::queue::Queue;
 use crate::step::{Baton, Route, Survey};
 
-/// Gathers the resource types of all that there is in a partition.
+/// Gathers the resource types of everything in a partition.
 pub(crate) struct NamesInUse {
     found: Found,
     reply: oneshot::Sender<FxHashSet<Name>>,

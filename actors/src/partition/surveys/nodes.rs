@@ -1,5 +1,5 @@
-//! Nodes as lists have them, and their loads for metrics. They are two lists, because a scrape
-//! would otherwise look at every allocation of every node.
+//! Lists of nodes, and their loads for metrics. They are two lists, because a scrape would
+//! otherwise read every allocation of every node.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::step::{Baton, Route};
 use crate::views::rows::{NodeProgress, NodeRow};
 
-/// The next nodes behind an id, of all or of those that are named, at most `most`.
+/// Returns the next nodes behind an id, of all or of the named ones, at most `most`.
 pub(super) fn behind(
     named: &BTreeSet<String>,
     behind: Option<&Arc<str>>,
@@ -43,19 +43,20 @@ pub(super) fn behind(
     Found { route: Route::default().nodes(slots), reached }
 }
 
-/// Nodes by id: those that are named, or all if none is.
+/// Nodes by id: the named ones, or all if none is named.
 #[derive(Clone, Default)]
 pub(crate) struct Nodes {
     named: Arc<BTreeSet<String>>,
     is_brief: bool,
-    /// The row that is gone on with.
+    /// The row that the next slice continues.
     within: Option<(Arc<str>, NodeProgress)>,
 }
 
 type Place = Within<NodeProgress>;
 
 impl Nodes {
-    /// Brief rows have no allocations and nothing foreign, but how many there are.
+    /// A list of nodes. Brief rows have the numbers of allocations and foreign allocations in place
+    /// of these.
     pub(crate) fn new(named: BTreeSet<String>, is_brief: bool) -> Self {
         Self { named: Arc::new(named), is_brief, within: None }
     }
@@ -75,7 +76,7 @@ impl List for Nodes {
         let Found { route, reached } =
             behind(&self.named, from.map(|from| &from.name), slice.most(), baton);
         let reached = reached.map(Place::behind);
-        // The node that is gone on with comes first, if it is still there.
+        // The node that is continued comes first, if it is still here.
         let first = self.within.as_ref().and_then(|(id, _)| baton.books.nodes.slot_of(id));
         Some(Found { route: route.node_first(first), reached })
     }
@@ -114,14 +115,14 @@ impl List for Nodes {
     }
 }
 
-/// What a node has, and what of it is allocated.
+/// A node's capacity, and the part of it that is allocated.
 pub(crate) struct NodeLoad {
     pub(crate) id: Arc<str>,
     pub(crate) total: Resources,
     pub(crate) allocated: Resources,
 }
 
-/// Capacity of each node, and what of it is allocated.
+/// Capacity of each node, and the part of it that is allocated.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeLoads;
 

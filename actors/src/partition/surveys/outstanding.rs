@@ -1,15 +1,15 @@
-//! For which requests more machines would help, as a caller reads it: three lists, each in slices.
+//! Requests that more machines would let run, as a caller reads them: three lists, each in slices.
 //!
 //! # How
-//! Queues say what they have left ([`Rooms`]); the applications that wait below them say what they
-//! wait for ([`WaitingFor`]); [`scale_up::wanted`] decides, with whoever asks and not here; and the
-//! applications that it names describe those requests ([`Outstanding`]). As with other lists, what
-//! is read of one queue or one application is of one moment, and the whole is not: the answer is as
-//! good as a look taken while it was read.
+//! Queues report what they have left ([`Rooms`]). The applications with pending asks below them
+//! report these ([`WaitingFor`]). [`scale_up::wanted`] decides, in the caller's task and not here.
+//! The applications that it names describe those requests ([`Outstanding`]). As with other lists,
+//! the rows of one queue or one application are of one moment, and the whole is not: the answer
+//! mixes moments of the time in which it was read.
 //!
 //! Names are paths and ids, not slots: a slot may be another's by the next slice.
 //!
-//! The RM is told of the same requests by `wanted`, in one step, each of them once.
+//! `wanted` notifies the RM of the same requests, of each of them once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -29,12 +29,12 @@ use crate::queue::{Queue, Room};
 use crate::snapshot::OutstandingRequest;
 use crate::step::{Baton, Route};
 
-/// What queues have left. There is no such list while the partition decides nothing, because
-/// requests that wait then do not wait for machines.
+/// List of what queues have left. It is absent while the partition decides nothing, because pending
+/// requests do not wait for machines then.
 #[derive(Clone)]
 pub(crate) struct Rooms;
 
-/// What a queue has left.
+/// A queue with what it has left.
 pub(crate) struct RoomRow {
     path: Arc<str>,
     room: Room,
@@ -70,7 +70,7 @@ impl List for Rooms {
     }
 }
 
-/// The queues by path, with what they have left.
+/// Queues by path, with what they have left.
 #[derive(Clone, Default)]
 pub(crate) struct Left {
     by_path: BTreeMap<Arc<str>, usize>,
@@ -79,7 +79,7 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Makes it of the rows, in the order in which they were read: parents before children.
+    /// Builds it of the rows, in the order in which they were read: parents before children.
     pub(crate) fn of(rows: Vec<RoomRow>) -> Self {
         let mut left = Self::default();
         for RoomRow { path, room } in rows {
@@ -92,17 +92,17 @@ impl Left {
         left
     }
 
-    /// Where a leaf is in which something waits.
+    /// Returns the position of a leaf in which an application waits.
     fn waiting_leaf(&self, path: &str) -> Option<usize> {
         self.by_path.get(path).copied().filter(|leaf| self.is_waiting[*leaf])
     }
 }
 
-/// What applications wait for.
+/// List of the pending asks of applications.
 #[derive(Clone)]
 pub(crate) struct WaitingFor(pub(crate) Arc<Left>);
 
-/// What an application waits for, and what the limits of its user and group leave.
+/// An application with its pending asks, and what the limits of its user and group leave.
 pub(crate) struct WaitingRow {
     id: Arc<str>,
     waiting: ApplicationWaiting,
@@ -161,14 +161,14 @@ struct WantedHere {
 
 /// The requests that more machines would let run, in the order in which they would be placed.
 #[derive(Default)]
-pub(crate) struct AllWanted {
+pub(crate) struct ScaleUpList {
     in_order: Vec<WantedHere>,
-    /// Where each application is in it.
+    /// The position of each application in the list.
     places: HashMap<Arc<str>, usize>,
 }
 
-impl AllWanted {
-    /// Decides which they are. Takes a time that grows with what waits.
+impl ScaleUpList {
+    /// Decides which requests these are. Takes a time that grows with the number of pending asks.
     pub(crate) fn decide(left: &Left, rows: Vec<WaitingRow>) -> Self {
         let (mut limits, mut ids, mut waiting) = (BTreeMap::new(), Vec::new(), Vec::new());
         for (number, mut row) in (0..).zip(rows) {
@@ -194,19 +194,19 @@ impl AllWanted {
     }
 }
 
-/// A place among all that is wanted.
+/// A position in the list of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     application: usize,
-    /// Which of its classes, and how far it was told: behind which ask, and how many allocations.
+    /// The class, and how far it was read: the last ask, and how many of its allocations.
     class: usize,
-    told: Option<(AskKey, u64)>,
+    read: Option<(AskKey, u64)>,
 }
 
-/// The requests that more machines would let run, as clients read them, from a place on.
+/// The requests that more machines would let run, as clients read them, from a position on.
 #[derive(Clone)]
 pub(crate) struct Outstanding {
-    all: Arc<AllWanted>,
+    all: Arc<ScaleUpList>,
     from: Place,
 }
 
@@ -217,12 +217,12 @@ pub(crate) struct OutstandingRow {
 }
 
 impl Outstanding {
-    /// All of them.
-    pub(crate) fn new(all: AllWanted) -> Self {
+    /// The list of all of them.
+    pub(crate) fn new(all: ScaleUpList) -> Self {
         Self { all: Arc::new(all), from: Place::default() }
     }
 
-    /// Those from a place on.
+    /// The list from a position on.
     pub(crate) fn behind(&self, from: Place) -> Self {
         Self { all: Arc::clone(&self.all), from }
     }
@@ -253,13 +253,13 @@ impl List for Outstanding {
     fn at_application(&self, application: &Application, _: &Baton) -> Option<OutstandingRow> {
         let place = *self.all.places.get(&application.known().id)?;
         let is_first = place == self.from.application;
-        let (class, mut told) =
-            if is_first { (self.from.class, self.from.told) } else { (0, None) };
+        let (class, mut read) =
+            if is_first { (self.from.class, self.from.read) } else { (0, None) };
         let mut requests = Vec::new();
         let classes = self.all.in_order[place].classes.iter().enumerate().skip(class);
         for (number, (class, count)) in classes {
-            let (behind, n_told) = told.take().unzip();
-            let left = count.saturating_sub(n_told.unwrap_or(0));
+            let (behind, n_read) = read.take().unzip();
+            let left = count.saturating_sub(n_read.unwrap_or(0));
             let most = PARTS_MAX - requests.len();
             let described = application.outstanding(*class, behind.as_ref(), left, most);
             let n_described: u64 = described.iter().map(|(_, request)| request.count).sum();
@@ -268,8 +268,8 @@ impl List for Outstanding {
             if requests.len() >= PARTS_MAX
                 && let Some(last) = last
             {
-                let told = Some((last, n_told.unwrap_or(0) + n_described));
-                let behind = Place { application: place, class: number, told };
+                let read = Some((last, n_read.unwrap_or(0) + n_described));
+                let behind = Place { application: place, class: number, read };
                 return Some(OutstandingRow { requests, behind });
             }
         }

@@ -9,7 +9,7 @@ use crate::snapshot::{PartitionSnapshot, ShownRule};
 use crate::step::{Baton, QueueSlot, Route, Survey};
 use crate::views::PartitionView;
 
-/// What a partition shows of itself. Root alone is visited: it has what is allocated.
+/// The overview of a partition. Only root is visited: it has the allocated amount.
 pub(crate) struct Overview {
     allocated: Resources,
     reply: oneshot::Sender<PartitionSnapshot>,
@@ -42,7 +42,7 @@ impl Survey for Overview {
     }
 }
 
-/// The rules of placement, in the order they are asked.
+/// Survey of the rules of placement, in the order in which they are tried.
 pub(crate) struct PlacementRules(oneshot::Sender<Vec<ShownRule>>);
 
 impl PlacementRules {
@@ -57,7 +57,8 @@ impl Survey for PlacementRules {
     }
 }
 
-/// The number of the last step that may have changed anything, and of which partition.
+/// Survey of the number of the last step that may have changed anything, and of the partition's
+/// incarnation.
 pub(crate) struct StepNow(oneshot::Sender<(u64, u64)>);
 
 impl StepNow {

@@ -1,4 +1,4 @@
-//! The queues of a partition, by path. What makes a tree of them is `views::tree`.
+//! Lists of a partition's queues, by path. `views::tree` makes a tree of them.
 
 use std::iter;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use crate::queue::Queue;
 use crate::step::{Baton, QueueSlot, Route};
 use crate::views::rows::QueueRow;
 
-/// Queues by path: all, or one with those above it and those below it.
+/// Queues by path: all, or one with the queues above and below it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queues {
     /// The queue; `None`: all.
@@ -18,7 +18,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// The wanted queues behind a path.
+    /// Returns the listed queues behind a path.
     pub(super) fn behind<'a>(
         &'a self,
         behind: Option<&'a Arc<str>>,
@@ -46,7 +46,7 @@ impl Queues {
     }
 }
 
-/// The first so many of these queues.
+/// Returns the first `most` of these queues.
 pub(super) fn found<'a>(
     wanted: impl Iterator<Item = (&'a Arc<str>, &'a QueueSlot)>,
     most: usize,
@@ -65,7 +65,7 @@ pub(super) fn found<'a>(
 impl List for Queues {
     type At = Arc<str>;
     type Row = QueueRow;
-    /// A tree of no more queues is of one moment.
+    /// A tree of at most this many queues is of one moment.
     const STOPS_MAX: usize = 512;
 
     fn find(

@@ -1,13 +1,13 @@
-//! Queues that were above their maximum for as long as they may be give back what is too much.
+//! Preemption by quota: queues that were above their maximum for too long give the excess back.
 //!
 //! # Two rounds, one step
 //! The queues come first: those that are due are found, and a deadline is armed for the next. Then
-//! the applications below those that are due are visited, and it is decided who goes. Nothing happens
+//! the applications below the due queues are visited, and victims are chosen. Nothing happens
 //! between the rounds, so a plan needs no further test, and a run is over with its step.
 //!
 //! # Invariants
-//! * Of a queue and one below it only the one above runs; the one below is looked at again a second
-//!   later.
+//! * If a queue and one below it are due, only the upper one runs; the lower one is checked again a
+//!   second later.
 //! * Queues that run in one step do not take the same part of a guarantee of a queue above them
 //!   twice.
 
@@ -28,16 +28,16 @@ use crate::events::{Event, EventKind, GivenBack, Message};
 use crate::queue::Queue;
 use crate::step::{Baton, QueueSlot, Route, Survey};
 
-/// When a queue that is below one that gives back is looked at again, ns.
+/// Time until the next check of a queue below one that gives back, ns.
 const AGAIN_NS: i64 = 1_000_000_000;
 
-/// The first round: which queues are due.
+/// The first round: the queues that are due.
 #[derive(Default)]
 pub(in crate::partition) struct QuotaScan {
     queues: BTreeMap<QueueSlot, Seen>,
 }
 
-/// A queue as it is seen.
+/// A queue as the survey has seen it.
 struct Seen {
     parent: Option<QueueSlot>,
     facts: QueueFacts,
@@ -97,26 +97,26 @@ impl Survey for QuotaScan {
     }
 }
 
-/// The second round: who goes.
+/// The second round: the victims.
 struct GiveBack {
-    /// The queues that are due, by their places.
+    /// The due queues, by their positions.
     due: Vec<usize>,
-    /// By place: which queue it is, and which of those that are due it is, or is below.
+    /// By position: the queue's slot, and the due queue that it is or is below.
     slots: Vec<QueueSlot>,
     below: Vec<Option<usize>>,
     queues: Vec<QueueFacts>,
-    /// What is below each queue that is due.
+    /// The applications below each due queue.
     applications: Vec<Vec<ApplicationFacts>>,
 }
 
 impl GiveBack {
-    /// The place of a leaf, and which of the queues that are due it is, or is below.
+    /// Returns the position of a leaf, and the due queue that it is or is below.
     fn concerned(&self, leaf: QueueSlot) -> Option<(usize, usize)> {
         let place = self.slots.binary_search(&leaf).ok()?;
         Some((place, self.below[place]?))
     }
 
-    /// Who goes, for each of the queues that are due.
+    /// Returns the victims for each of the due queues.
     fn plans(&mut self, baton: &Baton) -> Vec<QuotaPlan> {
         let whose: BTreeMap<ApplicationSlot, usize> = self
             .applications
@@ -147,8 +147,8 @@ impl GiveBack {
         plans
     }
 
-    /// Tells what a queue gives back, and each leaf in which something could be chosen.
-    fn tell(&self, due: usize, plan: &QuotaPlan, baton: &mut Baton) {
+    /// Reports the amount that a queue gives back, and each leaf in which victims could be chosen.
+    fn report(&self, due: usize, plan: &QuotaPlan, baton: &mut Baton) {
         let mut all = GivenBack { planned: plan.target.clone(), ..GivenBack::default() };
         for leaf in &plan.leaves {
             let given = GivenBack {
@@ -201,7 +201,7 @@ impl Survey for GiveBack {
     fn home(mut self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         let plans = self.plans(baton);
         for (due, plan) in self.due.iter().zip(&plans) {
-            self.tell(*due, plan, baton);
+            self.report(*due, plan, baton);
             let chosen = plan.leaves.iter().flat_map(|leaf| leaf.holds.iter().chain(&leaf.victims));
             let eviction = Eviction::of(chosen, baton);
             eviction.count(None, baton);

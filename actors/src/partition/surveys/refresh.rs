@@ -1,12 +1,11 @@
-//! Queues take over a changed configuration, or a changed capacity of the partition: each gets the
-//! facts that the directory has, and keys and bounds are made anew from the leaves upward.
-//!
+//! Queues take over a changed configuration, or a changed capacity of the partition: each gets its
+//! facts from the directory, and keys and bounds are computed again from the leaves upward.
 //! It is a survey and not a message to each queue, because an offer must never see some queues
 //! before the change and some after it.
 //!
 //! # Invariants
-//! * Every queue that is visited takes in the updates of the visited queues below it, and those
-//!   above it are visited, too.
+//! * Every queue that is visited takes in the updates of the visited queues below it, and the
+//!   queues above it are visited, too.
 //! * Root is always visited: the capacity may have changed, and the loosening of a refresh is noted
 //!   there.
 //! * A queue that is not visited keeps its bounds, which stay true: nothing below it has changed.
@@ -21,20 +20,20 @@ use crate::application::Application;
 use crate::queue::{Queue, QueueFacts};
 use crate::step::{Baton, QueueSlot, Route, RowUpdate, Survey};
 
-/// The survey that has queues take over what the directory says of them.
+/// The survey that has queues take over their facts from the directory.
 pub(in crate::partition) struct Refresh {
     scope: Scope,
-    /// Of each queue that is visited, by slot.
+    /// The fair maxima of the visited queues, by slot.
     fair_max: Vec<Option<Limits>>,
     below: LeftBelow<RowUpdate>,
 }
 
 enum Scope {
-    /// Every queue of which the directory knows something new, whose fair maximum is another now,
-    /// or which is among these leaves, and those above; the applications of these leaves.
+    /// Every queue whose facts in the directory or whose fair maximum changed, or which is among
+    /// these leaves, and the queues above; the applications of these leaves.
     Changed { leaves: BTreeSet<QueueSlot> },
-    /// One leaf and those above it, so that it costs the same however many others there are; its
-    /// applications where it treats them otherwise.
+    /// One leaf and the queues above it, so that the cost does not depend on the number of queues;
+    /// its applications if it treats them otherwise.
     Path { leaf: QueueSlot, treats_otherwise: bool },
 }
 
@@ -89,7 +88,7 @@ impl Survey for Refresh {
     }
 }
 
-/// Which queues hear of something new, and the fair maxima of all, by slot: they are computed from
+/// Returns the queues to visit, and the fair maxima of all queues by slot: these are computed from
 /// root downward.
 fn changed(leaves: &BTreeSet<QueueSlot>, baton: &Baton) -> (Vec<QueueSlot>, Vec<Option<Limits>>) {
     let Baton { directory, books, .. } = baton;
@@ -114,7 +113,7 @@ fn changed(leaves: &BTreeSet<QueueSlot>, baton: &Baton) -> (Vec<QueueSlot>, Vec<
     (slots.filter(|slot| is_visited[slot.0 as usize]).collect(), fair_max)
 }
 
-/// A leaf with those above it, and their fair maxima, by slot.
+/// Returns a leaf with the queues above it, and their fair maxima, by slot.
 fn path(leaf: QueueSlot, baton: &Baton) -> (Vec<QueueSlot>, Vec<Option<Limits>>) {
     let mut path: Vec<&Arc<QueueFacts>> = baton.directory.upward(leaf).collect();
     path.reverse();

@@ -1,5 +1,5 @@
-//! Whether what a partition has accounted is sound: its sums, and, as lists, its nodes and its
-//! applications. Each row is of one moment; what is compared across actors is so within the row.
+//! Checks of a partition's accounts: its sums, and, as lists, its nodes and its applications. Each
+//! row is of one moment; values of different actors are compared only within a row.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -17,24 +17,24 @@ use crate::queue::Queue;
 use crate::step::{Baton, QueueSlot, Route, Survey};
 use crate::views::health::orphan;
 
-/// Most allocations of one node, or application, that are looked at: some 0.1 ms.
+/// Most allocations of one node or application that are compared: some 0.1 ms.
 const LOOKED_AT: usize = 4_096;
 
-/// So many looks cost as much as taking one part of a row.
+/// The number of comparisons that cost as much as reading one part of a row.
 const LOOKS_PER_PART: usize = 8;
 
 /// The sums of a partition.
 pub(crate) struct PartitionSums {
-    /// What root has allocated.
+    /// The amount that root has allocated.
     pub(crate) allocated: Resources,
-    /// What all nodes have.
+    /// The capacity of all nodes.
     pub(crate) total: Resources,
     pub(crate) n_nodes: usize,
     pub(crate) n_reservations: usize,
     pub(crate) n_allocations: usize,
 }
 
-/// Takes them.
+/// Survey of the sums.
 pub(crate) struct Sums {
     allocated: Resources,
     reply: oneshot::Sender<PartitionSums>,
@@ -68,13 +68,13 @@ impl Survey for Sums {
     }
 }
 
-/// What a node says of itself.
+/// The check of a node.
 pub(crate) struct CheckedNode {
     pub(crate) id: Arc<str>,
     pub(crate) total: Resources,
-    /// How many of its amounts have something below zero.
+    /// The number of its amounts that have a negative value.
     pub(crate) n_negative: usize,
-    /// Whether one of these is another than what is available.
+    /// Whether a negative amount is another than what is available.
     pub(crate) uses_negative: bool,
     pub(crate) is_even: bool,
     /// Allocations that no application has, in words.
@@ -129,7 +129,7 @@ impl List for CheckedNodes {
     }
 }
 
-/// What an application says of its allocations.
+/// The check of an application's allocations.
 pub(crate) struct CheckedApplication {
     id: Arc<str>,
     /// Allocations that no node has, in words.

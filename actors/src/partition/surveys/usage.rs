@@ -1,4 +1,4 @@
-//! What users and groups use. No actor is visited, because the trackers in the books have it.
+//! Usage of users and groups. No actor is visited, because the trackers in the books have it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Partition, answer};
 use crate::step::{Baton, Route, Survey};
 use crate::views::rows::{parts_of_group, parts_of_user};
 
-/// All users who are tracked, by name.
+/// List of all tracked users, by name.
 #[derive(Clone, Copy)]
 pub(crate) struct Users;
 
@@ -43,7 +43,7 @@ impl List for Users {
     }
 }
 
-/// All groups that are tracked, by name.
+/// List of all tracked groups, by name.
 #[derive(Clone, Copy)]
 pub(crate) struct Groups;
 

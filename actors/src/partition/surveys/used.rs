@@ -1,11 +1,11 @@
-//! What is in use of the queues that a proposed configuration lets use less. The RM's session gets
-//! it with the answer that this partition could change, so that the difference which an operator
-//! reads says whom it concerns.
+//! Usage of the queues whose maximum a proposed configuration lowers. The RM's session gets it with
+//! the answer that this partition could change, so that the difference which an operator reads
+//! names the users concerned.
 //!
 //! # Groups
-//! An application that counts for no group counts for one as soon as a limit names it, with all that
-//! runs. So what groups use is said as it will be, and not as it is: else a limit that is exceeded the
-//! moment it comes into force would look as if nobody used anything.
+//! An application that counts for no group counts for one as soon as a limit names it, with all
+//! that runs. So the usage of groups is reported as it will be, and not as it is: otherwise a limit
+//! that is exceeded the moment it comes into force would look unused.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::application::Application;
 use crate::queue::Queue;
 use crate::step::{Baton, Directory, Prepared, QueueSlot, Route, Survey};
 
-/// The survey that asks queues what they use before a configuration is changed.
+/// The survey that reads the usage of queues before a configuration is changed.
 pub(in crate::partition) struct InUse {
     concerned: Vec<QueueSlot>,
-    /// How many further queues may use less and are not asked.
+    /// The number of further queues whose maximum is lowered and that are not visited.
     left_out: usize,
     queues: Vec<QueueFact>,
     /// The resource types that nodes have and requests name.
     types: BTreeSet<String>,
-    /// Whose group is chosen anew.
+    /// The applications whose group is chosen again.
     regrouping: Option<Regrouping>,
     moving: Vec<Moving>,
 }
@@ -109,7 +109,7 @@ impl Survey for InUse {
     }
 }
 
-/// What the visited queues use, and the users and groups that are tracked in them.
+/// Returns the usage of the visited queues, and of the users and groups that are tracked in them.
 fn usage(queues: &[QueueFact], moving: &[Moving], baton: &Baton) -> PartitionUsage {
     let mut usage = PartitionUsage::default();
     if queues.is_empty() {
@@ -155,7 +155,7 @@ fn usage(queues: &[QueueFact], moving: &[Moving], baton: &Baton) -> PartitionUsa
     usage
 }
 
-/// By slot, how many applications are in a queue and below it.
+/// Returns by slot how many applications are in a queue and below it.
 fn applications_below(directory: &Directory) -> Vec<u64> {
     let mut counts = vec![0; directory.queues.bound()];
     for entry in directory.all_queues().rev() {

@@ -1,15 +1,17 @@
-//! Victims for an ask, or a gang, whose queue is below what it is guaranteed: looked for, and told to
-//! leave.
+//! Preemption for a guarantee: searches victims for an ask or a gang whose queue is below its
+//! guarantee, and orders their eviction.
 //!
 //! # Two rounds
-//! The queues come first: where no leaf may lose anything, that is the end. Then the applications of
-//! the leaves that may are visited, and a plan is made of what nodes and allocations the books have.
-//! The asks like the one that looks get plans of their own on the same survey, one after another.
+//! The queues come first: if no leaf may lose anything, the search is over. Then the applications
+//! of the leaves that may lose something are visited, and a plan is made with the nodes and
+//! allocations in the books. Asks like the preemptor's get plans of their own on the same survey,
+//! one after another.
 //!
 //! # The commit
-//! A plan is carried out in the step that made it, or, where the RM is asked first, in the step in
-//! which its last answer came, after a test on fresh facts: nothing happens in between that could
-//! make it wrong. Carrying it out is a list of orders to the applications that it concerns.
+//! A plan is carried out in the step that made it. If the RM is asked first, it is carried out in
+//! the step in which its last answer came, after a test on fresh facts: nothing happens in between
+//! that could make it wrong. It is carried out as a list of orders to the applications that it
+//! concerns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,15 +42,15 @@ use crate::step::{
     AwaitsAnswers, Baton, NoVictims, Op, PreemptionRequest, QueueSlot, Route, Survey,
 };
 
-/// In how many domains places are looked for, for a group that has to stay in one.
+/// Most domains in which places are searched for a group that has to stay in one.
 const DOMAINS_TRIED: usize = 16;
 
-/// The first round: the queues, and who looks.
-pub(in crate::partition) struct LookForVictims {
+/// The first round: the queues, for a preemptor.
+pub(in crate::partition) struct VictimSearch {
     who: Preemptor,
     nodes_were_tried: bool,
     purpose: Purpose,
-    /// Until the one who looks has found victims or not.
+    /// Measures the search; stopped when it succeeds or fails.
     timer: HistogramTimer,
     queues: BTreeMap<QueueSlot, Surveyed>,
     asking: Option<Result<Asking, NoVictimsFor>>,
@@ -58,20 +60,21 @@ pub(in crate::partition) struct LookForVictims {
 struct Surveyed {
     above: Option<QueueSlot>,
     facts: QueueFacts,
-    /// One more application may run, as far as it is concerned.
+    /// The queue has room for one more running application.
     may_start: bool,
 }
 
-/// What fresh facts are for.
+/// The use of fresh facts.
 enum Purpose {
-    /// A plan, after so many that were out of date before they could be carried out.
+    /// A plan, after `stale` plans that were out of date before they could be carried out.
     Plan { stale: u32 },
-    /// The test of a plan that the RM was asked about, made when there had been so many changes.
+    /// The test of a plan that the RM was asked about, made when the count of changes was
+    /// `changes`.
     Test { plan: Box<Plan>, stale: u32, changes: u64 },
 }
 
 impl Purpose {
-    /// How many changes there had been when the facts were taken that a plan is made on.
+    /// Returns the count of changes when the facts of a plan were taken.
     fn changes(&self, baton: &Baton) -> u64 {
         match self {
             Self::Plan { .. } => baton.books.changes(),
@@ -80,24 +83,25 @@ impl Purpose {
     }
 }
 
-impl LookForVictims {
-    /// For one who may preempt. The nodes that have room may have been tried for it in vain.
+impl VictimSearch {
+    /// Searches victims for a preemptor. The nodes with enough capacity may have been tried for it
+    /// without result.
     pub(in crate::partition) fn for_one(
         who: Preemptor,
         nodes_were_tried: bool,
         timer: HistogramTimer,
     ) -> Self {
-        Self { nodes_were_tried, ..Self::anew(who, Purpose::Plan { stale: 0 }, timer) }
+        Self { nodes_were_tried, ..Self::again(who, Purpose::Plan { stale: 0 }, timer) }
     }
 
-    /// A while later, when room on nodes may have come.
-    fn anew(who: Preemptor, purpose: Purpose, timer: HistogramTimer) -> Self {
+    /// Searches again a while later, when nodes may have capacity.
+    fn again(who: Preemptor, purpose: Purpose, timer: HistogramTimer) -> Self {
         let queues = BTreeMap::new();
         Self { who, nodes_were_tried: false, purpose, timer, queues, asking: None }
     }
 }
 
-impl Survey for LookForVictims {
+impl Survey for VictimSearch {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         Route::default().applications([self.who.application()]).all_queues(baton)
     }
@@ -122,7 +126,7 @@ impl Survey for LookForVictims {
                 let found = NoVictims { why, nodes_were_tried, changes, bound_ends_ns: None };
                 return not_preempted(who, key, found, partition);
             }
-            // It was placed, or asks no more.
+            // The ask was placed or withdrawn.
             None => {
                 timer.stop_and_discard();
                 return;
@@ -159,14 +163,14 @@ impl Survey for LookForVictims {
             tried: None,
         };
         if is_kept_from_running {
-            return search.in_vain(NoPreemption::MayNotStart, partition);
+            return search.found_none(NoPreemption::MayNotStart, partition);
         }
         match Ground::begin(&facts, preemptor, baton.now_ns) {
             Ok(ground) => {
                 let others = OtherNominations::default();
                 partition.survey_next(Victims { search, purpose, places, ground, others });
             }
-            Err(why) => search.in_vain(why, partition),
+            Err(why) => search.found_none(why, partition),
         }
     }
 }
@@ -182,7 +186,7 @@ struct Victims {
 }
 
 impl Victims {
-    /// Where the leaf stands, if it may lose something.
+    /// Returns the position of the leaf, if it may lose something.
     fn loser(&self, leaf: QueueSlot) -> Option<usize> {
         self.places.get(&leaf).copied().filter(|leaf| self.ground.may_lose(*leaf))
     }
@@ -209,7 +213,7 @@ impl Survey for Victims {
         search.limits = others.left(who, search.asking.lane, baton);
         if let Some(until_ns) = room_is_coming(&search.asking, who, baton) {
             search.bound_ends_ns = Some(until_ns);
-            return search.in_vain(NoPreemption::RoomIsComing, partition);
+            return search.found_none(NoPreemption::RoomIsComing, partition);
         }
         let effective = search.asking.effective(&baton.books);
         let preemptor = Claimant { who, effective: &effective };
@@ -219,7 +223,7 @@ impl Survey for Victims {
         match purpose {
             Purpose::Plan { stale } => search.go_on(planner, stale, partition, baton),
             Purpose::Test { .. } if !search.limits.allow(&search.asking.total()) => {
-                search.in_vain(NoPreemption::OverLimits, partition);
+                search.found_none(NoPreemption::OverLimits, partition);
             }
             Purpose::Test { plan, stale, .. } => {
                 let judge = MayUse::new(&search.asking, &mut baton.books.nodes, &[]);
@@ -233,9 +237,9 @@ impl Survey for Victims {
                     Err(why) if stale + 1 < PLANNED_ANEW => {
                         tracing::debug!(%why, "victims are looked for anew");
                         let purpose = Purpose::Plan { stale: stale + 1 };
-                        partition.survey_next(search.anew(who, purpose, baton));
+                        partition.survey_next(search.again(who, purpose, baton));
                     }
-                    Err(why) => search.in_vain(NoPreemption::Stale(why), partition),
+                    Err(why) => search.found_none(NoPreemption::Stale(why), partition),
                 }
             }
         }
@@ -244,34 +248,34 @@ impl Survey for Victims {
 
 /// A search for victims: for some asks that are alike, one after another, or for a gang.
 struct Search {
-    /// The leaf of those who ask.
+    /// The leaf of the preemptors.
     path: Arc<str>,
     asking: Asking,
     nodes_were_tried: bool,
-    /// How many changes there had been when the facts were taken that plans are made on.
+    /// The count of changes when the facts of the plans were taken.
     changes: u64,
-    /// What the limits of user and group leave to those who ask.
+    /// The amounts that the limits of user and group leave to the preemptors.
     limits: LimitsLeft,
-    /// Of the one that is next, once it looks.
+    /// The timer of the next preemptor, once its search begins.
     timer: Option<HistogramTimer>,
-    /// When the first bound ends that keeps something from them, ns since the epoch.
+    /// The time when the first bound ends that protects allocations from them, ns since the epoch.
     bound_ends_ns: Option<i64>,
-    /// Which of them is next.
+    /// The index of the next preemptor.
     at: usize,
-    /// Domains that were tried in vain for a task group of a gang.
+    /// Domains that were tried without result for a task group of a gang.
     avoided: Vec<(usize, Domain)>,
-    /// The one that was tried last.
+    /// The domain that was tried last.
     tried: Option<(usize, Domain)>,
 }
 
 impl Search {
-    /// Who is next, an ask with what it asks for.
+    /// Returns the next preemptor; for an ask, with its specification.
     fn present(&self) -> Option<(Preemptor, Option<&Arc<AskSpec>>)> {
         let (who, spec) = self.asking.preemptors.get(self.at)?;
         Some((*who, spec.as_ref()))
     }
 
-    /// Looks for victims for those who are left, as long as some are found.
+    /// Searches victims for the remaining preemptors, as long as some are found.
     fn go_on(
         mut self,
         mut planner: Planner,
@@ -281,21 +285,21 @@ impl Search {
     ) {
         while self.present().is_some() {
             if !self.limits.allow(&self.asking.total()) {
-                return self.in_vain(NoPreemption::OverLimits, partition);
+                return self.found_none(NoPreemption::OverLimits, partition);
             }
             self.timer.get_or_insert_with(|| baton.tally.preemption_try());
             let inquiry = match self.inquire(&mut planner) {
                 Ok(inquiry) => inquiry,
-                Err(why) => return self.in_vain(why, partition),
+                Err(why) => return self.found_none(why, partition),
             };
             let asked = Asked { search: self, planner, inquiry, stale };
-            // If there is none, the answers come later.
+            // If there is no result yet, the answers come later.
             let Some((search, back, plan)) = asked.proceed(partition, baton) else { return };
             (self, planner) = (search, back);
             match plan {
                 Ok(plan) if self.take(&plan, &mut planner, partition, baton) => {}
                 Ok(_) => return,
-                Err(why) => return self.in_vain(why, partition),
+                Err(why) => return self.found_none(why, partition),
             }
         }
     }
@@ -305,7 +309,8 @@ impl Search {
         Inquiry::begin(planner, |member| self.asking.has_ask(member))
     }
 
-    /// No plan was found: whether there may be one where a group of a gang goes to another domain.
+    /// Whether a plan may be found if a group of a gang goes to another domain, after none was
+    /// found.
     fn avoids(&mut self) -> bool {
         let Some(tried) = self.tried.take().filter(|_| self.avoided.len() < DOMAINS_TRIED) else {
             return false;
@@ -314,8 +319,8 @@ impl Search {
         true
     }
 
-    /// A plan is carried out for the one that is next. Says whether the next plan may be made on these
-    /// facts: not where its application would take back what it lost.
+    /// Carries out a plan for the next preemptor. Returns whether the next plan may be made on
+    /// these facts: it may not if its application would take back what it lost.
     fn take(
         &mut self,
         plan: &Plan,
@@ -327,7 +332,7 @@ impl Search {
         if let Some(loser) = baton.books.evictions.loop_with(winner, &plan.losers, now_ns) {
             let (why, ends_ns) = break_loop(winner, loser, baton);
             self.bound_ends_ns = self.bound_ends_ns.into_iter().chain(ends_ns).min();
-            self.in_vain(why, partition);
+            self.found_none(why, partition);
             return false;
         }
         if self.present().is_none() {
@@ -337,13 +342,13 @@ impl Search {
         partition.agenda.extend(self.carry_out(plan, baton));
         self.limits.take(&self.asking.total());
         self.at += 1;
-        // Where only held places end, and where reservations of others do, there is room at once.
+        // Where only held places end, or reservations of others, there is capacity at once.
         partition.may_decide = true;
         if plan.has_victims() {
             planner.commit(plan);
             return true;
         }
-        // This one is placed in this step, and who is next looks at what is left then.
+        // This preemptor is placed in this step; the next search sees what is left then.
         if let Some((who, _)) = self.present() {
             let next =
                 PreemptionRequest::ForGuarantee { who, nodes_were_tried: self.nodes_were_tried };
@@ -352,14 +357,14 @@ impl Search {
         false
     }
 
-    /// Fresh facts are taken for the one that is next.
-    fn anew(self, who: Preemptor, purpose: Purpose, baton: &Baton) -> LookForVictims {
+    /// Takes fresh facts for the next preemptor.
+    fn again(self, who: Preemptor, purpose: Purpose, baton: &Baton) -> VictimSearch {
         let timer = self.timer.unwrap_or_else(|| baton.tally.preemption_try());
-        LookForVictims::anew(who, purpose, timer)
+        VictimSearch::again(who, purpose, timer)
     }
 
-    /// There are no victims for the one that is next.
-    fn in_vain(&self, why: NoPreemption, partition: &mut Partition) {
+    /// Reports that there are no victims for the next preemptor.
+    fn found_none(&self, why: NoPreemption, partition: &mut Partition) {
         let Some((who, spec)) = self.present() else { return };
         let key = spec.map(|spec| Arc::clone(&spec.key));
         let nodes_were_tried = self.nodes_were_tried;
@@ -368,7 +373,7 @@ impl Search {
         not_preempted(who, key, found, partition);
     }
 
-    /// The orders by which a plan is carried out for the one that is next.
+    /// Returns the orders by which a plan is carried out for the next preemptor.
     fn carry_out(&self, plan: &Plan, baton: &mut Baton) -> Vec<Task> {
         let Some((who, spec)) = self.present() else { return Vec::new() };
         for place in plan.places.iter().filter(|place| place.cancels) {
@@ -408,7 +413,7 @@ impl Search {
         orders
     }
 
-    /// The room of each member of the gang.
+    /// Returns the capacity to keep for each member of the gang.
     fn rooms(&self, plan: &Plan) -> Vec<Room> {
         let rooms = plan.places.iter().map(|place| {
             let (group, amount) = self.asking.room_of(place.member);
@@ -427,7 +432,7 @@ pub(in crate::partition) struct Asked {
 }
 
 impl Asked {
-    /// Goes on until the plan is there, or answers have to be waited for.
+    /// Continues until the plan is there, or answers have to be waited for.
     fn proceed(
         mut self,
         partition: &mut Partition,
@@ -467,7 +472,7 @@ impl Asked {
 }
 
 impl AwaitsAnswers for Asked {
-    /// A plan is tested before it is carried out: the answers come some steps later.
+    /// Tests a plan before it is carried out: the answers come some steps later.
     fn answered(
         mut self: Box<Self>,
         answers: &[Answer],
@@ -482,15 +487,15 @@ impl AwaitsAnswers for Asked {
             Ok(plan) => {
                 let purpose =
                     Purpose::Test { plan: Box::new(plan), stale, changes: search.changes };
-                partition.agenda.push_back(Task::survey(search.anew(who, purpose, baton)));
+                partition.agenda.push_back(Task::survey(search.again(who, purpose, baton)));
             }
-            Err(why) => search.in_vain(why, partition),
+            Err(why) => search.found_none(why, partition),
         }
     }
 }
 
-/// Whether those who leave for nobody make room enough; until when that is counted on, ns since the
-/// epoch. Of a gang it is asked of all nodes together.
+/// Whether victims without a preemptor will free enough capacity, and until when that is expected,
+/// ns since the epoch. For a gang all nodes count together.
 fn room_is_coming(asking: &Asking, who: Preemptor, baton: &Baton) -> Option<i64> {
     let books = &baton.books;
     let coming = books.nominations.coming(baton.now_ns, baton.settings.patience.wait_timeout);
@@ -516,7 +521,7 @@ fn room_is_coming(asking: &Asking, who: Preemptor, baton: &Baton) -> Option<i64>
     enough.map(|(_, here)| here.until_ns).max()
 }
 
-/// One that looked has no victims.
+/// Notes that there are no victims for a preemptor.
 fn not_preempted(
     who: Preemptor,
     key: Option<Arc<str>>,
@@ -527,14 +532,14 @@ fn not_preempted(
     partition.agenda.push_back(Task::Visit(who.application(), vec![op]));
 }
 
-/// The winner would take back what it lost: it takes nothing from this loser for a while. Says when
-/// that ends, too, ns since the epoch.
+/// Keeps the winner from taking anything from this loser for a while, because it would take back
+/// what it lost. Returns the end of that time, ns since the epoch, too.
 fn break_loop(
     winner: ApplicationSlot,
     loser: ApplicationSlot,
     baton: &mut Baton,
 ) -> (NoPreemption, Option<i64>) {
-    // The loser's, as of all that bounds what an application loses.
+    // The leaf of the loser bounds this, like all that an application loses.
     let leaf = baton.directory.applications[loser].leaf;
     let bounds = baton.directory.queue(leaf).facts.config.settings.eviction;
     let (evictions, now_ns) = (&mut baton.books.evictions, baton.now_ns);

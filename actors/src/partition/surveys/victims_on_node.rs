@@ -1,9 +1,9 @@
-//! Victims for an ask that requires its node: what runs there is looked at, and what is less
-//! important leaves, whatever its queue is guaranteed.
+//! Victims for an ask that requires its node: allocations there with a lower priority are evicted,
+//! whatever their queue's guarantee.
 //!
-//! The node comes first, which says what it holds, with the queues of the ask; then the applications of
-//! what is there, which say what of it goes together. Nobody leaves for an ask that its queues, its
-//! user or its group would not let run there.
+//! The node is visited first, which reports what it holds, with the queues of the ask; then the
+//! applications of what is there, which report what has to be evicted together. No victim is
+//! evicted for an ask that its queues, its user or its group would not let run there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,27 +31,27 @@ use crate::queue::Queue;
 use crate::step::{AwaitsAnswers, Baton, NoVictims, Op, Route, Survey};
 
 /// The first round: the node.
-pub(in crate::partition) struct LookOnNode {
+pub(in crate::partition) struct VictimsOnNode {
     who: Reserver,
-    /// What the RM was asked about, where this is the test of it.
+    /// The plan that the RM was asked about, if these facts are for its test.
     tested: Option<RequiredPlan>,
     wants: Option<(Arc<AskSpec>, Kind)>,
     node: NodeSlot,
     holds: Vec<AllocationId>,
     lane: Option<LaneId>,
-    /// Queues below root leave too little for it.
+    /// Queues below root leave too little for the ask.
     is_over: bool,
 }
 
-impl LookOnNode {
-    /// For an ask that requires its node.
+impl VictimsOnNode {
+    /// Searches victims for an ask that requires its node.
     pub(in crate::partition) fn for_ask(who: Reserver, node: NodeSlot) -> Self {
         let (tested, wants, holds) = (None, None, Vec::new());
         Self { who, tested, wants, node, holds, lane: None, is_over: false }
     }
 }
 
-impl Survey for LookOnNode {
+impl Survey for VictimsOnNode {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let leaf = baton.directory.applications.find(self.who.application).map(|it| it.leaf);
         let path = leaf.into_iter().flat_map(|leaf| baton.directory.upward(leaf));
@@ -85,21 +85,21 @@ impl Survey for LookOnNode {
             return;
         }
         if baton.books.nominations.on_node(node).next().is_some() {
-            // Nobody else comes before it on its node.
+            // No other preemptor goes before the ask on its node.
             baton.end_rooms_on(node);
             if baton.books.nodes.has_room(node, &spec.resources) {
                 return;
             }
         }
         if is_over {
-            return in_vain(who, &spec, NoPreemption::OverMaximum, partition);
+            return found_none(who, &spec, NoPreemption::OverMaximum, partition);
         }
         let coming =
             baton.books.nominations.coming(baton.now_ns, baton.settings.patience.wait_timeout);
         if let Some(here) = coming.get(&node) {
             let later = baton.books.nodes.available(node).plus(&here.amount);
             if later.holds(&spec.resources) && kind.may_use(node, &here.who, &baton.books.nodes) {
-                return in_vain(who, &spec, NoPreemption::RoomIsComing, partition);
+                return found_none(who, &spec, NoPreemption::RoomIsComing, partition);
             }
         }
         let (together, others) = (BTreeMap::new(), OtherNominations::default());
@@ -117,7 +117,7 @@ impl Survey for LookOnNode {
     }
 }
 
-/// The second round: the applications of what is on the node.
+/// The second round: the applications with allocations on the node.
 struct OnItsNode {
     who: Reserver,
     tested: Option<RequiredPlan>,
@@ -131,10 +131,10 @@ struct OnItsNode {
     others: OtherNominations,
 }
 
-/// What of an application goes together.
+/// Allocations of an application that are evicted together.
 #[derive(Default)]
 pub(crate) struct Together {
-    /// All of it that does not leave yet, if that goes together or not at all.
+    /// All allocations that are not leaving yet, if all or none may be evicted.
     pub(crate) mates: Vec<AllocationId>,
     /// The members of its gang that have no more than they need.
     pub(crate) short: BTreeSet<AllocationId>,
@@ -157,7 +157,7 @@ impl Survey for OnItsNode {
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         let Self { who, tested, spec, kind, node, holds, lane, together, others } = *self;
         if !others.left(Preemptor::Ask(who), lane, baton).allow(&spec.resources) {
-            return in_vain(who, &spec, NoPreemption::OverLimits, partition);
+            return found_none(who, &spec, NoPreemption::OverLimits, partition);
         }
         let books = &baton.books;
         let on_node: Vec<OnNode<'_>> = holds
@@ -188,7 +188,7 @@ impl Survey for OnItsNode {
         drop(on_node);
         let Some(plan) = plan else {
             let why = NoPreemption::NotOnItsNode;
-            return in_vain_until(who, &spec, why, bound_ends_ns, partition);
+            return found_none_until(who, &spec, why, bound_ends_ns, partition);
         };
         if tested.is_some() {
             return carry_out(&plan, who, &spec, node, partition, baton);
@@ -200,7 +200,7 @@ impl Survey for OnItsNode {
         match partition.ask_about_victims(who.application, &questions, baton) {
             Ok(answers) => match asked.plan.answered(first(&answers)) {
                 Some(plan) => carry_out(&plan, who, &spec, node, partition, baton),
-                None => in_vain(who, &spec, NoPreemption::Refused, partition),
+                None => found_none(who, &spec, NoPreemption::Refused, partition),
             },
             Err(number) => partition.await_victims(number, Box::new(asked)),
         }
@@ -216,7 +216,7 @@ pub(in crate::partition) struct AskedForNode {
 }
 
 impl AwaitsAnswers for AskedForNode {
-    /// The plan is tested before it is carried out: the answers come some steps later.
+    /// Tests the plan before it is carried out: the answers come some steps later.
     fn answered(
         self: Box<Self>,
         answers: &[Answer],
@@ -227,10 +227,10 @@ impl AwaitsAnswers for AskedForNode {
         match plan.answered(first(answers)) {
             Some(plan) => {
                 let tested = Some(plan);
-                let test = LookOnNode { tested, ..LookOnNode::for_ask(who, node) };
+                let test = VictimsOnNode { tested, ..VictimsOnNode::for_ask(who, node) };
                 partition.agenda.push_back(Task::survey(test));
             }
-            None => in_vain(who, &spec, NoPreemption::Refused, partition),
+            None => found_none(who, &spec, NoPreemption::Refused, partition),
         }
     }
 }
@@ -239,12 +239,12 @@ fn first(answers: &[Answer]) -> Answer {
     answers.first().copied().unwrap_or(Answer::Refused)
 }
 
-fn in_vain(who: Reserver, spec: &AskSpec, why: NoPreemption, partition: &mut Partition) {
-    in_vain_until(who, spec, why, None, partition);
+fn found_none(who: Reserver, spec: &AskSpec, why: NoPreemption, partition: &mut Partition) {
+    found_none_until(who, spec, why, None, partition);
 }
 
-/// The ask waits for its node to change, and for this time if there is one.
-fn in_vain_until(
+/// Has the ask wait for its node to change, and until this time if there is one.
+fn found_none_until(
     who: Reserver,
     spec: &AskSpec,
     why: NoPreemption,
@@ -285,7 +285,7 @@ fn carry_out(
         losers: eviction.losers(),
         rooms: Vec::new(),
     };
-    // Where only held places end, there is room at once.
+    // Where only held places end, there is capacity at once.
     partition.may_decide = true;
     baton.nominate(Preemptor::Ask(who), nomination);
     partition.agenda.extend(eviction.orders(&grounds, &plan.chosen));

@@ -1,37 +1,40 @@
-//! For which requests more machines would help, told to the RM. What a caller of the handle reads of
-//! the same is in `outstanding`.
+//! The scale-up signal: reports to the RM the requests that more machines would let run.
+//! `outstanding` lists the same requests for a caller of the handle.
 //!
 //! # How
-//! Four surveys, one after another. The queues say what they have left ([`QueueRooms`]);
-//! the applications that wait below them say what they wait for, class by class, and what the
-//! limits of their users and groups leave ([`WaitingApplications`]); the rule decides, for which
-//! nobody is visited ([`Deciding`]); the applications that it names say which of their asks these are
-//! ([`Telling`]).
+//! Four surveys run one after another. The queues report what they have left ([`QueueRooms`]). The
+//! applications with pending asks below them report these, class by class, and what the limits of
+//! their users and groups leave ([`WaitingApplications`]). The rule decides without visiting an
+//! actor ([`Deciding`]). The applications that it names report which of their asks these are
+//! ([`Reporting`]).
 //!
 //! # In slices
-//! In one step at most [`STOPS_MAX`] actors are visited, [`LOOKED_THROUGH`] applications looked through for
-//! whom to visit, [`DECIDED_MAX`] decided, and [`ASKS_MAX`] asks looked at. What is left is gone on with by
-//! an input of its own ([`Partition::look_on`]), behind whatever came in meanwhile: a hundred thousand asks
-//! that are parked at once cost as many steps as they need, and no long one. Only of queues some figures are
-//! gone through for all of them at once. So the outcome is as good as a look taken while it was found out;
-//! what was placed or withdrawn meanwhile is told of by nobody, and what came meanwhile has its turn a
-//! second later. Only in a leaf that had something untold at the beginning may it have it in this look, if
-//! that did not get to its application yet: what takes its part of the same maximum is visited then.
+//! In one step at most [`STOPS_MAX`] actors are visited, [`LOOKED_THROUGH`] applications checked
+//! for whether they must be visited, [`DECIDED_MAX`] decided, and [`ASKS_MAX`] asks examined. The
+//! rest is done by an input of its own ([`Partition::continue_signal`]), behind whatever came in meanwhile:
+//! a hundred thousand asks that are parked at once cost as many steps as they need, and no long
+//! one. Only some figures of queues are computed for all queues at once.
 //!
-//! # Who is visited
-//! The RM is told of each request once, so a request that waits on costs nothing after that: only
-//! applications with something untold are visited, and those that take their part of a maximum or
-//! of a limit before them.
+//! The slices see the partition at slightly different times. Asks that were placed or withdrawn
+//! meanwhile are not reported; asks that came meanwhile are reported by the next scan, one second
+//! later. There is one exception: in a leaf that had something to report at the beginning, a new
+//! ask is reported by this scan if its application was not visited yet, because applications that
+//! use the same maximum are visited then.
 //!
-//! While nothing is decided, no actor is visited, because requests that wait then do not wait for
-//! machines.
+//! # Which applications are visited
+//! The RM is notified of each request once, so a pending request costs nothing after that. Only
+//! applications with something to report are visited, and those that use part of a maximum or of a
+//! limit before them.
+//!
+//! While nothing is decided, no actor is visited, because requests that are pending then do not
+//! wait for machines.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 use std::vec;
 
-use monoceros_rules::asks::ToTell;
+use monoceros_rules::asks::ToSignal;
 use monoceros_rules::decide::scale_up::{self, Counting, InOrder, QueueRoom, Wanted};
 use monoceros_rules::limits::LimitId;
 use monoceros_rules::values::ids::ApplicationSlot;
@@ -44,22 +47,22 @@ use crate::step::{Baton, Directory, QueueSlot, Route, Survey};
 
 /// Most actors that are visited in one step.
 const STOPS_MAX: usize = 256;
-/// Most applications that are looked through in one step for whom to visit.
+/// Most applications that are checked in one step for whether they must be visited.
 const LOOKED_THROUGH: u32 = 4_096;
 /// Most applications that are decided in one step.
 const DECIDED_MAX: usize = 1_024;
-/// Most asks that are looked at in one step, whether the RM is told of them or was before.
+/// Most asks that are examined in one step, whether or not the RM was notified of them before.
 const ASKS_MAX: usize = 2_048;
 
-/// Tells the RM of requests that it was not told of.
-pub(in crate::partition) fn tell_wanted() -> impl Survey {
+/// Returns the survey that notifies the RM of requests that it does not know of yet.
+pub(in crate::partition) fn scale_up_survey() -> impl Survey {
     QueueRooms { rooms: BTreeMap::new(), left: None }
 }
 
-/// What queues have left.
+/// Survey of what queues have left.
 struct QueueRooms {
     rooms: BTreeMap<QueueSlot, Room>,
-    /// Those that are still to be visited; none before the first slice.
+    /// Queues still to be visited; `None` before the first slice.
     left: Option<vec::IntoIter<QueueSlot>>,
 }
 
@@ -82,7 +85,7 @@ impl Survey for QueueRooms {
 
     fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
         if self.left.as_ref().is_some_and(|left| left.len() > 0) {
-            return partition.look_on(self);
+            return partition.continue_signal(self);
         }
         let rooms = self.rooms;
         let places: BTreeMap<QueueSlot, usize> = rooms.keys().copied().zip(0..).collect();
@@ -108,32 +111,32 @@ impl Survey for QueueRooms {
     }
 }
 
-/// What applications wait for.
+/// Survey of pending asks of applications.
 struct WaitingApplications {
-    /// Where each queue is in the following lists.
+    /// The position of each queue in the following lists.
     places: BTreeMap<QueueSlot, usize>,
     queues: Vec<QueueRoom>,
     leave: Vec<LeaveToRun>,
-    /// What the limits of users and groups leave to the applications.
+    /// The amounts that limits of users and groups leave to the applications.
     limits: BTreeMap<LimitId, Limits>,
     waiting: InOrder,
-    /// The ids of those that wait.
+    /// The ids of the waiting applications.
     ids: BTreeMap<ApplicationSlot, Arc<str>>,
-    /// The leaves that had something untold when it was found out whom to visit.
+    /// The leaves that had something to report when the applications to visit were determined.
     untold: BTreeSet<QueueSlot>,
-    /// The queues in which all that waits is visited.
+    /// The queues in which every waiting application is visited.
     whole: Vec<bool>,
     left: Left,
 }
 
-/// Who is still to be visited.
+/// The applications still to be visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// Nobody has looked yet.
+    /// Not determined yet.
     Unknown,
-    /// Those with something untold, behind one of them.
+    /// Applications with something to report, behind this one.
     Untold(Option<(QueueSlot, ApplicationSlot)>),
-    /// Those from this place on that are concerned, up to the last place of them all.
+    /// Concerned applications from this slot on, up to the last slot of all.
     Concerned(u32, u32),
     Nobody,
 }
@@ -145,9 +148,10 @@ impl WaitingApplications {
         upward.all(|queue| self.leave[queue].may_start)
     }
 
-    /// The queues in which all that waits is visited, though the RM was told of it: it takes its
-    /// part of what a queue, a user or a group leaves to applications that have something untold,
-    /// or has to hear that it may not run yet. The untold ones wait in these leaves.
+    /// Returns the queues in which every waiting application is visited, although the RM knows of
+    /// its asks: the application uses part of what a queue, a user or a group leaves to
+    /// applications with something to report, or has to be notified that it may not run yet. The
+    /// applications with something to report wait in the leaves `untold`.
     fn visited_whole(&self, untold: &BTreeSet<usize>) -> Vec<bool> {
         let mut counted = untold.clone();
         if !untold.is_empty() {
@@ -168,12 +172,12 @@ impl WaitingApplications {
         whole
     }
 
-    /// The place of a leaf in which something waits.
+    /// Returns the position of a leaf in which an application waits.
     fn waits_at(&self, leaf: QueueSlot) -> Option<usize> {
         self.places.get(&leaf).copied().filter(|leaf| self.leave[*leaf].is_waiting)
     }
 
-    /// Finds out who has to be visited.
+    /// Determines the applications to visit.
     fn begin(&mut self, directory: &Directory) {
         let known = directory.untold.keys().filter(|leaf| self.places.contains_key(*leaf));
         self.untold = known.copied().collect();
@@ -186,7 +190,7 @@ impl WaitingApplications {
         };
     }
 
-    /// The next of those with something untold.
+    /// Returns the next applications with something to report.
     fn next_untold(
         &mut self,
         behind: Option<(QueueSlot, ApplicationSlot)>,
@@ -207,8 +211,8 @@ impl WaitingApplications {
         next.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    /// The next of those of which there may be something to tell, and those that take their part before
-    /// them.
+    /// Returns the next applications that may have something to report, and those that use part of
+    /// a maximum before them.
     fn next_concerned(
         &mut self,
         (from, end): (u32, u32),
@@ -219,11 +223,11 @@ impl WaitingApplications {
             let slot = ApplicationSlot::at(next);
             next += 1;
             let Some(leaf) = directory.application(slot).map(|entry| entry.leaf) else { continue };
-            let is_untold = || {
+            let is_unsignalled = || {
                 let here = directory.untold.get(&leaf).filter(|_| self.untold.contains(&leaf));
                 here.is_some_and(|here| here.contains(&slot))
             };
-            if self.waits_at(leaf).is_some_and(|leaf| self.whole[leaf]) || is_untold() {
+            if self.waits_at(leaf).is_some_and(|leaf| self.whole[leaf]) || is_unsignalled() {
                 concerned.push(slot);
             }
         }
@@ -248,7 +252,7 @@ impl Survey for WaitingApplications {
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let Some(place) = self.places.get(&application.leaf_slot()).copied() else { return };
         if self.ids.contains_key(&application.slot()) {
-            // In an earlier step another application was in its place, and is counted.
+            // Another application had this slot in an earlier step, and is counted.
             return;
         }
         application.review_leave(self.may_start(place), baton);
@@ -260,7 +264,7 @@ impl Survey for WaitingApplications {
 
     fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
         if self.left != Left::Nobody {
-            return partition.look_on(self);
+            return partition.continue_signal(self);
         }
         let Self { queues, limits, waiting, ids, .. } = *self;
         let counting = Counting::new(queues, limits, waiting);
@@ -268,11 +272,11 @@ impl Survey for WaitingApplications {
     }
 }
 
-/// Which of what waits more machines would let run. Nobody is visited.
+/// Decides which requests more machines would let run. No actor is visited.
 struct Deciding {
     counting: Counting,
     ids: BTreeMap<ApplicationSlot, Arc<str>>,
-    /// Those that are decided.
+    /// Applications decided so far.
     order: VecDeque<WantedHere>,
 }
 
@@ -280,36 +284,36 @@ impl Survey for Deciding {
     fn home(mut self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
         for _ in 0..DECIDED_MAX {
             let Some(wanted) = self.counting.next() else {
-                return partition.survey_next(Telling { order: self.order, looked_at: 0 });
+                return partition.survey_next(Reporting { order: self.order, looked_at: 0 });
             };
             let Some(application) = wanted.first().map(|first| first.application) else { continue };
             let first =
-                |Wanted { class, resources, count, .. }| ToTell::first(class, resources, count);
+                |Wanted { class, resources, count, .. }| ToSignal::first(class, resources, count);
             let classes = wanted.into_iter().map(first).collect();
             let id = Arc::clone(&self.ids[&application]);
             self.order.push_back(WantedHere { application, id, classes });
         }
-        partition.look_on(self);
+        partition.continue_signal(self);
     }
 }
 
 /// The requests of an application that more machines would let run, class by class.
 struct WantedHere {
     application: ApplicationSlot,
-    /// By then the place may be another's.
+    /// The application's id; its slot may be another's when it is visited.
     id: Arc<str>,
-    classes: VecDeque<ToTell>,
+    classes: VecDeque<ToSignal>,
 }
 
-/// The last survey: applications tell the RM of their requests.
-struct Telling {
-    /// In the order in which their requests would be placed.
+/// The last survey: applications notify the RM of their requests.
+struct Reporting {
+    /// Applications in the order in which their requests would be placed.
     order: VecDeque<WantedHere>,
-    /// How many asks this slice has looked at.
+    /// The number of asks that this slice has examined.
     looked_at: usize,
 }
 
-impl Survey for Telling {
+impl Survey for Reporting {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         self.looked_at = 0;
         let is_there = |wanted: &WantedHere| {
@@ -324,7 +328,7 @@ impl Survey for Telling {
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        // Who is passed over has left.
+        // Entries that are passed over are of applications that have left.
         while let Some(mut next) = self.order.pop_front() {
             if next.application != application.slot() {
                 continue;
@@ -346,9 +350,9 @@ impl Survey for Telling {
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         if self.order.is_empty() {
-            partition.looked(baton);
+            partition.signal_done(baton);
         } else {
-            partition.look_on(self);
+            partition.continue_signal(self);
         }
     }
 }

@@ -327,16 +327,16 @@ proptest! {
     ) {
         let left = rooms(&left);
         let (queues, applications) = tree_of(sizes, asked);
-        let is_untold = |number: ApplicationSlot| untold[number.index()];
+        let is_unsignalled = |number: ApplicationSlot| untold[number.index()];
         let of_untold = |queues: &[QueueRoom], applications: &[ApplicationWaiting]| {
             let mut wanted = wanted(queues.to_vec(), left.clone(), applications.to_vec());
-            wanted.retain(|wanted| is_untold(wanted.application));
+            wanted.retain(|wanted| is_unsignalled(wanted.application));
             wanted
         };
         let all = of_untold(&queues, &applications);
 
         let is_counted =
-            |it: &ApplicationWaiting| is_untold(it.application) || !it.limits.is_empty();
+            |it: &ApplicationWaiting| is_unsignalled(it.application) || !it.limits.is_empty();
         let leaves = applications.iter().filter(|it| is_counted(it)).map(|it| it.leaf);
         let whole = shares_room(&queues, &leaves.collect());
         let mut counted = applications;

@@ -1,4 +1,4 @@
-//! How a constraint is made ready for searches.
+//! The compiler: prepares a constraint for searches.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(super) struct Compiler<'a> {
     affinity: &'a mut Affinity,
     constraint: &'a Arc<AskConstraint>,
     allocations: &'a AllocationTable,
-    /// The place of the next simple constraint among all.
+    /// The position of the next simple constraint among all.
     at: usize,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Adds what a constraint requires, and what it prefers.
+    /// Adds the required and the preferred conditions of a constraint.
     fn all(
         &mut self,
         constraint: &Constraint,
@@ -80,7 +80,7 @@ impl<'a> Compiler<'a> {
             Constraint::Any(children) if !children.is_empty() => {
                 let lists = children.iter().map(|child| {
                     let mut list = Vec::new();
-                    // The check has seen to it that nothing is preferred here.
+                    // The check has made sure that nothing is preferred here.
                     self.all(child, &mut list, &mut Vec::new());
                     list
                 });

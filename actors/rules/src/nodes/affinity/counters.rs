@@ -1,12 +1,11 @@
 //! Counters of allocations: how many of a family are in each group of nodes.
 //!
 //! An allocation counts from the moment its node holds it until the node lets it go: as *there* at
-//! once, as *booked* when its RM has been told of it. What may be there at most is compared with
-//! the one, what there has to be at least with the other: a placement that waits for its predicate,
-//! or a place that is held for a member of a gang, must not attract others and is in their way
-//! already.
+//! once, as *booked* when its RM has been notified of it. Maxima are compared with the first count,
+//! minima with the second: a placement that waits for its predicate, or a place that is held for a
+//! member of a gang, must not attract others and is in their way already.
 //!
-//! `needed` says what is counted at all, `moves` what becomes of it when nodes change.
+//! `needed` decides what is counted, `moves` follows changes of nodes.
 
 mod moves;
 mod needed;
@@ -35,9 +34,9 @@ pub(in crate::nodes) type Families = SmallVec<[FamilyId; 2]>;
 /// The number of allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
-    /// On nodes.
+    /// Allocations on nodes.
     pub(super) there: i64,
-    /// Of these, those that their RM was told of.
+    /// Those among them that their RM was notified of.
     pub(super) booked: i64,
 }
 
@@ -65,33 +64,33 @@ struct Family {
     counters: SmallVec<[CounterId; 1]>,
 }
 
-/// How many of a family there are, by group.
+/// The numbers of a family's allocations, by group.
 #[derive(Debug)]
 pub(super) struct Counter {
     pub(super) scope: ScopeId,
     pub(super) family: FamilyId,
-    /// Those in which there are some; never iterated where the order matters.
+    /// Groups that have some; never iterated where the order matters.
     pub(super) groups: FxHashMap<Group, Count>,
     pub(super) total: Count,
     ranges: SmallVec<[RangeId; 1]>,
 }
 
-/// How many of a counter there may be in a group, with the one that comes.
+/// The bounds on a counter in a group, with the allocation to be placed.
 #[derive(Debug)]
 pub(super) struct Range {
     pub(super) counter: CounterId,
     pub(super) min: i64,
     /// 0: any number.
     pub(super) max: i64,
-    /// Somebody was turned away because of it, and not all nodes have woken it since.
+    /// A request was turned away because of it, and not all nodes have woken it since.
     waits: bool,
-    /// On how many nodes there are too many.
+    /// The number of nodes whose group is full.
     pub(super) full: usize,
     pub(super) flag: Flagged,
 }
 
 impl Range {
-    /// Whether one more may come where there are so many.
+    /// Whether one more may be placed in a group with this count.
     pub(super) fn admits(&self, count: Count) -> bool {
         self.min <= count.booked + 1 && (self.max == 0 || count.there < self.max)
     }
@@ -116,11 +115,11 @@ impl Counted {
 /// The effects of a change of counters on nodes.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Groups to which one more may come now, or no more.
+    /// Groups that admit one more now, or no more.
     pub(super) flips: SmallVec<[(RangeId, Group, bool); 2]>,
-    /// Nodes that somebody who waits may use now.
+    /// Nodes that a waiting request may use now.
     pub(super) woken: SmallVec<[NodeSlot; 2]>,
-    /// All nodes are such.
+    /// All nodes are woken.
     pub(super) wakes_all: bool,
 }
 
@@ -129,13 +128,13 @@ pub(super) struct Effects {
 pub(super) enum Wakes {
     /// As by a growth.
     Growth,
-    /// As by the return of what a placement in the air held.
+    /// As by the return of what a placement in flight held.
     Return,
-    /// Not at all: it is only tried what would be.
+    /// Not at all: the change is only supposed.
     Nobody,
 }
 
-/// All counters, and what they count.
+/// All counters, and the allocations that they count.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     families: Slots<FamilyId, Family>,
@@ -148,7 +147,7 @@ pub(super) struct Counters {
     range_of: FxHashMap<(CounterId, i64, i64), RangeId>,
     /// The allocations that are of any family.
     counted: FxHashMap<AllocationId, Counted>,
-    /// Of these, by application, what is held for its members or decided with its gang.
+    /// The held places and gang members among them, by application.
     held: FxHashMap<ApplicationSlot, BTreeSet<AllocationId>>,
     files: Files,
 }
@@ -170,8 +169,8 @@ impl Counters {
         self.counted.get(&id)
     }
 
-    /// Places that are held for members of this application, and members of it that are decided
-    /// together.
+    /// Returns the places that are held for members of this application, and its members that are
+    /// decided together.
     pub(super) fn held_for(
         &self,
         application: ApplicationSlot,
@@ -210,7 +209,7 @@ impl Counters {
         one.into_iter().chain(many.into_iter().flatten().copied())
     }
 
-    /// Whether there is such a group still.
+    /// Whether the group still exists.
     pub(super) fn has(&self, scope: ScopeId, group: Group) -> bool {
         match group {
             Group::Node(_) => true,
@@ -226,7 +225,7 @@ impl Counters {
         }
     }
 
-    /// What a range counts, for people.
+    /// Words what a range counts, for people.
     pub(super) fn shown(&self, range: RangeId) -> String {
         let range = &self.ranges[range];
         let counter = &self.all[range.counter];
@@ -256,7 +255,7 @@ impl Counters {
         found
     }
 
-    /// A node holds an allocation. One that was on another node is counted here alone.
+    /// Counts an allocation that a node holds. If it was on another node, it counts here alone.
     pub(super) fn count(&mut self, id: AllocationId, entry: &Allocation, effects: &mut Effects) {
         self.uncount(id, None, effects);
         let families = self.families_of(entry.spec.tags.as_deref().map(|tags| &**tags));
@@ -274,7 +273,7 @@ impl Counters {
         self.counted.insert(id, counted);
     }
 
-    /// An allocation is on no node any more, or not on this one.
+    /// Takes an allocation off that is on no node any more, or not on this one.
     pub(super) fn uncount(
         &mut self,
         id: AllocationId,
@@ -292,7 +291,7 @@ impl Counters {
         }
     }
 
-    /// The RM was told of an allocation.
+    /// Notes that the RM was notified of an allocation.
     pub(super) fn settle(&mut self, id: AllocationId, effects: &mut Effects) {
         let Some(counted) = self.counted.get_mut(&id).filter(|counted| !counted.is_booked) else {
             return;
@@ -304,7 +303,7 @@ impl Counters {
         self.shift(node, &families, Count::ONE_SETTLED, true, effects);
     }
 
-    /// So many more, or fewer, of these families are on a node.
+    /// Changes the counts of these families on a node.
     pub(super) fn shift(
         &mut self,
         node: NodeSlot,
@@ -364,14 +363,14 @@ impl Counters {
                 range.waits = false;
                 effects.wakes_all = true;
             } else if does && !did {
-                // Who waits may not be tried now, and the next group wakes it as well.
+                // The waiting request may not be tried now, and the next group wakes it as well.
                 let nodes: SmallVec<[NodeSlot; 2]> = self.nodes(scope, group).collect();
                 effects.woken.extend(nodes);
             }
         }
     }
 
-    /// Somebody was turned away because of this.
+    /// Notes that a request was turned away because of this range.
     pub(super) fn wait_for(&mut self, range: RangeId) {
         self.ranges[range].waits = true;
     }

@@ -1,7 +1,7 @@
-//! Which families an allocation may be of, by its tags.
+//! Files: the families that an allocation may be of, found by its tags.
 //!
-//! Each family is filed under one expression that all its members satisfy. So an allocation costs one
-//! look-up per tag, or per key in use where these are fewer, and not one test per family.
+//! Each family is filed under one expression that all its members satisfy. So an allocation costs
+//! one look-up per tag, or per key in use if these are fewer, and not one test per family.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use crate::specs::constraint::{Expression, Operator};
 use crate::values::hashing::SeededMap;
 use crate::values::texts::Texts;
 
-/// Families by what the tags of their members have: so that one look-up per tag finds them.
+/// Families by the tags of their members, so that one look-up per tag finds them.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     by_key: BTreeMap<String, File>,
-    /// Those that expect nothing to be there.
+    /// Families that expect no value.
     always: Vec<FamilyId>,
 }
 
 #[derive(Debug, Default)]
 struct File {
     by_value: SeededMap<String, Vec<FamilyId>>,
-    /// Those that take any value.
+    /// Families that take any value.
     any: Vec<FamilyId>,
 }
 
 impl Files {
-    /// The expression under which a family is filed: one that names values, else one that expects
-    /// some value.
+    /// Returns the expression under which a family is filed: one that names values, else one that
+    /// expects some value.
     fn expression(expressions: &[Expression]) -> Option<&Expression> {
         let of = |operator| expressions.iter().find(move |it| it.operator == operator);
         of(Operator::In).or_else(|| of(Operator::Exist))
@@ -67,7 +67,7 @@ impl Files {
         }
     }
 
-    /// Hands out every family that tags may be of.
+    /// Calls `found` for every family that tags may be of.
     pub(super) fn look_up(&self, tags: Option<&Texts>, mut found: impl FnMut(FamilyId)) {
         self.always.iter().copied().for_each(&mut found);
         let Some(tags) = tags else { return };

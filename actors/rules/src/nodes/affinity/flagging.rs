@@ -11,7 +11,7 @@ use crate::values::ids::NodeSlot;
 
 /// The number of flags.
 const FLAGS: usize = 64;
-/// The number of nodes a group of a range may have that has a flag, however few nodes there are.
+/// Most nodes in a group of a range that has a flag, however few nodes there are.
 const SMALL_GROUP: usize = 64;
 /// A larger group may be at most this part of all nodes.
 const PART_OF_ALL: usize = 8;
@@ -38,7 +38,7 @@ impl Affinity {
         }
     }
 
-    /// A flag for something that excludes so many nodes.
+    /// Takes a flag for a condition that excludes this many nodes, if one is available.
     fn take_flag(&mut self, holder: Holder, excluded: usize) -> Option<u8> {
         let holders = &mut self.flags.holders;
         let free = holders.iter().position(Option::is_none);
@@ -78,7 +78,8 @@ impl NodeIndex {
         }
     }
 
-    /// [`Self::flag_selector`] of all: there are other nodes now.
+    /// Gives all selectors a flag if that is worth it ([`Self::flag_selector`]), because the nodes
+    /// have changed.
     pub(super) fn flag_selectors(&mut self) {
         let asks = |(id, selector): (SelectorId, &mut Selector)| {
             let excluded = selector.excluded;
@@ -122,7 +123,7 @@ impl NodeIndex {
         }
     }
 
-    /// A node is to have the flags of what admits it.
+    /// Gives a node the flags of the conditions that admit it.
     pub(super) fn flag_node(&mut self, slot: NodeSlot) {
         let flags = self.affinity.flags_of(slot);
         self.set_flags(slot, flags);
@@ -138,7 +139,7 @@ impl NodeIndex {
         }
     }
 
-    /// Carries out what a change of counters means for nodes.
+    /// Carries out the effects of changed counters on nodes.
     pub(super) fn apply(&mut self, effects: Effects, wakes: Wakes) {
         for (id, group, admits) in effects.flips {
             let counters = &self.affinity.counters;
@@ -171,7 +172,7 @@ impl NodeIndex {
             effects.woken.into_vec()
         };
         for slot in woken {
-            // Whoever requires the node may use it even if another reserves it first.
+            // An ask that requires the node may use it even if another reserves it first.
             self.affinity.woken_by_name.push((slot, wakes == Wakes::Return));
             if wakes == Wakes::Return {
                 self.touch_by_return(slot);

@@ -1,14 +1,15 @@
-//! Flags: which parts of the tree of nodes have a node that a condition admits.
+//! Flags: marks on parts of the tree of nodes that have a node which a condition admits.
 //!
-//! Each of 64 flags stands for a selector or a range. A node has the flag of what admits it, and
-//! every part of the tree has the flags of its nodes, joined: a search skips a part without the
-//! flags that it needs. There may be thousands of conditions, of which most exclude a few nodes,
-//! and passing over a few is cheap. So a flag goes to what excludes [`WORTH_IT`] nodes or more, and
-//! is taken from another only by what excludes four times as many.
+//! Each of 64 flags stands for a selector or a range. A node has the flags of the conditions that
+//! admit it, and every part of the tree has the flags of its nodes, joined: a search skips a part
+//! without the flags that it needs. There may be thousands of conditions, of which most exclude a
+//! few nodes, and passing over a few is cheap. So a flag is given to a condition that excludes
+//! [`WORTH_IT`] nodes or more, and is taken from another only by one that excludes four times as
+//! many.
 //!
-//! A flag that comes to mean something else is set on every node, which costs as much as there are
-//! nodes. A condition asks for one when what it excludes has doubled since it asked last, so that
-//! the searches in between would have cost more.
+//! A flag that gets another meaning is set on every node, which costs as much as there are nodes. A
+//! condition asks for a flag when the number of nodes that it excludes has doubled since it asked
+//! last, so that the searches in between would have cost more.
 //!
 //! A group of a range that becomes full, or has room again, takes the flag from all of its nodes,
 //! or gives it to them. So a range has a flag only where that costs less than the searches that it
@@ -17,13 +18,13 @@
 
 use super::ids::{RangeId, SelectorId};
 
-/// The number of nodes a condition excludes that may have a flag.
+/// The number of excluded nodes from which a condition may have a flag.
 pub(super) const WORTH_IT: usize = 32;
 /// The flag of a condition.
 #[derive(Debug)]
 pub(super) struct Flagged {
     pub(super) flag: Option<u8>,
-    /// The number of nodes it has to exclude when it asks for one next.
+    /// The number of excluded nodes at which it asks for one next.
     pub(super) asks_at: usize,
 }
 
@@ -39,7 +40,7 @@ impl Flagged {
         self.flag.map_or(0, |flag| 1 << flag)
     }
 
-    /// Whether it is to ask for a flag, now that so many are excluded.
+    /// Whether it asks for a flag, now that this many nodes are excluded.
     pub(super) fn asks(&mut self, excluded: usize) -> bool {
         let asks = self.flag.is_none() && excluded >= self.asks_at;
         if asks {

@@ -13,6 +13,6 @@ crate::slot! {
     pub(in crate::nodes) struct CounterId;
 }
 crate::slot! {
-    /// How many of a counter there may be in a group.
+    /// The bounds on a counter in a group.
     pub(in crate::nodes) struct RangeId;
 }

@@ -12,15 +12,15 @@ use crate::specs::constraint::AskConstraint;
 use crate::values::ids::NodeSlot;
 use crate::values::texts::Texts;
 
-/// There are [`COUNTERS_MAX`] counters in use already.
+/// The limit of [`COUNTERS_MAX`] counters is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{COUNTERS_MAX} sets of allocations are counted for placement constraints already")]
 pub struct TooManyCounters;
 
 impl NodeIndex {
-    /// Makes a constraint ready for searches: whoever keeps what is returned has it kept.
-    /// `allocations` are all that there are; they are gone through where something is to be counted
-    /// that was not counted before.
+    /// Prepares a constraint for searches. It is kept as long as the returned terms are.
+    /// `allocations` are all allocations; they are counted by one pass if the constraint needs a
+    /// new counter.
     ///
     /// # Errors
     /// Too much would have to be counted.
@@ -52,7 +52,7 @@ impl NodeIndex {
         Ok(terms)
     }
 
-    /// The terms of a constraint, if somebody has them kept.
+    /// Returns the terms of a constraint, if they are kept.
     pub fn terms_of(&self, constraint: &AskConstraint) -> Option<&Arc<Terms>> {
         self.affinity.terms.get(constraint)
     }
@@ -82,7 +82,7 @@ impl NodeIndex {
         }
     }
 
-    /// A node is there from now on, without attributes.
+    /// Enters a node without attributes.
     pub(in crate::nodes) fn enter_affinity(&mut self, slot: NodeSlot) {
         self.affinity.nodes.insert_at(slot, None);
         if self.affinity.is_used() {
@@ -95,7 +95,7 @@ impl NodeIndex {
         }
     }
 
-    /// A node goes, with everything on it.
+    /// Removes a node, with everything on it.
     pub(in crate::nodes) fn leave_affinity(&mut self, slot: NodeSlot) {
         let affinity = &mut self.affinity;
         let attributes = affinity.nodes.remove(slot);
@@ -110,19 +110,19 @@ impl NodeIndex {
         }
     }
 
-    /// Whether constraints may admit more to some node since [those](Self::take_woken_by_name) were
-    /// asked for.
+    /// Whether constraints may admit more to some node since [those
+    /// nodes](Self::take_woken_by_name) were last taken.
     pub fn has_woken(&self) -> bool {
         !self.affinity.woken_by_name.is_empty()
     }
 
-    /// Nodes that constraints may admit more to since this was asked last; whether by the return of
-    /// what a placement in the air held.
+    /// Takes the nodes that constraints may admit more to since the last call; with each, whether
+    /// by the return of what a placement in flight held.
     pub fn take_woken_by_name(&mut self) -> Vec<(NodeSlot, bool)> {
         std::mem::take(&mut self.affinity.woken_by_name)
     }
 
-    /// The attributes of a node, as far as they were told.
+    /// Returns the attributes of a node, if they were set.
     pub(crate) fn attributes(&self, slot: NodeSlot) -> Option<&Texts> {
         self.affinity.nodes.find(slot)?.as_deref()
     }

@@ -1,38 +1,38 @@
-//! Which nodes a request may use beside having room there: placement constraints, made ready for
-//! searches. The rules for people are `docs/placement-constraints.md`.
+//! Placement constraints, prepared for searches: the nodes that a request may use besides having
+//! capacity there. The rules for people are `docs/placement-constraints.md`.
 //!
 //! # Why in the index
-//! A constraint excludes nodes, and what it excludes changes with every allocation that it counts.
-//! A search that found the first node with room and asked afterwards would look at 9,999 nodes in
-//! vain for the last of ten thousand requests that keep apart. So what is excluded is known to the
-//! index itself, and kept as allocations come and go.
+//! A constraint excludes nodes, and which ones changes with every allocation that it counts. A
+//! search that found the first node with capacity and checked the constraint afterwards would
+//! examine 9,999 nodes without result for the last of ten thousand requests that keep apart. So the
+//! index itself knows the excluded nodes, and follows allocations as they start and end.
 //!
 //! # What is kept
-//! * [`Terms`] are a constraint that is ready to be asked: *choices* that are tried in order, each
-//!   a list of conditions. Equal constraints share theirs.
+//! * [`Terms`] are a constraint that is ready to be checked: *choices* that are tried in order,
+//!   each a list of conditions. Equal constraints share theirs.
 //! * A *selector* is the set of nodes whose attributes satisfy some expressions.
 //! * A *family* is all allocations whose tags satisfy some expressions. A *counter* counts those of
-//!   a family by *groups*: nodes with one value of an attribute, its *scope*. A *range* says how
-//!   many there may be. All three are shared by whoever needs the same, and are made by one pass
-//!   over the allocations when they are first needed (`counters.rs`).
+//!   a family by *groups*: nodes with one value of an attribute, its *scope*. A *range* bounds
+//!   their number. All three are shared by all constraints that need the same, and are made by one
+//!   pass over the allocations when they are first needed (`counters.rs`).
 //! * A selector or range that excludes many nodes gets one of 64 *flags* (`flags.rs`): the ordered
-//!   tree of nodes knows of each of its parts whether any node there is admitted, so that a search
+//!   tree of nodes knows for each of its parts whether any node there is admitted, so that a search
 //!   skips the others as it skips full ones.
 //!
-//! # What it costs
-//! While no constraint is in use: one comparison per allocation that starts or ends. Else one look
-//! at each tag key in use, and an increment per counter that counts the allocation. There are at
-//! most [`COUNTERS_MAX`] counters. What nobody uses any more goes with the next sweep, which is
-//! made when enough has happened to pay for it.
+//! # Cost
+//! While no constraint is in use: one comparison per allocation that starts or ends. Otherwise one
+//! look-up for each tag key in use, and an increment per counter that counts the allocation. There
+//! are at most [`COUNTERS_MAX`] counters. Unused ones are removed by the next sweep, which is made
+//! when enough operations have happened to pay for it.
 //!
 //! # Invariants
 //! * A counter has what one pass over all allocations would count.
-//! * A search with a constraint finds the node that a look at every node in order would find:
-//!   flags change how fast it is, and nothing else.
-//! * Whatever makes a node admissible to a request that was turned away by a constraint is a growth
-//!   of that node, or a return where a placement in the air was taken back. Such a node is
-//!   [named](super::NodeIndex::take_woken_by_name), too, for whoever requires it or has it
-//!   reserved: growths of a node that is not open to all wake nobody, and it may be reserved before
+//! * A search with a constraint finds the node that a scan of every node in order would find: flags
+//!   change its speed, and nothing else.
+//! * Every change that makes a node admissible to a request that was turned away by a constraint is
+//!   a growth of that node, or a return if a placement in flight was withdrawn. Such a node is
+//!   [named](super::NodeIndex::take_woken_by_name), too, for asks that require it or have it
+//!   reserved: growths of a node that is not open to all wake no ask, and it may be reserved before
 //!   it is their turn.
 //!
 //! ```

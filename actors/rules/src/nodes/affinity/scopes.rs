@@ -23,12 +23,12 @@ crate::slot! {
     pub(super) struct ValueId;
 }
 
-/// Nodes that are near each other.
+/// A group of nodes that are near each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Group {
     /// A node by itself.
     Node(NodeSlot),
-    /// Those with a value.
+    /// The nodes with a value.
     Value(ValueId),
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Scope {
     pub(super) key: Option<Arc<str>>,
     pub(super) values: Slots<ValueId, Value>,
     value_of: SeededMap<Arc<str>, ValueId>,
-    /// By node that has a value.
+    /// The value of each node that has one.
     pub(super) of_node: FxHashMap<NodeSlot, ValueId>,
 }
 

@@ -1,9 +1,8 @@
 //! Searches with a placement constraint, and the counts that they read.
 //!
-//! A search goes through the choices of a constraint, and in each through the nodes in order. What
-//! a choice excludes is skipped: few nodes that may be meant are looked at one by one; of many,
-//! parts of the tree without the flags that are needed. What has no flag is asked of each node that
-//! is left.
+//! A search tries the choices of a constraint in order, and for each the nodes in order. Excluded
+//! nodes are skipped: few candidates are examined one by one; among many, parts of the tree without
+//! the needed flags are skipped. Conditions without a flag are checked for each node that is left.
 
 use smallvec::SmallVec;
 
@@ -19,22 +18,22 @@ use crate::nodes::{NodeIndex, NodeRequest};
 use crate::specs::tags::Tags;
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// The number of nodes that may be looked at one by one instead of searching the tree.
+/// Most nodes that are examined one by one instead of searching the tree.
 const FEW: usize = 64;
 
-/// What a condition of a constraint leaves.
+/// The effect of a condition of a constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excluding {
     /// The condition, for people.
     pub condition: String,
-    /// The number of nodes it excludes by itself.
+    /// The number of nodes that it excludes by itself.
     pub excluded: usize,
-    /// The number of nodes it leaves.
+    /// The number of nodes that it leaves.
     pub left: usize,
 }
 
 impl Affinity {
-    /// Whether one more of a range may come to a node.
+    /// Whether the range admits one more on a node.
     pub(super) fn range_admits(&self, id: RangeId, node: NodeSlot) -> bool {
         let range = self.counters.range_at(id);
         let counter = self.counters.counter(range.counter);
@@ -101,11 +100,11 @@ impl Affinity {
         wish.choices().iter().any(|choice| self.admits_choice(choice, node, wish))
     }
 
-    /// The flags without which no node below will do.
+    /// Returns the flags without which no node below will do.
     fn flags_needed(&self, choice: &Choice, wish: &Wish<'_>) -> u64 {
         let bit = |condition: &Condition| match condition {
             Condition::Selector(id) => self.selectors[*id].flag.bit(),
-            // Flags tell nothing of what would be if something were gone.
+            // Flags do not show the effect of an allocation that is gone.
             Condition::Near(near) if wish.gone.is_empty() => {
                 self.counters.range_at(near.range).flag.bit()
             }
@@ -114,7 +113,7 @@ impl Affinity {
         choice.conditions.iter().map(bit).fold(0, |flags, bit| flags | bit)
     }
 
-    /// The only nodes that a choice may admit, where these are known and few.
+    /// Returns the only nodes that a choice may admit, if these are known and few.
     fn few(&self, choice: &Choice, wish: &Wish<'_>) -> Option<Vec<NodeSlot>> {
         choice.conditions.iter().find_map(|condition| match condition {
             Condition::Selector(id) => self.few_selected(*id),
@@ -137,7 +136,8 @@ impl Affinity {
         Some(few)
     }
 
-    /// Groups in which there are some already are few where others are to come to them.
+    /// Returns the nodes of the groups that have allocations already, if others are to join them
+    /// and the nodes are few.
     fn few_near(&self, near: Near, wish: &Wish<'_>) -> Option<Vec<NodeSlot>> {
         let range = self.counters.range_at(near.range);
         let counter = self.counters.counter(range.counter);
@@ -156,14 +156,14 @@ impl Affinity {
 }
 
 impl NodeRequest<'_> {
-    /// Whether there is a node with room that only its constraint keeps it off.
+    /// Whether a node has capacity and only the constraint of the request excludes it.
     pub fn is_kept_off(&self, nodes: &NodeIndex) -> bool {
         self.wish.is_some() && nodes.first(&Self { wish: None, ..*self }).is_some()
     }
 }
 
 impl NodeIndex {
-    /// Whether the request may use the node, whatever that has free.
+    /// Whether the request may use the node, whatever is free there.
     pub fn admits(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         !self.is_passed_over(slot, request)
             && self.is_within(slot, request.domains)
@@ -183,13 +183,13 @@ impl NodeIndex {
             && request.wish.is_none_or(could)
     }
 
-    /// Whether the node is as wished. With [`Wish::gone`] it is said what would be if these
-    /// allocations were gone.
+    /// Whether the node meets the wish, as if the allocations in [`Wish::gone`] were gone.
     pub fn is_as_wished(&self, slot: NodeSlot, wish: &Wish<'_>) -> bool {
         self.affinity.admits_wish(wish, slot)
     }
 
-    /// The first node in order for a request with a wish: by the first choice that admits one.
+    /// Returns the first node in order for a request with a wish: by the first choice that admits
+    /// one.
     pub(in crate::nodes) fn first_wished(
         &self,
         request: &NodeRequest<'_>,
@@ -199,7 +199,8 @@ impl NodeIndex {
         choices.clone().find_map(|choice| self.first_of(choice, request, wish, Start::First, &[]))
     }
 
-    /// The last node in order for a request with a wish: by the first choice that admits one.
+    /// Returns the last node in order for a request with a wish: by the first choice that admits
+    /// one.
     pub(in crate::nodes) fn last_wished(
         &self,
         request: &NodeRequest<'_>,
@@ -209,8 +210,8 @@ impl NodeIndex {
         choices.clone().find_map(|choice| self.first_of(choice, request, wish, Start::Last, &[]))
     }
 
-    /// The node after this one: by the choice that admits this one, then by later ones, without
-    /// those that an earlier choice admits.
+    /// Returns the node after this one: by the choice that admits this one, then by later ones,
+    /// without those that an earlier choice admits.
     pub(in crate::nodes) fn next_wished(
         &self,
         after: NodeSlot,
@@ -280,7 +281,8 @@ impl NodeIndex {
         None
     }
 
-    /// Notes that a request was turned away: what its conditions count may let it in later.
+    /// Notes that a request was turned away: later changes of the counts in its conditions may
+    /// admit it.
     pub fn wait_for(&mut self, terms: &Terms) {
         for condition in terms.conditions() {
             if let Condition::Near(near) = condition {
@@ -289,7 +291,7 @@ impl NodeIndex {
         }
     }
 
-    /// A node holds an allocation, which is in the table with that node.
+    /// Counts an allocation that a node holds; it is in the table with that node.
     pub fn count(&mut self, id: AllocationId, entry: &Allocation) {
         if self.affinity.is_used() {
             self.affinity.sweep_if_due();
@@ -299,12 +301,12 @@ impl NodeIndex {
         }
     }
 
-    /// A node has let an allocation go.
+    /// Takes an allocation off that a node no longer holds.
     pub fn uncount(&mut self, id: AllocationId, node: NodeSlot) {
         self.uncount_by(id, node, Wakes::Growth);
     }
 
-    /// A node has let a placement go that was never settled.
+    /// Takes a placement off that was never settled and that a node no longer holds.
     pub fn uncount_return(&mut self, id: AllocationId, node: NodeSlot) {
         self.uncount_by(id, node, Wakes::Return);
     }
@@ -317,7 +319,8 @@ impl NodeIndex {
         }
     }
 
-    /// The RM was told of an allocation that is counted, or that no constraint counts.
+    /// Notes that the RM was notified of an allocation that is counted, or that no constraint
+    /// counts.
     pub fn settled(&mut self, id: AllocationId) {
         if self.affinity.is_used() {
             let mut effects = Effects::default();
@@ -326,9 +329,8 @@ impl NodeIndex {
         }
     }
 
-    /// Has something with these tags counted on a node, as booked, until it is
-    /// [taken back](Self::suppose_no_more): nobody is woken. Nothing is returned where nothing
-    /// counts it.
+    /// Counts an allocation with these tags on a node, as booked, until it is [taken
+    /// back](Self::suppose_no_more); no ask is woken. Returns `None` if nothing counts it.
     pub(in crate::nodes) fn suppose(
         &mut self,
         slot: NodeSlot,
@@ -342,12 +344,12 @@ impl NodeIndex {
         (!families.is_empty()).then_some(families)
     }
 
-    /// By what something with these tags is counted.
+    /// Returns the families that count an allocation with these tags.
     pub(in crate::nodes) fn families_of(&self, tags: Option<&Tags>) -> Families {
         self.affinity.counters.families_of(tags.map(|tags| &***tags))
     }
 
-    /// Takes back what was only supposed.
+    /// Takes back an allocation that was only supposed.
     pub(in crate::nodes) fn suppose_no_more(&mut self, slot: NodeSlot, families: &Families) {
         self.shift(slot, families, Count::default().minus(Count::ONE_BOOKED));
     }
@@ -358,8 +360,8 @@ impl NodeIndex {
         self.apply(effects, Wakes::Nobody);
     }
 
-    /// What each condition of a wish leaves of all nodes, the one that excludes most first. It
-    /// looks at every node.
+    /// Returns the effect of each condition of a wish on all nodes, the condition that excludes
+    /// most first. It reads every node.
     pub fn excluding(&self, wish: &Wish<'_>) -> Vec<Excluding> {
         let mut found: Vec<Excluding> = Vec::new();
         let conditions = wish.choices().iter().flat_map(|choice| &choice.conditions);

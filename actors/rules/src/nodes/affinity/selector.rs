@@ -11,9 +11,9 @@ use crate::values::ids::NodeSlot;
 #[derive(Debug)]
 pub(in crate::nodes) struct Selector {
     pub(super) expressions: Arc<[Expression]>,
-    /// By node, one bit each; none where there are too many selectors.
+    /// One bit for each node; `None` if there are too many selectors.
     pub(super) admits: Option<Vec<u64>>,
-    /// The number of nodes it admits, and how many it does not.
+    /// The numbers of nodes that it admits and that it excludes.
     pub(super) admitted: usize,
     pub(super) excluded: usize,
     pub(super) flag: Flagged,
@@ -46,7 +46,7 @@ impl Selector {
         if admits { words[at / 64] |= bit } else { words[at / 64] &= !bit }
     }
 
-    /// A node is there from now on.
+    /// Enters a node.
     pub(super) fn enter(&mut self, slot: NodeSlot, attributes: Option<&Attributes>) {
         let admits = self.reads(attributes);
         self.put(slot, admits);
@@ -57,7 +57,7 @@ impl Selector {
         }
     }
 
-    /// A node with these attributes is there no longer.
+    /// Removes a node with these attributes.
     pub(super) fn leave(&mut self, slot: NodeSlot, attributes: Option<&Attributes>) {
         if self.reads(attributes) {
             self.admitted -= 1;
@@ -68,7 +68,7 @@ impl Selector {
     }
 }
 
-/// Expressions that say the same are written alike, and so share what is kept of them.
+/// Sorts expressions, so that equal sets are written alike, and share what is kept of them.
 pub(super) fn ordered(expressions: &[Expression]) -> Arc<[Expression]> {
     let mut expressions = expressions.to_vec();
     for expression in &mut expressions {

@@ -15,10 +15,10 @@ use crate::values::hashing::SeededMap;
 use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 
-/// How many selectors know their nodes beforehand; those beyond are read anew for each node.
+/// Most selectors that know their nodes beforehand; further ones are read again for each node.
 const SELECTORS_MAX: usize = 4_096;
 
-/// All that placement constraints in use have to know.
+/// The state of all placement constraints in use.
 #[derive(Debug, Default)]
 pub(in crate::nodes) struct Affinity {
     pub(super) nodes: Slots<NodeSlot, Option<Attributes>>,
@@ -27,7 +27,8 @@ pub(in crate::nodes) struct Affinity {
     pub(super) selector_of: SeededMap<Arc<[Expression]>, SelectorId>,
     pub(super) counters: Counters,
     pub(super) flags: Flags,
-    /// Nodes that may admit more now, whether by a return: for whoever waits for one by its name.
+    /// Nodes that may admit more now, and whether by a return: for asks that wait for a node by its
+    /// name.
     pub(super) woken_by_name: Vec<(NodeSlot, bool)>,
     /// The number of operations since the last sweep.
     pub(super) done: usize,
@@ -67,7 +68,7 @@ impl Affinity {
         id
     }
 
-    /// Forgets what nobody uses any more.
+    /// Forgets constraints that are not used any more.
     pub(super) fn sweep(&mut self) {
         self.done = 0;
         let before = self.terms.len();

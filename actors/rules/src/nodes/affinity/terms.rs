@@ -1,9 +1,9 @@
-//! A constraint as searches use it: choices in order, each a list of conditions.
+//! Terms: a constraint as searches use it, as choices in order, each a list of conditions.
 //!
-//! * What is only preferred makes two choices of one: with it, and without.
+//! * A preference makes two choices of one: with it, and without.
 //! * An OR, and a DELAYED_OR, at the top is one choice after the other. An OR below an AND is one
 //!   condition.
-//! * A choice that has to wait says how long.
+//! * A choice that has to wait has its delay.
 
 use std::sync::Arc;
 
@@ -11,35 +11,35 @@ use super::ids::{RangeId, SelectorId};
 use crate::specs::constraint::AskConstraint;
 use crate::values::ids::{AllocationId, ApplicationSlot};
 
-/// A constraint that is ready for searches. It is kept as long as anybody keeps it.
+/// A constraint that is ready for searches. It is kept as long as a holder keeps it.
 #[derive(Debug)]
 pub struct Terms {
     pub(super) choices: Vec<Choice>,
     pub(super) constraint: Arc<AskConstraint>,
 }
 
-/// Conditions that hold together, and when they may be used.
+/// Conditions that hold together, and the delay before they may be used.
 #[derive(Debug)]
 pub(super) struct Choice {
     pub(super) opens: Opening,
     pub(super) conditions: Vec<Condition>,
 }
 
-/// After how long a choice may be used; both have to be over.
+/// The delay before a choice may be used; both parts have to be over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opening {
     pub(super) milliseconds: u64,
     pub(super) opportunities: u64,
 }
 
-/// One condition on a node.
+/// A condition on a node.
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
-    /// Its attributes.
+    /// The attributes of the node.
     Selector(SelectorId),
     /// The number of allocations that are in its group.
     Near(Near),
-    /// One of these lists.
+    /// At least one of these lists.
     Any(Vec<Vec<Condition>>),
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Near {
 pub struct Wish<'a> {
     /// The terms.
     pub terms: &'a Terms,
-    /// How many of the choices may be used by now.
+    /// The number of choices that may be used by now.
     pub open: usize,
     /// Allocations that are taken as gone.
     pub gone: &'a [AllocationId],
@@ -65,7 +65,7 @@ pub struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    /// By these terms, as if every delay were over.
+    /// The wish for these terms, as if every delay were over.
     pub fn of(terms: &'a Terms) -> Self {
         Self { terms, open: terms.choices.len(), gone: &[], mates: None }
     }
@@ -82,23 +82,23 @@ impl Terms {
         &self.constraint
     }
 
-    /// Whether what runs somewhere matters to it, and not only what nodes are like.
+    /// Whether it depends on allocations, and not only on attributes of nodes.
     pub fn counts(&self) -> bool {
         self.conditions().any(|condition| matches!(condition, Condition::Near(_)))
     }
 
-    /// The number of choices, those included that have to wait.
+    /// The number of choices, including those that have to wait.
     pub fn len(&self) -> usize {
         self.choices.len()
     }
 
-    /// Whether there is no choice at all, which there always is.
+    /// Whether there is no choice at all; there always is one.
     pub fn is_empty(&self) -> bool {
         self.choices.is_empty()
     }
 
-    /// How many of the choices may be used after so many milliseconds and attempts without result.
-    /// A second counts as an attempt.
+    /// Returns the number of choices that may be used after this many milliseconds and attempts
+    /// without result. A second counts as an attempt.
     pub fn open_after(&self, milliseconds: u64, attempts: u64) -> usize {
         let opportunities = attempts.saturating_add(milliseconds / 1_000);
         let is_open = |choice: &&Choice| {
@@ -107,15 +107,15 @@ impl Terms {
         self.choices.iter().take_while(is_open).count()
     }
 
-    /// After how many milliseconds the first choice may be used that may not be yet, if there is no
-    /// further attempt until then; `open` are those that may.
+    /// Returns the milliseconds after which the next choice may be used, if there is no further
+    /// attempt until then; `open` choices may be used already.
     pub fn opens_next(&self, open: usize, attempts: u64) -> Option<u64> {
         let opens = self.choices.get(open)?.opens;
         let seconds = opens.opportunities.saturating_sub(attempts);
         Some(opens.milliseconds.max(seconds.saturating_mul(1_000)))
     }
 
-    /// Every condition in it, those inside of others included.
+    /// Returns every condition in it, including nested ones.
     pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let mut left: Vec<&Condition> =
             self.choices.iter().flat_map(|choice| &choice.conditions).collect();

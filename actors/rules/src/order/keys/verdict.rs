@@ -2,10 +2,10 @@
 //! both.
 //!
 //! # Why apart from the comparison
-//! A search compares keys thousands of times for each decision and wants one bit of each. Which part
-//! of the keys made the difference is asked once, of the first and the second, and only where
-//! decisions are kept ([`crate::decisions`]). It is a plain value of figures, so that noting it makes
-//! no text; [`Verdict`] becomes a sentence when somebody reads it.
+//! A search compares keys thousands of times for each decision and needs one bit of each. The part
+//! of the keys that made the difference is needed once, for the first and the second, and only
+//! where decisions are kept ([`crate::decisions`]). It is a plain value of figures, so that noting
+//! it makes no text; [`Verdict`] becomes a sentence when it is read.
 //!
 //! # Invariants
 //! * [`Verdict::order`] is what the comparison of the keys says.
@@ -41,7 +41,7 @@ pub enum SiblingOrder {
 /// The part of the keys that put the first before the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Verdict {
-    /// There was no second: no other could use the offer.
+    /// No second sibling could use the offer.
     #[default]
     Alone,
     /// One of the two has a gang that lost members and asks for them.
@@ -51,57 +51,57 @@ pub enum Verdict {
     },
     /// The higher priority.
     Priority {
-        /// Of the first.
+        /// The priority of the first.
         first: i32,
-        /// Of the second.
+        /// The priority of the second.
         second: i32,
     },
     /// The smaller fair share: how much of its due a queue uses.
     Share {
-        /// Of the first.
+        /// The share of the first.
         first: Share,
-        /// Of the second.
+        /// The share of the second.
         second: Share,
     },
     /// The smaller usage of an application, as a part of what its queue is guaranteed, or as a bare
     /// quantity. Of several resource types, the largest in which both differ.
     Usage {
-        /// Of the first.
+        /// The usage of the first.
         first: Share,
-        /// Of the second.
+        /// The usage of the second.
         second: Share,
     },
     /// The larger pending amount: the alphabetically first resource type in which both differ.
     Pending {
         /// The resource type.
         name: Name,
-        /// Of the first.
+        /// The pending amount of the first.
         first: i64,
-        /// Of the second.
+        /// The pending amount of the second.
         second: i64,
     },
     /// The earlier submission, ns since the epoch.
     Submitted {
-        /// Of the first.
+        /// The submission of the first.
         first: i64,
-        /// Of the second.
+        /// The submission of the second.
         second: i64,
     },
-    /// Nothing else: the path or the id that comes first in the alphabet. Says whether that is the
-    /// first's.
+    /// No other difference: the path or the id that comes first in the alphabet.
     Name {
-        /// Whether it is.
+        /// Whether it is the first's.
         is_first: bool,
     },
 }
 
 impl SiblingOrder {
-    /// Of queues below a parent with this `application.sort.priority`.
+    /// Returns the order of queues below a parent with this `application.sort.priority`.
     pub fn of_queues(priority_first: bool) -> Self {
         if priority_first { Self::QueuesByPriority } else { Self::Queues }
     }
 
-    /// Of applications in a leaf with this policy and this `application.sort.priority`.
+    /// Returns the order of applications in a leaf with this policy and this
+    /// `application.sort.priority`.
     pub fn of_applications(policy: ApplicationSortPolicy, priority_first: bool) -> Self {
         match (policy, priority_first) {
             (ApplicationSortPolicy::Fifo, true) => Self::FifoByPriority,
@@ -116,7 +116,7 @@ impl SiblingOrder {
         matches!(self, Self::QueuesByPriority | Self::FifoByPriority | Self::FairByPriority)
     }
 
-    /// What is compared first, and what then.
+    /// Returns the parts of the comparison, in their order.
     pub fn text(self) -> &'static str {
         match self {
             Self::QueuesByPriority | Self::FairByPriority => "priority, fair",
@@ -128,7 +128,8 @@ impl SiblingOrder {
 }
 
 impl QueueKey {
-    /// What puts this queue before or behind another. `order` is what both keys were built for.
+    /// Returns the rule that puts this queue before or behind another. `order` is the order that
+    /// both keys were built for.
     pub fn verdict(&self, other: &Self, order: SiblingOrder) -> Verdict {
         let share = |first, second| Verdict::Share {
             first: Share::ranked(first),
@@ -152,8 +153,8 @@ impl QueueKey {
 }
 
 impl ApplicationKey {
-    /// What puts this application before or behind another. `order` is what both keys were built
-    /// for.
+    /// Returns the rule that puts this application before or behind another. `order` is the order
+    /// that both keys were built for.
     pub fn verdict(&self, other: &Self, order: SiblingOrder) -> Verdict {
         let submitted = |first, second| Verdict::Submitted { first, second };
         let (mine, theirs) = (self.first >> 1, other.first >> 1);
@@ -250,7 +251,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A share with as many digits as tell shares of a large cluster apart.
+/// Words a share with enough digits to distinguish shares of a large cluster.
 fn figure(share: Share) -> String {
     let value = share.value();
     let text = format!("{value:.6}");

@@ -1,4 +1,4 @@
-//! The bound that every subtree carries, and what a walk meets that asks for no more.
+//! The bound that every subtree carries, and the parts that a walk between two keys meets.
 
 /// The summary of an entry, or of all entries below a node, by which a search skips them.
 ///

@@ -1,7 +1,8 @@
-//! How the bound over many entries follows a change of one of them, level by level.
+//! Propagation of a changed entry to the bounds above it, level by level.
 //!
-//! To join the bounds of all siblings anew on every level would cost more than the change itself.
+//! Joining the bounds of all siblings again on every level would cost more than the change itself.
 //! Most changes leave the bound of a node as it is; then nothing above it can change, and the work
+//! ends there.
 //! ends there.
 
 use super::bound::Bound;

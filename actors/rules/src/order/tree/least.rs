@@ -1,4 +1,4 @@
-//! The entry of the least score: best-first, by what the bound of a subtree promises.
+//! The entry of the least score, by a best-first search with the bounds of subtrees.
 //!
 //! # Why
 //! [`OrderedTree::first`] answers in order of the keys. Some questions are in another order, and
@@ -22,7 +22,7 @@ use super::{Bound, OrderedTree};
 struct Promise<'a, S, K, V, B> {
     /// At most the least score below.
     score: S,
-    /// How many entries come before it.
+    /// The number of entries before it.
     position: usize,
     node: &'a Node<K, V, B>,
 }

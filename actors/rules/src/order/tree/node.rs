@@ -1,13 +1,13 @@
-//! The nodes of the tree, and the way of every change down and up again: what it does to a
-//! [leaf](Leaf) and to an [inner node](Inner) is in a file of each.
+//! The nodes of the tree, and the way of every change down and up again; changes of a [leaf](Leaf)
+//! and of an [inner node](Inner) have a file each.
 //!
-//! A node does not hold the bound of all that is below it: its parent does, next to those of its
+//! A node does not hold the bound of everything below it: its parent does, next to those of its
 //! siblings, so that a search reads one array. Every change therefore gets the *total* of the node
-//! it works on handed in, brings it up to date, and says by a [`Change`] what that did to it; a
-//! total that stayed as it was ends the work for all levels above.
+//! it works on, updates it, and returns a [`Change`]; a total that stayed as it was ends the work
+//! for all levels above.
 //!
-//! A change may leave a node one entry too wide, or narrow, or empty; whoever called it (the
-//! parent, or the tree for its root) puts that right before it returns itself.
+//! A change may leave a node one entry too wide, or narrow, or empty; the caller (the parent, or
+//! the tree for its root) corrects that before it returns itself.
 //!
 //! A narrow node between wide ones stays until it is empty, and takes nothing from them: the first
 //! leaf of an order whose first entry always goes elsewhere (the emptiest node gets an allocation)
@@ -82,7 +82,7 @@ fn room<T>() -> Vec<T> {
     Vec::with_capacity(MAX + 1)
 }
 
-/// What is behind the first so many, with [`room`].
+/// Splits off the entries behind the first `width`, with [`room`].
 fn split_off<T>(all: &mut Vec<T>, width: usize) -> Vec<T> {
     let mut others = room();
     others.extend(all.drain(width..));
@@ -292,7 +292,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// As [`Self::between`], to the end.
+    /// Meets the entries as [`Self::between`] does, to the end.
     fn behind<'a>(&'a self, after: &K, met: &mut impl FnMut(Between<'a, V, B>)) {
         match self {
             Self::Leaf(leaf) => {
@@ -375,7 +375,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// What separates this node from its left neighbour.
+    /// Returns the separator of this node from its left neighbour.
     fn low(&self) -> &K {
         match self {
             Self::Leaf(leaf) => &leaf.entries[0].key,
@@ -392,7 +392,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// Keeps the first so many entries or children; a new right neighbour gets the others.
+    /// Keeps the first `width` entries or children; a new right neighbour gets the others.
     fn split_off(&mut self, width: usize) -> Self {
         match self {
             Self::Leaf(left) => Self::Leaf(Leaf { entries: split_off(&mut left.entries, width) }),

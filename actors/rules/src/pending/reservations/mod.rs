@@ -3,28 +3,28 @@
 //!
 //! # Why
 //! A large ask that waits for a whole machine would never get one if smaller asks took each part of
-//! it as soon as that was free. So an ask that has found no node for a while *reserves* the one that
-//! lacks least of what it wants: nobody else is placed there until the ask runs, there or elsewhere,
-//! or the reservation ends for another reason ([`End`]). An ask that requires a node, as each member
-//! of a daemon set does, reserves it at once.
+//! it as soon as that was free. So an ask that has found no node for a while *reserves* the one
+//! that lacks the least for it: no other ask is placed there until this one runs, there or
+//! elsewhere, or the reservation ends for another reason ([`End`]). An ask that requires a node, as
+//! each member of a daemon set does, reserves it at once.
 //!
-//! # Who does not reserve
+//! # Asks that do not reserve
 //! An ask for more than all nodes have left together is served by the next release or the one after
-//! it, where what runs is as large as it is; it reserves only once releases pass it by
-//! ([`PassedBy`](crate::nodes::PassedBy)). And reservations cost a bounded part of the cluster: where
+//! it, if running allocations are as large as it is; it reserves only once releases pass it by
+//! ([`PassedBy`](crate::nodes::PassedBy)). And reservations cost a bounded part of the cluster: if
 //! that is used up, an ask reserves only in place of one that comes after it ([`Rank`]).
 //!
 //! # Why one table
-//! A reservation ties an ask to a node, so it belongs to neither. It stands here once; the node
-//! index says of a node only *that* it is set aside, and both are changed by one call. How many
-//! there are of an application, a leaf or the partition is counted here and kept nowhere else.
+//! A reservation ties an ask to a node, so it belongs to neither. It is here once; the node index
+//! only knows *that* a node is set aside, and both are changed by one call. The numbers of
+//! reservations of an application, a leaf or the partition are counted here and kept nowhere else.
 //!
 //! # Invariants
 //! * An ask has reserved at most one node, however many of its instances are outstanding.
-//! * A node is reserved by one ask that may go elsewhere, or by any number of asks that require it,
-//!   and never by both kinds.
+//! * A node is reserved by one ask that may use other nodes, or by any number of asks that require
+//!   it, and never by both kinds.
 //! * The node index has set aside exactly the nodes that are reserved here, and not suspended: a
-//!   reservation protects nothing while its ask could not run even with the room.
+//!   reservation protects nothing while its ask could not run even with the capacity.
 //! * An ask fits its node in total.
 //!
 //! ```
@@ -146,20 +146,20 @@ impl Reservation {
         Self { node, spec, since_ns, holder, has_preempted: false, is_suspended: false }
     }
 
-    /// The same reservation with this holder.
+    /// Returns the reservation with this holder.
     #[must_use]
     pub fn held_by(self, holder: Holder) -> Self {
         Self { holder, ..self }
     }
 
-    /// Whether it counts for the share of the cluster that reservations may cost: its ask may go
-    /// elsewhere and could run, and nobody leaves for it.
+    /// Whether it counts for the share of the cluster that reservations may cost: its ask may use
+    /// other nodes and could run, and no victims leave for it.
     pub fn is_bounded(&self) -> bool {
         self.may_be_suspended() && !self.is_suspended
     }
 
-    /// Whether the node may be for all while its ask could not run: it may go elsewhere, and nobody
-    /// leaves for it.
+    /// Whether the node may be open to all while its ask could not run: the ask may use other
+    /// nodes, and no victims leave for it.
     pub fn may_be_suspended(&self) -> bool {
         !self.is_required() && !self.has_preempted
     }
@@ -185,17 +185,18 @@ impl Reservation {
 #[derive(Debug, Default)]
 pub struct Reservations {
     by_ask: BTreeMap<Reserver, Reservation>,
-    /// The same ones.
+    /// The reservations by node.
     by_node: BTreeSet<(NodeSlot, Reserver)>,
-    /// The same ones, the last first by the priorities that are written on their asks, and by age.
+    /// The reservations by rank, the last first, by the priorities that are written on their asks,
+    /// and by age.
     by_rank: BTreeSet<(i32, Reverse<i64>, Reserver)>,
     /// A deadline is armed for the next that may have waited too long.
     is_watched: bool,
 }
 
 impl Reservations {
-    /// Whether an ask that has reserved none may reserve the node: the node is large enough, and
-    /// either nobody has reserved it, or the ask requires it and so do all who have.
+    /// Whether an ask without a reservation may reserve the node: the node is large enough, and
+    /// either it is not reserved, or the ask requires it and so do all asks that have reserved it.
     pub fn may_reserve(&self, nodes: &NodeIndex, node: NodeSlot, spec: &AskSpec) -> bool {
         let may_share = match &spec.required_node {
             Some(required) => **required == **nodes.id(node) && self.normal_on(node).is_none(),
@@ -215,7 +216,7 @@ impl Reservations {
         nodes.set_aside(node, self.set_aside(node));
     }
 
-    /// For whom the node is set aside.
+    /// Returns how the node is set aside.
     fn set_aside(&self, node: NodeSlot) -> SetAside {
         match self.on_node(node).find(|(_, it)| !it.is_suspended) {
             None => SetAside::No,
@@ -331,7 +332,7 @@ impl Reservations {
         queues: &QueueTable,
     ) -> Option<(Reserver, &Reservation)> {
         if !queues.changes_priorities() {
-            // Those that are suspended, or for which others leave, are few.
+            // Suspended ones, and those for which victims leave, are few.
             let mut in_order = self.by_rank.iter().map(|(.., who)| (*who, &self.by_ask[who]));
             let last = in_order.find(|(_, it)| it.is_bounded())?;
             return Some(last).filter(|(_, it)| rank.replaces(&it.rank(queues)));
@@ -362,9 +363,9 @@ impl Reservations {
         !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// That deadline is over. Returns the reservations that have waited, each with its key, and at
-    /// which time to look again, unless there is none any more. One that has waited and still fits
-    /// its quotas is looked at every minute, or as often as its time is over.
+    /// Returns the reservations that have waited, when the deadline is over, each with its key, and
+    /// the time of the next check, unless there is none any more. One that has waited and still
+    /// fits its quotas is checked every minute, or as often as its time is over.
     pub fn waited(
         &mut self,
         now_ns: i64,

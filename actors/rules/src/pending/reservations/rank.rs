@@ -3,8 +3,8 @@
 //!
 //! # Effective priorities
 //! Two requests are compared where their queues meet: a priority counts with the offsets of the
-//! queues below that, and a queue with a priority fence shows its own offset in place of it. So a
-//! number that somebody wrote on a request never counts beyond its fence.
+//! queues below that, and a queue with a priority fence shows its own offset in place of it. So the
+//! number on a request never counts beyond its fence.
 //!
 //! ```
 //! use monoceros_rules::pending::reservations::EffectivePriority;
@@ -35,7 +35,7 @@ use crate::queues::{PriorityPolicy, QueueSettings};
 /// The priority of a request in each queue of its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectivePriority {
-    /// From root to the leaf: the place of the queue, and the priority there.
+    /// The queues from root to the leaf: the slot of each, and the priority there.
     at: SmallVec<[(u32, i64); 4]>,
 }
 
@@ -57,7 +57,7 @@ impl EffectivePriority {
         Self { at }
     }
 
-    /// That of a request of this priority in a leaf.
+    /// Returns the effective priority of a request of this priority in a leaf.
     pub fn in_leaf(queues: &QueueTable, leaf: u32, priority: i32) -> Self {
         let upward = queues.upward(leaf);
         Self::of(priority, upward.map(|(queue, figures)| (queue, &figures.config().settings)))
@@ -82,7 +82,7 @@ pub struct Holder {
     pub lane: Option<LaneId>,
     /// When the request was created, ns since the epoch.
     pub created_ns: i64,
-    /// Its earlier reservation was replaced by one of a higher rank.
+    /// Whether its earlier reservation was replaced by one of a higher rank.
     pub was_replaced: bool,
 }
 
@@ -115,7 +115,7 @@ pub struct Rank {
     pub effective: EffectivePriority,
     /// When it was created, ns since the epoch.
     pub created_ns: i64,
-    /// Its earlier reservation was replaced: it replaces no other for its age.
+    /// Whether its earlier reservation was replaced: then it replaces no other for its age.
     pub was_replaced: bool,
 }
 
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(young.compare(&more), Ordering::Less);
     }
 
-    /// Whoever replaces and is replaced in turn comes to an end, whatever fences make equal.
+    /// A chain of replacements comes to an end, whatever fences make equal.
     #[test]
     fn no_three_replace_each_other_for_ever() {
         let plain = QueueSettings::default();

@@ -39,7 +39,7 @@ pub(super) struct Changes {
     of_topic: SeededMap<u64, u64>,
     /// No topic that is not in the table was changed after this.
     of_other_topics: u64,
-    /// So many topics are a reason to look for old ones.
+    /// The number of topics from which old ones are searched.
     many: usize,
 }
 

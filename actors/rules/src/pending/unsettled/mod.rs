@@ -4,8 +4,8 @@
 //! # Why
 //! An RM behind a network answers in milliseconds, and a scheduler that waited for each answer
 //! would place a few hundred asks a second. So up to a *window* of placements wait at once. Each
-//! holds its node, its queues' quota and its application's share, so that nothing is promised
-//! twice; but what an RM says of one may rest on what was decided of another meanwhile.
+//! holds its node, its queues' quota and its application's share, so that no capacity is given
+//! twice; but an RM's answer about one may rest on what was decided about another meanwhile.
 //!
 //! # What makes an answer void
 //! Everything that is placed or ends counts as a *change*, of the partition and of its node. A
@@ -15,8 +15,8 @@
 //! that, too. A placement that the RM itself counted before it answered anything later
 //! (`assumed`) is no change.
 //!
-//! What has no answer, or a void one, is asked again, and each is a lost round trip: the window
-//! halves when answers come back void or missing and grows by one when they do not.
+//! A question without an answer, or with a void one, is asked again, and each is a lost round trip:
+//! the window halves when answers come back void or missing and grows by one when they do not.
 //!
 //! Whether an ask may [reserve](super::reservations) a node is a question, too ([`OpenClaim`]).
 //! Nothing is held meanwhile; it takes its place among those that wait, so that an RM which is
@@ -106,7 +106,7 @@ pub struct Unsettled {
     last_number: u64,
     last_bundle: u64,
     changes: Changes,
-    /// Counts whenever everything that was refused may be asked anew.
+    /// Counts the times that everything refused may be asked again.
     era: u64,
     /// The bundle whose members have places and wait for their predicates; one at a time.
     pub bundle: Option<BundleInTheAir>,
@@ -142,8 +142,8 @@ impl OpenQuestion {
     }
 }
 
-/// What is left to count questions in: no partition asks so many, and no RM has so many partitions
-/// that the rest would not do.
+/// The bits left to count questions: more questions than any partition asks, with room for more
+/// partitions than any RM has.
 const NUMBER_BITS: u32 = 40;
 /// The most candidates that a question has unless [`Unsettled::widest`] says otherwise.
 pub const WIDEST: usize = 512;

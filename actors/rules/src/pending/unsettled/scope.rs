@@ -17,7 +17,7 @@ pub enum Scope {
     Elsewhere(Arc<Elsewhere>),
     /// The node: the answer is void once anything was placed or ended there meanwhile.
     Node,
-    /// Nothing that the scheduler changes.
+    /// The answer depends on nothing that the scheduler changes.
     Static,
 }
 

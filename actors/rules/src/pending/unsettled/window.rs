@@ -1,4 +1,4 @@
-//! The window: how many placements may wait for an answer at once.
+//! The window: the number of placements that may wait for an answer at once.
 //!
 //! # Why it changes
 //! A question whose answer comes back void, or never, was a lost round trip. Such answers become
@@ -28,7 +28,7 @@ impl Window {
         self.most
     }
 
-    /// The number of further placements that may wait when so many do.
+    /// Returns the number of further placements that may wait while `waiting` do.
     pub fn room(&self, waiting: usize) -> usize {
         self.now.saturating_sub(waiting)
     }

@@ -1,15 +1,15 @@
-//! Which groups a user is in, as a resolver said it, kept for a while: a lookup may take seconds,
-//! and an owner submits many applications, so that each would otherwise wait.
+//! Cache of users' groups as a resolver answered: a lookup may take seconds, and an owner submits
+//! many applications, each of which would wait otherwise.
 //!
-//! # How entries go
+//! # Expiry
 //! An entry ends at a time that is fixed when it is made: 300 s later if the groups are known, 30 s
-//! later if the user could not be resolved. Nothing that has ended is ever told, whether or not it
-//! has been removed; [`UserCache::clean`], which every new entry calls, is for the room only. So
-//! no timer is needed, a failure is not told for longer than it should be, and what is left over
-//! while nobody new comes has a bound.
+//! later if the user could not be resolved. An entry that has ended is never returned, whether or
+//! not it has been removed; [`UserCache::clean`], which every new entry calls, only frees memory.
+//! So no timer is needed, a failure is not returned for longer than it should be, and the remains
+//! while no new user comes have a bound.
 //!
 //! # Invariants
-//! * There are never more entries than the capacity: what ends first goes first.
+//! * There are never more entries than the capacity: the one that ends first is removed first.
 //! * A user has one entry, and an entry is replaced as a whole: groups are never added to it.
 
 use std::collections::{BTreeSet, HashMap};
@@ -30,14 +30,14 @@ pub enum Known<'a> {
     Groups(&'a [String]),
     /// The user could not be resolved.
     Failed(&'a LookupError),
-    /// Nothing is known; the resolver must be asked.
+    /// No entry: the resolver must be asked.
     Nothing,
 }
 
 #[derive(Debug)]
 struct Entry {
     answer: Result<Vec<String>, LookupError>,
-    /// The last moment at which it is told.
+    /// The last moment at which it is returned.
     until: Duration,
 }
 
@@ -77,7 +77,7 @@ impl UserCache {
         self.put(user, answer, now.saturating_add(lifetime), now);
     }
 
-    /// An RM has said which groups a user is in.
+    /// Stores the groups that an RM has given for a user.
     pub fn given(&mut self, user: &str, groups: &[String], now: Duration) {
         let until = now.saturating_add(POSITIVE);
         if let Some(entry) = self.entries.get(user)
@@ -90,7 +90,7 @@ impl UserCache {
         self.put(user, Ok(groups.to_vec()), until, now);
     }
 
-    /// Removes what has ended.
+    /// Removes entries that have ended.
     pub fn clean(&mut self, now: Duration) {
         while self.ends.first().is_some_and(|(until, _)| *until < now) {
             self.remove_first();
@@ -102,7 +102,7 @@ impl UserCache {
         self.entries.len()
     }
 
-    /// Whether nobody is.
+    /// Whether there are no users.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -245,8 +245,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        /// The model is the list of all answers there ever were: of a user the last one counts,
-        /// if it is not too old.
+        /// The model is the list of all answers so far: for a user the last one counts, if it is
+        /// not too old.
         #[test]
         fn the_cache_tells_the_last_answer_unless_it_is_too_old(steps in steps()) {
             let mut cache = UserCache::new(5);

@@ -1,8 +1,8 @@
 //! The owner of an application: the user's name, and the groups the user is in.
 //!
-//! An RM that knows the groups says so and is believed. Otherwise a resolver is asked, which may
-//! take long or fail; what it said is kept for a while by a [`UserCache`]. Asking is not done here:
-//! [`convert`] takes the answer.
+//! Groups that the RM gives are believed. Otherwise a resolver is asked, which may take long or
+//! fail; its answer is kept for a while by a [`UserCache`]. Asking is not done here: [`convert`]
+//! takes the answer.
 //!
 //! ```
 //! use monoceros_rules::specs::identity::{Identity, convert};
@@ -42,16 +42,16 @@ pub struct LookupError {
 }
 
 impl LookupError {
-    /// Nothing was found.
+    /// Builds an error without groups.
     pub fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), groups: Vec::new() }
     }
 }
 
-/// Why an application has no owner. The reason on the wire is `R_USER` with [`Self::cause`].
+/// The reason why an application has no owner. On the wire it is `R_USER` with [`Self::cause`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum UserError {
-    /// The submission names nobody.
+    /// The submission names no user.
     #[error("empty user cannot resolve: give the application a user (`ugi.user`)")]
     Empty,
     /// The resolver does not know the user, or could not be asked.
@@ -59,7 +59,7 @@ pub enum UserError {
     Resolve {
         /// The name as sent.
         user: String,
-        /// What the resolver says.
+        /// The reason given by the resolver.
         why: String,
     },
     /// No user can have this name.
@@ -88,7 +88,7 @@ pub fn needs_lookup(user: &str, groups: &[String]) -> bool {
     !user.is_empty() && groups.is_empty()
 }
 
-/// Whether groups came with a submission that [`convert`] takes: to be remembered with
+/// Whether [`convert`] takes the groups of a submission: these are stored with
 /// [`UserCache::given`].
 pub fn gives_groups(user: &str, groups: &[String]) -> bool {
     !groups.is_empty() && is_user(user)
@@ -110,7 +110,7 @@ pub fn convert(
     }
     let groups = if groups.is_empty() {
         match look_up(&user) {
-            // Whoever knows the user knows how the name is written.
+            // A resolver that knows the user knows how the name is written.
             Ok(groups) => return Ok(Identity { user, groups }),
             Err(error) if !forced => return Err(UserError::Resolve { user, why: error.why }),
             Err(_) => vec![NO_GROUP.to_owned()],
@@ -121,8 +121,8 @@ pub fn convert(
     if is_user(&user) { Ok(Identity { user, groups }) } else { Err(UserError::Name(user)) }
 }
 
-/// What the default resolver says, and any whose type is not known: a user's only group is
-/// named like the user.
+/// Returns the answer of the default resolver, which also serves for unknown types: a user's only
+/// group is named like the user.
 pub fn default_groups(user: &str) -> Vec<String> {
     vec![user.to_owned()]
 }
@@ -135,8 +135,8 @@ mod tests {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
-    /// What comes of a submission; the resolver knows `sue` by the default rule and `bad><+` by a
-    /// group, and nobody else.
+    /// Converts a submission; the resolver knows `sue` by the default rule and `bad><+` by a group,
+    /// and no other user.
     fn submit(user: &str, groups: &[&str], forced: bool) -> Result<(String, String), &'static str> {
         let look_up = |user: &str| match user {
             "sue" => Ok(default_groups(user)),

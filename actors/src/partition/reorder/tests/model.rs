@@ -187,7 +187,7 @@ proptest! {
                     prop_assert_eq!(shown(&buffer.take_node(&id)), shown(&expected));
                 }
                 Step::Release(application, op) => {
-                    let TakenBack { any, existing, freed } = buffer.release(&application, &op);
+                    let ReleasedItems { any, existing, freed } = buffer.release(&application, &op);
                     let (expected_any, ended, expected_freed) = plain.release(&application, &op);
                     prop_assert_eq!(any, expected_any);
                     let uuids = |of: &[Existing]| -> Vec<_> {

@@ -1,4 +1,4 @@
-//! Moves the counts of a node when it comes, goes or changes its attributes.
+//! Moves the counts of a node when it is added or removed, or its attributes change.
 
 use super::super::ids::{CounterId, RangeId};
 use super::super::scopes::{Group, ScopeId};
@@ -7,14 +7,14 @@ use crate::nodes::attributes::Attributes;
 use crate::values::ids::{AllocationId, NodeSlot};
 
 impl Counters {
-    /// A node is there from now on.
+    /// Enters a node.
     pub(in super::super) fn enter_node(&mut self, node: NodeSlot, attributes: Option<&Attributes>) {
         for scope in self.scopes.values_mut() {
             scope.enter(node, attributes);
         }
     }
 
-    /// A node has other attributes: what is on it counts elsewhere now.
+    /// Moves the counts of a node with other attributes: its allocations count in other groups now.
     pub(in super::super) fn move_node(
         &mut self,
         node: NodeSlot,
@@ -48,7 +48,7 @@ impl Counters {
             }
             sums.push((id, self.group(counter.scope, node), sum));
         }
-        // What was full with this node there is counted without it.
+        // A group that was full with this node is counted without it.
         for (id, group, sum) in &sums {
             self.bump(*id, *group, Count::default().minus(*sum), true, effects);
         }
@@ -63,7 +63,7 @@ impl Counters {
         self.recount_full();
     }
 
-    /// A node goes, with everything on it.
+    /// Removes a node, with everything on it.
     pub(in super::super) fn leave_node(&mut self, node: NodeSlot, effects: &mut Effects) {
         let on_it = self.counted.iter().filter(|(_, counted)| counted.node == node);
         let mut gone: Vec<AllocationId> = on_it.map(|(id, _)| *id).collect();
@@ -84,7 +84,7 @@ impl Counters {
         on_it.map(|counted| (counted.families.clone(), counted.count())).collect()
     }
 
-    /// Counts anew on how many nodes there are too many: groups have other nodes now.
+    /// Counts the nodes of full groups again, because groups have other nodes now.
     fn recount_full(&mut self) {
         let ids: Vec<RangeId> = self.ranges.iter().map(|(id, _)| id).collect();
         for id in ids {

@@ -17,7 +17,7 @@ use crate::specs::constraint::{Expression, Near};
 use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 
-/// The number of counters a partition has at most: pairs of a scope and a set of expressions.
+/// Most counters of a partition: pairs of a scope and a set of expressions.
 pub const COUNTERS_MAX: usize = 4_096;
 
 impl Counters {
@@ -35,7 +35,7 @@ impl Counters {
         self.all.len() + new.len() <= COUNTERS_MAX
     }
 
-    /// The range of what is near, and all that it needs.
+    /// Returns the range of a condition on near allocations, and creates all that it needs.
     pub(in super::super) fn range(
         &mut self,
         near: &Near,
@@ -123,7 +123,7 @@ impl Counters {
         id
     }
 
-    /// Forgets all ranges but these, and what only the others needed.
+    /// Forgets all ranges except these, and what only the others needed.
     pub(in super::super) fn keep(&mut self, ranges: &FxHashSet<RangeId>, flags: &mut Flags) {
         let gone: Vec<RangeId> =
             self.ranges.iter().map(|(id, _)| id).filter(|id| !ranges.contains(id)).collect();

@@ -8,8 +8,8 @@ use crate::order::tree::Bound;
 use crate::order::tree::change::replaced;
 
 impl<K: Clone, V, B> Child<K, V, B> {
-    /// It is the first child from now on, where another was: what separates it from what is before is the
-    /// separator of its own first children, too.
+    /// Makes `low` the separator of this node, which is the first child from now on, and of its own
+    /// first children.
     fn begin_at(&mut self, low: K) {
         if let Node::Inner(inner) = &mut self.node
             && let Some(first) = inner.children.first_mut()
@@ -30,7 +30,7 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         self.children.iter().map(|child| &child.bound)
     }
 
-    /// What the change of the child at `at` does to the total.
+    /// Returns the effect of the change of the child at `at` on the total.
     pub(super) fn lift(&self, change: Change<B>, total: &mut B, at: usize) -> Change<B> {
         change.lift(total, self.bounds(), &self.children[at].bound)
     }
@@ -121,7 +121,7 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         self.rebalance(seam);
     }
 
-    /// Keeps the first so many children; a new right neighbour gets the others.
+    /// Keeps the first `width` children; a new right neighbour gets the others.
     pub(super) fn split_off(&mut self, width: usize) -> Self {
         let children = split_off(&mut self.children, width);
         let mut right = Self { children, len: 0 };

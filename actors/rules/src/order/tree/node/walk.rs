@@ -15,7 +15,7 @@ impl<'a, K, V, B> Walk<'a, K, V, B> {
         walk
     }
 
-    /// Behind the first so many entries.
+    /// Builds a walk behind the first `entries` entries.
     pub(in crate::order::tree) fn behind(mut node: &'a Node<K, V, B>, mut entries: usize) -> Self {
         let mut walk = Self { above: Vec::new(), leaf: [].iter() };
         loop {
