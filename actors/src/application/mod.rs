@@ -72,8 +72,8 @@ use crate::events::{Event, EventKind};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts, QueueMail};
 use crate::step::{
-    Alarm, Baton, Climbing, Consequences, Ending, Entered, Notice, Op, Owner, PlaceAnswer,
-    Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Station, Surveyor, Visited,
+    Alarm, Baton, BatonAddress, Climbing, Consequences, Ending, Entered, Notice, Op, Owner,
+    PlaceAnswer, Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Surveyor, Visited,
 };
 use effects::VisitEffects;
 
@@ -120,7 +120,7 @@ pub(crate) struct Attached {
 pub(crate) struct Application {
     slot: ApplicationSlot,
     book: Book,
-    leaf: Arc<Station<Queue>>,
+    leaf: Arc<BatonAddress<Queue>>,
     leaf_facts: Arc<QueueFacts>,
     /// Shared by all that is told of its asks and allocations.
     owner: Arc<Owner>,
@@ -170,7 +170,7 @@ impl Application {
         slot: ApplicationSlot,
         book: Book,
         run_limit_ms: Option<NonZeroU64>,
-        leaf: Arc<Station<Queue>>,
+        leaf: Arc<BatonAddress<Queue>>,
         leaf_facts: Arc<QueueFacts>,
         metrics: Arc<Metrics>,
     ) -> Self {

@@ -30,7 +30,9 @@ use super::dynamic::missing_queues;
 use super::{Partition, Task};
 use crate::application::Application;
 use crate::events::{Event, EventKind, Message};
-use crate::step::{ApplicationEntry, Baton, Directory, Notice, Op, QueueSlot, Station, WaitsFor};
+use crate::step::{
+    ApplicationEntry, Baton, BatonAddress, Directory, Notice, Op, QueueSlot, WaitsFor,
+};
 
 impl Partition {
     pub(super) fn add_application(&mut self, new: NewApplication, baton: &mut Baton) {
@@ -220,8 +222,14 @@ fn enter_directory(
         }
     }
     let held = book.counted();
-    let address =
-        Station::start(Application::new(slot, book, run_limit_ms, leaf_address, facts, metrics));
+    let address = BatonAddress::start(Application::new(
+        slot,
+        book,
+        run_limit_ms,
+        leaf_address,
+        facts,
+        metrics,
+    ));
     let state = ApplicationState::New;
     baton.books.quotas.change(Held::default(), held);
     let entry = ApplicationEntry { slot, id, leaf, address, state, has_declared_members, held };

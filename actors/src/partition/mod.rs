@@ -73,8 +73,8 @@ use crate::partition::oracle::{Oracle, Watch};
 use crate::pulse::Beat;
 use crate::session::Outlet;
 use crate::step::{
-    AwaitsAnswers, Barrier, Baton, Directory, Gathered, Guard, Mail, Offering, Services,
-    SessionLink, Station, StepEffects, StepSettings, Survey, Visited,
+    AwaitsAnswers, Barrier, Baton, BatonAddress, Directory, Gathered, Guard, Mail, Offering,
+    Services, SessionLink, StepEffects, StepSettings, Survey, Visited,
 };
 use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
@@ -269,7 +269,7 @@ impl Partition {
                 callback,
                 answers: Mailbox::new(ctx.address(), &metrics).answer_sink(),
                 question: PredicatesArgs::default(),
-                home: Station::of(ctx),
+                home: BatonAddress::of(ctx),
             },
             tally: Tally::new(&metrics),
             decisions: Decisions::new(params.decisions),

@@ -21,7 +21,7 @@ use super::input::{NewNode, UnknownNodes};
 use super::{NodeReported, Partition, Task};
 use crate::events::{Event, EventKind, Message};
 use crate::node::{Node, NodeReport};
-use crate::step::{Baton, NodeChange, Notice, Op, Station, WaitsFor};
+use crate::step::{Baton, BatonAddress, NodeChange, Notice, Op, WaitsFor};
 
 impl Partition {
     /// Adds a node with everything that is on it, or not at all. It may wait for an application
@@ -68,7 +68,7 @@ impl Partition {
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         baton.books.nodes.set_attributes(slot, &node.attributes);
-        baton.directory.nodes.insert_at(slot, Station::start(node));
+        baton.directory.nodes.insert_at(slot, BatonAddress::start(node));
         baton.wake_named(slot, &id);
         baton.effects.notify(Notice::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();

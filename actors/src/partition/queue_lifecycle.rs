@@ -15,14 +15,14 @@ use super::{AtHome, Partition, Task};
 use crate::events::{Event, EventKind};
 use crate::metrics::Metrics;
 use crate::queue::{AddBelow, AddQueue, Detach, Queue, QueueFacts, quota_delay_ns};
-use crate::step::{Baton, Directory, QueueEntry, QueueSlot, RowSlot, Station};
+use crate::step::{Baton, BatonAddress, Directory, QueueEntry, QueueSlot, RowSlot};
 
 impl Directory {
     /// Starts the actor of a queue and of all below it, parents before children.
     pub(super) fn start_queues(
         &mut self,
         config: &QueueConfig,
-        parent: Option<(QueueSlot, Arc<Station<Queue>>, RowSlot)>,
+        parent: Option<(QueueSlot, Arc<BatonAddress<Queue>>, RowSlot)>,
         priority_first: bool,
         preempts_for_quotas: bool,
         metrics: &Arc<Metrics>,
@@ -40,7 +40,8 @@ impl Directory {
             quota_delay_ns: quota_delay_ns(config, preempts_for_quotas),
         });
         let above = parent.as_ref().map(|(_, address, row)| (Arc::clone(address), *row));
-        let address = Station::start(Queue::new(Arc::clone(&facts), above, Arc::clone(metrics)));
+        let address =
+            BatonAddress::start(Queue::new(Arc::clone(&facts), above, Arc::clone(metrics)));
         let row = parent.as_ref().map(|(_, _, row)| *row);
         if let Some((_, above, row)) = parent {
             above.do_send(AddQueue { row, address: Arc::clone(&address) });

@@ -35,7 +35,7 @@ use crate::application::{Application, ApplicationMail};
 use crate::events::{Event, EventKind};
 use crate::metrics::{ActorKind, Counted, Level, Metrics};
 use crate::step::{
-    Baton, Climbing, Frame, QueueEntry, RowKey, RowSlot, RowUpdate, Station, Surveyor, Visited,
+    Baton, BatonAddress, Climbing, Frame, QueueEntry, RowKey, RowSlot, RowUpdate, Surveyor, Visited,
 };
 pub(crate) use facts::QueueFacts;
 pub(crate) use lanes::Narrowed;
@@ -47,8 +47,8 @@ pub(crate) use surveyed::{Gate, LeaveToRun, LimitedUsers, Room};
 /// The address to which an offer to a row is sent.
 #[derive(Clone)]
 enum Child {
-    Queue(Arc<Station<Queue>>),
-    Application(Arc<Station<Application>>),
+    Queue(Arc<BatonAddress<Queue>>),
+    Application(Arc<BatonAddress<Application>>),
 }
 
 /// Mail that the baton brings to a queue.
@@ -71,7 +71,7 @@ pub(crate) enum QueueMail {
 #[rtype(result = "()")]
 pub(crate) struct Attach {
     pub(crate) baton: Box<Baton>,
-    pub(crate) address: Arc<Station<Application>>,
+    pub(crate) address: Arc<BatonAddress<Application>>,
 }
 
 /// An application leaves this leaf, or a queue this parent. Sent by the partition.
@@ -93,7 +93,7 @@ pub(crate) struct AddBelow {
 /// The actor of one queue: its totals, and the order of its children.
 pub(crate) struct Queue {
     facts: Arc<QueueFacts>,
-    parent: Option<(Arc<Station<Self>>, RowSlot)>,
+    parent: Option<(Arc<BatonAddress<Self>>, RowSlot)>,
     ledger: QueueLedger,
     /// Resource names that the ledger has used so far, for metrics.
     used_names: UsedNames,
@@ -112,7 +112,7 @@ impl Queue {
     /// Builds a configured queue, with a row for each child, in their order.
     pub(crate) fn new(
         facts: Arc<QueueFacts>,
-        parent: Option<(Arc<Station<Self>>, RowSlot)>,
+        parent: Option<(Arc<BatonAddress<Self>>, RowSlot)>,
         metrics: Arc<Metrics>,
     ) -> Self {
         let mut queue = Self {
@@ -264,7 +264,7 @@ impl Queue {
         let me = Arc::clone(&baton.directory.queue(self.facts.slot).address);
         let metrics = Arc::clone(&self.metrics);
         let row = self.rows.next();
-        let address = Station::start(Self::new(Arc::clone(&facts), Some((me, row)), metrics));
+        let address = BatonAddress::start(Self::new(Arc::clone(&facts), Some((me, row)), metrics));
         let given = self.rows.add(Child::Queue(Arc::clone(&address)));
         debug_assert_eq!(given, row, "the next row is the one that is given next");
         let added = if facts.config.is_dynamic {
@@ -448,7 +448,7 @@ impl Handler<crate::Halt> for Queue {
 #[rtype(result = "()")]
 pub(crate) struct AddQueue {
     pub(crate) row: RowSlot,
-    pub(crate) address: Arc<Station<Queue>>,
+    pub(crate) address: Arc<BatonAddress<Queue>>,
 }
 
 impl Handler<AddQueue> for Queue {

@@ -19,10 +19,10 @@ use monoceros_rules::decisions::Decisions;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
 
+use super::baton_address::BatonAddress;
 use super::directory::Directory;
 use super::effects::StepEffects;
 use super::offer::Offering;
-use super::station::Station;
 use super::visit::Gathered;
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::AnswerSink;
@@ -83,7 +83,7 @@ pub(crate) struct Services {
     /// The arguments of a question; filled again for each, to spare allocations.
     pub(crate) question: PredicatesArgs,
     /// The address of the partition.
-    pub(crate) home: Arc<Station<Partition>>,
+    pub(crate) home: Arc<BatonAddress<Partition>>,
 }
 
 /// Mail that the baton brings to the actor that it goes to: at most one field is `Some`, and that
@@ -155,7 +155,7 @@ impl Baton {
     }
 
     /// Returns the address of the partition. Counts the message as which the baton goes home.
-    pub(crate) fn homeward(&mut self) -> Arc<Station<Partition>> {
+    pub(crate) fn homeward(&mut self) -> Arc<BatonAddress<Partition>> {
         self.tally.post(ActorKind::Partition);
         Arc::clone(&self.services.home)
     }

@@ -23,7 +23,7 @@ use monoceros_rules::values::key_index::KeyIndex;
 use monoceros_rules::values::slots::{Slot, Slots};
 use monoceros_rules::values::texts::Texts;
 
-use super::Station;
+use super::BatonAddress;
 use super::slots::{QueueSlot, RowSlot};
 use crate::application::Application;
 use crate::node::Node;
@@ -37,7 +37,7 @@ pub(crate) struct Directory {
     pub(crate) queues: Slots<QueueSlot, QueueEntry>,
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
     /// Addresses by the slots of the node index.
-    pub(crate) nodes: Slots<NodeSlot, Arc<Station<Node>>>,
+    pub(crate) nodes: Slots<NodeSlot, Arc<BatonAddress<Node>>>,
     /// Machine types, of nodes whose attributes name one.
     pub(crate) instance_types: Slots<NodeSlot, Arc<str>>,
     /// Each node's share of the RM's quotas.
@@ -69,7 +69,7 @@ pub(crate) struct QueueEntry {
     /// The facts of the queue. A change is made here first; the queue takes it over when it is
     /// refreshed.
     pub(crate) facts: Arc<QueueFacts>,
-    pub(crate) address: Arc<Station<Queue>>,
+    pub(crate) address: Arc<BatonAddress<Queue>>,
     /// The row in its parent; `None` for root.
     pub(crate) row: Option<RowSlot>,
     /// Applications in it, and queues right below it.
@@ -85,7 +85,7 @@ pub(crate) struct QueueEntry {
 impl QueueEntry {
     pub(crate) fn new(
         facts: Arc<QueueFacts>,
-        address: Arc<Station<Queue>>,
+        address: Arc<BatonAddress<Queue>>,
         row: Option<RowSlot>,
     ) -> Self {
         let (counts, allocating) = (QueueCounts::default(), BTreeSet::new());
@@ -124,7 +124,7 @@ pub(crate) struct ApplicationEntry {
     pub(crate) slot: ApplicationSlot,
     pub(crate) id: Arc<str>,
     pub(crate) leaf: QueueSlot,
-    pub(crate) address: Arc<Station<Application>>,
+    pub(crate) address: Arc<BatonAddress<Application>>,
     /// The state it is in.
     pub(crate) state: ApplicationState,
     /// The application declared its members, and takes no placeholders.
@@ -150,7 +150,7 @@ impl ApplicationEntry {
 }
 
 impl Directory {
-    pub(crate) fn root(&self) -> &Arc<Station<Queue>> {
+    pub(crate) fn root(&self) -> &Arc<BatonAddress<Queue>> {
         &self.queue(QueueSlot::ROOT).address
     }
 
@@ -265,7 +265,7 @@ impl Directory {
         self.applications.find(slot)
     }
 
-    pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<Station<Node>>> {
+    pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<BatonAddress<Node>>> {
         self.nodes.find(slot)
     }
 

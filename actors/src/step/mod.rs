@@ -15,7 +15,7 @@
 //! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). The baton
 //! itself has only what several handlers on its way need. For what happens with each ask, and for
 //! surveys, there is no message: the baton is put into the hand of the next actor, with its mail
-//! ([`Station`]).
+//! ([`BatonAddress`]).
 //!
 //! [`baton`] holds the struct, [`effects`] what a step leaves to be carried out at home, [`routes`]
 //! the next stop of the baton. The other files are the values that it brings.
@@ -24,6 +24,7 @@ mod alarm;
 mod answering;
 mod assuming;
 mod baton;
+mod baton_address;
 mod directory;
 mod effects;
 mod members;
@@ -38,7 +39,6 @@ mod predicates;
 mod records;
 mod routes;
 mod slots;
-mod station;
 mod survey;
 mod visit;
 
@@ -51,6 +51,7 @@ pub(crate) use alarm::{Alarm, PLACEHOLDER_TIMEOUT, WaitsFor};
 pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use assuming::Counting;
 pub(crate) use baton::{Baton, Guard, Mail, Services, StepSettings};
+pub(crate) use baton_address::{BatonAddress, Visited};
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry};
 pub(crate) use effects::{Deadlines, PreemptionRequest, StepEffects};
 pub(crate) use node_change::{ForeignReport, NodeChange};
@@ -58,6 +59,5 @@ pub(crate) use offer::{Frame, Offering, RowKey, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, ManyEnd, NoVictims, Op, StartTime, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use slots::{QueueSlot, RowSlot};
-pub(crate) use station::{Station, Visited};
 pub(crate) use survey::{AwaitsAnswers, Route, Survey, Surveyed, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, Gathered, NewMembers, NodeWork, Resume};

@@ -38,7 +38,7 @@ pub(crate) trait Visited: Actor<Context = Context<Self>> {
 }
 
 /// The address of an actor, and its hand.
-pub(crate) struct Station<A: Visited> {
+pub(crate) struct BatonAddress<A: Visited> {
     address: Addr<A>,
     hand: Mutex<Hand<A::Baton>>,
 }
@@ -51,27 +51,27 @@ struct Hand<B> {
 }
 
 /// Polls the hand of an actor, in its context.
-struct Courier<A: Visited>(Arc<Station<A>>);
+struct HandPoller<A: Visited>(Arc<BatonAddress<A>>);
 
-impl<A: Visited> Station<A> {
+impl<A: Visited> BatonAddress<A> {
     /// Starts the actor.
     pub(crate) fn start(actor: A) -> Arc<Self> {
-        let mut station = None;
+        let mut baton_address = None;
         A::create(|ctx| {
-            station = Some(Self::of(ctx));
+            baton_address = Some(Self::of(ctx));
             actor
         });
-        station.expect("an actor is created at once")
+        baton_address.expect("an actor is created at once")
     }
 
     /// Returns the address of an actor that is being created.
     pub(crate) fn of(ctx: &mut A::Context) -> Arc<Self> {
-        let station = Arc::new(Self {
+        let baton_address = Arc::new(Self {
             address: ctx.address(),
             hand: Mutex::new(Hand { baton: None, waker: None, has_ended: false }),
         });
-        ctx.spawn(Courier(Arc::clone(&station)));
-        station
+        ctx.spawn(HandPoller(Arc::clone(&baton_address)));
+        baton_address
     }
 
     /// Sends the baton there, with its mail.
@@ -106,7 +106,7 @@ impl<A: Visited> Station<A> {
     }
 }
 
-impl<A: Visited> Deref for Station<A> {
+impl<A: Visited> Deref for BatonAddress<A> {
     type Target = Addr<A>;
 
     fn deref(&self) -> &Addr<A> {
@@ -114,7 +114,7 @@ impl<A: Visited> Deref for Station<A> {
     }
 }
 
-impl<A: Visited> ActorFuture<A> for Courier<A> {
+impl<A: Visited> ActorFuture<A> for HandPoller<A> {
     type Output = ();
 
     fn poll(
@@ -133,7 +133,7 @@ impl<A: Visited> ActorFuture<A> for Courier<A> {
     }
 }
 
-impl<A: Visited> Drop for Courier<A> {
+impl<A: Visited> Drop for HandPoller<A> {
     fn drop(&mut self) {
         let mut hand = self.0.look();
         hand.has_ended = true;
