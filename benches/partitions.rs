@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use monoceros_actors::{
-    AllocationsTold, ResourceManagerCallback, Scheduler, SchedulerHandle, Threads,
+    AllocationNotices, ResourceManagerCallback, Scheduler, SchedulerHandle, Threads,
 };
 use monoceros_proto::si::v1 as si;
 use tokio::sync::Notify;
@@ -124,7 +124,7 @@ impl ResourceManagerCallback for Ear {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
         self.heard(response.new.len());
     }
-    fn allocations(&self, told: AllocationsTold<'_>) {
+    fn allocations(&self, told: AllocationNotices<'_>) {
         if self.in_messages {
             return self.update_allocation(told.into_message());
         }

@@ -77,7 +77,7 @@ mod views;
 
 use actix::Message;
 
-pub use api::allocations::{AllocationsTold, NewAllocation};
+pub use api::allocations::{AllocationNotices, NewAllocation};
 pub use api::callback::{Assumed, Preferences, ResourceManagerCallback, RmState, StateDump};
 pub use api::journeys::{Journey, Journeys, TRACEPARENT};
 pub use api::listing::{

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_actors::{
-    AllocationsTold, MachinesWanted, PredicateAnswer, PredicateQuestion, ResourceManagerCallback,
+    AllocationNotices, MachinesWanted, PredicateAnswer, PredicateQuestion, ResourceManagerCallback,
     Scheduler, SchedulerBuilder, SchedulerHandle, Scope, Threads, Verdict,
 };
 use monoceros_proto::si::v1 as si;
@@ -54,7 +54,7 @@ impl ResourceManagerCallback for Counter {
         }
         self.heard(response.new.len(), &response);
     }
-    fn allocations(&self, told: AllocationsTold<'_>) {
+    fn allocations(&self, told: AllocationNotices<'_>) {
         if self.wants_messages {
             return self.update_allocation(told.into_message());
         }

@@ -6,12 +6,12 @@
 //! encoded bytes, through one scratch message that is reused for all allocations.
 //!
 //! # Invariant
-//! The items and their order are those of [`AllocationsTold::into_message`].
+//! The items and their order are those of [`AllocationNotices::into_message`].
 
 use std::ops::Range;
 
 use bytes::{Buf, BufMut};
-use monoceros_actors::AllocationsTold;
+use monoceros_actors::AllocationNotices;
 use monoceros_proto::si::v1 as si;
 use prost::encoding::{DecodeContext, WireType};
 use prost::{DecodeError, Message};
@@ -57,7 +57,7 @@ impl EncodedItems {
 
 impl QueuedAllocations {
     /// Encodes the new allocations of a notification.
-    pub fn of(notification: AllocationsTold<'_>) -> Self {
+    pub fn of(notification: AllocationNotices<'_>) -> Self {
         let mut queued = Self::default();
         let mut one = one(si::Allocation::default());
         for allocation in notification.new_allocations() {

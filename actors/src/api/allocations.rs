@@ -17,7 +17,7 @@ use crate::notices::{Allocated, write_amount};
 /// A message has a copy of each name for each allocation. Here names are shared with the scheduler. An
 /// RM that needs the message calls [`into_message`](Self::into_message), or overwrites one message
 /// for each allocation ([`NewAllocation::write_to`]).
-pub struct AllocationsTold<'a> {
+pub struct AllocationNotices<'a> {
     pub(crate) partition: PartitionNames<'a>,
     pub(crate) new: Vec<Arc<Allocated>>,
     /// All lists except `new`.
@@ -48,15 +48,15 @@ impl<'a> PartitionNames<'a> {
 }
 
 /// Shows the number of new allocations, not each of them.
-impl fmt::Debug for AllocationsTold<'_> {
+impl fmt::Debug for AllocationNotices<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("AllocationsTold");
+        let mut shown = f.debug_struct("AllocationNotices");
         shown.field("partition", &self.partition.full).field("new", &self.new.len());
         shown.field("others", &self.others).finish()
     }
 }
 
-impl AllocationsTold<'_> {
+impl AllocationNotices<'_> {
     /// The new allocations, in the order of their decisions.
     pub fn new_allocations(&self) -> impl ExactSizeIterator<Item = NewAllocation<'_>> {
         let partition = self.partition;

@@ -13,7 +13,7 @@ use monoceros_proto::si::v1::{
 };
 use monoceros_rules::nodes::Fits;
 
-use crate::api::allocations::AllocationsTold;
+use crate::api::allocations::AllocationNotices;
 use crate::api::predicates::{
     PredicateAnswer, PredicateQuestion, PreemptionQuestions, QuestionId, Scope, Verdict,
 };
@@ -60,7 +60,7 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
 
     /// As [`update_allocation`](Self::update_allocation), for an RM that needs no copy of each name.
     /// Unless implemented, [`update_allocation`](Self::update_allocation) gets the message.
-    fn allocations(&self, decided: AllocationsTold<'_>) {
+    fn allocations(&self, decided: AllocationNotices<'_>) {
         self.update_allocation(decided.into_message());
     }
 

@@ -14,7 +14,7 @@ const ALL_REFUSED: &str =
     "request fits in its queue and predicates refused every node with room for it";
 
 /// Requests that more machines would help, in the order in which they would be placed. Names are
-/// shared, as in [`AllocationsTold`](crate::AllocationsTold): a full cluster may have a hundred thousand
+/// shared, as in [`AllocationNotices`](crate::AllocationNotices): a full cluster may have a hundred thousand
 /// such requests.
 pub struct MachinesWanted {
     pub(crate) requests: Vec<ScaleUpRequests>,

@@ -14,7 +14,7 @@ use monoceros_rules::specs::rejection::Rejection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::api::allocations::{AllocationsTold, PartitionNames};
+use crate::api::allocations::{AllocationNotices, PartitionNames};
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
 use crate::api::scale_up::MachinesWanted;
@@ -193,7 +193,8 @@ impl Batch {
             std::mem::take(self);
         match kind {
             BatchKind::Allocation | BatchKind::Asks => {
-                let decided = AllocationsTold { partition: to.partition, new, others: allocation };
+                let decided =
+                    AllocationNotices { partition: to.partition, new, others: allocation };
                 guarded(to.rm, || callback.allocations(decided));
             }
             BatchKind::Application => guarded(to.rm, || callback.update_application(application)),

@@ -4,7 +4,7 @@
 //! # Why a room of its own
 //! The same values are read by three rooms: the session makes the interface's messages of them,
 //! [`events`](crate::events) keeps them as the events that they stand for, and an RM in this
-//! process reads them without a message ([`AllocationsTold`](crate::AllocationsTold)). They are
+//! process reads them without a message ([`AllocationNotices`](crate::AllocationNotices)). They are
 //! plain data and know none of those rooms.
 
 mod allocations;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use monoceros_actors::{AllocationsTold, NewAllocation, ResourceManagerCallback, Scheduler};
+use monoceros_actors::{AllocationNotices, NewAllocation, ResourceManagerCallback, Scheduler};
 use proptest::prelude::*;
 
 use super::*;
@@ -18,7 +18,7 @@ impl ResourceManagerCallback for Both {
         unreachable!("it takes what is told itself");
     }
 
-    fn allocations(&self, told: AllocationsTold<'_>) {
+    fn allocations(&self, told: AllocationNotices<'_>) {
         let new = told.new_allocations().map(NewAllocation::message).collect();
         let message = si::AllocationResponse { new, ..told.others().clone() };
         let said = QueuedAllocations::of(told).into_message();

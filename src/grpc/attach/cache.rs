@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_actors::{AllocationsTold, NewAllocation};
+use monoceros_actors::{AllocationNotices, NewAllocation};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use smallvec::SmallVec;
@@ -205,7 +205,7 @@ impl Cache {
     /// returns false. `confirm` is called with each new allocation.
     pub(super) fn record(
         &mut self,
-        notification: &AllocationsTold<'_>,
+        notification: &AllocationNotices<'_>,
         mut confirm: impl FnMut(NewAllocation<'_>),
     ) -> bool {
         if !self.must_record(notification.new_allocations().len()) {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use monoceros_actors::{
-    AllocationsTold, PredicateQuestion, PreemptionQuestions, QuestionId, ResourceManagerCallback,
+    AllocationNotices, PredicateQuestion, PreemptionQuestions, QuestionId, ResourceManagerCallback,
     RmState, StateDump,
 };
 use monoceros_proto::si::legacy::v0::UpdateResponse;
@@ -71,7 +71,7 @@ impl ResourceManagerCallback for Session {
         self.attachment.allocations(response);
     }
 
-    fn allocations(&self, notification: AllocationsTold<'_>) {
+    fn allocations(&self, notification: AllocationNotices<'_>) {
         // The legacy dialect has its own messages, and a shim that keeps a cache is notified first.
         if self.speaks_legacy() || !self.attachment.record(&notification) {
             return self.update_allocation(notification.into_message());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use monoceros_actors::config::DEFAULT_PARTITION;
 use monoceros_actors::{
-    AllocationsTold, Assumed, Fits, Invalidation, NewAllocation, Preferences,
+    AllocationNotices, Assumed, Fits, Invalidation, NewAllocation, Preferences,
     ResourceManagerCallback, SchedulerHandle, snapshot::ExplanationSnapshot,
 };
 use monoceros_proto::si::v1 as si;
@@ -160,7 +160,7 @@ impl ResourceManagerCallback for EngineCallback {
         self.notifications.send(Notification::Allocations(response)).ok();
     }
 
-    fn allocations(&self, changes: AllocationsTold<'_>) {
+    fn allocations(&self, changes: AllocationNotices<'_>) {
         let placed = |new: NewAllocation<'_>| Placed {
             key: Arc::clone(new.allocation_key()),
             application: Arc::clone(new.application_id()),

@@ -4,7 +4,7 @@
 //! must not be announced to the shim as one of the scheduler, and the scheduler's answer could
 //! otherwise come before the record of the report.
 
-use monoceros_actors::{AllocationsTold, PredicateQuestion, QuestionId};
+use monoceros_actors::{AllocationNotices, PredicateQuestion, QuestionId};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tokio::time::Instant;
@@ -40,7 +40,7 @@ impl Attachment {
     /// Records an allocation notification. Returns whether that is all: no stream keeps a cache
     /// that must be synced first, and no earlier response is withheld. A later stream gets the
     /// allocations in its initial snapshot.
-    pub fn record(&self, notification: &AllocationsTold<'_>) -> bool {
+    pub fn record(&self, notification: &AllocationNotices<'_>) -> bool {
         self.lock().conversation.record(notification)
     }
 

@@ -417,7 +417,7 @@ impl ResourceManagerCallback for Two {
         unreachable!("it takes what is told itself");
     }
 
-    fn allocations(&self, told: AllocationsTold<'_>) {
+    fn allocations(&self, told: AllocationNotices<'_>) {
         let mut caches = self.0.lock().unwrap();
         let [record, passes] = &mut *caches;
         let (mut confirmed, mut asked) = (Vec::new(), Vec::new());
@@ -463,7 +463,7 @@ fn recording_is_refused_while_a_sync_is_due() {
     struct Attached(std::sync::Mutex<Cache>);
     impl ResourceManagerCallback for Attached {
         fn update_allocation(&self, _: si::AllocationResponse) {}
-        fn allocations(&self, told: AllocationsTold<'_>) {
+        fn allocations(&self, told: AllocationNotices<'_>) {
             let mut cache = self.0.lock().unwrap();
             let before = known(&cache);
             assert!(!cache.record(&told, |_| panic!("nothing is done")));

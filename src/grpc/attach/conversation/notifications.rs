@@ -3,7 +3,7 @@
 //! Messages of the RM are processed here before the scheduler gets them, so that the shim's cache
 //! never lags behind the RM's own messages.
 
-use monoceros_actors::{AllocationsTold, QuestionId, Scope, Verdict};
+use monoceros_actors::{AllocationNotices, QuestionId, Scope, Verdict};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1::core_message::Body;
 use tokio::time::Instant;
@@ -78,7 +78,7 @@ impl Conversation {
 
     /// Records an allocation notification, if nothing else is needed. Otherwise returns false, and
     /// the response has to come to [`allocations`](Self::allocations).
-    pub(in crate::grpc::attach) fn record(&mut self, notification: &AllocationsTold<'_>) -> bool {
+    pub(in crate::grpc::attach) fn record(&mut self, notification: &AllocationNotices<'_>) -> bool {
         let mut batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
         self.cache.record(notification, |new| {
             if let Some(batcher) = &mut batcher {
