@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_actors::{
-    AllocationNotices, MachinesWanted, PredicateAnswer, PredicateQuestion, ResourceManagerCallback,
+    AllocationNotices, PredicateAnswer, PredicateQuestion, ResourceManagerCallback, ScaleUpNotice,
     Scheduler, SchedulerBuilder, SchedulerHandle, Scope, Threads, Verdict,
 };
 use monoceros_proto::si::v1 as si;
@@ -72,7 +72,7 @@ impl ResourceManagerCallback for Counter {
     fn update_node(&self, response: si::NodeResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
     }
-    fn machines_wanted(&self, wanted: MachinesWanted) {
+    fn scale_up_notice(&self, wanted: ScaleUpNotice) {
         let told = if self.wants_messages {
             wanted.into_message().len()
         } else {

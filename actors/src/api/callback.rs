@@ -17,7 +17,7 @@ use crate::api::allocations::AllocationNotices;
 use crate::api::predicates::{
     PredicateAnswer, PredicateQuestion, PreemptionQuestions, QuestionId, Scope, Verdict,
 };
-use crate::api::scale_up::MachinesWanted;
+use crate::api::scale_up::ScaleUpNotice;
 
 /// A placement that is [assumed](ResourceManagerCallback::assumed) to run on a node before the RM is
 /// notified of its allocation, or is [forgotten](ResourceManagerCallback::forgotten).
@@ -231,7 +231,7 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     }
 
     /// Requests that more machines would help, each reported once. Called only by
-    /// [`machines_wanted`](Self::machines_wanted).
+    /// [`scale_up_notice`](Self::scale_up_notice).
     fn update_container_scheduling_state(
         &self,
         states: Vec<UpdateContainerSchedulingStateRequest>,
@@ -241,7 +241,7 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
 
     /// As [`update_container_scheduling_state`](Self::update_container_scheduling_state), for an RM that
     /// needs no copy of each name. Unless implemented, that method gets the messages.
-    fn machines_wanted(&self, requests: MachinesWanted) {
+    fn scale_up_notice(&self, requests: ScaleUpNotice) {
         self.update_container_scheduling_state(requests.into_message());
     }
 

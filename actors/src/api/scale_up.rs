@@ -16,7 +16,7 @@ const ALL_REFUSED: &str =
 /// Requests that more machines would help, in the order in which they would be placed. Names are
 /// shared, as in [`AllocationNotices`](crate::AllocationNotices): a full cluster may have a hundred thousand
 /// such requests.
-pub struct MachinesWanted {
+pub struct ScaleUpNotice {
     pub(crate) requests: Vec<ScaleUpRequests>,
 }
 
@@ -28,13 +28,13 @@ pub struct WantingRequest<'a> {
 }
 
 /// Shows the number of requests.
-impl fmt::Debug for MachinesWanted {
+impl fmt::Debug for ScaleUpNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MachinesWanted").field("requests", &self.requests().count()).finish()
+        f.debug_struct("ScaleUpNotice").field("requests", &self.requests().count()).finish()
     }
 }
 
-impl MachinesWanted {
+impl ScaleUpNotice {
     /// The requests.
     pub fn requests(&self) -> impl Iterator<Item = WantingRequest<'_>> {
         self.requests.iter().flat_map(|ScaleUpRequests { application, requests }| {

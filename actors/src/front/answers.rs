@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::api::allocations::{AllocationNotices, PartitionNames};
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, PreemptionQuestions, QuestionId};
-use crate::api::scale_up::MachinesWanted;
+use crate::api::scale_up::ScaleUpNotice;
 use crate::notices::{
     Allocated, AskReleased, Ending, Entered, Released, ScaleUpRequests, Successor,
 };
@@ -200,7 +200,7 @@ impl Batch {
             BatchKind::Application => guarded(to.rm, || callback.update_application(application)),
             BatchKind::Node => guarded(to.rm, || callback.update_node(node)),
             BatchKind::ScaleUp => {
-                guarded(to.rm, || callback.machines_wanted(MachinesWanted { requests: scale_up }));
+                guarded(to.rm, || callback.scale_up_notice(ScaleUpNotice { requests: scale_up }));
             }
             BatchKind::Withdrawal => guarded(to.rm, || callback.cancel_predicates(withdrawn)),
             BatchKind::Question => ask(to, questions),
