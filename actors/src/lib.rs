@@ -87,7 +87,7 @@ pub use api::predicates::{
     AnswerSink, BundlePlace, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion,
     Predicates, PreemptionQuestions, QuestionBundle, QuestionId, Scope, Verdict,
 };
-pub use api::scale_up::{ScaleUpNotice, WantingRequest};
+pub use api::scale_up::{ScaleUpNotice, ScaleUpRequest};
 pub use api::users::{Lookup, UserGroupResolver};
 pub use api::{allocations, callback, journeys, listing, predicates, scale_up, users};
 pub use events::{

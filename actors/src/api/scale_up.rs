@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 
-use crate::notices::{ScaleUpRequest, ScaleUpRequests};
+use crate::notices::{ScaleUpRequests, UnplacedRequest};
 
 /// Reasons of such a request.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";
@@ -22,9 +22,9 @@ pub struct ScaleUpNotice {
 
 /// A request that more machines would help.
 #[derive(Clone, Copy)]
-pub struct WantingRequest<'a> {
+pub struct ScaleUpRequest<'a> {
     application: &'a Arc<str>,
-    one: &'a ScaleUpRequest,
+    one: &'a UnplacedRequest,
 }
 
 /// Shows the number of requests.
@@ -36,19 +36,19 @@ impl fmt::Debug for ScaleUpNotice {
 
 impl ScaleUpNotice {
     /// The requests.
-    pub fn requests(&self) -> impl Iterator<Item = WantingRequest<'_>> {
+    pub fn requests(&self) -> impl Iterator<Item = ScaleUpRequest<'_>> {
         self.requests.iter().flat_map(|ScaleUpRequests { application, requests }| {
-            requests.iter().map(move |one| WantingRequest { application, one })
+            requests.iter().map(move |one| ScaleUpRequest { application, one })
         })
     }
 
     /// The interface's messages of all requests.
     pub fn into_message(self) -> Vec<si::UpdateContainerSchedulingStateRequest> {
-        self.requests().map(WantingRequest::message).collect()
+        self.requests().map(ScaleUpRequest::message).collect()
     }
 }
 
-impl<'a> WantingRequest<'a> {
+impl<'a> ScaleUpRequest<'a> {
     /// The id of its application.
     pub fn application_id(self) -> &'a Arc<str> {
         self.application

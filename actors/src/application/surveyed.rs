@@ -18,7 +18,7 @@ use super::{Application, Blocked};
 use crate::events::{Event, EventKind};
 use crate::partition::surveys::PARTS_MAX;
 use crate::snapshot::OutstandingRequest;
-use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate, ScaleUpRequest, ScaleUpRequests};
+use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate, ScaleUpRequests, UnplacedRequest};
 use crate::views::rows::{ApplicationProgress, ApplicationRow};
 
 impl Application {
@@ -184,7 +184,7 @@ impl Application {
             for slot in signalled.told {
                 let ask = asks.ask(slot);
                 let by_predicates = ask.is_resting() || is_bundle_refused;
-                requests.push(ScaleUpRequest { spec: Arc::clone(&ask.spec), by_predicates });
+                requests.push(UnplacedRequest { spec: Arc::clone(&ask.spec), by_predicates });
             }
             if class.is_over() {
                 to_signal.pop_front();

@@ -17,4 +17,4 @@ pub(crate) use allocations::{
 };
 pub(crate) use amounts::{amount, write_amount};
 pub(crate) use applications::Entered;
-pub(crate) use scale_up::{ScaleUpRequest, ScaleUpRequests};
+pub(crate) use scale_up::{ScaleUpRequests, UnplacedRequest};

@@ -9,12 +9,12 @@ use monoceros_rules::specs::ask::AskSpec;
 #[derive(Debug)]
 pub(crate) struct ScaleUpRequests {
     pub(crate) application: Arc<str>,
-    pub(crate) requests: Vec<ScaleUpRequest>,
+    pub(crate) requests: Vec<UnplacedRequest>,
 }
 
 /// A request that more machines would help.
 #[derive(Debug)]
-pub(crate) struct ScaleUpRequest {
+pub(crate) struct UnplacedRequest {
     pub(crate) spec: Arc<AskSpec>,
     /// Nodes had room for it, and predicates refused all of them.
     pub(crate) by_predicates: bool,

@@ -43,8 +43,8 @@ mod survey;
 mod visit;
 
 pub(crate) use crate::notices::{
-    Allocated, AskReleased, Ending, Entered, Owner, RELEASED_BY_RM, Released, ScaleUpRequest,
-    ScaleUpRequests, Successor,
+    Allocated, AskReleased, Ending, Entered, Owner, RELEASED_BY_RM, Released, ScaleUpRequests,
+    Successor, UnplacedRequest,
 };
 pub(crate) use crate::session::{Barrier, HeldNow, Notice, PartitionClosed, Prepared, SessionLink};
 pub(crate) use alarm::{Alarm, PLACEHOLDER_TIMEOUT, WaitsFor};
