@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use monoceros_actors::{Journeys, Scheduler, SchedulerHandle};
+use monoceros_actors::{Scheduler, SchedulerHandle, TraceSink};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -322,7 +322,7 @@ fn start_scheduler(
     let builder = settings.scheduler.apply(builder).events(settings.event.of_scheduler());
     let mut builder = users::apply(&settings.users, &queues, builder).context("users")?;
     if let Some(traces) = traces {
-        builder = builder.journeys(settings.traces.ratio, Arc::clone(traces) as Arc<dyn Journeys>);
+        builder = builder.traces(settings.traces.ratio, Arc::clone(traces) as Arc<dyn TraceSink>);
     }
     builder.start().context("the scheduler cannot start")
 }

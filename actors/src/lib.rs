@@ -79,7 +79,6 @@ use actix::Message;
 
 pub use api::allocations::{AllocationNotices, NewAllocation};
 pub use api::callback::{Assumed, Preferences, ResourceManagerCallback, RmState, StateDump};
-pub use api::journeys::{Journey, Journeys, TRACEPARENT};
 pub use api::listing::{
     ApplicationFilter, ApplicationList, DecisionFilter, DecisionKind, Listed, Page, Steps,
 };
@@ -88,8 +87,9 @@ pub use api::predicates::{
     Predicates, PreemptionQuestions, QuestionBundle, QuestionId, Scope, Verdict,
 };
 pub use api::scale_up::{ScaleUpNotice, ScaleUpRequest};
+pub use api::traces::{PlacementTrace, TRACEPARENT, TraceSink};
 pub use api::users::{Lookup, UserGroupResolver};
-pub use api::{allocations, callback, journeys, listing, predicates, scale_up, users};
+pub use api::{allocations, callback, listing, predicates, scale_up, traces, users};
 pub use events::{
     EventFilter, EventRange, EventReader, EventSettings, EventSubscription, History, NamedEvent,
     StreamLimits, Streamed,

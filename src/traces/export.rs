@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use monoceros_actors::Journey;
+use monoceros_actors::PlacementTrace;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{
@@ -69,8 +69,8 @@ impl Export {
     }
 
     /// Queues the spans of a placement; they are lost if the queue is full.
-    pub(super) fn emit(&self, journey: &Journey, sent_ns: Option<i64>) {
-        spans::emit(&self.tracer, journey, sent_ns);
+    pub(super) fn emit(&self, trace: &PlacementTrace, sent_ns: Option<i64>) {
+        spans::emit(&self.tracer, trace, sent_ns);
     }
 
     /// Exports the remaining spans within `patience`. Blocks.

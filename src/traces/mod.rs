@@ -5,7 +5,7 @@
 //!                                    └ too many: the oldest is given up  └ full: lost
 //! ```
 //!
-//! The scheduler delivers the times of a traced placement as one value ([`Journey`]), before it
+//! The scheduler delivers the times of a traced placement as one value ([`PlacementTrace`]), before it
 //! notifies the resource manager. Only the time of the reply is missing then: the stream that sends
 //! the reply reports it here, and all spans are emitted at once.
 //!
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use monoceros_actors::metrics::TraceMetrics;
-use monoceros_actors::{Journey, Journeys, SchedulerHandle};
+use monoceros_actors::{PlacementTrace, SchedulerHandle, TraceSink};
 use tokio::task::spawn_blocking;
 
 use self::export::Export;
@@ -49,7 +49,7 @@ pub struct Traces {
 #[derive(Debug, Default)]
 struct PendingJourneys {
     /// By number, oldest first.
-    journeys: BTreeMap<u64, Journey>,
+    traces: BTreeMap<u64, PlacementTrace>,
     next: u64,
     /// The numbers by hash of resource manager, application and key, oldest first.
     by_name: HashMap<u64, VecDeque<u64>>,
@@ -75,7 +75,7 @@ impl Traces {
 
     /// Whether no placement waits for its reply.
     pub fn is_idle(&self) -> bool {
-        self.pending().journeys.is_empty()
+        self.pending().traces.is_empty()
     }
 
     /// Records that a reply with these allocations (application, key) was taken by a stream of the
@@ -89,25 +89,25 @@ impl Traces {
                 named.filter_map(|(application, key)| pending.take(rm_id, application, key)),
             );
         }
-        for journey in sent {
-            let sent_ns = journey.now_ns();
-            self.export.emit(&journey, Some(sent_ns));
+        for trace in sent {
+            let sent_ns = trace.now_ns();
+            self.export.emit(&trace, Some(sent_ns));
             self.count(TraceMetrics::told);
         }
     }
 
     /// Gives up the placements without a reply, and exports the remaining spans within `patience`.
     pub async fn end(self: Arc<Self>, patience: Duration) {
-        let pending = std::mem::take(&mut *self.pending()).journeys;
-        for journey in pending.values() {
-            self.give_up(journey);
+        let pending = std::mem::take(&mut *self.pending()).traces;
+        for trace in pending.values() {
+            self.give_up(trace);
         }
         // Blocks until the exporting thread is done.
         let _ = spawn_blocking(move || self.export.end(patience)).await;
     }
 
-    fn give_up(&self, journey: &Journey) {
-        self.export.emit(journey, None);
+    fn give_up(&self, trace: &PlacementTrace) {
+        self.export.emit(trace, None);
         self.count(TraceMetrics::untold);
     }
 
@@ -122,9 +122,9 @@ impl Traces {
     }
 }
 
-impl Journeys for Traces {
-    fn decided(&self, journey: Journey) {
-        let oldest = self.pending().keep(journey);
+impl TraceSink for Traces {
+    fn decided(&self, trace: PlacementTrace) {
+        let oldest = self.pending().keep(trace);
         if let Some(oldest) = oldest {
             self.give_up(&oldest);
         }
@@ -133,36 +133,36 @@ impl Journeys for Traces {
 
 impl PendingJourneys {
     /// Adds a placement. Returns the oldest one if there are too many.
-    fn keep(&mut self, journey: Journey) -> Option<Journey> {
-        let name = name(&journey.rm_id, &journey.application, &journey.allocation_key);
+    fn keep(&mut self, trace: PlacementTrace) -> Option<PlacementTrace> {
+        let name = name(&trace.rm_id, &trace.application, &trace.allocation_key);
         self.by_name.entry(name).or_default().push_back(self.next);
-        self.journeys.insert(self.next, journey);
+        self.traces.insert(self.next, trace);
         self.next += 1;
-        if self.journeys.len() <= MOST_PENDING {
+        if self.traces.len() <= MOST_PENDING {
             return None;
         }
-        let (number, oldest) = self.journeys.pop_first()?;
+        let (number, oldest) = self.traces.pop_first()?;
         self.forget(number, &oldest);
         Some(oldest)
     }
 
     /// Removes the oldest placement of this name.
-    fn take(&mut self, rm_id: &str, application: &str, key: &str) -> Option<Journey> {
+    fn take(&mut self, rm_id: &str, application: &str, key: &str) -> Option<PlacementTrace> {
         let numbers = self.by_name.get(&name(rm_id, application, key))?;
         let is_it = |number: &&u64| {
-            self.journeys.get(number).is_some_and(|journey| {
-                (&*journey.rm_id, &*journey.application, &*journey.allocation_key)
+            self.traces.get(number).is_some_and(|trace| {
+                (&*trace.rm_id, &*trace.application, &*trace.allocation_key)
                     == (rm_id, application, key)
             })
         };
         let number = *numbers.iter().find(is_it)?;
-        let journey = self.journeys.remove(&number)?;
-        self.forget(number, &journey);
-        Some(journey)
+        let trace = self.traces.remove(&number)?;
+        self.forget(number, &trace);
+        Some(trace)
     }
 
-    fn forget(&mut self, number: u64, journey: &Journey) {
-        let name = name(&journey.rm_id, &journey.application, &journey.allocation_key);
+    fn forget(&mut self, number: u64, trace: &PlacementTrace) {
+        let name = name(&trace.rm_id, &trace.application, &trace.allocation_key);
         if let Some(numbers) = self.by_name.get_mut(&name) {
             numbers.retain(|other| *other != number);
             if numbers.is_empty() {
@@ -186,18 +186,18 @@ mod tests {
     #[test]
     fn oldest_pending_placement_is_given_up() {
         let mut pending = PendingJourneys::default();
-        let journey = |n: usize| Journey::fixture("rm", "app", &format!("key-{n}"));
+        let trace = |n: usize| PlacementTrace::fixture("rm", "app", &format!("key-{n}"));
         for n in 0..MOST_PENDING {
-            assert!(pending.keep(journey(n)).is_none());
+            assert!(pending.keep(trace(n)).is_none());
         }
-        let given_up = pending.keep(journey(MOST_PENDING)).unwrap();
+        let given_up = pending.keep(trace(MOST_PENDING)).unwrap();
         assert_eq!(&*given_up.allocation_key, "key-0");
         assert!(pending.take("rm", "app", "key-0").is_none());
         assert!(pending.take("other", "app", "key-1").is_none());
         assert!(pending.take("rm", "app", "key-1").is_some());
         assert!(pending.take("rm", "app", "key-1").is_none(), "it was told");
         assert_eq!(
-            (pending.journeys.len(), pending.by_name.len()),
+            (pending.traces.len(), pending.by_name.len()),
             (MOST_PENDING - 1, MOST_PENDING - 1)
         );
     }
@@ -207,11 +207,11 @@ mod tests {
         let mut pending = PendingJourneys::default();
         for node in ["n1", "n2"] {
             let node = Arc::from(node);
-            let mut journey = Journey::fixture("rm", "app", "key");
-            journey.node = node;
-            pending.keep(journey);
+            let mut trace = PlacementTrace::fixture("rm", "app", "key");
+            trace.node = node;
+            pending.keep(trace);
         }
-        let ended = || pending.take("rm", "app", "key").map(|journey| journey.node.to_string());
+        let ended = || pending.take("rm", "app", "key").map(|trace| trace.node.to_string());
         let ended: Vec<_> = std::iter::from_fn(ended).collect();
         assert_eq!(ended, ["n1", "n2"]);
     }

@@ -7,9 +7,9 @@
 
 pub mod allocations;
 pub mod callback;
-pub mod journeys;
 pub mod listing;
 pub(crate) mod outcomes;
 pub mod predicates;
 pub mod scale_up;
+pub mod traces;
 pub mod users;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::allocations::Leaving;
-use monoceros_rules::allocations::journey::enters;
+use monoceros_rules::allocations::course::enters;
 use monoceros_rules::applications::gang::PlaceholderEnd;
 use monoceros_rules::books::Books;
 use monoceros_rules::nodes::Terms;

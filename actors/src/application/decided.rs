@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::allocations::Allocation;
-use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::allocations::course::Course;
 use monoceros_rules::applications::native::Native;
 use monoceros_rules::asks::Bundled;
 use monoceros_rules::decide::bundle::Found;

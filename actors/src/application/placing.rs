@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::allocations::Allocation;
-use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::allocations::course::Course;
 use monoceros_rules::asks::AskWish;
 use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
 use monoceros_rules::decide::explain::QueueRoom;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::journeys::TraceReceiver;
+use crate::api::traces::TraceReceiver;
 use crate::api::users::Resolvers;
 use crate::events::EventLog;
 use crate::front::default_queues::DefaultQueues;

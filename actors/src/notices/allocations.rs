@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use monoceros_rules::allocations::Allocation;
-use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::allocations::course::Course;
 use monoceros_rules::applications::application::Application as Book;
 use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::values::ids::AllocationId;

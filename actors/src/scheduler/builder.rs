@@ -11,7 +11,7 @@ use monoceros_rules::specs::quotas::Quotas;
 use tokio::sync::watch;
 
 use super::{SchedulerHandle, StartError};
-use crate::api::journeys::{Journeys, Sampling, TraceReceiver};
+use crate::api::traces::{Sampling, TraceReceiver, TraceSink};
 use crate::api::users::{Resolvers, UserGroupResolver};
 use crate::clock::{Clock, wall_clock_ns};
 use crate::events::{EventLog, EventSettings};
@@ -358,7 +358,7 @@ impl SchedulerBuilder {
     /// Traces this share of all placements (from 0 to 1), and those whose sender traces them by the tag
     /// [`TRACEPARENT`](crate::TRACEPARENT). By default no placement is traced.
     #[must_use]
-    pub fn journeys(mut self, ratio: f64, receiver: Arc<dyn Journeys>) -> Self {
+    pub fn traces(mut self, ratio: f64, receiver: Arc<dyn TraceSink>) -> Self {
         let sampling = Sampling::of(ratio);
         self.intake.sampling = Some(sampling);
         self.traces = Some(TraceReceiver(receiver));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::course::Course;
 use super::grounds::Grounds;
-use super::journey::Course;
 use crate::specs::ask::{AskSpec, Form};
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::rare::{Nothing, Rare};

@@ -4,8 +4,8 @@
 //! that they are made of.
 
 mod allocation;
+pub mod course;
 mod grounds;
-pub mod journey;
 mod table;
 
 pub use allocation::{Allocation, Circumstances, Elsewhere, Leaving, Pairing};

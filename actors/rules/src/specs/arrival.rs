@@ -1,5 +1,5 @@
 //! The arrival of a traced ask: the times that all its placements have in common. Each placement
-//! adds its own ([`Course`](crate::allocations::journey::Course)).
+//! adds its own ([`Course`](crate::allocations::course::Course)).
 
 /// The first times of a trace, which all placements of an ask have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,7 +30,7 @@ mod moves;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::allocations::course::Course;
 use monoceros_rules::allocations::{Allocation, Pairing};
 use monoceros_rules::applications::native::Stage;
 use monoceros_rules::asks::{AskWish, Bundled};

@@ -15,7 +15,7 @@ use monoceros_rules::values::resources::{
     NAME_BYTES, NAMES_MAX, Name, NameHolder, QUANTITY_MAX, Resources, TooManyNames,
 };
 
-use crate::api::journeys::Sampling;
+use crate::api::traces::Sampling;
 
 /// The tags that this scheduler reads.
 pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";

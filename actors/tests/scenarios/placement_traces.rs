@@ -3,28 +3,28 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use monoceros_actors::{Journey, Journeys, Scheduler, SchedulerHandle};
+use monoceros_actors::{PlacementTrace, Scheduler, SchedulerHandle, TraceSink};
 
 use crate::recording_callback::RecordingCallback;
 use crate::world::{ONE_LEAF, in_virtual_time, register, send_lines};
 
-/// Records the journeys.
+/// Records the traces.
 #[derive(Debug, Default)]
-struct RecordedJourneys(Mutex<Vec<Journey>>);
+struct RecordedTraces(Mutex<Vec<PlacementTrace>>);
 
-impl Journeys for RecordedJourneys {
-    fn decided(&self, journey: Journey) {
-        self.0.lock().unwrap().push(journey);
+impl TraceSink for RecordedTraces {
+    fn decided(&self, trace: PlacementTrace) {
+        self.0.lock().unwrap().push(trace);
     }
 }
 
-impl RecordedJourneys {
-    /// Formats each journey, with the seconds of its stages.
+impl RecordedTraces {
+    /// Formats each trace, with the seconds of its stages.
     fn take(&self) -> Vec<String> {
-        let line = |it: Journey| {
+        let line = |it: PlacementTrace| {
             let times = [it.received_ns, it.entered_ns, it.offered_ns, it.asked_ns, it.decided_ns];
             let seconds = times.map(|ns| ns / 1_000_000_000);
-            let Journey { application, allocation_key, node, queue, user, .. } = &it;
+            let PlacementTrace { application, allocation_key, node, queue, user, .. } = &it;
             let kind = if it.is_placeholder { " keeps a place" } else { "" };
             format!(
                 "{application}/{allocation_key}{kind} on {node} in {queue} of {user}: {seconds:?}"
@@ -37,9 +37,9 @@ impl RecordedJourneys {
     }
 }
 
-async fn followed(ratio: f64) -> (SchedulerHandle, Arc<RecordedJourneys>) {
-    let notified = Arc::new(RecordedJourneys::default());
-    let builder = Scheduler::builder().epoch_ns(0).journeys(ratio, notified.clone());
+async fn followed(ratio: f64) -> (SchedulerHandle, Arc<RecordedTraces>) {
+    let notified = Arc::new(RecordedTraces::default());
+    let builder = Scheduler::builder().epoch_ns(0).traces(ratio, notified.clone());
     let scheduler = builder.start_local().unwrap();
     register(&scheduler, "rm", ONE_LEAF, Arc::new(RecordingCallback::default())).await;
     (scheduler, notified)

@@ -5,7 +5,7 @@
 //! A placement passes several actors on two threads, with a few microseconds in each, and most of the
 //! time it waits. A span that is open all the time would have to be carried, and looked up in each step.
 //! So times are recorded where they are known, in the ask and in the allocation, and reported as one
-//! [`Journey`] when the RM is notified. The receiver may make spans of it.
+//! [`PlacementTrace`] when the RM is notified. The receiver may make spans of it.
 //!
 //! # Cost
 //! Without a receiver: one pointer in each ask and allocation, compared with null. With a receiver: a
@@ -15,7 +15,7 @@ use std::fmt;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use monoceros_rules::allocations::journey::Course;
+use monoceros_rules::allocations::course::Course;
 use monoceros_rules::specs::arrival::Arrival;
 use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::ids::AllocationId;
@@ -30,7 +30,7 @@ pub const TRACEPARENT: &str = "traceparent";
 
 /// The trace of one placement. All times are ns since the epoch, by the scheduler's clock.
 #[derive(Clone, Debug)]
-pub struct Journey {
+pub struct PlacementTrace {
     /// The resource manager.
     pub rm_id: Arc<str>,
     /// The partition, with the prefix of the resource manager.
@@ -68,7 +68,7 @@ pub struct Journey {
     clock: Clock,
 }
 
-impl Journey {
+impl PlacementTrace {
     /// The present time, by the clock of its times.
     pub fn now_ns(&self) -> i64 {
         self.clock.now_ns().max(self.decided_ns)
@@ -103,9 +103,9 @@ impl Journey {
 
 /// Receives the traces of placements. Called from the front's thread, before the resource manager is
 /// notified of the placement: it must not block.
-pub trait Journeys: Send + Sync + fmt::Debug + 'static {
+pub trait TraceSink: Send + Sync + fmt::Debug + 'static {
     /// A traced placement was decided, and its resource manager is notified next.
-    fn decided(&self, journey: Journey);
+    fn decided(&self, trace: PlacementTrace);
 }
 
 /// The choice of asks that are traced: a random share, in which an ask that is sent again is chosen
@@ -160,7 +160,7 @@ fn is_sampled(traceparent: &str) -> bool {
 
 /// The receiver of traces.
 #[derive(Clone, Debug)]
-pub(crate) struct TraceReceiver(pub(crate) Arc<dyn Journeys>);
+pub(crate) struct TraceReceiver(pub(crate) Arc<dyn TraceSink>);
 
 impl TraceReceiver {
     /// Reports an allocation, if its placement is traced.
@@ -172,23 +172,23 @@ impl TraceReceiver {
         clock: Clock,
     ) {
         if let Some(course) = &allocated.course {
-            self.0.decided(journey(rm_id, partition, allocated, course, clock));
+            self.0.decided(trace(rm_id, partition, allocated, course, clock));
         }
     }
 }
 
-fn journey(
+fn trace(
     rm_id: &Arc<str>,
     partition: &str,
     allocated: &Allocated,
     (placement, course): &(AllocationId, Course),
     clock: Clock,
-) -> Journey {
+) -> PlacementTrace {
     let Course { arrival, offered_ns, asked_ns, decided_ns, is_asked_rm } = *course;
     let Allocated { owner, spec, uuid, node, .. } = allocated;
     let Owner { application, queue, user, .. } = &**owner;
     let traceparent = spec.tags.as_ref().and_then(|tags| tags.get(TRACEPARENT)).map(str::to_owned);
-    Journey {
+    PlacementTrace {
         rm_id: Arc::clone(rm_id),
         partition: Arc::from(partition),
         application: Arc::clone(application),
