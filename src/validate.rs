@@ -117,14 +117,14 @@ impl Checked {
     }
 
     fn refuse(&mut self, errors: config::ConfigErrors) {
-        if errors.told.iter().any(|error| error.code == "E_NO_PARTITIONS") {
+        if errors.reported.iter().any(|error| error.code == "E_NO_PARTITIONS") {
             let note = "only an empty text, without comments, stands for the built-in queues";
             self.notes.push(note.to_owned());
         }
         if errors.n_more > 0 {
             self.notes.push(format!("{} more errors are left out", errors.n_more));
         }
-        for error in errors.told {
+        for error in errors.reported {
             self.errors.push(Fault {
                 code: Some(error.code),
                 line: Some(error.line),

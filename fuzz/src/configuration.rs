@@ -25,8 +25,8 @@ pub fn configuration(data: &[u8]) {
     assert_eq!(config::parse(text), answer, "the same text, another answer");
     match answer {
         Err(refusal) => {
-            assert!((1..=MOST_LISTED).contains(&refusal.told.len()));
-            for fault in refusal.told {
+            assert!((1..=MOST_LISTED).contains(&refusal.reported.len()));
+            for fault in refusal.reported {
                 check_line(&fault.message, &fault.path, data.len());
                 assert!(!fault.to_string().contains('\n'), "{fault}");
             }

@@ -48,7 +48,7 @@ pub fn find(file: &str) -> Result<Option<Embedded>, ConfigErrors> {
     let mut report = Report::default();
     let mut missing = |node: &Node, message: String| {
         report.error("E_CONFIG_MAP", &node.at.place("data"), message);
-        ConfigErrors { told: std::mem::take(&mut report.errors), n_more: 0 }
+        ConfigErrors { reported: std::mem::take(&mut report.errors), n_more: 0 }
     };
     let Some(data) = entry(&root, "data") else {
         return Err(missing(&root, "the ConfigMap has no `data`".to_owned()));

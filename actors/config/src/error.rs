@@ -52,7 +52,7 @@ pub struct ConfigWarning {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
     /// The first errors that were found, at most 200.
-    pub told: Vec<ConfigError>,
+    pub reported: Vec<ConfigError>,
     /// Number of further errors.
     pub n_more: usize,
 }
@@ -189,7 +189,7 @@ fn write_place(f: &mut fmt::Formatter<'_>, line: usize, column: usize, path: &st
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.told.iter().enumerate() {
+        for (at, error) in self.reported.iter().enumerate() {
             write!(f, "{}{error}", if at == 0 { "" } else { "\n" })?;
         }
         if self.n_more > 0 {

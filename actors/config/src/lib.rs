@@ -30,7 +30,7 @@
 //! assert_eq!(batch.max.as_ref().unwrap().to_string(), "map[memory:4294967296 vcore:10000]");
 //!
 //! let errors = monoceros_config::parse(&text.replace("4Gi", "4GB")).unwrap_err();
-//! assert_eq!(errors.told[0].path, "partitions[0].queues[0].queues[0].resources.max.memory");
+//! assert_eq!(errors.reported[0].path, "partitions[0].queues[0].queues[0].resources.max.memory");
 //! ```
 
 mod checksum;
@@ -211,7 +211,7 @@ pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
             validate::partitions(document, &mut types, &mut report).into_iter().unzip();
     }
     if !report.errors.is_empty() {
-        return Err(ConfigErrors { told: report.errors, n_more: report.n_more_errors });
+        return Err(ConfigErrors { reported: report.errors, n_more: report.n_more_errors });
     }
     for partition in &partitions {
         debug_assert_tree(&partition.root);

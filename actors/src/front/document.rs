@@ -57,7 +57,7 @@ impl Document {
                     path: "partitions".to_owned(),
                     message: format!("there are {n}: {over}"),
                 };
-                return Err(ConfigErrors { told: vec![error], n_more: 0 });
+                return Err(ConfigErrors { reported: vec![error], n_more: 0 });
             }
         }
         Ok(document)

@@ -121,7 +121,7 @@ fn messages_are_one_bounded_line() {
         format!("partitions: [{{queues: [], \"{long}\": 5}}]"),
         below_root(&format!("{{name: {long}}}")),
     ] {
-        for error in parse(&text).unwrap_err().told {
+        for error in parse(&text).unwrap_err().reported {
             let message = &error.message;
             assert!(!message.contains(char::is_control), "{message:?}");
             assert!(message.chars().count() <= 2_001, "{} characters", message.len());
@@ -233,9 +233,9 @@ proptest! {
         match parse(&text) {
             Ok(configuration) => prop_assert!(!configuration.partitions.is_empty()),
             Err(errors) => {
-                prop_assert!(!errors.told.is_empty());
+                prop_assert!(!errors.reported.is_empty());
                 let n_lines = text.lines().count() + 1;
-                for error in &errors.told {
+                for error in &errors.reported {
                     prop_assert!((1..=n_lines).contains(&error.line) && error.column > 0, "{}", error);
                 }
             }
@@ -363,8 +363,8 @@ fn texts_are_bounded_and_the_first_faults_listed() {
     // The first errors are listed in order, the rest are counted.
     let faults = format!("partitions: [{}]", "x,".repeat(300));
     let errors = parse(&faults).unwrap_err();
-    assert_eq!((errors.told.len(), errors.n_more), (200, 100));
-    assert_eq!(errors.told[199].path, "partitions[199]");
+    assert_eq!((errors.reported.len(), errors.n_more), (200, 100));
+    assert_eq!(errors.reported[199].path, "partitions[199]");
     assert!(errors.to_string().ends_with("\nand 100 more errors, which are left out"));
 
     let listed = "{name: user, filter: {type: allow, users: ['a!', b]}}, ".repeat(300);
@@ -380,7 +380,7 @@ fn expressions_of_all_partitions_share_one_bound() {
     let partition = |n| format!("{{name: p{n}, queues: [], placementrules: [{rules}]}}, ");
     let text: String = (0..5).map(partition).collect();
     let errors = parse(&format!("partitions: [{text}]")).unwrap_err();
-    assert!(errors.told.iter().all(|error| error.code == "E_FILTER_USER"));
-    assert!(errors.told[0].path.starts_with("partitions[2]"), "{}", errors.told[0].path);
+    assert!(errors.reported.iter().all(|error| error.code == "E_FILTER_USER"));
+    assert!(errors.reported[0].path.starts_with("partitions[2]"), "{}", errors.reported[0].path);
     assert!(errors.to_string().contains("8388608 bytes together"));
 }

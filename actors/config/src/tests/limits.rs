@@ -152,7 +152,7 @@ fn an_unreadable_max_is_reported_once() {
          maxresources: {memory: 6}}, {users: [v], maxresources: {memory: 6}}]}, {name: a.b}",
     );
     let errors = parse(&text).unwrap_err();
-    let found: Vec<_> = errors.told.iter().map(|e| (e.code, &*e.path)).collect();
+    let found: Vec<_> = errors.reported.iter().map(|e| (e.code, &*e.path)).collect();
     let at = |rest: &str| format!("partitions[0].queues[0].queues{rest}");
     let (max, name, guaranteed) =
         (at("[0].resources.max.memory"), at("[1].name"), at("[0].resources.guaranteed.vcore"));
@@ -160,7 +160,7 @@ fn an_unreadable_max_is_reported_once() {
     let expected =
         [("E_QUEUE_NAME", &*name), ("E_QTY_INVALID", &*max), ("E_QTY_INVALID", &*guaranteed)];
     assert_eq!(found, expected);
-    assert!(errors.told[1].message.contains("`root.a`"));
+    assert!(errors.reported[1].message.contains("`root.a`"));
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn all_resources_are_compared_before_any_number_of_applications() {
     );
     let errors = parse(&text).unwrap_err();
     let found: Vec<_> =
-        errors.told.iter().map(|e| (e.code, e.path.matches("queues").count())).collect();
+        errors.reported.iter().map(|e| (e.code, e.path.matches("queues").count())).collect();
     let expected = [
         ("E_LIMIT_RES_GT_ANCESTOR", 2),
         ("E_LIMIT_RES_GT_ANCESTOR", 3),

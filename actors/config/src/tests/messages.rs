@@ -201,7 +201,7 @@ fn whole(text: &str) -> String {
 fn each_message_names_its_subject() {
     for (text, code, parts) in FAULTS {
         let errors = parse(&whole(text)).unwrap_err();
-        let Some(error) = errors.told.iter().find(|error| error.code == *code) else {
+        let Some(error) = errors.reported.iter().find(|error| error.code == *code) else {
             panic!("`{text}` has no {code}: {errors}")
         };
         let shown = error.to_string();

@@ -21,14 +21,14 @@ use super::*;
 fn codes(text: &str) -> Vec<&'static str> {
     match parse(text) {
         Ok(_) => Vec::new(),
-        Err(errors) => errors.told.iter().map(|error| error.code).collect(),
+        Err(errors) => errors.reported.iter().map(|error| error.code).collect(),
     }
 }
 
 /// Returns the only error of a text, as it is displayed.
 fn only_error(text: &str) -> String {
     let errors = parse(text).unwrap_err();
-    assert_eq!(errors.told.len(), 1, "{errors}");
+    assert_eq!(errors.reported.len(), 1, "{errors}");
     errors.to_string()
 }
 

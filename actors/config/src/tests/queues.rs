@@ -81,7 +81,7 @@ fn a_max_reaches_down_through_queues_that_set_none() {
          resources: {max: {memory: 150}}}]}]}",
     );
     let errors = parse(&text).unwrap_err();
-    assert_eq!(errors.told[0].code, "E_MAX_GT_PARENT");
+    assert_eq!(errors.reported[0].code, "E_MAX_GT_PARENT");
     let shown = errors.to_string();
     for part in ["`root.a.b.c`", "{memory: 150}", "{memory: 100}"] {
         assert!(shown.contains(part), "{shown}");
@@ -186,19 +186,19 @@ fn every_bad_quantity_names_queue_type_and_text() {
         resources("{memory: 4K, vcore: 0.5}", "{memory: 99E}")
     ));
     let errors = parse(&text).unwrap_err();
-    let codes: Vec<&str> = errors.told.iter().map(|error| error.code).collect();
+    let codes: Vec<&str> = errors.reported.iter().map(|error| error.code).collect();
     assert_eq!(codes, ["E_QTY_SUFFIX", "E_QTY_INVALID", "E_QTY_OVERFLOW"]);
-    for (error, text) in errors.told.iter().zip(["`4K`", "`0.5`", "`99E`"]) {
+    for (error, text) in errors.reported.iter().zip(["`4K`", "`0.5`", "`99E`"]) {
         assert!(error.message.contains("`root.a`") && error.message.contains(text), "{error}");
     }
-    assert!(errors.told[2].path.ends_with(".resources.max.memory"));
+    assert!(errors.reported[2].path.ends_with(".resources.max.memory"));
 }
 
 #[test]
 fn a_resource_without_a_name_is_refused() {
     let queue = format!("{{name: a, {}}}", resources("{'': 4}", "{memory: 4, '': 4}"));
     let errors = parse(&below_root(&queue)).unwrap_err();
-    let told: Vec<_> = errors.told.iter().map(|error| (error.code, &*error.message)).collect();
+    let told: Vec<_> = errors.reported.iter().map(|error| (error.code, &*error.message)).collect();
     let [guaranteed, max] =
         ["guaranteed", "max"].map(|of| format!("{of} of queue `root.a`: a resource has no name"));
     assert_eq!(told, [("E_CONF_PARSE", &*guaranteed), ("E_CONF_PARSE", &*max)]);
@@ -328,9 +328,9 @@ fn access_lists_are_checked_in_place() {
     let text = below_root("{name: a, submitacl: \"u g x\", adminacl: \"u  g\"}");
     let errors = parse(&text).unwrap_err();
     let found: Vec<(&str, &str)> =
-        errors.told.iter().map(|e| (e.code, e.path.rsplit('.').next().unwrap())).collect();
+        errors.reported.iter().map(|e| (e.code, e.path.rsplit('.').next().unwrap())).collect();
     assert_eq!(found, [("E_ACL_SPACES", "adminacl"), ("E_ACL_SPACES", "submitacl")]);
-    assert!(errors.told[1].message.contains("`u g x`"));
+    assert!(errors.reported[1].message.contains("`u g x`"));
 
     let configuration = parsed(&below_root("{name: a, submitacl: \"#u1,u2\", adminacl: \" g\"}"));
     let leaf = queue(&configuration, "root.a");

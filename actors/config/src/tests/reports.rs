@@ -203,7 +203,7 @@ partitions:
         ["E_CONF_PARSE", "E_CONF_PARSE", "E_LIMIT_EMPTY", "E_NODESORT_POLICY", "E_QUEUE_NAME"];
     assert_eq!(codes(text), expected);
     let errors = parse(text).unwrap_err();
-    let lines: Vec<usize> = errors.told.iter().map(|error| error.line).collect();
+    let lines: Vec<usize> = errors.reported.iter().map(|error| error.line).collect();
     assert_eq!(lines, [6, 7, 4, 3, 6]);
 }
 
@@ -246,6 +246,6 @@ partitions:
         "E_TEMPLATE_QTY",
     ];
     assert_eq!(codes(text), expected);
-    let acls = parse(text).unwrap_err().told;
+    let acls = parse(text).unwrap_err().reported;
     assert!(acls[3].path.ends_with("adminacl") && acls[4].path.ends_with("submitacl"));
 }

@@ -96,7 +96,7 @@ fn rule_errors_point_at_the_faulty_setting() {
         ("[{name: fixed, value: root.dev.x, create: true}]", "E_RULE_LAST_IS_LEAF", "[0].value"),
     ] {
         let errors = parse(&with_rules(rules)).unwrap_err();
-        let [error] = &*errors.told else { panic!("one error: {errors}") };
+        let [error] = &*errors.reported else { panic!("one error: {errors}") };
         let full = format!("partitions[0].placementrules{path}");
         assert_eq!((error.code, &*error.path), (code, &*full), "{rules}");
     }
@@ -110,7 +110,7 @@ fn errors_are_ordered_by_rank() {
          {name: user, filter: {type: x, groups: [\"9\"]}, parent: {name: \"2\"}}}, {name: fixed, \
          value: gone}, {name: user, filter: {type: y}}]",
     );
-    let told: Vec<(&str, String)> = (parse(&text).unwrap_err().told.into_iter())
+    let told: Vec<(&str, String)> = (parse(&text).unwrap_err().reported.into_iter())
         .map(|error| (error.code, error.path.replace("partitions[0].placementrules", "")))
         .collect();
     let told: Vec<(&str, &str)> = told.iter().map(|(code, path)| (*code, &**path)).collect();
