@@ -221,7 +221,7 @@ fn accepted(update: &ConfigurationUpdate) -> Response<si::UpdateConfigurationRes
     // vital.
     let warnings = warnings(update, MOST_DIFFERENCE_BYTES / 2);
     let left = MOST_DIFFERENCE_BYTES - warnings.len();
-    let reason = (warnings + &update.difference.told(MOST_DIFFERENCES, left)).trim_end().to_owned();
+    let reason = (warnings + &update.difference.text(MOST_DIFFERENCES, left)).trim_end().to_owned();
     let old_config = old_config.clone();
     let message = si::UpdateConfigurationResponse { success: true, old_config, reason };
     let mut response = Response::new(message);

@@ -142,7 +142,7 @@ impl Difference {
 
     /// Returns [`Self::summary`] as one text of at most `bytes`, provided that one line per weight
     /// fits.
-    pub fn told(&self, most: usize, bytes: usize) -> String {
+    pub fn text(&self, most: usize, bytes: usize) -> String {
         let mut most = most.min(self.lines.len());
         loop {
             let text = self.summary(most).join("\n");

@@ -495,14 +495,14 @@ fn lines_beyond_the_bound_are_counted() {
     let many: Vec<_> = (0..100).map(|number| format!("{{name: q{number:03}}}")).collect();
     let difference = between(&queues(""), &queues(&many.join(", ")), None);
     assert_eq!(
-        difference.told(2, 1_000),
+        difference.text(2, 1_000),
         "root.q000: new\nroot.q001: new\n... and 98 more lines of what is new"
     );
-    let text = difference.told(100, 200);
+    let text = difference.text(100, 200);
     assert!(text.len() <= 200 && text.ends_with("more lines of what is new"), "{text}");
-    assert_eq!(difference.told(100, 0), "... and 100 more lines of what is new");
-    assert_eq!(difference.told(100, 10_000).lines().count(), 100);
-    assert_eq!(Difference::default().told(100, 32), "");
+    assert_eq!(difference.text(100, 0), "... and 100 more lines of what is new");
+    assert_eq!(difference.text(100, 10_000).lines().count(), 100);
+    assert_eq!(Difference::default().text(100, 32), "");
 }
 
 /// A change of one field of the tree, each of which must yield a sentence.
