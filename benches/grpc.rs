@@ -230,9 +230,9 @@ fn print_events(runs: &mut [Delays]) {
 
 async fn library(service: &Service, set: impl FnOnce(Options) -> Options) -> f64 {
     let endpoint = Endpoint::from_shared(service.address.clone()).unwrap();
-    let options = set(Options::new(endpoint, "bench").go_on());
+    let options = set(Options::new(endpoint, "bench").take_over());
     let (client, mut events) = Client::start(options, Report::default);
-    assert!(matches!(events.next().await, Some(Event::Registered { goes_on: true, .. })));
+    assert!(matches!(events.next().await, Some(Event::Registered { resumed: true, .. })));
     let start = Instant::now();
     tokio::spawn(async move {
         for number in 0..ASKS {

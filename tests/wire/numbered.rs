@@ -416,7 +416,7 @@ async fn takeover_stops_the_earlier_instance() {
     older.client.submit(vec![application("a", "root.a")]).await.unwrap();
     older.client.ask(vec![ask("a", "k1")]).await.unwrap();
     older.until("placed", |heard| heard.new.len() == 1).await;
-    let mut newer = Manager::start(pod("pod-2").go_on(), nothing);
+    let mut newer = Manager::start(pod("pod-2").take_over(), nothing);
     newer.client.ask(vec![ask("a", "k2")]).await.unwrap();
     newer.until("placed", |heard| heard.new.contains_key("k2")).await;
     assert_eq!(newer.heard.sessions, older.heard.sessions);
@@ -432,7 +432,7 @@ async fn disconnected_leader_learns_of_its_successor() {
     let pod = |address, name: &'static str| options(address, "rm").instance(name.parse().unwrap());
     let cut = Cut::open(service.grpc, After::FramesOfClient(40)).await;
     let mut older = Manager::registered(pod(cut.address, "pod-1"), nothing).await;
-    let mut newer = Manager::registered(pod(service.grpc, "pod-2").go_on(), nothing).await;
+    let mut newer = Manager::registered(pod(service.grpc, "pod-2").take_over(), nothing).await;
     newer.client.report(vec![node("n1", 4_000, 16)]).await.unwrap();
     newer.client.submit(vec![application("a", "root.a")]).await.unwrap();
     older.until("given up", |heard| heard.ended.is_some()).await;

@@ -100,7 +100,7 @@ impl<'o> Connection<'o> {
 
     pub(crate) async fn register(&self) -> Result<Registered, Status> {
         let mut request = self.request(self.options.registration.clone());
-        if self.options.goes_on {
+        if self.options.takes_over {
             let mode = MetadataValue::from_static("attach");
             request.metadata_mut().insert("x-si-register-mode", mode);
         }
@@ -109,8 +109,8 @@ impl<'o> Connection<'o> {
         let session = number(metadata, "x-si-session").ok_or_else(|| {
             Status::unimplemented("the scheduler did not say which session it has opened")
         })?;
-        let goes_on = metadata.get("x-si-registered").is_some_and(|how| how == "attached");
-        let taken = number(metadata, "x-si-taken-seq").filter(|_| goes_on);
+        let resumed = metadata.get("x-si-registered").is_some_and(|how| how == "attached");
+        let taken = number(metadata, "x-si-taken-seq").filter(|_| resumed);
         Ok(Registered { session, taken })
     }
 

@@ -224,7 +224,7 @@ impl Driver {
         self.has_registered = true;
         self.last_received = [0; 3];
         self.processed.begin();
-        self.emit(Event::Registered { session, goes_on: taken.is_some() });
+        self.emit(Event::Registered { session, resumed: taken.is_some() });
         if let Some(taken) = taken {
             self.outgoing.continue_from(taken);
             return Ok(session);

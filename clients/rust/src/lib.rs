@@ -98,7 +98,7 @@ pub enum Event {
         /// Number of the session.
         session: u64,
         /// Whether the session of an earlier instance continues.
-        goes_on: bool,
+        resumed: bool,
     },
     /// The connection or a stream has ended; the client reconnects.
     Disconnected(Status),

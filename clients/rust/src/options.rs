@@ -25,7 +25,7 @@ pub struct Options {
     pub(crate) registration: si::RegisterResourceManagerRequest,
     pub(crate) instance: Option<MetadataValue<Ascii>>,
     pub(crate) authorization: Option<MetadataValue<Ascii>>,
-    pub(crate) goes_on: bool,
+    pub(crate) takes_over: bool,
     pub(crate) once: bool,
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
     pub(crate) pauses: ExponentialBuilder,
@@ -55,7 +55,7 @@ impl Options {
             registration,
             instance: None,
             authorization: None,
-            goes_on: false,
+            takes_over: false,
             once: false,
             callbacks: None,
             pauses,
@@ -97,8 +97,8 @@ impl Options {
     /// Takes over the session of an earlier instance if there is one, without reporting the state.
     /// Without this option that session ends.
     #[must_use]
-    pub fn go_on(mut self) -> Self {
-        self.goes_on = true;
+    pub fn take_over(mut self) -> Self {
+        self.takes_over = true;
         self
     }
 
