@@ -181,7 +181,7 @@ impl Application {
             let asks = &mut self.book.asks;
             let signalled = asks.signal(class, reached, most - looked_at);
             looked_at += signalled.looked_at;
-            for slot in signalled.told {
+            for slot in signalled.due {
                 let ask = asks.ask(slot);
                 let by_predicates = ask.is_resting() || is_bundle_refused;
                 requests.push(UnplacedRequest { spec: Arc::clone(&ask.spec), by_predicates });

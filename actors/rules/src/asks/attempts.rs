@@ -59,7 +59,7 @@ impl ToSignal {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signalled {
     /// The requests for which a signal is to be sent.
-    pub told: Vec<AskSlot>,
+    pub due: Vec<AskSlot>,
     /// The number of requests that were examined, including those for which a signal was sent
     /// before.
     pub looked_at: usize,
@@ -200,10 +200,10 @@ impl Asks {
             return signalled;
         };
         let n_unsignalled = class_here.unsignalled;
-        let Signalled { told, looked_at } = &mut signalled;
+        let Signalled { due, looked_at } = &mut signalled;
         let mut left = count;
         for (key, slot, taken) in self.tried_after(class, behind.as_ref(), count, reached) {
-            if told.len() == n_unsignalled {
+            if due.len() == n_unsignalled {
                 break;
             }
             if *looked_at == most {
@@ -214,13 +214,13 @@ impl Asks {
             left -= taken;
             to_signal.behind = Some(key);
             if !self.ask(slot).signalled {
-                told.push(slot);
+                due.push(slot);
             }
         }
-        for slot in &signalled.told {
+        for slot in &signalled.due {
             self.ask_mut(*slot).signalled = true;
         }
-        let n_told = signalled.told.len();
+        let n_told = signalled.due.len();
         self.classes[class].unsignalled -= n_told;
         self.n_unsignalled -= n_told;
         signalled

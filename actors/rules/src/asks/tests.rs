@@ -129,7 +129,7 @@ fn a_class_is_told_of_in_parts_and_what_is_of_another_size_by_then_is_not() {
     // Those that were told of are looked at once more, a part at a time, too.
     let mut left = to_signal(class, 1, 10);
     let parts = [0, 1, 2].map(|_| asks.signal(&mut left, None, 2));
-    assert_eq!(parts.map(|part| (part.told.len(), part.looked_at)), [(0, 2), (0, 2), (1, 1)]);
+    assert_eq!(parts.map(|part| (part.due.len(), part.looked_at)), [(0, 2), (0, 2), (1, 1)]);
     assert!(left.is_over() && !asks.any_unsignalled());
 }
 
@@ -151,7 +151,7 @@ fn behind_the_last_request_that_is_not_told_nothing_is_looked_at() {
         class
     };
     let class = park(&mut asks);
-    assert_eq!(asks.signal(&mut to_signal(class, 1, 9), None, 9).told.len(), 3);
+    assert_eq!(asks.signal(&mut to_signal(class, 1, 9), None, 9).due.len(), 3);
     let (a, _) = asks.put(spec("a", 1), 0, 4);
     let class = park(&mut asks);
     let mut left = to_signal(class, 1, 9);
@@ -492,7 +492,7 @@ fn asks_behind_the_end_of_a_pass_were_not_tried() {
         keys.iter().map(|key| asks.slot_of(key).unwrap()).collect()
     };
     let told =
-        |asks: &mut Asks, reached| asks.signal(&mut to_signal(of_first, 1, 9), reached, 99).told;
+        |asks: &mut Asks, reached| asks.signal(&mut to_signal(of_first, 1, 9), reached, 99).due;
     assert_eq!(told(&mut asks, reached), slots(&asks, &["a", "c"]));
     assert_eq!(told(&mut asks, None), slots(&asks, &["e"]));
     let a = asks.slot_of("a").unwrap();
