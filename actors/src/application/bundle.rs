@@ -153,7 +153,7 @@ impl Application {
         Err(why.obstacle(total))
     }
 
-    /// Looks at an offer for the whole gang: if something was nominated to the gang, with that.
+    /// Takes an offer for the whole gang, with its nomination if it has one.
     pub(super) fn attempt_gang<T>(&self, baton: &Baton, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
         let nomination = baton.books.nominations.of(Preemptor::Gang(self.slot));
         let phase = nomination.map_or(baton.offer.phase, |_| Phase::Reserved);

@@ -280,8 +280,7 @@ impl Application {
         baton.happens(|at| event(at).with_message(Message::NodeNotCleared(node)));
     }
 
-    /// Others leave this node for an ask, which has it reserved from now on. The nomination is made
-    /// already.
+    /// Reserves this node for an ask whose victims leave it. The nomination exists already.
     pub(super) fn nominated(
         &mut self,
         key: &str,

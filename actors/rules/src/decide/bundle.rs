@@ -12,7 +12,7 @@
 //!    fullest node with room: small members that were spread may have left no node for a large one.
 //! 4. If one finds none again, nothing is kept, and the answer is how many lack a place.
 //!
-//! A gang for which others have left gets the places that were nominated to it instead ([`rooms`]).
+//! A gang that has a nomination gets the places that are kept for it instead ([`rooms`]).
 //!
 //! For n members that takes time in proportion to n × log(nodes), also without result; with a
 //! topology, and to the number of domains. What takes longer than one step goes on in a later one

@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_promised_is_taken_off_the_path_of_the_asker_until_it_ends() {
+    fn a_nomination_is_taken_off_the_path_of_its_preemptor_until_it_ends() {
         let mut nominations = Nominations::default();
         nominations.make(ask(0), nomination("root.a.b", 5, &[1], &[7]));
         nominations.make(ask(1), nomination("root.a", 2, &[2], &[7]));
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_has_waited_after_the_time_of_a_reservation() {
+    fn a_nomination_waits_as_long_as_a_reservation() {
         let mut nominations = Nominations::default();
         nominations.make(ask(0), nomination("root.a", 5, &[1], &[]));
         nominations

@@ -1,8 +1,9 @@
 //! Places of a gang on capacity that preemption has reserved for it.
 //!
-//! Each member gets the room that was reserved for one of its task group: the larger members get the
-//! larger rooms, of equal ones the first the first. Whoever asks looks at rooms that are
-//! [lifted](crate::pending::nominations::Nominations::lift): nobody else may have them.
+//! Each member gets the capacity that was reserved for one of its task group: the larger members
+//! get the larger rooms, of equal ones the first the first. The rooms are
+//! [lifted](crate::pending::nominations::Nominations::lift) during the search: no other ask may
+//! have them.
 //!
 //! # Invariant
 //! All members get their rooms, or nothing is taken.

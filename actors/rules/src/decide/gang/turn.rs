@@ -102,7 +102,8 @@ pub fn parked_short(
     (Box::new(Parked::bundle(&places, at)), Some(places))
 }
 
-/// The quota that a gang of this amount is over, if any. What was nominated to the gang is for it.
+/// Returns the quota that a gang of this amount exceeds, if any. The gang's own nomination is
+/// available to it.
 pub fn over_quota(attempt: &Attempt<'_>, total: &Resources) -> Option<Obstacle> {
     let gang = Preemptor::Gang(attempt.application);
     attempt.over_quota_of(total).or_else(|| attempt.over_nominations(gang, total))

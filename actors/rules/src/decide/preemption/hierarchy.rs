@@ -8,10 +8,11 @@
 //! exceptions: of the asking leaf its own guarantee counts alone, and where it has one, the
 //! guarantee of a queue above it does not decide between the queues below that.
 //!
-//! # What is used
-//! What is allocated, without what is being preempted already. What is nominated to earlier preemptors and
-//! do not have yet counts as used where the asking queue is judged, so that many asks that come one
-//! after another take no more than one large one; it counts nowhere as usage of a queue that loses.
+//! # Usage
+//! The allocated amount, without what is being preempted already. Nominations of earlier preemptors
+//! that are not placed yet count as used where the preemptor's queue is judged, so that many
+//! consecutive asks take no more than one large one. They do not count as usage of a queue that
+//! loses.
 //!
 //! # Invariants
 //! * Whatever is taken and given back leaves every number as it was.
@@ -44,7 +45,7 @@ pub struct QueueFacts {
     pub allocated: Resources,
     /// The part of the usage that victims of preemption hold.
     pub preempting: Resources,
-    /// What is nominated to preemptors here and below, without what they have by now
+    /// The nominations of preemptors here and below, without what they have by now
     /// ([`Nominations::nominated`]).
     pub nominated: Resources,
     /// The settings of the queue.
@@ -228,7 +229,7 @@ impl Hierarchy {
                 if guaranteed[k] == UNSET {
                     continue;
                 }
-                // What was nominated here counts where the asking queue is judged.
+                // The nominations here count only where the preemptor's queue is judged.
                 let nominated = if queue == self.preemptor { self.nominated.row(at)[k] } else { 0 };
                 let own = guaranteed[k].saturating_sub(used[k]).saturating_sub(nominated);
                 *remaining = if stands_alone { own } else { own.min(*remaining) };
@@ -306,7 +307,7 @@ impl Hierarchy {
         }
     }
 
-    /// The preemptor has this from now on.
+    /// Notes that the preemptor has this amount from now on.
     pub(super) fn place(&mut self, amount: &[i64]) {
         for queue in &self.paths[self.preemptor] {
             add(self.allocated.row_mut(*queue as usize), amount);
@@ -321,8 +322,9 @@ impl Hierarchy {
         }
     }
 
-    /// What the maximum of a queue on the preemptor's path lacks for this demand, once everybody who
-    /// leaves has left and every earlier nomination is kept. Only what is demanded counts.
+    /// Whether the maximum of a queue on the preemptor's path leaves too little for this demand,
+    /// once all victims have left and every earlier nomination is kept. Only the demanded resources
+    /// count.
     fn lacks(&self, queue: usize, k: usize, demand: &[i64]) -> bool {
         let max = self.max.row(queue)[k];
         if max == UNSET || demand[k] <= 0 {

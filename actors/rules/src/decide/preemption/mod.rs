@@ -2,21 +2,21 @@
 //! guaranteed, an ask gets the only node on which it may run, or a queue comes back to its maximum.
 //!
 //! # The words
-//! The *preemptor* is the ask, or the gang, that would run; in code it is also called the *preemptor*.
-//! *Candidates* are allocations that may be preempted for it, *victims* those that are. The *fence* is
-//! the queue below which a preemptor may take something. A *guarantee* is the amount that the
-//! configuration gives a queue; what *remains* of it is what the queue does not use. What victims hold
-//! until their RM has confirmed that they are gone is *preempting*. A *nomination* is made to a preemptor
-//! when its victims are asked to leave: it nominates the preemptor for what they hold.
+//! The *preemptor* is the ask, or the gang, that would run. *Candidates* are allocations that may
+//! be preempted for it, *victims* those that are. The *fence* is the queue below which a preemptor
+//! may take something. A *guarantee* is the amount that the configuration gives a queue; the *rest*
+//! of it is what the queue does not use. The amount that victims hold until their RM has confirmed
+//! that they are gone is *preempting*. A preemptor gets a *nomination* when its victims are asked
+//! to leave: their capacity is kept for it.
 //!
 //! # What is never done
 //! * No victim is evicted for a preemptor that cannot run afterwards ([`Planner::plan`],
 //!   [`Planner::recheck`]).
 //! * No victim is evicted that is not needed, unless the RM wanted it gone.
 //! * No queue falls below its guarantee, and only a queue below its own takes anything, never more
-//!   than is left of it: what is nominated to earlier preemptors counts as used.
+//!   than is left of it: the nominations of earlier preemptors count as used.
 //! * The freed capacity goes to the preemptor alone ([`Nominations`]).
-//! * No application loses more than its leaf says, and none takes back what it lost a moment ago
+//! * No application loses more than its leaf allows, and none takes back what it lost a moment ago
 //!   ([`History`]).
 //!
 //! # Who calls what, and when
@@ -45,8 +45,8 @@
 //! after [`TRY_AGAIN`], and after something has changed.
 //!
 //! For a daemon, [`required_node::plan`] and its question; for a maximum that was lowered,
-//! [`quota::due`] once a second at most and [`quota::plan`]. A daemon has a nomination of what it needs, as
-//! any preemptor is; nobody waits for what a quota run takes, so nothing is nominated.
+//! [`quota::due`] once a second at most and [`quota::plan`]. A daemon has a nomination of its
+//! amount like any preemptor. A quota run has no preemptor, so it makes no nomination.
 //!
 //! # What it costs
 //! A survey is about as much as sorting what runs in the queues that may lose something. A plan on it

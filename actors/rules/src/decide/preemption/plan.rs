@@ -4,8 +4,8 @@ use super::chosen::Chosen;
 use super::score::Weight;
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 
-/// How often a plan is made anew at once because it was out of date, before that counts as a try in
-/// vain.
+/// The number of times that an outdated plan is made again at once, before that counts as a try
+/// without result.
 pub const PLANNED_ANEW: u32 = 3;
 
 /// Victims that let a preemptor run. Nothing moves by it; the commit is a step of its own.

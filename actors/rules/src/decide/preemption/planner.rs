@@ -144,7 +144,7 @@ impl Planner {
         let is_placed = plan.victims.is_empty();
         let mut touched: Vec<u32> = Vec::new();
         let nothing = Row::from_elem(0, self.total.len());
-        // By node: what leaves for the gang, and what it will take.
+        // By node: the amount of the gang's victims, and the amount that the gang will take.
         let mut of_gang: BTreeMap<u32, (Row, Row)> = BTreeMap::new();
         for id in plan.victims.iter().chain(&plan.holds) {
             let Some(&at) = self.by_id.get(id) else { continue };
@@ -187,7 +187,7 @@ impl Planner {
             touched.push(index(node));
         }
         for (node, (leaving, wanted)) in of_gang {
-            // What leaves is not there for anybody else yet.
+            // Capacity of victims is not available to others yet.
             subtract(self.rooms.row_mut(node as usize), &shortfall(&wanted, &leaving));
         }
         if is_placed {

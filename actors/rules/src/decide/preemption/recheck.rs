@@ -1,9 +1,9 @@
-//! Whether a plan still holds when it is to be carried out.
+//! The test of a plan when it is to be carried out.
 //!
 //! # Why
-//! While the RM thinks about its questions, other things happen: victims end, asks are placed, queues
-//! are configured anew. A plan is therefore tested again, all of it and on fresh facts, in the step
-//! that carries it out. Nobody is preempted for a plan of yesterday.
+//! While the RM answers the questions, other things happen: victims end, asks are placed, queues
+//! are configured again. A plan is therefore tested again, all of it and on fresh facts, in the
+//! step that carries it out. No victim is preempted for an outdated plan.
 //!
 //! # Sparing once more
 //! What is not needed any more is left alone. Of victims that the RM was asked about only the last

@@ -1,5 +1,5 @@
-//! The turns of an application's preemptors: which of its asks, or whether its gang, may look for victims
-//! later, and when.
+//! The turns of an application's preemptors: for which of its asks, or whether for its gang,
+//! victims may be searched later, and when.
 //!
 //! # Invariant
 //! * One deadline is armed for the next preemptor, however many there are.
@@ -31,11 +31,11 @@ pub struct Later {
 /// The turn of a preemptor that was not placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It looks for victims when the step is home.
+    /// Victims are searched for it when the step is home.
     Now,
-    /// It may look later.
+    /// Victims may be searched for it later.
     Later(Later),
-    /// It may not look.
+    /// Victims may not be searched for it.
     Never,
 }
 
@@ -86,7 +86,7 @@ impl Turns {
         self.later.values().any(|later| later.at_change)
     }
 
-    /// Whether nobody waits for a turn.
+    /// Whether no preemptor waits for a turn.
     pub fn is_empty(&self) -> bool {
         self.later.is_empty()
     }

@@ -3,7 +3,7 @@
 //! # Why
 //! [`OrderedTree::first`] answers in order of the keys. Some questions are in another order, and
 //! asked too seldom to keep a tree for it: which node lacks least of what an ask wants, which node
-//! an ask would fill best. A subtree is opened only while its bound promises a score that is no
+//! an ask would fill best. A subtree is opened only while its bound allows a score that is no
 //! greater than the best entry found so far.
 //!
 //! # What a caller may rely on
@@ -19,7 +19,7 @@ use super::node::Node;
 use super::{Bound, OrderedTree};
 
 /// A subtree that may hold the answer.
-struct Promise<'a, S, K, V, B> {
+struct Subtree<'a, S, K, V, B> {
     /// At most the least score below.
     score: S,
     /// The number of entries before it.
@@ -56,15 +56,15 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         of_entry: impl Fn(&K, &V, &B) -> Option<S>,
     ) -> Option<(S, &K, &V, &B)> {
         let score = of_bound(self.bound.as_ref()?)?;
-        let mut promises = BinaryHeap::new();
-        promises.push(Reverse(Promise { score, position: 0, node: &self.root }));
+        let mut subtrees = BinaryHeap::new();
+        subtrees.push(Reverse(Subtree { score, position: 0, node: &self.root }));
         let mut best: Option<(S, usize, (&K, &V, &B))> = None;
-        while let Some(Reverse(promise)) = promises.pop() {
-            if !is_before(&promise.score, promise.position, best.as_ref()) {
+        while let Some(Reverse(subtree)) = subtrees.pop() {
+            if !is_before(&subtree.score, subtree.position, best.as_ref()) {
                 break;
             }
-            let mut position = promise.position;
-            for (key, value, bound) in promise.node.entries() {
+            let mut position = subtree.position;
+            for (key, value, bound) in subtree.node.entries() {
                 if let Some(score) = of_entry(key, value, bound)
                     && is_before(&score, position, best.as_ref())
                 {
@@ -72,11 +72,11 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
                 }
                 position += 1;
             }
-            for (bound, node) in promise.node.children() {
+            for (bound, node) in subtree.node.children() {
                 if let Some(score) = of_bound(bound)
                     && is_before(&score, position, best.as_ref())
                 {
-                    promises.push(Reverse(Promise { score, position, node }));
+                    subtrees.push(Reverse(Subtree { score, position, node }));
                 }
                 position += node.len();
             }
@@ -90,25 +90,25 @@ fn is_before<S: Ord, E>(score: &S, position: usize, best: Option<&(S, usize, E)>
     best.is_none_or(|(least, at, _)| (score, position) < (least, *at))
 }
 
-impl<S: Ord, K, V, B> Ord for Promise<'_, S, K, V, B> {
+impl<S: Ord, K, V, B> Ord for Subtree<'_, S, K, V, B> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.score.cmp(&other.score).then(self.position.cmp(&other.position))
     }
 }
 
-impl<S: Ord, K, V, B> PartialOrd for Promise<'_, S, K, V, B> {
+impl<S: Ord, K, V, B> PartialOrd for Subtree<'_, S, K, V, B> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<S: Ord, K, V, B> PartialEq for Promise<'_, S, K, V, B> {
+impl<S: Ord, K, V, B> PartialEq for Subtree<'_, S, K, V, B> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<S: Ord, K, V, B> Eq for Promise<'_, S, K, V, B> {}
+impl<S: Ord, K, V, B> Eq for Subtree<'_, S, K, V, B> {}
 
 #[cfg(test)]
 mod tests {

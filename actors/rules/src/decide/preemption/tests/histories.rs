@@ -67,7 +67,7 @@ struct Life {
     /// Who lost how much to whom, and when.
     losses: Vec<(i64, usize, usize)>,
     evicted: i64,
-    /// How many preemptors were nominated something.
+    /// The number of preemptors with nominations.
     n_preemptors: i64,
 }
 
@@ -112,7 +112,7 @@ impl Life {
         QUEUES.iter().position(|queue| queue == of).unwrap()
     }
 
-    /// Tells the cluster what was nominated, and of what is remembered about this preemptor.
+    /// Enters the nomination in the cluster, with the facts kept about this preemptor.
     fn refresh(&mut self, preemptor: usize) {
         let winner = self.application(preemptor);
         for (at, queue) in QUEUES.iter().enumerate() {
@@ -242,7 +242,7 @@ impl Life {
         Ok(())
     }
 
-    /// What root has left for whoever was nominated nothing.
+    /// The amount that root has left for preemptors without a nomination.
     fn headroom(&self) -> i64 {
         let root = &self.cluster.facts()[0];
         let total: i64 = root.capacity.as_ref().unwrap().entries().map(|(_, max)| max).sum();

@@ -154,7 +154,7 @@ fn who_would_take_back_what_it_lost_takes_nothing() {
 }
 
 #[test]
-fn what_others_were_promised_is_not_taken_twice() {
+fn nominated_capacity_is_not_taken_twice() {
     let mut cluster = full(&["a", "b", "c"]);
     cluster.guarantees("root.mine", 5);
     let ask = cluster.ask("root.mine", 5);
@@ -538,7 +538,7 @@ fn where_many_could_help_a_queue_the_newest_few_go() {
 }
 
 #[test]
-fn a_node_that_is_promised_to_another_is_waited_for() {
+fn a_node_nominated_to_another_is_waited_for() {
     let mut cluster = full(&["a"]);
     cluster.guarantees("root.mine", 10);
     let ask = cluster.ask("root.mine", 5);
