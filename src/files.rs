@@ -48,7 +48,7 @@ pub trait Refresh: Send + Sync {
     /// used.
     fn refresh(&self);
 
-    /// As [`Self::refresh`], after SIGHUP.
+    /// Refreshes the value after SIGHUP.
     fn hang_up(&self) {
         self.refresh();
     }
@@ -139,7 +139,7 @@ impl<T, E: Display> FromFiles<T, E> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// As [`Refresh::refresh`].
+    /// Refreshes the value; see [`Refresh::refresh`].
     pub fn refresh(&self) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let contents = match read(&self.paths) {

@@ -36,7 +36,7 @@ pub struct LiveSettings {
 }
 
 impl LiveSettings {
-    /// For a service that was started with `values`, read from `file` and `flags`.
+    /// Builds it for a service that was started with `values`, read from `file` and `flags`.
     pub fn new(
         (file, flags, values): (Option<PathBuf>, Flags, Values),
         handle: SchedulerHandle,

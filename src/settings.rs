@@ -223,7 +223,7 @@ impl Settings {
         Self::load_with_values(file, flags).map(|(settings, _)| settings)
     }
 
-    /// As [`Self::load`], with the values as text.
+    /// Loads the settings, and returns the values as text, too.
     pub fn load_with_values(
         file: Option<&Path>,
         flags: &Flags,

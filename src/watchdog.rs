@@ -214,7 +214,7 @@ struct Rule {
     partitions: BTreeMap<(Arc<str>, Arc<str>), PartitionState>,
 }
 
-/// How long a partition has given the same sign.
+/// The repetitions of a partition's last sign.
 #[derive(Clone, Copy, Debug, Default)]
 struct PartitionState {
     /// The running step at its last answer.
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_missed_hour_counts_as_one_tick() {
-        // The process was suspended: nobody answered, and no tick was made.
+        // The process was suspended: no partition answered, and no tick was made.
         let mut rule = Rule::default();
         assert_eq!(rule.tick(ALIVE, &[partition(under_way(1))]), []);
         assert_eq!(rule.tick(Sign::Silent, &[partition(Sign::Silent)]), []);

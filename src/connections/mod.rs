@@ -44,7 +44,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The first bytes of an HTTP/2 client (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How long a client may take to send its first bytes: as long as for a handshake.
+/// The time that a client may take to send its first bytes: as long as for a handshake.
 const BEGINNING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause before an incomplete preface is examined again.
@@ -63,7 +63,7 @@ pub struct Connections {
     slots: Arc<ConnectionSlots>,
     /// Connections whose client has not begun.
     newcomers: JoinSet<Option<Connection>>,
-    /// The same, oldest first; some may have begun meanwhile.
+    /// Connections whose clients are silent, oldest first; some may have begun meanwhile.
     oldest: VecDeque<AbortHandle>,
     stop: CancellationToken,
 }

@@ -29,7 +29,7 @@ use crate::locked::locked;
 /// The lifetime of a connection that answers health only.
 const SPARE_LIFE: Duration = Duration::from_secs(5);
 
-/// How long a newcomer waits for the slot of a connection being closed.
+/// The time that a newcomer waits for the slot of a connection being closed.
 const MAKING_ROOM: Duration = Duration::from_secs(1);
 
 /// The limits of an edge's connections.
@@ -41,7 +41,7 @@ pub struct Limits {
     pub spare: usize,
     /// Connections that have sent nothing yet.
     pub newcomers: usize,
-    /// How long a client may receive nothing of what is written to it.
+    /// The longest time in which a client may receive nothing of what is written to it.
     pub patience: Duration,
 }
 

@@ -38,15 +38,15 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Messages for the scheduler.
 #[derive(Debug, Default, PartialEq)]
 pub struct Orders {
-    /// For the node stream.
+    /// Changes for the node stream.
     pub nodes: Vec<si::NodeInfo>,
-    /// For the application stream.
+    /// New applications, for the application stream.
     pub new: Vec<si::AddApplicationRequest>,
-    /// For the application stream.
+    /// Removed applications, for the application stream.
     pub remove: Vec<si::RemoveApplicationRequest>,
-    /// For the allocation stream.
+    /// Asks, for the allocation stream.
     pub asks: Vec<si::Allocation>,
-    /// For the allocation stream.
+    /// Releases, for the allocation stream.
     pub releases: Vec<si::AllocationRelease>,
 }
 

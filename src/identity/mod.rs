@@ -77,9 +77,9 @@ pub struct Identity {
 
 #[derive(Clone, Debug)]
 enum Who {
-    /// There are no rules.
+    /// Any caller, because there are no rules.
     Anybody,
-    /// There are rules, and none matches.
+    /// A caller that no rule matches.
     Nobody,
     Known(Arc<Grant>),
 }

@@ -51,7 +51,7 @@ pub enum Holder {
 /// A pattern of resource managers: an id, or a prefix of ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RmPattern {
-    /// One id.
+    /// An exact id.
     Exact(String),
     /// A prefix of ids.
     Prefix(String),

@@ -27,8 +27,8 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// As [`clean`], but keeps newlines and tabs: for a text that this program has laid out, or whose
-/// newlines and tabs cannot mislead anybody.
+/// Cleans text but keeps newlines and tabs: for a text that this program has laid out, or whose
+/// newlines and tabs cannot mislead a reader.
 pub fn clean_lines(text: &str) -> Cow<'_, str> {
     replaced(text, is_unfit_in_lines, |c, out| _ = write!(out, "{}", c.escape_unicode()))
 }

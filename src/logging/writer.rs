@@ -69,7 +69,7 @@ pub struct LineCounts {
     pub left_out: u64,
     /// Lost: the queue was full, or the write failed.
     pub lost: u64,
-    /// In the queue.
+    /// The lines in the queue.
     pub waiting: u64,
 }
 

@@ -87,7 +87,7 @@ pub(super) async fn of_queue_in<S: Reads>(
     let wanted = brief::values(&["queue", &queue, &list_text], is_brief);
     let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
-        // Of several faults the partition is reported first, then the queue.
+        // If there are several faults, the partition is reported first, then the queue.
         source.steps(&of).await?;
         let path = queue_path(&queue)?;
         if list.is_err() {

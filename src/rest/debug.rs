@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use super::failures::Failure;
 use super::replies::{Class, EndpointReply, error_object};
 
-/// Where Linux lists the threads of a process.
+/// The folder in which Linux lists the threads of a process.
 const THREADS: &str = "/proc/self/task";
 
 /// Most threads that are listed.

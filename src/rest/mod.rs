@@ -72,7 +72,7 @@ pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
     router_until(source, door, logbook, max_body_bytes, healthy, never, Guard::Open)
 }
 
-/// As [`router`], with the sources of `/healthz` and the access rules.
+/// Builds the router with the sources of `/healthz` and the access rules.
 fn router_until<S: Reads>(
     source: S,
     door: Door,

@@ -33,7 +33,7 @@ struct Probed {
     guard: Guard,
 }
 
-/// As [`serve`](super::serve), for a process whose scheduler is at the address `scheduler`.
+/// Serves probes of a process whose scheduler is at the address `scheduler`.
 pub async fn serve_probes(
     connections: Connections,
     numbers: Registry,

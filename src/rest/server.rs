@@ -59,7 +59,7 @@ pub async fn serve<S: Reads>(
     serve_router(connections, router, access, settings.body_timeout).await
 }
 
-/// As [`serve`], for any router. A request body may pause for at most `patience`.
+/// Serves any router. A request body may pause for at most `patience`.
 pub(super) async fn serve_router(
     mut connections: Connections,
     router: Router,

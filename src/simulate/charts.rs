@@ -143,7 +143,7 @@ fn fragmentation(series: &SeriesColumns) -> Vec<PlotLine> {
 
 struct PlotLine {
     label: String,
-    /// One value per sample.
+    /// The values, one per sample.
     values: Vec<f64>,
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum Decision {
         machine: usize,
         uuid: String,
     },
-    /// It must leave, for the reason `why`.
+    /// The pod must leave, for the reason `why`.
     Preempted {
         pod: usize,
         uuid: String,

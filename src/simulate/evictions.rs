@@ -14,7 +14,7 @@ pub(crate) struct Eviction {
     pub(crate) pod: usize,
     pub(crate) machine: usize,
     pub(crate) grounds: Grounds,
-    /// How long it ran on its machine, and how much of that was lost, in milliseconds.
+    /// The time that it ran on its machine, and the part of it that was lost, in milliseconds.
     pub(crate) ran: i64,
     pub(crate) lost: i64,
 }

@@ -1,4 +1,4 @@
-//! Fairness over time: how far leaf queues have what they are entitled to.
+//! Fairness over time: the share of their entitlement that leaf queues have.
 //!
 //! # Entitlement of a queue
 //!
@@ -80,18 +80,18 @@ impl LeafSample {
 /// Means over time, updated at every event.
 #[derive(Debug, Default)]
 pub(crate) struct Fairness {
-    /// By path.
+    /// The leaves by path.
     leaves: BTreeMap<String, LeafFairness>,
     /// Jain's index now, and × milliseconds. `None` while no pod is pending.
     jain: Option<f64>,
     jain_sum: f64,
     least: Option<f64>,
-    /// How long a pod was pending, in milliseconds.
+    /// The time in which a pod was pending, in milliseconds.
     waited: i64,
     passed: i64,
 }
 
-/// How a leaf was served.
+/// The service of a leaf.
 #[derive(Debug, Default)]
 pub(crate) struct LeafFairness {
     of_owed: Option<f64>,
@@ -99,7 +99,8 @@ pub(crate) struct LeafFairness {
     served: Option<f64>,
     served_sum: f64,
     waits: bool,
-    /// How long it wanted something, and how long it was pending without its due, in milliseconds.
+    /// The time that it wanted something, and the time that it was pending without its due, in
+    /// milliseconds.
     wanted: i64,
     short: i64,
 }

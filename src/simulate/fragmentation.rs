@@ -35,7 +35,7 @@ const SHAPES: usize = 1000;
 pub(crate) struct Fragmentation {
     /// Distinct asks and GPU models, with the number of their rows.
     shapes: Vec<(Pod, i128)>,
-    /// By machine: its free amount and, by kind, free × rows for which that is stranded.
+    /// The free amount of each machine and, by kind, free × rows for which that is stranded.
     machines: Vec<(Amount, [i128; 3])>,
     models: Vec<String>,
     /// Rows that ask for each kind.

@@ -11,12 +11,12 @@ use super::series::Series;
 /// The record of a whole replay.
 #[derive(Debug)]
 pub(crate) struct History {
-    /// In the order of the trace.
+    /// The pods in the order of the trace.
     pub(crate) pods: Vec<PodHistory>,
     pub(crate) usage: Usage,
     pub(crate) samples: Series,
     pub(crate) fairness: Fairness,
-    /// In order of time.
+    /// The evictions in order of time.
     pub(crate) evictions: Vec<Eviction>,
     /// Time of the last event, in milliseconds on the clock of the trace.
     pub(crate) end: i64,
@@ -31,7 +31,7 @@ pub(crate) struct PodHistory {
     /// Time of its first start.
     pub(crate) start: Option<i64>,
     pub(crate) end: Option<i64>,
-    /// Its last machine.
+    /// The last machine of the pod.
     pub(crate) machine: Option<usize>,
     pub(crate) preemptions: u32,
 }
@@ -55,16 +55,16 @@ impl PodHistory {
     }
 }
 
-/// How a pod ended.
+/// The end of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodOutcome {
-    /// It ran for its whole time.
+    /// The pod ran for its whole time.
     Completed,
-    /// It was preempted and not placed again.
+    /// The pod was preempted and not placed again.
     Preempted,
-    /// It was pending until the time at which the trace deleted it.
+    /// The pod was pending until the time at which the trace deleted it.
     Withdrawn,
-    /// It was pending when no events were left.
+    /// The pod was pending when no events were left.
     Unplaced,
     /// The scheduler rejected it.
     Rejected { reason: String },

@@ -18,7 +18,7 @@ pub(crate) struct Jobs {
 
 /// An application.
 pub(crate) struct Job {
-    /// Its pods, in order of creation.
+    /// The indexes of its pods, in order of creation.
     pub(crate) pods: Vec<usize>,
     is_gang: bool,
     is_submitted: bool,

@@ -19,7 +19,7 @@ fn outcomes(machines: &str, rows: &[&str], reservations: Reservations) -> Vec<St
     outcomes_of(machines, &format!("{POD_COLUMNS}{}\n", rows.join("\n")), reservations)
 }
 
-/// As [`check`], with a gang column, and with two such machines.
+/// Checks pods with a gang column, on two such machines.
 fn check_gangs(rows: &[&str], expected: &[&str]) {
     let machines = format!("{MACHINES}m2,4000,4096,2,T4\n");
     let pods = format!("{},gang\n{}\n", POD_COLUMNS.trim_end(), rows.join("\n"));

@@ -19,7 +19,7 @@ pub(crate) struct Evictions {
     pub(crate) count: usize,
     /// Amounts × seconds whose work was lost.
     pub(crate) wasted: Named<f64>,
-    /// The same as a share of all used amounts.
+    /// The wasted share of all used amounts.
     pub(crate) wasted_share: Named<f64>,
     pub(crate) by_grounds: Vec<LossRow>,
     pub(crate) pods: Vec<EvictionRow>,
@@ -44,7 +44,7 @@ pub(crate) struct EvictionRow {
     node: String,
     grounds: String,
     for_queue: Option<String>,
-    /// How long it ran on its machine, and how much of that was lost, in seconds.
+    /// The time that it ran on its machine, and the part of it that was lost, in seconds.
     ran: f64,
     lost: f64,
 }
@@ -55,7 +55,7 @@ pub(crate) struct FairnessFacts {
     /// Mean and minimum of Jain's index while a pod was pending.
     pub(crate) jain: f64,
     pub(crate) least_jain: f64,
-    /// How long a pod was pending, in seconds.
+    /// The time in which a pod was pending, in seconds.
     pub(crate) waited: f64,
     pub(crate) queues: Vec<QueueFairness>,
     pub(crate) over_time: FairnessTable,
@@ -78,7 +78,7 @@ pub(crate) struct QueueFairness {
 pub(crate) struct FairnessTable {
     /// End of each part, in seconds on the clock of the trace.
     pub(crate) until: Vec<f64>,
-    /// How each leaf was served.
+    /// The share of its due that each leaf had.
     pub(crate) served: BTreeMap<String, Vec<Option<f64>>>,
     pub(crate) jain: Vec<Option<f64>>,
 }

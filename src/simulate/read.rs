@@ -182,7 +182,7 @@ pub(crate) fn parse(machines: &str, pods: &str) -> Result<Trace, TraceError> {
     parse_trace(machines, (Path::new("pods.csv"), pods.as_bytes()), None)
 }
 
-/// As [`parse`], with the text of a file of wishes.
+/// Parses a trace with the text of a file of wishes.
 #[cfg(test)]
 pub(crate) fn parse_with(machines: &str, pods: &str, wishes: &str) -> Result<Trace, TraceError> {
     let machines = (Path::new("nodes.csv"), machines.as_bytes());

@@ -67,7 +67,7 @@ pub(crate) struct Totals {
     pub(crate) rejected: usize,
     pub(crate) preemptions: u64,
     pub(crate) most_pending: usize,
-    /// From the first creation to the last event, in seconds.
+    /// The time from the first creation to the last event, in seconds.
     pub(crate) makespan: f64,
     pub(crate) wait: Waits,
     /// Mean allocated share of the capacity over the makespan.
@@ -94,7 +94,7 @@ pub(crate) struct QueueTotals {
     pub(crate) wait: Waits,
 }
 
-/// One array per quantity. Equal indexes belong to one time.
+/// The series, one array per quantity. Equal indexes belong to one time.
 #[derive(Debug, Serialize)]
 pub(crate) struct SeriesColumns {
     pub(crate) time: Vec<f64>,

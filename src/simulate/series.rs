@@ -22,7 +22,7 @@ pub(crate) struct Sample {
     pub(crate) n_pending: usize,
     /// Jain's index of how the leaves are served (`fairness`). `None` while no pod is pending.
     pub(crate) jain: Option<f64>,
-    /// By path.
+    /// The state of each leaf, by path.
     pub(crate) leaves: Vec<LeafSample>,
     /// Evictions so far.
     pub(crate) n_evicted: usize,
@@ -39,8 +39,8 @@ pub(crate) struct LeafSample {
     /// The largest share of its entitlement that it has of any resource. `None` if it is entitled
     /// to nothing.
     pub(crate) of_owed: Option<f64>,
-    /// How well it is served, at most 1 (`fairness`). `None` if it wants nothing to which it is
-    /// entitled.
+    /// The share of its due that it has, at most 1 (`fairness`). `None` if it wants nothing to
+    /// which it is entitled.
     pub(crate) served: Option<f64>,
     /// Whether any of its pods is pending.
     pub(crate) waits: bool,

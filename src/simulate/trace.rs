@@ -17,7 +17,7 @@ use crate::chance::Chance;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
     pub(crate) machines: Vec<Machine>,
-    /// In order of creation. Pods of one second are in the order of their rows.
+    /// The pods in order of creation. Pods of one second are in the order of their rows.
     pub(crate) pods: Vec<Pod>,
     /// The latest time in the trace, in seconds. Nothing is known beyond it.
     pub(crate) end: i64,
@@ -45,7 +45,7 @@ pub(crate) struct Pod {
     /// Time of its submission, in seconds.
     pub(crate) creation: i64,
     pub(crate) lifetime: Lifetime,
-    /// Its gang, whose pods start together or not at all.
+    /// The gang of the pod, whose pods start together or not at all.
     pub(crate) gang: Option<String>,
     /// Optional fields of its ask.
     pub(crate) wishes: Wishes,
@@ -68,15 +68,16 @@ pub(crate) fn models_of(spec: &str) -> Vec<String> {
     spec.split('|').map(str::trim).filter(|model| !model.is_empty()).map(str::to_owned).collect()
 }
 
-/// How long a pod holds its resources after its start.
+/// The time that a pod holds its resources after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// It runs for this many seconds.
+    /// The pod runs for this many seconds.
     Runs(i64),
-    /// It was deleted before it ran, so it is wanted until this time, in seconds. At that time it
-    /// ends if it runs, and is withdrawn if it is pending.
+    /// The pod was deleted before it ran, so it is wanted until this time, in seconds. At that time
+    /// it ends if it runs, and is withdrawn if it is pending.
     WantedUntil(i64),
-    /// Its end is unknown: it runs to the end of the trace, or ends at once if it starts later.
+    /// The end is unknown: the pod runs to the end of the trace, or ends at once if it starts
+    /// later.
     RunsToEnd,
 }
 

@@ -48,7 +48,7 @@ pub struct Traces {
 /// Placements whose reply was not sent yet.
 #[derive(Debug, Default)]
 struct PendingJourneys {
-    /// By number, oldest first.
+    /// Pending traces by number, oldest first.
     traces: BTreeMap<u64, PlacementTrace>,
     next: u64,
     /// The numbers by hash of resource manager, application and key, oldest first.

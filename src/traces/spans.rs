@@ -68,7 +68,7 @@ fn attributes(trace: &PlacementTrace, is_sent: bool) -> Vec<KeyValue> {
         ("monoceros.allocation_key", trace.allocation_key.to_string()),
         ("monoceros.allocation_id", trace.allocation_id.to_string()),
         ("monoceros.node", trace.node.to_string()),
-        // The same name as in logs.
+        // The name of the placement in logs.
         ("monoceros.placement", trace.placement.clone()),
     ];
     let mut all: Vec<_> = texts.into_iter().map(|(key, value)| KeyValue::new(key, value)).collect();

@@ -186,7 +186,7 @@ impl Replay {
                 continue;
             }
             if due.iter().any(|event| self.comes_later(event)) {
-                // Its application may have ended at this time.
+                // An application may have ended at this time.
                 self.settle().await?;
             }
             self.send_events(&due).await?;
