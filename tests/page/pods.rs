@@ -50,7 +50,7 @@ async fn start() -> Option<(Service, Rm, Chromium, Tab, String)> {
 
 /// Returns the names in a part of the page, each with its title.
 async fn names(tab: &Tab, within: &str) -> Value {
-    let names = format!("[...document.querySelectorAll('{within} span[title^=\"{UID}\"]')]");
+    let names = format!("[...document.querySelectorAll('{within} [title^=\"{UID}\"]')]");
     tab.value(&format!("{names}.map(it => [it.textContent, it.title])")).await
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { amount, amounts, byWeight, narrowed, share, short } from "../src/format/amounts";
 import { namesOfEvent, whatHappened } from "../src/format/events";
-import { keyOf, nameOf, namesOf } from "../src/format/names";
+import { cutName, cutQueue, keyOf, nameOf, namesOf } from "../src/format/names";
 import { span } from "../src/format/times";
 
 test("amounts are said in units of people", () => {
@@ -68,4 +68,16 @@ test("pods have names, and other requests keys", () => {
   const names = namesOf([pod], undefined, [nameless]);
   expect([...names]).toEqual([["uid-1", "lab/job-0"]]);
   expect(["lab/job-0", "uid-1", "task"].map((name) => keyOf(names, name))).toEqual(["uid-1", "uid-1", "task"]);
+});
+
+test("long names are cut in the middle and keep both ends", () => {
+  expect(cutName("etl-7", 28)).toBe("etl-7");
+  const cut = cutName("spark-3f2c1b7e-9a4d-4c1e-b7aa-0b6f9d2e7c11-retry-3", 28);
+  expect([cut, cut.length]).toEqual(["spark-3f2c1b7e-…7c11-retry-3", 28]);
+});
+
+test("long paths of queues keep their last two segments", () => {
+  expect(cutQueue("root.prod.etl", 28)).toBe("root.prod.etl");
+  expect(cutQueue("root.department-of-theoretical-physics.quantum.lattice", 28)).toBe("…quantum.lattice");
+  expect(cutQueue("root.department.quantum-chromodynamics.lattice-simulations-2027", 28)).toHaveLength(28);
 });

@@ -31,3 +31,17 @@ export function keyOf(names: Names, name: string): string {
   for (const [key, known] of names) if (known === name) return key;
   return name;
 }
+
+/** Cuts a long name in the middle: its beginning and its end tell it apart from others. */
+export function cutName(name: string, most: number): string {
+  if (name.length <= most) return name;
+  const tail = Math.floor((most - 1) * 0.45);
+  return `${name.slice(0, most - 1 - tail)}…${name.slice(name.length - tail)}`;
+}
+
+/** Cuts a long path of a queue to its last two segments, and these in the middle. */
+export function cutQueue(path: string, most: number): string {
+  if (path.length <= most) return path;
+  const last = path.split(".").slice(-2).join(".");
+  return last.length < path.length ? `…${cutName(last, most - 1)}` : cutName(path, most);
+}

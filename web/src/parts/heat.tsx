@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { byWeight, short, title } from "../format/amounts";
 import type { Node } from "../rest/types";
 import { toNode } from "../routes";
-import { dark } from "./theme";
+import { dark } from "./screen";
 
 /** Utilization of a node's scarcest resource, in percent. */
 export const fullest = (node: Node) => Math.max(0, ...Object.values(node.utilized ?? {}));

@@ -1,5 +1,6 @@
 // Tables with a caption for screen readers, sorted by their heads, and navigated with the arrow keys. The keys
-// focus the first link of a row.
+// focus the first link of a row. On a small screen each row is a card, in which each value has the head of its
+// column before it; roles keep the meaning of a table there.
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 
@@ -30,7 +31,7 @@ export function Table<T>({ caption, columns, rows, keyOf, sort, onSort, rowClass
   const body = useRef<HTMLTableSectionElement>(null);
   return (
     <div class="scroll">
-      <table>
+      <table role="table">
         <caption>{caption}</caption>
         <thead>
           <tr>
@@ -41,9 +42,9 @@ export function Table<T>({ caption, columns, rows, keyOf, sort, onSort, rowClass
         </thead>
         <tbody ref={body} onKeyDown={(event) => walk(event, body.current)}>
           {rows.map((row) => (
-            <tr key={keyOf(row)} data-key={keyOf(row)} class={rowClass?.(row)}>
+            <tr role="row" key={keyOf(row)} data-key={keyOf(row)} class={rowClass?.(row)}>
               {columns.map((column) => (
-                <td key={column.id} data-column={column.id} class={classes(column)}>
+                <td key={column.id} role="cell" data-column={column.id} data-label={labelOf(column)} class={classes(column)}>
                   {column.cell(row)}
                 </td>
               ))}
@@ -60,7 +61,7 @@ function Head<T>({ column, sort, onSort }: { column: Column<T>; sort?: string | 
   const direction = sort === id ? "ascending" : sort === `-${id}` ? "descending" : "none";
   if (!by || !onSort) {
     return (
-      <th scope="col" class={classes(column)}>
+      <th scope="col" role="columnheader" class={classes(column)}>
         {head}
       </th>
     );
@@ -69,7 +70,7 @@ function Head<T>({ column, sort, onSort }: { column: Column<T>; sort?: string | 
   const first = column.number ? `-${id}` : id;
   const other = column.number ? id : `-${id}`;
   return (
-    <th scope="col" class={classes(column)} aria-sort={direction}>
+    <th scope="col" role="columnheader" class={classes(column)} aria-sort={direction}>
       <button type="button" class="sort" onClick={() => onSort(sort === first ? other : first)}>
         {head}
         <span aria-hidden="true">{direction === "ascending" ? "▴" : direction === "descending" ? "▾" : ""}</span>
@@ -77,6 +78,8 @@ function Head<T>({ column, sort, onSort }: { column: Column<T>; sort?: string | 
     </th>
   );
 }
+
+const labelOf = <T,>({ id, head }: Column<T>) => (typeof head === "string" ? head : id);
 
 function classes<T>(column: Column<T>): string {
   return [column.number ? "number" : "", column.class ?? ""].join(" ").trim();

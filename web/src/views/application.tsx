@@ -3,7 +3,7 @@ import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { nameOf, namesOf } from "../format/names";
 import { Ago, Amounts, Count } from "../parts/amount";
-import { Name } from "../parts/name";
+import { Name, NodeLink, Short } from "../parts/name";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { clock, millis, moment, span } from "../format/times";
@@ -11,7 +11,7 @@ import { ReadError, path } from "../rest/client";
 import { base } from "../rest/partitions";
 import { type Polled, useAllPages, usePolled } from "../rest/poll";
 import type { Allocation, Application, Ask, Resources, TaskGroup } from "../rest/types";
-import { to, toNode, toQueue, useQuery } from "../routes";
+import { to, toQueue, useQuery } from "../routes";
 import { MOST } from "./overview";
 import { Why } from "./why";
 
@@ -143,7 +143,7 @@ function Requests({ of: it }: { of: Application }) {
   const reserved = new Set(it.reservations);
   const columns: Column<Alike>[] = [
     { id: "key", head: "Key", cell: ({ asks, first }) => <><Keys of={asks} /> {asks.some((ask) => reserved.has(ask.allocationKey)) && <Tag of="reserves" title="A node is kept for it." />} <Marks of={first} /></> },
-    { id: "group", head: "Group", cell: ({ first }) => first.taskGroupName },
+    { id: "group", head: "Group", cell: ({ first }) => first.taskGroupName && <Short name={first.taskGroupName} /> },
     { id: "count", head: "Wants", number: true, cell: ({ wants }) => <Count of={wants} /> },
     { id: "resource", head: "Each", number: true, cell: ({ first }) => <Amounts of={first.resource} /> },
     { id: "priority", head: "Priority", number: true, cell: ({ first }) => first.priority },
@@ -219,7 +219,7 @@ function Gang({ of: it }: { of: Application }) {
   const waiting = (name: string) => (it.requests ?? []).filter((ask) => ask.taskGroupName === name).reduce((sum, ask) => sum + (ask.pendingCount ?? 1), 0);
   const rows: Row[] = [...byName].map(([name, members]) => ({ name, members, kept: groups.find((group) => group.taskGroupName === name), waiting: waiting(name) }));
   const columns: Column<Row>[] = [
-    { id: "group", head: "Group", cell: (row) => row.name },
+    { id: "group", head: "Group", cell: (row) => <Short name={row.name} /> },
     { id: "run", head: "Members that run", number: true, cell: (row) => <Count of={row.members.filter((member) => !member.placeholder).length} /> },
     { id: "held", head: "Places held", number: true, cell: (row) => <Count of={row.members.filter((member) => member.placeholder).length} /> },
     { id: "waiting", head: "Waiting", number: true, cell: (row) => <Count of={row.waiting} /> },
@@ -266,7 +266,7 @@ function Allocations({ of: it }: { of: Application }) {
     id: "node",
     head: "Node",
     by: (row) => row.nodeId ?? "",
-    cell: (row) => row.nodeId && <a href={toNode(row.nodeId)}>{row.nodeId}</a>,
+    cell: (row) => <NodeLink id={row.nodeId} />,
   });
   const rows = sorted(allocations, columns, query.sort, (row) => row.allocationKey);
   return (

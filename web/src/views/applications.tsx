@@ -1,6 +1,7 @@
 // View of applications: active ones, ended ones, and rejected ones.
 import { Ago, Amounts, Count } from "../parts/amount";
 import { Choice, Field, Filters, Search } from "../parts/filters";
+import { ApplicationLink, QueueLink, Short } from "../parts/name";
 import { Further, useRows } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
@@ -9,7 +10,7 @@ import { path } from "../rest/client";
 import { base } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Application, Queue } from "../rest/types";
-import { toApplication, toQueue, useQuery } from "../routes";
+import { useQuery } from "../routes";
 import { MOST } from "./overview";
 import { all } from "./tree";
 
@@ -27,7 +28,7 @@ const id: Column<Application> = {
   by: (row) => row.applicationID,
   cell: (row) => (
     <>
-      <a href={toApplication(row.applicationID)}>{row.applicationID}</a>
+      <ApplicationLink id={row.applicationID} />
       {row.placeholderData?.length ? <Tag of="gang" title={row.placeholderData.map((group) => `${group.taskGroupName}: ${group.count ?? 0} places`).join(", ")} /> : null}
       {row.hasReserved ? <Tag of="reserves" title="A node is kept for one of its requests." /> : null}
     </>
@@ -45,14 +46,10 @@ const queue: Column<Application> = {
   id: "queue",
   head: "Queue",
   by: (row) => row.queueName,
-  cell: (row) => (
-    <a class="plain" href={toQueue(row.queueName)}>
-      {row.queueName}
-    </a>
-  ),
+  cell: (row) => <QueueLink path={row.queueName} />,
 };
 
-const user: Column<Application> = { id: "user", head: "User", by: (row) => row.user ?? "", cell: (row) => row.user };
+const user: Column<Application> = { id: "user", head: "User", by: (row) => row.user ?? "", cell: (row) => row.user && <Short name={row.user} /> };
 
 const submitted: Column<Application> = {
   id: "submitted",

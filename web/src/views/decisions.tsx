@@ -4,14 +4,14 @@ import { type Keyed, type Names, keyOf, namesOf } from "../format/names";
 import { clock, moment } from "../format/times";
 import { Ago, Count } from "../parts/amount";
 import { Choice, Field, Filters } from "../parts/filters";
-import { Called, NameOfKey } from "../parts/name";
+import { ApplicationLink, Called, NameOfKey, NodeLink, QueueLink, Short } from "../parts/name";
 import { Further } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path } from "../rest/client";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Decision } from "../rest/types";
-import { toApplication, toNode, toQueue, useQuery } from "../routes";
+import { useQuery } from "../routes";
 
 const LIMIT = 50;
 
@@ -96,24 +96,24 @@ function One({ of: it, names: known }: { of: Decision; names: Names }) {
   // A decision keeps the name of its pod, even if the pod no longer exists.
   const names = it.pod ? new Map([...known, [it.allocationKey, it.pod]]) : known;
   // An eviction lists the compared victims, other decisions list queues and applications.
-  const first = (name: string) => (it.kind === "eviction" ? <NameOfKey of={name} among={names} /> : name);
+  const first = (name: string) => (it.kind === "eviction" ? <NameOfKey of={name} among={names} /> : <Short name={name} />);
   return (
     <details class="decision" data-id={it.id}>
       <summary>
         <time title={moment(it.time)}>{clock(it.time)}</time>
         <Tag of={VERBS[it.kind]} />
         <span>
-          <a href={toApplication(it.applicationId)}>{it.applicationId}</a> <span class="key"><NameOfKey of={it.allocationKey} among={names} /></span>
+          <ApplicationLink id={it.applicationId} /> <span class="key"><NameOfKey of={it.allocationKey} among={names} /></span>
         </span>
         <span>
-          {it.kind === "eviction" ? "from" : "on"} <a href={toNode(it.nodeId)}>{it.nodeId}</a>
+          {it.kind === "eviction" ? "from" : "on"} <NodeLink id={it.nodeId} />
         </span>
         <span class="ruled">{it.ruled}</span>
       </summary>
       <div class="grounds">
         {it.preemptedFor && <p>{it.preemptedFor}</p>}
         <p class="quiet">
-          In <a href={toQueue(it.queueName)}>{it.queueName}</a>, number <Count of={it.id} />, <Ago at={it.time} /> ago
+          In <QueueLink path={it.queueName} />, number <Count of={it.id} />, <Ago at={it.time} /> ago
           {it.decidedTime ? <>, decided at {clock(it.decidedTime)}</> : null}.
         </p>
         {it.levels?.length ? (
@@ -132,7 +132,7 @@ function One({ of: it, names: known }: { of: Decision; names: Names }) {
             {(nodes.passedOver ?? []).map((passed) => (
               <span key={passed.reason}>
                 <b><Count of={passed.count} /></b> {passed.reason}
-                {passed.example && <> (such as <a href={toNode(passed.example)}>{passed.example}</a>)</>}
+                {passed.example && <> (such as <NodeLink id={passed.example} />)</>}
               </span>
             ))}
           </p>

@@ -2,10 +2,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { short } from "../format/amounts";
 import { KINDS, kindOf, namesOfEvent, whatHappened } from "../format/events";
+import { cutName, cutQueue } from "../format/names";
 import { clock, moment } from "../format/times";
 import { Amounts } from "../parts/amount";
 import { Choice, Field, Filters, Search } from "../parts/filters";
-import { Called } from "../parts/name";
+import { Called, Short } from "../parts/name";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path, tokenWanted } from "../rest/client";
 import { type Following, type Line, follow } from "../rest/follow";
@@ -145,7 +146,7 @@ function Range({ mode }: { mode: preact.JSX.Element }) {
 function List({ rows, isNumbered = false }: { rows: { key: string; number: number; record?: EventRecord; remark?: string }[]; isNumbered?: boolean }) {
   return (
     <div class="scroll">
-      <table class="events">
+      <table role="table" class="events">
         <caption>Events</caption>
         <thead>
           <tr>
@@ -161,18 +162,18 @@ function List({ rows, isNumbered = false }: { rows: { key: string; number: numbe
         <tbody>
           {rows.map(({ key, number, record, remark }) =>
             record ? (
-              <tr key={key} data-key={key}>
-                {isNumbered && <td class="number">{number}</td>}
-                <td class="time"><time title={moment(record.timestampNano ?? 0)}>{clock(record.timestampNano ?? 0)}</time></td>
-                <td><Tag of={kindOf(record.type)} /></td>
-                <td><Of record={record} /></td>
-                <td class="text">{whatHappened(record.eventChangeType, record.eventChangeDetail)} {record.message && <span class="quiet">{record.message}</span>}</td>
-                <td><Called name={namesOfEvent(record).reference} of={record.referenceID ?? ""} /></td>
-                <td class="number"><Amounts of={amountsOf(record)} /></td>
+              <tr role="row" key={key} data-key={key}>
+                {isNumbered && <td role="cell" data-label="Number" class="number">{number}</td>}
+                <td role="cell" class="time"><time title={moment(record.timestampNano ?? 0)}>{clock(record.timestampNano ?? 0)}</time></td>
+                <td role="cell"><Tag of={kindOf(record.type)} /></td>
+                <td role="cell"><Of record={record} /></td>
+                <td role="cell" class="text">{whatHappened(record.eventChangeType, record.eventChangeDetail)} {record.message && <span class="quiet">{record.message}</span>}</td>
+                <td role="cell" data-label="With"><Called name={namesOfEvent(record).reference} of={record.referenceID ?? ""} /></td>
+                <td role="cell" data-label="Amount" class="number"><Amounts of={amountsOf(record)} /></td>
               </tr>
             ) : (
-              <tr key={key} class="remark">
-                <td colSpan={isNumbered ? 7 : 6}>{remark}</td>
+              <tr role="row" key={key} class="remark">
+                <td role="cell" colSpan={isNumbered ? 7 : 6}>{remark}</td>
               </tr>
             ),
           )}
@@ -185,9 +186,9 @@ function List({ rows, isNumbered = false }: { rows: { key: string; number: numbe
 function Of({ record }: { record: EventRecord }) {
   const { type, objectID = "", referenceID = "" } = record;
   const target = type === 2 ? toApplication(objectID) : type === 3 ? toNode(objectID) : type === 4 ? toQueue(objectID) : null;
-  if (target) return <a href={target}>{objectID}</a>;
-  const named = <Called name={namesOfEvent(record).object} of={objectID} />;
-  return type === 1 && referenceID ? <a href={toApplication(referenceID)}>{named}</a> : named;
+  if (target) return <Short name={objectID} href={target} cut={type === 4 ? cutQueue : cutName} />;
+  const { object } = namesOfEvent(record);
+  return type === 1 && referenceID ? <Short name={object} title={object === objectID ? undefined : objectID} href={toApplication(referenceID)} /> : <Called name={object} of={objectID} />;
 }
 
 function amountsOf(record: EventRecord): Resources {

@@ -2,13 +2,13 @@
 import { Fragment } from "preact";
 import { names, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
-import { Called, Name } from "../parts/name";
+import { ApplicationLink, Called, Name } from "../parts/name";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { base } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Allocation, Decision, Node } from "../rest/types";
-import { to, toApplication, useQuery } from "../routes";
+import { to, useQuery } from "../routes";
 import { allocationColumns } from "./application";
 
 const MOST_ROWS = 500;
@@ -79,7 +79,7 @@ function Allocations({ of: node, sort, onSort }: { of: Node; sort: string | unde
     id: "application",
     head: "Application",
     by: (row) => row.applicationId ?? "",
-    cell: (row) => row.applicationId && <a href={toApplication(row.applicationId)}>{row.applicationId}</a>,
+    cell: (row) => <ApplicationLink id={row.applicationId} />,
   });
   const order = sorted(rows, columns, sort, (row) => `${row.applicationId} ${row.allocationKey}`);
   return (
@@ -120,7 +120,7 @@ function Refused({ id }: { id: string }) {
   );
   const columns: Column<(typeof rows)[number]>[] = [
     { id: "time", head: "When", number: true, cell: ({ decision }) => <Ago at={decision.time} /> },
-    { id: "application", head: "Application", cell: ({ decision }) => <a href={toApplication(decision.applicationId)}>{decision.applicationId}</a> },
+    { id: "application", head: "Application", cell: ({ decision }) => <ApplicationLink id={decision.applicationId} /> },
     { id: "key", head: "Request", cell: ({ decision }) => <Called name={decision.pod ?? decision.allocationKey} of={decision.allocationKey} /> },
     { id: "reason", head: "Why not here", class: "text", cell: ({ reason }) => reason },
   ];

@@ -3,13 +3,14 @@ import { short, title } from "../format/amounts";
 import { Amounts, Bar, Count } from "../parts/amount";
 import { Choice, Filters, Search } from "../parts/filters";
 import { Heat, fullest } from "../parts/heat";
+import { NodeLink, Short } from "../parts/name";
 import { useRows } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { base } from "../rest/partitions";
 import { useAllPages } from "../rest/poll";
 import type { Node } from "../rest/types";
-import { toNode, useQuery } from "../routes";
+import { useQuery } from "../routes";
 import { MOST } from "./overview";
 
 const PAGES = 10;
@@ -55,7 +56,7 @@ const used = (name: string): Column<Node> => ({
 });
 
 const COLUMNS: Column<Node>[] = [
-  { id: "id", head: "Node", by: (node) => node.nodeID, cell: (node) => <a href={toNode(node.nodeID)}>{node.nodeID}</a> },
+  { id: "id", head: "Node", by: (node) => node.nodeID, cell: (node) => <NodeLink id={node.nodeID} /> },
   {
     id: "status",
     head: "Status",
@@ -67,7 +68,7 @@ const COLUMNS: Column<Node>[] = [
       </>
     ),
   },
-  { id: "rack", head: "Rack", by: (node) => node.rackName ?? "", cell: (node) => node.rackName },
+  { id: "rack", head: "Rack", by: (node) => node.rackName ?? "", cell: (node) => node.rackName && <Short name={node.rackName} /> },
   { id: "allocations", head: "Allocations", number: true, by: (node) => node.allocationCount ?? 0, cell: (node) => <Count of={node.allocationCount} /> },
   { id: "free", head: "Free", number: true, by: (node) => node.available?.vcore ?? 0, cell: (node) => <Amounts of={node.available} /> },
 ];

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Ago, Count, Level } from "../parts/amount";
 import { Chart, Spark } from "../parts/chart";
 import { Heat } from "../parts/heat";
+import { ApplicationLink, QueueLink, Short } from "../parts/name";
 import { Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
 import { names, short, title } from "../format/amounts";
@@ -10,7 +11,7 @@ import { ReadError, connection, request, tokenWanted } from "../rest/client";
 import { base, partition } from "../rest/partitions";
 import { useAllPages, usePolled } from "../rest/poll";
 import type { Application, Cluster, Explanation, Health, Node, Queue } from "../rest/types";
-import { to, toApplication, toQueue } from "../routes";
+import { to } from "../routes";
 import { Tree } from "./tree";
 
 /** Most rows of a list that are read for the overview. */
@@ -187,9 +188,9 @@ function Waiting() {
           keyOf={(row) => row.applicationID}
           rows={waiting}
           columns={[
-            { id: "id", head: "Application", cell: (row) => <a href={toApplication(row.applicationID)}>{row.applicationID}</a> },
-            { id: "queue", head: "Queue", cell: (row) => <a class="plain" href={toQueue(row.queueName)}>{row.queueName.replace(/^root\./, "")}</a> },
-            { id: "user", head: "User", cell: (row) => row.user },
+            { id: "id", head: "Application", cell: (row) => <ApplicationLink id={row.applicationID} /> },
+            { id: "queue", head: "Queue", cell: (row) => <QueueLink path={row.queueName} /> },
+            { id: "user", head: "User", cell: (row) => row.user && <Short name={row.user} /> },
             { id: "waiting", head: "Waits for", number: true, cell: (row) => <Count of={row.pendingCount} /> },
             { id: "since", head: "Since", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
             { id: "why", head: "Why", class: "text", cell: (row) => <Because of={row} /> },

@@ -2,13 +2,14 @@
 import type { ComponentChildren } from "preact";
 import { names, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
+import { ApplicationLink, QueueLink, Short } from "../parts/name";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
 import { path } from "../rest/client";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Application, Queue, Usage } from "../rest/types";
-import { to, toApplication, toQueue, useQuery } from "../routes";
+import { to, toQueue, useQuery } from "../routes";
 import { Running } from "./tree";
 import { usageColumns, useUsage } from "./queues";
 
@@ -78,7 +79,7 @@ function Amount({ of: queue }: { of: Queue }) {
       />
       {queue.childNames?.length ? (
         <p class="names">
-          <b>Below it</b> {queue.childNames.map((name) => <a key={name} href={toQueue(name)}>{name}</a>)}
+          <b>Below it</b> {queue.childNames.map((name) => <QueueLink key={name} path={name} />)}
         </p>
       ) : null}
     </Section>
@@ -104,9 +105,9 @@ function Applications({ path: queue }: { path: string }) {
           rows={read.data}
           keyOf={(row) => row.applicationID}
           columns={[
-            { id: "id", head: "Application", cell: (row) => <a href={toApplication(row.applicationID)}>{row.applicationID}</a> },
+            { id: "id", head: "Application", cell: (row) => <ApplicationLink id={row.applicationID} /> },
             { id: "state", head: "State", cell: (row) => <Tag of={row.applicationState} /> },
-            { id: "user", head: "User", cell: (row) => row.user },
+            { id: "user", head: "User", cell: (row) => row.user && <Short name={row.user} /> },
             { id: "submitted", head: "Came", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
             { id: "allocations", head: "Has", number: true, cell: (row) => <Count of={row.allocationCount} /> },
             { id: "waiting", head: "Waits for", number: true, cell: (row) => <Count of={row.pendingCount} /> },

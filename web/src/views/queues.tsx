@@ -2,13 +2,14 @@
 import { names, title } from "../format/amounts";
 import { Count, Level } from "../parts/amount";
 import { Filters, Search } from "../parts/filters";
+import { QueueLink, Short } from "../parts/name";
 import { useRows } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table } from "../parts/table";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Group, Queue, Resources, Usage, User } from "../rest/types";
-import { to, toQueue, useQuery } from "../routes";
+import { to, useQuery } from "../routes";
 import { MOST } from "./overview";
 import { Tree } from "./tree";
 
@@ -66,11 +67,11 @@ export function usageColumns(whole: Resources): Column<Place>[] {
       cell: ({ kind, name }) => (
         <>
           <Tag of={kind} />{" "}
-          {kind === "user" ? <a href={to("applications", { user: name })}>{name}</a> : name === "*" ? "all others together" : name}
+          {kind === "user" ? <Short name={name} href={to("applications", { user: name })} /> : name === "*" ? "all others together" : <Short name={name} />}
         </>
       ),
     },
-    { id: "queue", head: "Queue", cell: ({ usage }) => <a class="plain" href={toQueue(usage.queuePath)}>{usage.queuePath}</a> },
+    { id: "queue", head: "Queue", cell: ({ usage }) => <QueueLink path={usage.queuePath} /> },
     {
       id: "running",
       head: "Running",

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { names, narrowed, title } from "../format/amounts";
 import { Count, Level } from "../parts/amount";
+import { QueueLink, Short } from "../parts/name";
 import { Tag } from "../parts/states";
 import { type Column, Table } from "../parts/table";
 import type { Queue, Resources } from "../rest/types";
@@ -74,12 +75,11 @@ export function Tree({ root, search = "" }: { root: Queue; search?: string }) {
 }
 
 function Name({ row: { queue, depth, isOpen }, fold, whole }: { row: Row; fold: () => void; whole: boolean }) {
+  const last = queue.queuename.split(".").at(-1) ?? "";
   const hasChildren = Boolean(queue.children?.length) && !whole;
   return (
     <span class="queue" style={{ paddingInlineStart: whole ? 0 : `${depth * 1.2}em` }}>
-      <a href={toQueue(queue.queuename)} title={queue.queuename}>
-        {whole ? queue.queuename : queue.queuename.split(".").at(-1)}
-      </a>
+      {whole ? <QueueLink path={queue.queuename} /> : <Short name={last} title={last === queue.queuename ? undefined : queue.queuename} href={toQueue(queue.queuename)} />}
       {hasChildren && (
         <button type="button" class="fold" aria-expanded={isOpen} aria-label={`what is below ${queue.queuename}`} onClick={fold}>
           {isOpen ? "▾" : "▸"}

@@ -1,0 +1,22 @@
+// What depends on the width of the screen. The style has the same limits.
+import { computed, signal } from "@preact/signals";
+
+function matches(query: string) {
+  // Tests of functions have no screen.
+  const media = globalThis.matchMedia?.(query);
+  const found = signal(media?.matches ?? false);
+  media?.addEventListener("change", (event) => {
+    found.value = event.matches;
+  });
+  return found;
+}
+
+/** Whether rows of tables are cards. */
+export const hasCards = matches("(max-width: 700px)");
+const isNarrow = matches("(max-width: 1200px)");
+
+/** Most characters of a name in a row. */
+export const mostOfName = computed(() => (hasCards.value ? 32 : isNarrow.value ? 20 : 28));
+
+/** Whether the system prefers a dark page. Canvas content has to be redrawn on a change. */
+export const dark = matches("(prefers-color-scheme: dark)");
