@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { amount, amounts, byWeight, narrowed, share, short } from "../src/format/amounts";
+import { amount, amounts, byWeight, narrowed, ranked, share, short } from "../src/format/amounts";
 import { namesOfEvent, whatHappened } from "../src/format/events";
 import { cutName, cutQueue, keyOf, nameOf, namesOf } from "../src/format/names";
 import { span } from "../src/format/times";
@@ -80,4 +80,14 @@ test("long paths of queues keep their last two segments", () => {
   expect(cutQueue("root.prod.etl", 28)).toBe("root.prod.etl");
   expect(cutQueue("root.department-of-theoretical-physics.quantum.lattice", 28)).toBe("…quantum.lattice");
   expect(cutQueue("root.department.quantum-chromodynamics.lattice-simulations-2027", 28)).toHaveLength(28);
+});
+
+test("types that requests wait for go first, and unused ones go last and on demand", () => {
+  const capacity = { "hugepages-2Mi": 10, "ephemeral-storage": 100, "nvidia.com/gpu": 24, memory: 100, vcore: 100 };
+  const busy = ranked({ capacity, used: { vcore: 50, memory: 50, "nvidia.com/gpu": 5 }, pending: { vcore: 4, "nvidia.com/gpu": 4 } });
+  expect(busy).toEqual({ names: ["vcore", "nvidia.com/gpu", "memory", "ephemeral-storage", "hugepages-2Mi"], shown: 3 });
+  // A type of which there is nothing is shown if a request waits for it, and the scarcest of equal types first.
+  const waits = ranked({ capacity: { vcore: 8, licence: 4, disk: 9 }, used: {}, pending: { fpga: 1, disk: 2, licence: 4 } });
+  expect(waits).toEqual({ names: ["fpga", "licence", "disk", "vcore"], shown: 4 });
+  expect(ranked({ capacity: { a: 1, b: 1, c: 1 }, used: undefined, pending: undefined }).shown).toBe(2);
 });

@@ -34,15 +34,44 @@ export function amount(name: string, quantity: number): string {
 /** Display name of a resource type. */
 export const title = (name: string) => (name === "vcore" ? "cores" : name);
 
-/** Order of resource types: cores, memory, then by name. */
+/** Whether a resource type counts GPUs, or parts of them. */
+export const isGpu = (name: string) => /gpu|\bmig-/i.test(name);
+
+/** Order of resource types: cores, memory, GPUs, then by name. */
 export function byWeight(a: string, b: string): number {
   return rank(a) - rank(b) || (a < b ? -1 : a > b ? 1 : 0);
 }
 
 const rank = (name: string) => {
   const at = ["vcore", "memory"].indexOf(name);
-  return at < 0 ? 2 : at;
+  return at < 0 ? (isGpu(name) ? 2 : 3) : at;
 };
+
+/** Amounts of a partition, from which the types to show are chosen. */
+export interface Need {
+  capacity: Resources | undefined;
+  used: Resources | undefined;
+  pending: Resources | undefined;
+}
+
+/** Fewest resource types that are shown, if there are as many. */
+const FEWEST = 2;
+
+/**
+ * Resource types in the order of their use to a reader: those that requests wait for, those in use, the others;
+ * within each of these by weight, and the scarcest first among types of equal weight. `shown` counts those at
+ * the beginning that are always shown: all that requests wait for, GPUs, cores and memory.
+ */
+export function ranked({ capacity, used, pending }: Need): { names: string[]; shown: number } {
+  const all = new Set([capacity, pending].flatMap((of) => Object.keys(of ?? {})));
+  const need = (name: string) => (pending?.[name] ? 0 : used?.[name] ? 1 : 2);
+  const scarcity = (name: string) => Math.round(share((used?.[name] ?? 0) + (pending?.[name] ?? 0), capacity?.[name] ?? 0));
+  const isShown = (name: string) => need(name) === 0 || rank(name) < 3;
+  const order = (a: string, b: string) =>
+    Number(isShown(b)) - Number(isShown(a)) || need(a) - need(b) || rank(a) - rank(b) || scarcity(b) - scarcity(a) || byWeight(a, b);
+  const found = [...all].sort(order);
+  return { names: found, shown: Math.min(found.length, Math.max(FEWEST, found.filter(isShown).length)) };
+}
 
 /** Names of the resource types in order. */
 export const names = (resources: Resources | undefined) => Object.keys(resources ?? {}).sort(byWeight);

@@ -1,6 +1,6 @@
 // View of one node: its allocations and reservations, and decisions that could not use it.
 import { Fragment } from "preact";
-import { names, title } from "../format/amounts";
+import { ranked, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
 import { ApplicationLink, Called, Name } from "../parts/name";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
@@ -45,7 +45,7 @@ function Summary({ of: node }: { of: Node }) {
       side={<a href={to("decisions", { node: node.nodeID })}>Decisions</a>}
     >
       <div class="loads">
-        {names(node.capacity).map((name) => (
+        {ranked({ capacity: node.capacity, used: node.allocated, pending: undefined }).names.map((name) => (
           <div key={name}>
             <b>{title(name)}</b>
             <Level who={node.nodeID} name={name} used={(node.allocated?.[name] ?? 0) + (node.occupied?.[name] ?? 0)} limit={node.capacity?.[name] ?? 0} />

@@ -7,6 +7,7 @@ import { NodeLink, Short } from "../parts/name";
 import { useRows } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
+import { useTypes } from "../parts/types";
 import { base } from "../rest/partitions";
 import { useAllPages } from "../rest/poll";
 import type { Node } from "../rest/types";
@@ -80,7 +81,8 @@ export function Nodes() {
   const search = (query.search ?? "").toLowerCase();
   const matches = (node: Node) => [node.nodeID, node.hostName, node.rackName].some((text) => text?.toLowerCase().includes(search));
   const found = (read.data ?? []).filter((node) => matches(node) && isShown(node, query.which));
-  const columns = [...COLUMNS, used("vcore"), used("memory")];
+  const { names: types, button } = useTypes();
+  const columns = [...COLUMNS, ...types.map(used)];
   const sort = query.sort ?? "id";
   const { shown, pager } = useRows(sorted(found, columns, sort, (node) => node.nodeID));
   return (
@@ -88,6 +90,7 @@ export function Nodes() {
       <Filters label="Nodes">
         <Search name="search" label="Search" value={query.search} hint="name, host or rack: press /" onChange={(search) => change({ search, page: undefined })} />
         <Choice name="which" label="Show" value={query.which} of={SHOWN} onChange={(which) => change({ which, page: undefined })} />
+        {button}
       </Filters>
       <Trouble of={read} />
       {read.data && (

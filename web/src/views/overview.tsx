@@ -6,7 +6,8 @@ import { Heat } from "../parts/heat";
 import { ApplicationLink, QueueLink, Short } from "../parts/name";
 import { Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
-import { names, short, title } from "../format/amounts";
+import { useTypes } from "../parts/types";
+import { short, title } from "../format/amounts";
 import { ReadError, connection, request, tokenWanted } from "../rest/client";
 import { base, partition } from "../rest/partitions";
 import { useAllPages, usePolled } from "../rest/poll";
@@ -23,6 +24,7 @@ export function Overview() {
   const of = base.value;
   const queues = usePolled<Queue>(of && `${of}/queues`, 1);
   const nodes = useAllPages<Node>(of && `${of}/nodes?brief&limit=${MOST}`, 2, NODE_PAGES);
+  const { names: types, button } = useTypes(queues.data);
   return (
     <div class="overview">
       <Totals />
@@ -30,11 +32,11 @@ export function Overview() {
         title="Queues"
         id="queues"
         class="wide"
-        side={<Legend />}
+        side={<span class="side">{button}<Legend /></span>}
         note="A full bar is all that the queue may use. Choose a queue to see who uses it."
       >
         <Trouble of={queues} />
-        {queues.data && <Tree root={queues.data} />}
+        {queues.data && <Tree root={queues.data} types={types} />}
       </Section>
       <Waiting />
       <Section
@@ -43,7 +45,7 @@ export function Overview() {
         note="One square per node: the fuller in its scarcest resource, the stronger. A framed one takes no new work."
         side={<a href={to("nodes")}>All nodes</a>}
       >
-        <Loads />
+        <Loads types={types} />
         <Trouble of={nodes} />
         {nodes.data && <Heat nodes={nodes.data} total={partition.value?.totalNodes ?? 0} />}
       </Section>
@@ -146,18 +148,16 @@ function Rate() {
   );
 }
 
-function Loads() {
+function Loads({ types }: { types: string[] }) {
   const { capacity, usedCapacity } = partition.value?.capacity ?? {};
   return (
     <div class="loads" id="loads">
-      {names(capacity)
-        .slice(0, 4)
-        .map((name) => (
-          <div key={name}>
-            <b>{title(name)}</b>
-            <Level who="All nodes" name={name} used={usedCapacity?.[name] ?? 0} limit={capacity?.[name] ?? 0} />
-          </div>
-        ))}
+      {types.map((name) => (
+        <div key={name}>
+          <b>{title(name)}</b>
+          <Level who="All nodes" name={name} used={usedCapacity?.[name] ?? 0} limit={capacity?.[name] ?? 0} />
+        </div>
+      ))}
     </div>
   );
 }

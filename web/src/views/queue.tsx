@@ -1,10 +1,12 @@
 // View of one queue: limits, usage, users, and settings.
 import type { ComponentChildren } from "preact";
-import { names, title } from "../format/amounts";
+import { useState } from "preact/hooks";
+import { ranked, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
 import { ApplicationLink, QueueLink, Short } from "../parts/name";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
+import { useTypes } from "../parts/types";
 import { path } from "../rest/client";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
@@ -34,7 +36,7 @@ export function QueueView() {
         <>
           <Amount of={queue} />
           <Applications path={queuePath} />
-          <Users path={queuePath} />
+          <Users of={queue} />
           <Rules of={queue} />
         </>
       )}
@@ -42,10 +44,19 @@ export function QueueView() {
   );
 }
 
+/** Maximum of a queue; without one, what it uses and what its parents leave. */
+function most(queue: Queue, name: string): number {
+  return queue.maxResource?.[name] ?? (queue.allocatedResource?.[name] ?? 0) + (queue.headroom?.[name] ?? 0);
+}
+
 function Amount({ of: queue }: { of: Queue }) {
   const has = partition.value?.capacity.capacity;
-  const most = (name: string) => queue.maxResource?.[name];
-  const all = names({ ...has, ...queue.maxResource, ...queue.guaranteedResource, ...queue.allocatedResource });
+  const [isAll, setAll] = useState(false);
+  const { names: all, shown } = ranked({
+    capacity: { ...has, ...queue.maxResource, ...queue.guaranteedResource, ...queue.allocatedResource },
+    used: queue.allocatedResource,
+    pending: queue.pendingResource,
+  });
   return (
     <Section
       title={<>What it uses <Tag of={queue.isManaged ? queue.status : `${queue.status}, dynamic`} /></>}
@@ -54,20 +65,25 @@ function Amount({ of: queue }: { of: Queue }) {
       side={<a href={to("decisions", { queue: queue.queuename })}>Decisions</a>}
     >
       <div class="loads">
-        {all.map((name) => (
+        {(isAll ? all : all.slice(0, shown)).map((name) => (
           <div key={name}>
-            <b>{title(name)}{most(name) === undefined && <span class="quiet"> of what queues above leave</span>}</b>
+            <b>{title(name)}{queue.maxResource?.[name] === undefined && <span class="quiet"> of what its parents leave</span>}</b>
             <Level
               who={queue.queuename}
               name={name}
               used={queue.allocatedResource?.[name] ?? 0}
               wait={queue.pendingResource?.[name] ?? 0}
               promise={queue.guaranteedResource?.[name] ?? 0}
-              limit={most(name) ?? (queue.allocatedResource?.[name] ?? 0) + (queue.headroom?.[name] ?? 0)}
+              limit={most(queue, name)}
             />
           </div>
         ))}
       </div>
+      {all.length > shown && (
+        <button type="button" class="types" aria-pressed={isAll} onClick={() => setAll(!isAll)}>
+          {isAll ? "Fewer resources" : `${all.length - shown} more ${all.length - shown === 1 ? "resource" : "resources"}`}
+        </button>
+      )}
       <Facts
         of={[
           ["Above it", queue.parent ? <a href={toQueue(queue.parent)}>{queue.parent}</a> : "nothing"],
@@ -121,7 +137,11 @@ function Applications({ path: queue }: { path: string }) {
   );
 }
 
-function Users({ path: queue }: { path: string }) {
+/** Users of a queue. Without a limit, a bar is full at what the queue may use. */
+function Users({ of }: { of: Queue }) {
+  const queue = of.queuename;
+  const { names: types } = useTypes(of);
+  const whole = Object.fromEntries(types.map((name) => [name, most(of, name)]));
   const here = (usage: Usage): Usage[] =>
     usage.queuePath === queue ? [usage] : (usage.children ?? []).filter((child) => queue === child.queuePath || queue.startsWith(`${child.queuePath}.`)).flatMap(here);
   const { users, rows } = useUsage(3, here);
@@ -130,7 +150,7 @@ function Users({ path: queue }: { path: string }) {
       <Trouble of={users} />
       {users.data && !rows.length && <p class="none">Nobody uses it, and it has no limits.</p>}
       {rows.length > 0 && (
-        <Table caption="Users and groups in this queue" columns={usageColumns(partition.value?.capacity.capacity ?? {})} rows={rows.slice(0, 200)} keyOf={(row) => `${row.kind} ${row.name}`} />
+        <Table caption="Users and groups in this queue" columns={usageColumns(types, whole)} rows={rows.slice(0, 200)} keyOf={(row) => `${row.kind} ${row.name}`} />
       )}
     </Section>
   );

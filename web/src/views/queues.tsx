@@ -1,11 +1,12 @@
 // View of the tree of queues, and of users and groups with their limits.
-import { names, title } from "../format/amounts";
+import { title } from "../format/amounts";
 import { Count, Level } from "../parts/amount";
 import { Filters, Search } from "../parts/filters";
 import { QueueLink, Short } from "../parts/name";
 import { useRows } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table } from "../parts/table";
+import { useTypes } from "../parts/types";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Group, Queue, Resources, Usage, User } from "../rest/types";
@@ -18,16 +19,18 @@ export function Queues() {
   const of = base.value;
   const queues = usePolled<Queue>(of && `${of}/queues`, 1.5);
   const search = query.search ?? "";
+  const { names: types, button } = useTypes(queues.data);
   return (
     <>
       <Section label="Queues" class="wide">
         <Filters label="Queues, users and groups">
           <Search name="search" label="Search" value={query.search} hint="queue, user or group: press /" onChange={(search) => change({ search, page: undefined })} />
+          {button}
         </Filters>
         <Trouble of={queues} />
-        {queues.data && <Tree root={queues.data} search={search} />}
+        {queues.data && <Tree root={queues.data} types={types} search={search} />}
       </Section>
-      <UsersAndGroups search={search} />
+      <UsersAndGroups search={search} types={types} />
     </>
   );
 }
@@ -58,8 +61,8 @@ export function useUsage(seconds: number, of: (usage: Usage) => Usage[]) {
   return { users, groups, rows };
 }
 
-/** Columns of usage and limits. Without a limit, the bar is full at the capacity of the partition. */
-export function usageColumns(whole: Resources): Column<Place>[] {
+/** Columns of usage and limits. Without a limit, the bar is full at `whole`. */
+export function usageColumns(types: string[], whole: Resources): Column<Place>[] {
   return [
     {
       id: "who",
@@ -83,22 +86,20 @@ export function usageColumns(whole: Resources): Column<Place>[] {
         </>
       ),
     },
-    ...names(whole)
-      .slice(0, 2)
-      .map((name): Column<Place> => ({
-        id: name,
-        head: title(name),
-        class: "bars",
-        cell: ({ name: who, usage }) => (
-          <Level who={`${who} in ${usage.queuePath}`} name={name} used={usage.resourceUsage?.[name] ?? 0} whole={whole[name] ?? 0} {...limited(usage.maxResources?.[name])} />
-        ),
-      })),
+    ...types.map((name): Column<Place> => ({
+      id: name,
+      head: title(name),
+      class: "bars",
+      cell: ({ name: who, usage }) => (
+        <Level who={`${who} in ${usage.queuePath}`} name={name} used={usage.resourceUsage?.[name] ?? 0} whole={whole[name] ?? 0} {...limited(usage.maxResources?.[name])} />
+      ),
+    })),
   ];
 }
 
 const limited = (limit: number | undefined) => (limit === undefined ? {} : { limit });
 
-function UsersAndGroups({ search }: { search: string }) {
+function UsersAndGroups({ search, types }: { search: string; types: string[] }) {
   const { users, rows } = useUsage(3, places);
   const whole = partition.value?.capacity.capacity ?? {};
   const wanted = search.toLowerCase();
@@ -109,7 +110,7 @@ function UsersAndGroups({ search }: { search: string }) {
       <Trouble of={users} />
       {users.data && !found.length && <p class="none">None.</p>}
       {found.length > 0 && (
-        <Table caption="Users and groups with what they use and their limits" columns={usageColumns(whole)} rows={shown} keyOf={(row) => `${row.kind} ${row.name} ${row.usage.queuePath}`} />
+        <Table caption="Users and groups with what they use and their limits" columns={usageColumns(types, whole)} rows={shown} keyOf={(row) => `${row.kind} ${row.name} ${row.usage.queuePath}`} />
       )}
       {pager}
       {users.next !== null && <p class="none">of the first {MOST} users</p>}

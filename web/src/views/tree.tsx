@@ -1,6 +1,6 @@
 // The tree of queues with usage and pending amounts.
 import { useState } from "preact/hooks";
-import { names, narrowed, title } from "../format/amounts";
+import { narrowed, title } from "../format/amounts";
 import { Count, Level } from "../parts/amount";
 import { QueueLink, Short } from "../parts/name";
 import { Tag } from "../parts/states";
@@ -32,7 +32,7 @@ export function openRows(queue: Queue, isFolded: (queue: Queue, depth: number) =
   return [row, ...below];
 }
 
-export function Tree({ root, search = "" }: { root: Queue; search?: string }) {
+export function Tree({ root, types, search = "" }: { root: Queue; types: string[]; search?: string }) {
   const [folded, setFolded] = useState<Record<string, boolean>>({});
   const isMany = all(root).length > FOLDED_FROM && !search;
   const wanted = new Set(all(root).filter((queue) => queue.queuename.includes(search.toLowerCase())).map((queue) => queue.queuename));
@@ -47,23 +47,21 @@ export function Tree({ root, search = "" }: { root: Queue; search?: string }) {
       cell: ({ queue }) => <Tag of={queue.isManaged ? queue.status : `${queue.status}, dynamic`} />,
     },
     { id: "running", head: "Running", number: true, cell: ({ queue }) => <Running queue={queue} /> },
-    ...names(root.maxResource)
-      .slice(0, 2)
-      .map((name): Column<Row> => ({
-        id: name,
-        head: title(name),
-        class: "bars",
-        cell: ({ queue, limits }) => (
-          <Level
-            who={queue.queuename}
-            name={name}
-            used={queue.allocatedResource?.[name] ?? 0}
-            wait={queue.pendingResource?.[name] ?? 0}
-            promise={queue.guaranteedResource?.[name] ?? 0}
-            limit={limits[name] ?? 0}
-          />
-        ),
-      })),
+    ...types.map((name): Column<Row> => ({
+      id: name,
+      head: title(name),
+      class: "bars",
+      cell: ({ queue, limits }) => (
+        <Level
+          who={queue.queuename}
+          name={name}
+          used={queue.allocatedResource?.[name] ?? 0}
+          wait={queue.pendingResource?.[name] ?? 0}
+          promise={queue.guaranteedResource?.[name] ?? 0}
+          limit={limits[name] ?? 0}
+        />
+      ),
+    })),
   ];
   return (
     <>
