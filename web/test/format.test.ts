@@ -48,7 +48,7 @@ test("events are words, and a number that is not known is told", () => {
   expect(whatHappened(1, 206)).toBe("running");
   expect(whatHappened(3, 500)).toBe("allocation ended");
   expect(whatHappened(2, 0)).toBe("added");
-  expect(whatHappened(0, 0)).toBe("told");
+  expect(whatHappened(0, 0)).toBe("reported");
   expect(whatHappened(2, 999)).toBe("detail 999 added");
 });
 

@@ -31,6 +31,13 @@ export function amount(name: string, quantity: number): string {
   return `${short(quantity)} ${UNITS[unit]}`;
 }
 
+/** An amount times seconds, as one times hours: `1.5 core-hours`, `3 GiB-hours`. */
+export function hours(name: string, seconds: number): string {
+  const text = amount(name, seconds / 3600);
+  if (name === "vcore") return `${text} ${text === "1" ? "core-hour" : "core-hours"}`;
+  return isBytes(name) ? `${text}-hours${name === "memory" ? "" : ` of ${name}`}` : `${text} ${name}-hours`;
+}
+
 /** Display name of a resource type. */
 export const title = (name: string) => (name === "vcore" ? "cores" : name);
 

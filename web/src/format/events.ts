@@ -68,7 +68,7 @@ export const KINDS = TYPES.map((name, number) => ({ name, number })).filter(({ n
 export function whatHappened(change: number | undefined, detail: number | undefined): string {
   const known = DETAILS[detail ?? 0];
   const changed = CHANGES[change ?? 0] ?? "";
-  if (!detail) return changed || "told";
+  if (!detail) return changed || "reported";
   // The details name the state entered or the end, so the change needs no word of its own.
   const says = known ?? `detail ${detail}`;
   return change === 1 || (detail >= 500 && detail < 600) || (detail >= 100 && detail < 200)

@@ -1,5 +1,5 @@
 // Amounts, counts and times, each with its exact value beside the formatted one.
-import { amount, byWeight, share, short, title } from "../format/amounts";
+import { amount, byWeight, hours, share, short, title } from "../format/amounts";
 import { moment, millis, now, span } from "../format/times";
 import type { Resources } from "../rest/types";
 
@@ -30,6 +30,26 @@ export function Amounts({ of }: { of: Resources | undefined }) {
       ))}
     </span>
   );
+}
+
+/** Amounts times hours, from amounts times seconds. */
+export function Hours({ of }: { of: Resources | undefined }) {
+  const shown = Object.entries(of ?? {}).filter(([, quantity]) => quantity);
+  shown.sort(([a], [b]) => byWeight(a, b));
+  return (
+    <span class="amounts">
+      {shown.map(([name, seconds]) => (
+        <span key={name}>
+          <data value={String(seconds)} title={`${seconds.toLocaleString("en")} ${name}-seconds`}>{hours(name, seconds)}</data>
+        </span>
+      ))}
+    </span>
+  );
+}
+
+/** A number of things, with the plural of their name. */
+export function Things({ of, name }: { of: number; name: string }) {
+  return <><Count of={of} /> {of === 1 ? name : `${name}s`}</>;
 }
 
 /** Time since or until a moment, with the moment as a title. */

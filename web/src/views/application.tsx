@@ -2,8 +2,9 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { nameOf, namesOf } from "../format/names";
-import { Ago, Amounts, Count } from "../parts/amount";
+import { Ago, Amounts, Count, Hours } from "../parts/amount";
 import { Name, NodeLink, Short } from "../parts/name";
+import { Says } from "../parts/says";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { clock, millis, moment, span } from "../format/times";
@@ -72,15 +73,15 @@ function Summary({ of: it }: { of: Application }) {
   const facts: [string, preact.ComponentChildren][] = [
     ["Queue", <a href={toQueue(it.queueName)}>{it.queueName}</a>],
     ["User", [it.user, ...(it.groups ?? []).filter((group) => group !== it.user)].filter(Boolean).join(", ")],
-    ["Came", <>{it.submissionTime ? moment(it.submissionTime) : "–"} (<Ago at={it.submissionTime} />)</>],
+    ["Submitted", <>{it.submissionTime ? moment(it.submissionTime) : "–"} (<Ago at={it.submissionTime} /> ago)</>],
     ["Uses", <Amounts of={it.usedResource} />],
     ["At most", <Amounts of={it.maxUsedResource} />],
     ["Waits for", <Amounts of={it.pendingResource} />],
   ];
   if (it.finishedTime) facts.push(["Ended", moment(it.finishedTime)]);
-  if (it.rejectedMessage) facts.push(["Rejected", it.rejectedMessage]);
-  if (it.backoffDeadline) facts.push(["Backs off until", it.backoffDeadline]);
-  for (const [name, by] of [["Has used", resourceUsage], ["Lost by preemption", preemptedResource], ["Used by placeholders", placeholderResource]] as const) {
+  if (it.rejectedMessage) facts.push(["Rejected", <Says text={it.rejectedMessage} />]);
+  if (it.backoffDeadline) facts.push(["Backs off until", <Says text={it.backoffDeadline} />]);
+  for (const [name, by] of [["Has used so far", resourceUsage], ["Lost by preemption", preemptedResource], ["Used by placeholders", placeholderResource]] as const) {
     const used = summed(by);
     if (used) facts.push([name, <Hours of={used} />]);
   }
@@ -104,12 +105,6 @@ function summed(by: Record<string, Resources> | undefined): Resources | undefine
   const sum: Resources = {};
   for (const of of Object.values(by)) for (const [name, used] of Object.entries(of)) sum[name] = (sum[name] ?? 0) + used;
   return sum;
-}
-
-/** Formats amounts times seconds as amounts times hours. */
-function Hours({ of }: { of: Resources }) {
-  const hours = Object.fromEntries(Object.entries(of).map(([name, used]) => [name, used / 3600]));
-  return <><Amounts of={hours} /> for an hour</>;
 }
 
 /** Requests that differ only in their keys; the scheduler tries one of them. */
@@ -148,7 +143,7 @@ function Requests({ of: it }: { of: Application }) {
     { id: "resource", head: "Each", number: true, cell: ({ first }) => <Amounts of={first.resource} /> },
     { id: "priority", head: "Priority", number: true, cell: ({ first }) => first.priority },
     { id: "since", head: "Since", number: true, cell: ({ first }) => <Ago at={first.requestTime} /> },
-    { id: "log", head: "Ran into", class: "text", cell: ({ first }) => <Log of={first} /> },
+    { id: "log", head: "Waits because", class: "text", cell: ({ first }) => <Log of={first} /> },
   ];
   return (
     <Section title="Requests" id="requests" class="wide" note="What it has asked for and not got; alike requests are one row.">
@@ -186,7 +181,7 @@ function Log({ of: ask }: { of: Ask }) {
     <ul class="log">
       {entries.slice(0, all ? undefined : 1).map((entry) => (
         <li key={entry.message}>
-          {entry.message} <span class="quiet">{entry.count > 1 ? `${entry.count} times, last ` : ""}<Ago at={entry.lastOccurrence} /></span>
+          <Says text={entry.message} /> <span class="quiet">{entry.count > 1 ? `${entry.count} times, last ` : ""}<Ago at={entry.lastOccurrence} /> ago</span>
         </li>
       ))}
       {entries.length > 1 && (
@@ -242,7 +237,7 @@ export function allocationColumns(where: Column<Allocation>): Column<Allocation>
     where,
     { id: "resource", head: "Takes", number: true, by: (row) => row.resource?.vcore ?? 0, cell: (row) => <Amounts of={row.resource} /> },
     { id: "priority", head: "Priority", number: true, by: (row) => Number(row.priority), cell: (row) => row.priority },
-    { id: "since", head: "Runs for", number: true, by: (row) => -(row.allocationTime ?? 0), cell: (row) => <Ago at={row.allocationTime} /> },
+    { id: "since", head: "Running for", number: true, by: (row) => -(row.allocationTime ?? 0), cell: (row) => <Ago at={row.allocationTime} /> },
     { id: "delay", head: "Waited", number: true, by: (row) => row.allocationDelay ?? 0, cell: (row) => span(millis(row.allocationDelay ?? 0)) },
   ];
 }
@@ -253,8 +248,8 @@ function AllocationMarks({ of: row }: { of: Allocation }) {
       {row.placeholder && <Tag of={row.internal ? "held place" : "placeholder"} />}
       {row.originator && <Tag of="first" title="It started the application." />}
       {row.taskGroupName && <Tag of={row.taskGroupName} title="Its task group." />}
-      {row.preempted && <Tag of="has to leave" title={row.preemptedFor ?? ""} />}
-      {row.preemptedFor && <span class="quiet">{row.preemptedFor}</span>}
+      {row.preempted && <Tag of="has to leave" />}
+      {row.preemptedFor && <span class="quiet"><Says text={row.preemptedFor} /></span>}
     </>
   );
 }

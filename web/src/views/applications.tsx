@@ -3,6 +3,7 @@ import { Ago, Amounts, Count } from "../parts/amount";
 import { Choice, Field, Filters, Search } from "../parts/filters";
 import { ApplicationLink, QueueLink, Short } from "../parts/name";
 import { Further, useRows } from "../parts/pager";
+import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { millis, span } from "../format/times";
@@ -53,7 +54,7 @@ const user: Column<Application> = { id: "user", head: "User", by: (row) => row.u
 
 const submitted: Column<Application> = {
   id: "submitted",
-  head: "Came",
+  head: "Submitted",
   number: true,
   by: (row) => row.submissionTime ?? 0,
   cell: (row) => <Ago at={row.submissionTime} />,
@@ -68,7 +69,7 @@ const live: Column<Application>[] = [
   { id: "allocations", head: "Has", number: true, by: (row) => row.allocationCount ?? 0, cell: (row) => <Count of={row.allocationCount} /> },
   { id: "waiting", head: "Waits for", number: true, by: (row) => row.pendingCount ?? 0, cell: (row) => <Count of={row.pendingCount} /> },
   { id: "uses", head: "Uses", by: (row) => row.usedResource?.vcore ?? 0, number: true, cell: (row) => <Amounts of={row.usedResource} /> },
-  { id: "why", head: "Ran into", class: "text", by: (row) => row.waitsFor ?? "", cell: (row) => row.waitsFor },
+  { id: "why", head: "Waits because", class: "text", by: (row) => row.waitsFor ?? "", cell: (row) => row.waitsFor },
 ];
 
 const ended: Column<Application>[] = [
@@ -86,7 +87,7 @@ const rejected: Column<Application>[] = [
   queue,
   user,
   { id: "finished", head: "Rejected", number: true, by: (row) => row.finishedTime ?? 0, cell: (row) => <Ago at={row.finishedTime} /> },
-  { id: "why", head: "Why", class: "text", by: (row) => row.rejectedMessage ?? "", cell: (row) => row.rejectedMessage },
+  { id: "why", head: "Why", class: "text", by: (row) => row.rejectedMessage ?? "", cell: (row) => <Says text={row.rejectedMessage} /> },
 ];
 
 function lived(row: Application): number {
@@ -111,7 +112,7 @@ export function Applications() {
   return (
     <Section label="Applications" class="wide">
       <Filters label="Applications">
-        <Search name="search" label="Search" value={query.search} hint="part of an id: press /" onChange={(search) => narrow({ search })} />
+        <Search name="search" label="Search" value={query.search} hint="part of an id" onChange={(search) => narrow({ search })} />
         <Choice name="list" label="List" value={list} of={LISTS} onChange={(list) => narrow({ list, sort: undefined, status: undefined })} />
         {isLive && (
           <Choice

@@ -1,11 +1,12 @@
 // View of decisions: placements, holds and evictions, each with the deciding rule.
 import { useMemo } from "preact/hooks";
 import { type Keyed, type Names, keyOf, namesOf } from "../format/names";
-import { clock, moment } from "../format/times";
-import { Ago, Count } from "../parts/amount";
+import { clock, millis, moment, span } from "../format/times";
+import { Ago, Count, Things } from "../parts/amount";
 import { Choice, Field, Filters } from "../parts/filters";
 import { ApplicationLink, Called, NameOfKey, NodeLink, QueueLink, Short } from "../parts/name";
 import { Further } from "../parts/pager";
+import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path } from "../rest/client";
 import { base, partition } from "../rest/partitions";
@@ -111,27 +112,27 @@ function One({ of: it, names: known }: { of: Decision; names: Names }) {
         <span class="ruled">{it.ruled}</span>
       </summary>
       <div class="grounds">
-        {it.preemptedFor && <p>{it.preemptedFor}</p>}
+        {it.preemptedFor && <p><Says text={it.preemptedFor} /></p>}
         <p class="quiet">
           In <QueueLink path={it.queueName} />, number <Count of={it.id} />, <Ago at={it.time} /> ago
-          {it.decidedTime ? <>, decided at {clock(it.decidedTime)}</> : null}.
+          {it.decidedTime ? <>, decided {span(millis(it.time - it.decidedTime))} before it was sent</> : null}.
         </p>
         {it.levels?.length ? (
           <ol class="levels">
             {it.levels.map((level) => (
               <li key={level.queue}>
                 <span class="quiet">in {level.queue}, by {level.order}:</span> <b>{first(level.chosen)}</b>
-                {level.runnerUp ? <> before <Called name={level.runnerUpPod ?? level.runnerUp} of={level.runnerUp} />: {level.rule}</> : <> had no rival</>}
+                {level.runnerUp ? <> before <Called name={level.runnerUpPod ?? level.runnerUp} of={level.runnerUp} />: <Says text={level.rule} /></> : <>, the only one</>}
               </li>
             ))}
           </ol>
         ) : null}
         {nodes && (
           <p class="counts">
-            <Count of={nodes.tried} /> nodes tried{nodes.passedOver?.length ? "; passed over: " : ""}
+            <Things of={nodes.tried} name="node" /> tried{nodes.passedOver?.length ? "; passed over: " : ""}
             {(nodes.passedOver ?? []).map((passed) => (
               <span key={passed.reason}>
-                <b><Count of={passed.count} /></b> {passed.reason}
+                <b><Count of={passed.count} /></b> <Says text={passed.reason} />
                 {passed.example && <> (such as <NodeLink id={passed.example} />)</>}
               </span>
             ))}

@@ -4,9 +4,10 @@ import { short } from "../format/amounts";
 import { KINDS, kindOf, namesOfEvent, whatHappened } from "../format/events";
 import { cutName, cutQueue } from "../format/names";
 import { clock, moment } from "../format/times";
-import { Amounts } from "../parts/amount";
+import { Amounts, Hours } from "../parts/amount";
 import { Choice, Field, Filters, Search } from "../parts/filters";
 import { Called, Short } from "../parts/name";
+import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path, tokenWanted } from "../rest/client";
 import { type Following, type Line, follow } from "../rest/follow";
@@ -46,7 +47,7 @@ function useWanted() {
     [record.objectID, record.referenceID, record.pod, record.message].some((text) => (text ?? "").toLowerCase().includes(wanted));
   const fields = (
     <>
-      <Search name="search" label="Search" value={search} hint="object, pod or message: press /" onChange={(search) => change({ search })} />
+      <Search name="search" label="Search" value={search} hint="object, pod, message" onChange={(search) => change({ search })} />
       <Choice
         name="type"
         label="Of"
@@ -58,6 +59,9 @@ function useWanted() {
   );
   return { isWanted, fields };
 }
+
+/** Unit of the amounts of an application's usage, in the message. */
+const SECONDS = " resource-seconds";
 
 const SAID: Record<Following, string> = { opening: "opening", live: "live", lost: "connecting again", off: "not available" };
 
@@ -167,9 +171,9 @@ function List({ rows, isNumbered = false }: { rows: { key: string; number: numbe
                 <td role="cell" class="time"><time title={moment(record.timestampNano ?? 0)}>{clock(record.timestampNano ?? 0)}</time></td>
                 <td role="cell"><Tag of={kindOf(record.type)} /></td>
                 <td role="cell"><Of record={record} /></td>
-                <td role="cell" class="text">{whatHappened(record.eventChangeType, record.eventChangeDetail)} {record.message && <span class="quiet">{record.message}</span>}</td>
+                <td role="cell" class="text">{whatHappened(record.eventChangeType, record.eventChangeDetail)} {record.message && <span class="quiet"><Says text={record.message.replace(SECONDS, "")} /></span>}</td>
                 <td role="cell" data-label="With"><Called name={namesOfEvent(record).reference} of={record.referenceID ?? ""} /></td>
-                <td role="cell" data-label="Amount" class="number"><Amounts of={amountsOf(record)} /></td>
+                <td role="cell" data-label="Amount" class="number">{record.message?.includes(SECONDS) ? <Hours of={amountsOf(record)} /> : <Amounts of={amountsOf(record)} />}</td>
               </tr>
             ) : (
               <tr role="row" key={key} class="remark">

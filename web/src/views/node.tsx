@@ -3,6 +3,7 @@ import { Fragment } from "preact";
 import { ranked, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
 import { ApplicationLink, Called, Name } from "../parts/name";
+import { Says } from "../parts/says";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { base } from "../rest/partitions";
@@ -122,7 +123,7 @@ function Refused({ id }: { id: string }) {
     { id: "time", head: "When", number: true, cell: ({ decision }) => <Ago at={decision.time} /> },
     { id: "application", head: "Application", cell: ({ decision }) => <ApplicationLink id={decision.applicationId} /> },
     { id: "key", head: "Request", cell: ({ decision }) => <Called name={decision.pod ?? decision.allocationKey} of={decision.allocationKey} /> },
-    { id: "reason", head: "Why not here", class: "text", cell: ({ reason }) => reason },
+    { id: "reason", head: "Why not here", class: "text", cell: ({ reason }) => <Says text={reason} /> },
   ];
   return (
     <Section title="Passed over" id="refused" class="wide" note="Requests that were placed elsewhere, for which this node is the example of those that would not do.">

@@ -88,7 +88,7 @@ export function Nodes() {
   return (
     <Section label="Nodes" class="wide">
       <Filters label="Nodes">
-        <Search name="search" label="Search" value={query.search} hint="name, host or rack: press /" onChange={(search) => change({ search, page: undefined })} />
+        <Search name="search" label="Search" value={query.search} hint="name, host or rack" onChange={(search) => change({ search, page: undefined })} />
         <Choice name="which" label="Show" value={query.which} of={SHOWN} onChange={(which) => change({ which, page: undefined })} />
         {button}
       </Filters>

@@ -4,6 +4,7 @@ import { Ago, Count, Level } from "../parts/amount";
 import { Chart, Spark } from "../parts/chart";
 import { Heat } from "../parts/heat";
 import { ApplicationLink, QueueLink, Short } from "../parts/name";
+import { Cause, Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
 import { useTypes } from "../parts/types";
@@ -209,7 +210,7 @@ function Because({ of: row }: { of: Application }) {
   const first = read.data?.[0];
   return (
     <span class="because">
-      {first ? first.message : (row.waitsFor ?? "")} {first && <Tag of={first.cause} />}
+      <Says text={first ? first.message : row.waitsFor} /> {first && <Cause of={first.cause} />}
     </span>
   );
 }
@@ -274,7 +275,7 @@ function Soundness() {
             : `${failed.length} of ${checks.length} checks fail`}
           {started && (
             <>
-              ; runs since <Ago at={started} />
+              ; running for <Ago at={started} />
             </>
           )}
           .
@@ -282,12 +283,12 @@ function Soundness() {
       )}
       {failed.map((check) => (
         <p class="trouble" key={check.Description}>
-          {check.Name}: {check.DiagnosisMessage}
+          {check.Name}: <Says text={check.DiagnosisMessage} />
         </p>
       ))}
       {outside.map((check) => (
         <p class="quiet" key={check.Description}>
-          From outside: {check.DiagnosisMessage}
+          From outside: <Says text={check.DiagnosisMessage} />
         </p>
       ))}
     </Section>

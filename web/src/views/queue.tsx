@@ -124,11 +124,11 @@ function Applications({ path: queue }: { path: string }) {
             { id: "id", head: "Application", cell: (row) => <ApplicationLink id={row.applicationID} /> },
             { id: "state", head: "State", cell: (row) => <Tag of={row.applicationState} /> },
             { id: "user", head: "User", cell: (row) => row.user && <Short name={row.user} /> },
-            { id: "submitted", head: "Came", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
+            { id: "submitted", head: "Submitted", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
             { id: "allocations", head: "Has", number: true, cell: (row) => <Count of={row.allocationCount} /> },
             { id: "waiting", head: "Waits for", number: true, cell: (row) => <Count of={row.pendingCount} /> },
             { id: "uses", head: "Uses", number: true, cell: (row) => <Amounts of={row.usedResource} /> },
-            { id: "why", head: "Ran into", class: "text", cell: (row) => row.waitsFor },
+            { id: "why", head: "Waits because", class: "text", cell: (row) => row.waitsFor },
           ]}
         />
       )}

@@ -24,7 +24,7 @@ export function Queues() {
     <>
       <Section label="Queues" class="wide">
         <Filters label="Queues, users and groups">
-          <Search name="search" label="Search" value={query.search} hint="queue, user or group: press /" onChange={(search) => change({ search, page: undefined })} />
+          <Search name="search" label="Search" value={query.search} hint="queue, user or group" onChange={(search) => change({ search, page: undefined })} />
           {button}
         </Filters>
         <Trouble of={queues} />

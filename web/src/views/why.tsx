@@ -2,9 +2,10 @@
 import { Fragment } from "preact";
 import { title } from "../format/amounts";
 import type { Names } from "../format/names";
-import { Ago, Amounts, Count } from "../parts/amount";
+import { Ago, Amounts, Count, Things } from "../parts/amount";
 import { NameOfKey } from "../parts/name";
-import { Section, Tag, Trouble } from "../parts/states";
+import { Cause, Says } from "../parts/says";
+import { Section, Trouble } from "../parts/states";
 import { base } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Explanation } from "../rest/types";
@@ -48,21 +49,21 @@ function Entry({ of: entry, names }: { of: Explanation; names: Names }) {
   return (
     <article class="why" data-cause={entry.cause}>
       <h3>
-        <Keys of={entry} names={names} /> <Tag of={entry.cause} /> {entry.object && <span class="quiet">{entry.object}</span>}
+        <Keys of={entry} names={names} /> <Cause of={entry.cause} /> {entry.object && <span class="quiet">{entry.object}</span>}
         {entry.since ? <span class="since">for <Ago at={entry.since} /></span> : null}
       </h3>
-      <p class="message">{first?.message ?? entry.message}</p>
+      <p class="message"><Says text={first?.message ?? entry.message} /></p>
       {others.map((obstacle) => (
         <p class="message" key={`${obstacle.cause} ${obstacle.object ?? ""}`}>
-          <span class="quiet">and</span> {obstacle.message}
+          <span class="quiet">and</span> <Says text={obstacle.message} />
         </p>
       ))}
       {entry.cure && (
         <p class="cure">
-          <b>What would help</b> {entry.cure}
+          <b>What would help</b> <Says text={entry.cure} />
         </p>
       )}
-      {entry.preemption && <p class="quiet">Preemption: {entry.preemption}</p>}
+      {entry.preemption && <p class="quiet">Preemption: <Says text={entry.preemption} /></p>}
       <Order of={entry} names={names} />
       <Nodes of={entry} />
     </article>
@@ -110,7 +111,7 @@ function Nodes({ of: { nodes } }: { of: Explanation }) {
   const shown = counts.filter(([, count]) => count > 0);
   return (
     <p class="counts">
-      <Count of={nodes.total} /> nodes{shown.length ? ": " : ", all of which would do"}
+      <Things of={nodes.total} name="node" />{shown.length ? ": " : nodes.total === 1 ? ", which would do" : ", all of which would do"}
       {shown.map(([why, count]) => (
         <span key={why}>
           <b><Count of={count} /></b> {why}
