@@ -74,9 +74,9 @@ function PartitionSelect() {
     <label>
       Partition
       <select id="partition" value={partition.value?.path ?? ""} onChange={(event) => choose(event.currentTarget.value)}>
-        {known.map(({ path }) => (
+        {known.map(({ path, name, clusterId }) => (
           <option key={path} value={path}>
-            {path}
+            {known.filter((other) => other.name === name).length > 1 ? `${name} of ${clusterId}` : name}
           </option>
         ))}
       </select>

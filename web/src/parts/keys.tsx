@@ -7,10 +7,28 @@ import { VIEWS } from "../views";
 const OTHERS: [string, string][] = [
   ["/", "go to the search field"],
   ["Esc", "leave a field"],
-  ["↑ ↓ Home End", "walk through the rows of a table"],
+  ["↑ ↓ or k j", "walk through the rows of a table, from its first one"],
+  ["Home End", "first and last row"],
   ["Enter", "open what is chosen"],
   ["?", "show these keys"],
 ];
+
+/** Rows of tables and lists; each has a link or another control. */
+const ROWS = "main tbody > tr, main .decisions > li";
+
+/** Moves the focus to another row, or to the first one. Returns whether the key does that. */
+function walk(key: string): boolean {
+  const within = document.activeElement?.closest<HTMLElement>(ROWS);
+  const rows = [...(within?.parentElement?.children ?? document.querySelectorAll(ROWS))];
+  const at = within ? rows.indexOf(within) : -1;
+  const last = rows.length - 1;
+  const next = { ArrowDown: at + 1, j: at + 1, ArrowUp: at - 1, k: at - 1, Home: 0, End: last }[key];
+  const isStart = at < 0 && (key === "ArrowDown" || key === "j");
+  if (next === undefined || (at < 0 && !isStart)) return false;
+  const target = rows[next]?.querySelector<HTMLElement>("a, button, summary");
+  target?.focus();
+  return target !== undefined && target !== null;
+}
 
 export function Keys() {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -23,6 +41,10 @@ export function Keys() {
       const field = event.target instanceof HTMLElement && event.target.matches("input, select, textarea");
       if (field) {
         if (event.key === "Escape" && event.target instanceof HTMLElement) event.target.blur();
+        return;
+      }
+      if (walk(event.key)) {
+        event.preventDefault();
         return;
       }
       const view = going ? VIEWS.find((known) => known.key === event.key) : undefined;

@@ -1,8 +1,6 @@
-// Tables with a caption for screen readers, sorted by their heads, and navigated with the arrow keys. The keys
-// focus the first link of a row. On a small screen each row is a card, in which each value has the head of its
+// Tables with a caption for screen readers, sorted by their heads. On a small screen each row is a card, in which each value has the head of its
 // column before it; roles keep the meaning of a table there.
 import type { ComponentChildren } from "preact";
-import { useRef } from "preact/hooks";
 
 export interface Column<T> {
   /** Name of the column in the address, and its head. */
@@ -28,7 +26,6 @@ interface Props<T> {
 }
 
 export function Table<T>({ caption, columns, rows, keyOf, sort, onSort, rowClass }: Props<T>) {
-  const body = useRef<HTMLTableSectionElement>(null);
   return (
     <div class="scroll">
       <table role="table">
@@ -40,7 +37,7 @@ export function Table<T>({ caption, columns, rows, keyOf, sort, onSort, rowClass
             ))}
           </tr>
         </thead>
-        <tbody ref={body} onKeyDown={(event) => walk(event, body.current)}>
+        <tbody>
           {rows.map((row) => (
             <tr role="row" key={keyOf(row)} data-key={keyOf(row)} class={rowClass?.(row)}>
               {columns.map((column) => (
@@ -85,6 +82,9 @@ function classes<T>(column: Column<T>): string {
   return [column.number ? "number" : "", column.class ?? ""].join(" ").trim();
 }
 
+/** Compares names as people do: `task-2` before `task-10`. */
+const collator = new Intl.Collator("en", { numeric: true });
+
 /** A sorted copy of rows. Names decide between rows that are equal in the column. */
 export function sorted<T>(rows: T[], columns: Column<T>[], sort: string | undefined, keyOf: (row: T) => string): T[] {
   const down = sort?.startsWith("-") ?? false;
@@ -92,22 +92,8 @@ export function sorted<T>(rows: T[], columns: Column<T>[], sort: string | undefi
   if (!by) return rows;
   const compare = (a: T, b: T) => {
     const [one, other] = [by(a), by(b)];
-    const order = one < other ? -1 : one > other ? 1 : 0;
-    return (down ? -order : order) || (keyOf(a) < keyOf(b) ? -1 : 1);
+    const order = typeof one === "string" && typeof other === "string" ? collator.compare(one, other) : one < other ? -1 : one > other ? 1 : 0;
+    return (down ? -order : order) || collator.compare(keyOf(a), keyOf(b));
   };
   return [...rows].sort(compare);
-}
-
-/** Moves the focus from row to row. */
-function walk(event: KeyboardEvent, body: HTMLElement | null): void {
-  if (!body || event.altKey || event.ctrlKey || event.metaKey) return;
-  const rows = [...body.querySelectorAll<HTMLElement>(":scope > tr")];
-  const at = rows.findIndex((row) => row.contains(document.activeElement));
-  const last = rows.length - 1;
-  const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: last }[event.key];
-  if (at < 0 || next === undefined || next < 0 || next > last) return;
-  const target = rows[next]?.querySelector<HTMLElement>("a, button");
-  if (!target) return;
-  event.preventDefault();
-  target.focus();
 }

@@ -12,6 +12,8 @@ export interface Polled<T> {
 
 /** Reading a document takes at most a tenth of the time. */
 const SHARE = 10;
+/** Longest pause before a missing document is requested again, in seconds. */
+const MOST_PAUSE = 60;
 
 /** Reads a document at once and then about every `seconds`; `null` reads nothing. */
 export function usePolled<T>(path: string | null, seconds: number): Polled<T> {
@@ -47,22 +49,26 @@ function useReading<T>(
     let timer: ReturnType<typeof setTimeout> | undefined;
     // Whether a read was due while the tab was hidden.
     let missed = false;
+    let misses = 0;
     const look = async () => {
       if (document.hidden) {
         missed = true;
         return;
       }
       const began = performance.now();
+      let pause = seconds;
       try {
         const found = await readIt(path, over.signal);
         if (!over.signal.aborted) setKnown({ path, ...found, error: undefined });
       } catch (error) {
         if (over.signal.aborted) return;
+        // What is missing rarely comes back, and each failed request is an error of the console.
+        if (error instanceof ReadError && error.status === 404) pause = Math.min(MOST_PAUSE, seconds * 2 ** ++misses);
         const failure = error instanceof ReadError ? error : new ReadError(0, String(error));
         setKnown((before) => ({ ...(before.path === path ? before : { path, ...NOTHING }), error: failure }));
       }
       if (over.signal.aborted) return;
-      timer = setTimeout(look, Math.max(seconds * 1000, SHARE * (performance.now() - began)));
+      timer = setTimeout(look, Math.max(pause * 1000, SHARE * (performance.now() - began)));
     };
     const seen = () => {
       if (document.hidden || !missed) return;

@@ -12,6 +12,7 @@ import { base } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Application, Queue } from "../rest/types";
 import { useQuery } from "../routes";
+import { Because } from "./because";
 import { MOST } from "./overview";
 import { all } from "./tree";
 
@@ -60,6 +61,12 @@ const submitted: Column<Application> = {
   cell: (row) => <Ago at={row.submissionTime} />,
 };
 
+/** Usage of an application. Places that are held for members of its gang are no usage. */
+export function Uses({ of: { usedResource: used, allocationCount: count } }: { of: Application }) {
+  const isNone = !Object.values(used ?? {}).some(Boolean);
+  return isNone && count ? <span class="quiet" title="Its allocations are places that are held for members of its gang.">held places only</span> : <Amounts of={used} />;
+}
+
 const live: Column<Application>[] = [
   id,
   state,
@@ -68,8 +75,8 @@ const live: Column<Application>[] = [
   submitted,
   { id: "allocations", head: "Has", number: true, by: (row) => row.allocationCount ?? 0, cell: (row) => <Count of={row.allocationCount} /> },
   { id: "waiting", head: "Waits for", number: true, by: (row) => row.pendingCount ?? 0, cell: (row) => <Count of={row.pendingCount} /> },
-  { id: "uses", head: "Uses", by: (row) => row.usedResource?.vcore ?? 0, number: true, cell: (row) => <Amounts of={row.usedResource} /> },
-  { id: "why", head: "Waits because", class: "text", by: (row) => row.waitsFor ?? "", cell: (row) => row.waitsFor },
+  { id: "uses", head: "Uses", by: (row) => row.usedResource?.vcore ?? 0, number: true, cell: (row) => <Uses of={row} /> },
+  { id: "why", head: "Waits because", class: "text", by: (row) => row.waitsFor ?? "", cell: (row) => <Because of={row} seconds={10} /> },
 ];
 
 const ended: Column<Application>[] = [

@@ -4,16 +4,17 @@ import { Ago, Count, Level } from "../parts/amount";
 import { Chart, Spark } from "../parts/chart";
 import { Heat } from "../parts/heat";
 import { ApplicationLink, QueueLink, Short } from "../parts/name";
-import { Cause, Says } from "../parts/says";
+import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
 import { useTypes } from "../parts/types";
 import { short, title } from "../format/amounts";
 import { ReadError, connection, request, tokenWanted } from "../rest/client";
-import { base, partition } from "../rest/partitions";
+import { base, partition, partitions } from "../rest/partitions";
 import { useAllPages, usePolled } from "../rest/poll";
-import type { Application, Cluster, Explanation, Health, Node, Queue } from "../rest/types";
+import type { Application, Cluster, Health, Node, Queue } from "../rest/types";
 import { to } from "../routes";
+import { Because } from "./because";
 import { Tree } from "./tree";
 
 /** Most rows of a list that are read for the overview. */
@@ -194,24 +195,12 @@ function Waiting() {
             { id: "user", head: "User", cell: (row) => row.user && <Short name={row.user} /> },
             { id: "waiting", head: "Waits for", number: true, cell: (row) => <Count of={row.pendingCount} /> },
             { id: "since", head: "Since", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
-            { id: "why", head: "Why", class: "text", cell: (row) => <Because of={row} /> },
+            { id: "why", head: "Why", class: "text", cell: (row) => <Because of={row} seconds={4} /> },
           ]}
         />
       )}
       {rest > 0 && <p class="none">and {short(rest)} more{read.next ? `, among the first ${short(MOST)} applications` : ""}</p>}
     </Section>
-  );
-}
-
-/** The obstacle of the first request of an application. */
-function Because({ of: row }: { of: Application }) {
-  const of = base.value;
-  const read = usePolled<Explanation[]>(of && `${of}/application/${encodeURIComponent(row.applicationID)}/explain`, 4);
-  const first = read.data?.[0];
-  return (
-    <span class="because">
-      <Says text={first ? first.message : row.waitsFor} /> {first && <Cause of={first.cause} />}
-    </span>
   );
 }
 
@@ -224,24 +213,33 @@ interface Minute {
 function History() {
   const applications = usePolled<Minute[]>("/ws/v1/history/apps", 20);
   const containers = usePolled<Minute[]>("/ws/v1/history/containers", 20);
+  const all = partitions.value ?? [];
   return (
     <Section title="History" id="history" note="What ran, minute by minute, over all partitions; the service keeps a day.">
       <Trouble of={applications} />
       <div class="charts">
-        <Minutes name="running applications" minutes={applications.data} count={(minute) => minute.totalApplications} />
-        <Minutes name="allocations" minutes={containers.data} count={(minute) => minute.totalContainers} />
+        <Minutes name="running applications" now={all.reduce((sum, one) => sum + (one.applications.Running ?? 0), 0)} minutes={applications.data} count={(minute) => minute.totalApplications} />
+        <Minutes name="allocations" now={all.reduce((sum, one) => sum + (one.totalContainers ?? 0), 0)} minutes={containers.data} count={(minute) => minute.totalContainers} />
       </div>
     </Section>
   );
 }
 
-function Minutes({ name, minutes, count }: { name: string; minutes: Minute[] | undefined; count: (minute: Minute) => string | undefined }) {
+interface MinutesProps {
+  name: string;
+  /** The present value; the minutes end with the last full one. */
+  now: number;
+  minutes: Minute[] | undefined;
+  count: (minute: Minute) => string | undefined;
+}
+
+function Minutes({ name, now, minutes, count }: MinutesProps) {
   const shown = (minutes ?? []).map((minute) => ({ at: minute.timestamp / 1e9, count: Number(count(minute) ?? -1) }));
   const last = shown.at(-1);
   return (
     <figure data-minutes={shown.length} data-last={last?.count}>
       <figcaption>
-        <b>{last && last.count >= 0 ? short(last.count) : "–"}</b> {name}
+        <b><Count of={now} /></b> {name} now
       </figcaption>
       {shown.length ? (
         <Chart

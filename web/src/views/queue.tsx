@@ -12,6 +12,8 @@ import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Application, Queue, Usage } from "../rest/types";
 import { to, toQueue, useQuery } from "../routes";
+import { Uses } from "./applications";
+import { Because } from "./because";
 import { Running } from "./tree";
 import { usageColumns, useUsage } from "./queues";
 
@@ -127,8 +129,8 @@ function Applications({ path: queue }: { path: string }) {
             { id: "submitted", head: "Submitted", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
             { id: "allocations", head: "Has", number: true, cell: (row) => <Count of={row.allocationCount} /> },
             { id: "waiting", head: "Waits for", number: true, cell: (row) => <Count of={row.pendingCount} /> },
-            { id: "uses", head: "Uses", number: true, cell: (row) => <Amounts of={row.usedResource} /> },
-            { id: "why", head: "Waits because", class: "text", cell: (row) => row.waitsFor },
+            { id: "uses", head: "Uses", number: true, cell: (row) => <Uses of={row} /> },
+            { id: "why", head: "Waits because", class: "text", cell: (row) => <Because of={row} seconds={10} /> },
           ]}
         />
       )}
