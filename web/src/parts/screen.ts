@@ -13,10 +13,11 @@ function matches(query: string) {
 
 /** Whether rows of tables are cards. */
 export const hasCards = matches("(max-width: 700px)");
-const isNarrow = matches("(max-width: 1200px)");
+/** Whether sentences of a row are below it. */
+export const isNarrow = matches("(max-width: 1200px)");
 
 /** Most characters of a name in a row. */
-export const mostOfName = computed(() => (hasCards.value ? 32 : isNarrow.value ? 20 : 28));
+export const mostOfName = computed(() => (hasCards.value ? 32 : isNarrow.value ? 24 : 28));
 
 /** Whether the system prefers a dark page. Canvas content has to be redrawn on a change. */
 export const dark = matches("(prefers-color-scheme: dark)");

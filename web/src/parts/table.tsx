@@ -1,6 +1,10 @@
 // Tables with a caption for screen readers, sorted by their heads. On a small screen each row is a card, in which each value has the head of its
 // column before it; roles keep the meaning of a table there.
 import type { ComponentChildren } from "preact";
+import { hasCards, isNarrow } from "./screen";
+
+/** Number of columns from which sentences of a row are below it on every screen. */
+const MANY = 8;
 
 export interface Column<T> {
   /** Name of the column in the address, and its head. */
@@ -26,9 +30,13 @@ interface Props<T> {
 }
 
 export function Table<T>({ caption, columns, rows, keyOf, sort, onSort, rowClass }: Props<T>) {
+  const texts = columns.filter((column) => column.class === "text").length;
+  // A sentence beside many columns would be a tall, narrow cell, or off the screen.
+  const isBelow = texts > 0 && !hasCards.value && (isNarrow.value || columns.length >= MANY);
+  const layout = isBelow ? { class: "below-text", style: { "--columns": columns.length - texts } } : {};
   return (
     <div class="scroll">
-      <table role="table">
+      <table role="table" {...layout}>
         <caption>{caption}</caption>
         <thead>
           <tr>
