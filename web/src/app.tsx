@@ -1,10 +1,13 @@
 // Frame of all views: navigation, partition, state of reading, and the dialog for a token.
 import { useLocation } from "preact-iso";
 import { useEffect, useRef } from "preact/hooks";
+import { Jump } from "./parts/jump";
 import { Keys } from "./parts/keys";
 import { Identity } from "./parts/identity";
+import { MineFilter } from "./parts/mine";
 import { Logo } from "./parts/logo";
 import { connection, hasToken, askForToken, tokenWanted } from "./rest/client";
+import { mineWanted } from "./rest/mine";
 import { named, partition, partitions, wantedPartition } from "./rest/partitions";
 import { usePolled } from "./rest/poll";
 import type { Partition } from "./rest/types";
@@ -17,6 +20,7 @@ export function App() {
   const [query] = useQuery();
   // Set before the views are rendered, because links and paths depend on it.
   wantedPartition.value = query.partition ?? "";
+  mineWanted.value = query.mine ?? "";
   const read = usePolled<Partition[]>("/ws/v1/partitions", 2);
   useEffect(() => {
     if (read.data) partitions.value = named(read.data);
@@ -31,6 +35,7 @@ export function App() {
       <Main view={view} />
       <Footer />
       <Keys />
+      <Jump />
     </>
   );
 }
@@ -51,6 +56,10 @@ function Header({ view }: { view: View }) {
         ))}
       </nav>
       <div class="status">
+        <button type="button" class="find" title="Go to an application, pod, queue, user, node or decision (Ctrl-K)" onClick={() => dispatchEvent(new CustomEvent("page:jump"))}>
+          Go to …
+        </button>
+        <MineFilter />
         <PartitionSelect />
         <State />
         {hasToken() && (
@@ -69,6 +78,7 @@ function Header({ view }: { view: View }) {
 function PartitionSelect() {
   const [, change] = useQuery();
   const known = partitions.value ?? [];
+  if (known.length < 2) return null;
   const choose = (path: string) => change({ partition: path === known[0]?.path ? undefined : path });
   return (
     <label>

@@ -3,14 +3,15 @@
 import { useLocation } from "preact-iso";
 import { useCallback } from "preact/hooks";
 import { path } from "./rest/client";
+import { mineWanted } from "./rest/mine";
 import { wantedPartition } from "./rest/partitions";
 
 type Query = Record<string, string | undefined>;
 
-/** Address of a view, for the partition on display. */
+/** Address of a view, for the partition on display and the filter of all views. */
 export function to(view: string, query: Query = {}): string {
   const wanted = wantedPartition.value || undefined;
-  return path(view === "overview" ? "/" : `/ui/${view}`, { ...query, partition: wanted });
+  return path(view === "overview" ? "/" : `/ui/${view}`, { ...query, mine: mineWanted.value, partition: wanted });
 }
 
 export const toApplication = (id: string) => to("application", { id });

@@ -1,4 +1,5 @@
-import { hasToken, request } from "../rest/client";
+import { now, span } from "../format/times";
+import { hasToken, lastRead, request } from "../rest/client";
 import { base } from "../rest/partitions";
 
 /** Links to the REST documents of the page. */
@@ -26,6 +27,11 @@ export function Footer() {
           </span>
         ))}
       </p>
+      {lastRead.value && (
+        <p id="age">
+          Step {Number(lastRead.value.step).toLocaleString("en")} of the scheduler, read {span(now.value - lastRead.value.at)} ago
+        </p>
+      )}
       <p>
         <a href="/assets/licenses.md">Licences</a> of what this page is made of
       </p>

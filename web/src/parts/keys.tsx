@@ -5,7 +5,8 @@ import { to } from "../routes";
 import { VIEWS } from "../views";
 
 const OTHERS: [string, string][] = [
-  ["/", "go to the search field"],
+  ["Ctrl-K", "go to anything by a part of its name"],
+  ["/", "search this view, or go to anything"],
   ["Esc", "leave a field"],
   ["↑ ↓ or k j", "walk through the rows of a table, from its first one"],
   ["Home End", "first and last row"],
@@ -35,8 +36,14 @@ export function Keys() {
   const { route } = useLocation();
   useEffect(() => {
     let going = false;
+    const jump = () => dispatchEvent(new CustomEvent("page:jump"));
     const show = () => dialog.current?.open || dialog.current?.showModal();
     const pressed = (event: KeyboardEvent) => {
+      if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+        event.preventDefault();
+        jump();
+        return;
+      }
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       const field = event.target instanceof HTMLElement && event.target.matches("input, select, textarea");
       if (field) {
@@ -52,9 +59,9 @@ export function Keys() {
       if (view) {
         route(to(view.id));
       } else if (event.key === "/") {
-        const search = document.querySelector<HTMLInputElement>("input[type=search]");
-        if (!search) return;
+        const search = document.querySelector<HTMLInputElement>("main input[type=search]");
         event.preventDefault();
+        if (!search) return jump();
         search.focus();
         search.select();
       } else if (event.key === "?") {

@@ -26,6 +26,9 @@ export const connection = signal<Connection>("connecting");
 /** Why a token is requested; `null` while none is. */
 export const tokenWanted = signal<string | null>(null);
 
+/** The last state of the scheduler that was read: its step, and when, in milliseconds since the epoch. */
+export const lastRead = signal<{ step: string; at: number } | null>(null);
+
 const token = signal<string | null>(null);
 
 /** Whether requests carry a token. */
@@ -66,6 +69,8 @@ export async function request(path: string, signal?: AbortSignal): Promise<Respo
     throw new ReadError(401, "a token is needed");
   }
   connection.value = "live";
+  const step = response.headers.get("X-Step-Last");
+  if (step !== null) lastRead.value = { step, at: Date.now() };
   if (!response.ok) throw new ReadError(response.status, await told(response));
   return response;
 }

@@ -7,7 +7,9 @@ import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
 import { millis, span } from "../format/times";
+import { isMine } from "../format/mine";
 import { path } from "../rest/client";
+import { mine } from "../rest/mine";
 import { base } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Application, Queue } from "../rest/types";
@@ -108,12 +110,12 @@ export function Applications() {
   const { search = "", status, queue: below, user: of, after } = query;
   // There may be very many, so the server filters them. Of ended applications the last ones are requested.
   const asked = isLive ? { brief: "1", status } : { order: "newest" };
-  const address = base.value && path(`${base.value}/applications/${list}`, { ...asked, limit: MOST, after, search, queue: below, user: of });
+  const address = base.value && path(`${base.value}/applications/${list}`, { ...asked, limit: MOST, after, search, queue: below ?? mine.value.queue, user: of ?? mine.value.user });
   const read = usePolled<Application[]>(address, isLive ? 2 : 5);
   const tree = usePolled<Queue>(base.value && `${base.value}/queues`, 15);
   const columns = isLive ? live : list === "completed" ? ended : rejected;
   const sort = query.sort ?? (isLive ? "id" : "-finished");
-  const rows = read.data ?? [];
+  const rows = (read.data ?? []).filter((row) => isMine({ group: mine.value.group }, row));
   const { shown, pager } = useRows(sorted(rows, columns, sort, (row) => row.applicationID));
   const narrow = (changed: Record<string, string | undefined>) => change({ page: undefined, after: undefined, ...changed });
   return (

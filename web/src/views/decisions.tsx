@@ -9,12 +9,15 @@ import { Further } from "../parts/pager";
 import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path } from "../rest/client";
+import { isFiltered, mine, useMyApplications } from "../rest/mine";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Decision } from "../rest/types";
 import { useQuery } from "../routes";
 
 const LIMIT = 50;
+/** Most decisions that are read where the page looks for those of a user or group. */
+const MOST_FILTERED = 500;
 
 const KINDS: [string, string][] = [
   ["", "all"],
@@ -30,14 +33,18 @@ export function Decisions() {
   const { application, queue, node, key, kind, after } = query;
   const of = base.value;
   const { names, areRead } = useNames(application, node);
-  const asked = { application, queue, node, key: key && keyOf(names, key), kind, limit: LIMIT, after };
+  const own = useMyApplications();
+  const { user, group } = mine.value;
+  const isOwned = Boolean(user || group);
+  const asked = { application, queue: queue ?? mine.value.queue, node, key: key && keyOf(names, key), kind, limit: isOwned ? MOST_FILTERED : LIMIT, after };
   // The filter by name waits until the names are known.
   const address = of && (!key || areRead) ? path(`${of}/decisions`, asked) : null;
   // The first page shows the latest decisions; later pages hardly change and are polled rarely.
   const read = usePolled<Decision[]>(address, after ? 60 : 2);
   const narrow = (changed: Record<string, string | undefined>) => change({ after: undefined, ...changed });
-  const decisions = read.data ?? [];
-  const isNarrowed = [application, queue, node, key, kind].some(Boolean);
+  const ids = new Set(own?.map((one) => one.applicationID));
+  const decisions = (read.data ?? []).filter((one) => !isOwned || ids.has(one.applicationId));
+  const isNarrowed = isFiltered.value || [application, queue, node, key, kind].some(Boolean);
   return (
     <Section label="Decisions" id="decisions" class="wide">
       <Filters label="Decisions">
@@ -57,7 +64,7 @@ export function Decisions() {
         ))}
       </ol>
       {read.data && read.next === null && !isNarrowed && <Older last={decisions[decisions.length - 1]} />}
-      <Further view="decisions" next={read.next} count={LIMIT} />
+      <Further view="decisions" next={read.next} count={asked.limit} />
     </Section>
   );
 }

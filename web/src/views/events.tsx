@@ -10,6 +10,8 @@ import { Called, Short } from "../parts/name";
 import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path, tokenWanted } from "../rest/client";
+import { isWithin } from "../format/mine";
+import { isFiltered, mine, useMyApplications } from "../rest/mine";
 import { type Following, type Line, follow } from "../rest/follow";
 import { usePolled } from "../rest/poll";
 import type { EventBatch, EventRecord, Resources } from "../rest/types";
@@ -42,8 +44,13 @@ export function Events() {
 function useWanted() {
   const [{ search, type }, change] = useQuery();
   const wanted = search?.toLowerCase() ?? "";
+  const { user, group, queue } = mine.value;
+  const own = new Set([user, group, ...(useMyApplications() ?? []).map((one) => one.applicationID)].filter(Boolean));
+  const isOwn = ({ type, objectID = "", referenceID = "" }: EventRecord) =>
+    !isFiltered.value || own.has(objectID) || own.has(referenceID) || (type === 4 && !user && !group && queue !== undefined && isWithin(objectID, queue));
   const isWanted = (record: EventRecord) =>
     (!type || record.type === Number(type)) &&
+    isOwn(record) &&
     [record.objectID, record.referenceID, record.pod, record.message].some((text) => (text ?? "").toLowerCase().includes(wanted));
   const fields = (
     <>

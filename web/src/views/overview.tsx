@@ -9,7 +9,9 @@ import { Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
 import { useTypes } from "../parts/types";
 import { short, title } from "../format/amounts";
-import { ReadError, connection, request, tokenWanted } from "../rest/client";
+import { isMine } from "../format/mine";
+import { ReadError, connection, path, request, tokenWanted } from "../rest/client";
+import { asked, mine, useMyApplications, useMyNodes } from "../rest/mine";
 import { base, partition, partitions } from "../rest/partitions";
 import { useAllPages, usePolled } from "../rest/poll";
 import type { Application, Cluster, Health, Node, Queue } from "../rest/types";
@@ -27,9 +29,12 @@ export function Overview() {
   const queues = usePolled<Queue>(of && `${of}/queues`, 1);
   const nodes = useAllPages<Node>(of && `${of}/nodes?brief&limit=${MOST}`, 2, NODE_PAGES);
   const { names: types, button } = useTypes(queues.data);
+  const own = useMyApplications();
+  const ownNodes = useMyNodes();
+  const shown = nodes.data?.filter((node) => ownNodes?.has(node.nodeID) ?? true);
   return (
     <div class="overview">
-      <Totals />
+      <Totals own={own} />
       <Section
         title="Queues"
         id="queues"
@@ -38,7 +43,7 @@ export function Overview() {
         note="A full bar is all that the queue may use. Choose a queue to see who uses it."
       >
         <Trouble of={queues} />
-        {queues.data && <Tree root={queues.data} types={types} />}
+        {queues.data && <Tree root={queues.data} types={types} own={own} />}
       </Section>
       <Waiting />
       <Section
@@ -49,7 +54,7 @@ export function Overview() {
       >
         <Loads types={types} />
         <Trouble of={nodes} />
-        {nodes.data && <Heat nodes={nodes.data} total={partition.value?.totalNodes ?? 0} />}
+        {shown && <Heat nodes={shown} total={ownNodes ? shown.length : (partition.value?.totalNodes ?? 0)} />}
       </Section>
       <History />
       <Soundness />
@@ -73,14 +78,23 @@ function Legend() {
   );
 }
 
-function Totals() {
+/** Counts by state. */
+function states(applications: Application[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { applicationState: state = "" } of applications) counts[state] = (counts[state] ?? 0) + 1;
+  return counts;
+}
+
+/** Totals of the partition, or of the applications that pass the filter. */
+function Totals({ own }: { own: Application[] | undefined }) {
   const shown = partition.value;
-  const applications = shown?.applications ?? {};
+  const applications = own ? states(own) : (shown?.applications ?? {});
+  const containers = own ? own.reduce((sum, one) => sum + (one.allocationCount ?? 0), 0) : (shown?.totalContainers ?? 0);
   const figures: [string, string, number, string][] = [
     ["nodes", "nodes", shown?.totalNodes ?? 0, to("nodes")],
     ["running", "running applications", applications.Running ?? 0, to("applications", { status: "running" })],
     ["accepted", "not started yet", (applications.New ?? 0) + (applications.Accepted ?? 0), to("applications", { status: "accepted" })],
-    ["containers", "allocations now", shown?.totalContainers ?? 0, to("applications", { sort: "-allocations" })],
+    ["containers", "allocations now", containers, to("applications", { sort: "-allocations" })],
   ];
   return (
     <section id="totals" class="wide" aria-label="Totals">
@@ -167,8 +181,8 @@ function Loads({ types }: { types: string[] }) {
 /** The applications that have waited longest, with their obstacle. */
 function Waiting() {
   const of = base.value;
-  const read = usePolled<Application[]>(of && `${of}/applications/active?brief&limit=${MOST}`, 2);
-  const all = (read.data ?? []).filter((application) => application.pendingCount);
+  const read = usePolled<Application[]>(of && path(`${of}/applications/active`, { brief: "1", limit: MOST, ...asked.value }), 2);
+  const all = (read.data ?? []).filter((application) => application.pendingCount && isMine(mine.value, application));
   all.sort((a, b) => (a.submissionTime ?? 0) - (b.submissionTime ?? 0));
   // Applications of one user in one queue usually wait for the same reason.
   const oldest = new Map(all.toReversed().map((application) => [`${application.queueName} ${application.user}`, application]));

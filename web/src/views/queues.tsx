@@ -7,6 +7,8 @@ import { useRows } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table } from "../parts/table";
 import { useTypes } from "../parts/types";
+import { isWithin } from "../format/mine";
+import { mine, useMyApplications } from "../rest/mine";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Group, Queue, Resources, Usage, User } from "../rest/types";
@@ -20,6 +22,7 @@ export function Queues() {
   const queues = usePolled<Queue>(of && `${of}/queues`, 1.5);
   const search = query.search ?? "";
   const { names: types, button } = useTypes(queues.data);
+  const own = useMyApplications();
   return (
     <>
       <Section label="Queues" class="wide">
@@ -28,7 +31,7 @@ export function Queues() {
           {button}
         </Filters>
         <Trouble of={queues} />
-        {queues.data && <Tree root={queues.data} types={types} search={search} />}
+        {queues.data && <Tree root={queues.data} types={types} own={own} search={search} />}
       </Section>
       <UsersAndGroups search={search} types={types} />
     </>
@@ -99,11 +102,18 @@ export function usageColumns(types: string[], whole: Resources): Column<Place>[]
 
 const limited = (limit: number | undefined) => (limit === undefined ? {} : { limit });
 
+/** Whether the usage passes the filter of all views. */
+function isOwn({ kind, name, usage: { queuePath } }: Place): boolean {
+  const { user, group, queue } = mine.value;
+  const isOfOwner = !(user || group) || (kind === "user" ? name === user : name === group);
+  return isOfOwner && (!queue || isWithin(queuePath, queue) || isWithin(queue, queuePath));
+}
+
 function UsersAndGroups({ search, types }: { search: string; types: string[] }) {
   const { users, rows } = useUsage(3, places);
   const whole = partition.value?.capacity.capacity ?? {};
   const wanted = search.toLowerCase();
-  const found = rows.filter(({ name, usage }) => name.toLowerCase().includes(wanted) || usage.queuePath.includes(wanted));
+  const found = rows.filter((row) => (row.name.toLowerCase().includes(wanted) || row.usage.queuePath.includes(wanted)) && isOwn(row));
   const { shown, pager } = useRows(found);
   return (
     <Section title="Users and groups" id="usage" class="wide" note="What each may use of a queue and what is below it, by a limit of that queue, and what of that is used now.">

@@ -5,7 +5,9 @@ import { Count, Level } from "../parts/amount";
 import { QueueLink, Short } from "../parts/name";
 import { Tag } from "../parts/states";
 import { type Column, Table } from "../parts/table";
-import type { Queue, Resources } from "../rest/types";
+import { isQueueShown } from "../format/mine";
+import { mine } from "../rest/mine";
+import type { Application, Queue, Resources } from "../rest/types";
 import { toQueue } from "../routes";
 
 /** Number of queues from which those below the first level are folded. */
@@ -32,12 +34,12 @@ export function openRows(queue: Queue, isFolded: (queue: Queue, depth: number) =
   return [row, ...below];
 }
 
-export function Tree({ root, types, search = "" }: { root: Queue; types: string[]; search?: string }) {
+export function Tree({ root, types, own, search = "" }: { root: Queue; types: string[]; own: Application[] | undefined; search?: string }) {
   const [folded, setFolded] = useState<Record<string, boolean>>({});
   const isMany = all(root).length > FOLDED_FROM && !search;
   const wanted = new Set(all(root).filter((queue) => queue.queuename.includes(search.toLowerCase())).map((queue) => queue.queuename));
   const rows = openRows(root, (queue, depth) => folded[queue.queuename] ?? (isMany && depth > 0));
-  const found = rows.filter(({ queue }) => !search || wanted.has(queue.queuename));
+  const found = rows.filter(({ queue }) => (!search || wanted.has(queue.queuename)) && isQueueShown(queue.queuename, mine.value, own ?? []));
   const fold = ({ queue, isOpen }: Row) => setFolded({ ...folded, [queue.queuename]: isOpen });
   const columns: Column<Row>[] = [
     { id: "queue", head: "Queue", cell: (row) => <Name row={row} fold={() => fold(row)} whole={search !== ""} /> },
@@ -67,7 +69,7 @@ export function Tree({ root, types, search = "" }: { root: Queue; types: string[
     <>
       <Table caption="Queues with what they use and wait for" columns={columns} rows={found.slice(0, MOST_ROWS)} keyOf={({ queue }) => queue.queuename} />
       {found.length > MOST_ROWS && <p class="none">and {found.length - MOST_ROWS} more: fold some, or search</p>}
-      {!found.length && <p class="none">No queue has this in its name.</p>}
+      {!found.length && <p class="none">{search ? "No queue has this in its name." : "None."}</p>}
     </>
   );
 }
