@@ -2,6 +2,7 @@
 import { useLocation } from "preact-iso";
 import { useEffect, useRef } from "preact/hooks";
 import { Jump } from "./parts/jump";
+import { Panel, useBeside } from "./parts/panel";
 import { Keys } from "./parts/keys";
 import { Identity } from "./parts/identity";
 import { MineFilter } from "./parts/mine";
@@ -33,6 +34,7 @@ export function App() {
       </a>
       <Header view={view} />
       <Main view={view} />
+      {tokenWanted.value === null && <Panel />}
       <Footer />
       <Keys />
       <Jump />
@@ -108,6 +110,7 @@ function Main({ view }: { view: View }) {
   const main = useRef<HTMLElement>(null);
   const shown = useRef(view.path);
   const [query] = useQuery();
+  const beside = useBeside("tbody a, summary a");
   const subject = view.subject?.(query);
   useEffect(() => {
     document.title = view.path === "/" ? "Monoceros" : `${subject ?? view.title} · Monoceros`;
@@ -122,7 +125,7 @@ function Main({ view }: { view: View }) {
   }, [view]);
   const Shown = view.show;
   return (
-    <main id="main" tabIndex={-1} ref={main}>
+    <main id="main" tabIndex={-1} ref={main} onClick={beside}>
       {tokenWanted.value === null ? (
         <>
           <div class="title">

@@ -1,7 +1,8 @@
 // Addresses of views. A view is a path below /ui/, and its complete state is in the query, so a link shows the
 // same. The server answers each of these paths with the same page.
+import { createContext } from "preact";
 import { useLocation } from "preact-iso";
-import { useCallback } from "preact/hooks";
+import { useCallback, useContext } from "preact/hooks";
 import { path } from "./rest/client";
 import { mineWanted } from "./rest/mine";
 import { wantedPartition } from "./rest/partitions";
@@ -18,12 +19,18 @@ export const toApplication = (id: string) => to("application", { id });
 export const toNode = (id: string) => to("node", { id });
 export const toQueue = (queue: string) => to("queue", { path: queue });
 
-/** The query of the address, and a function to change it. */
-export function useQuery(): [Record<string, string>, (change: Query) => void] {
+type Queried = [Record<string, string>, (change: Query) => void];
+
+/** The query of a view beside a list; `null` in views that have the address. */
+export const Inner = createContext<Queried | null>(null);
+
+/** The query of the view, and a function to change it. */
+export function useQuery(): Queried {
+  const inner = useContext(Inner);
   const { path: here, query, route } = useLocation();
   const change = useCallback(
     (changed: Query) => route(path(here, { ...query, ...changed }), true),
     [here, JSON.stringify(query), route],
   );
-  return [query, change];
+  return inner ?? [query, change];
 }

@@ -27,6 +27,7 @@ test("the summary of an ended application is a sentence", () => {
 });
 
 test("usage is in hours, with its unit", () => {
+  expect(hours("vcore", 90_000)).toBe("90 core-seconds");
   expect([hours("vcore", 3_600_000), hours("memory", 3600 * 2 ** 30), hours("gpu", 7200)]).toEqual(["1 core-hour", "1 GiB-hours", "2 gpu-hours"]);
 });
 

@@ -31,8 +31,9 @@ export function amount(name: string, quantity: number): string {
   return `${short(quantity)} ${UNITS[unit]}`;
 }
 
-/** An amount times seconds, as one times hours: `1.5 core-hours`, `3 GiB-hours`. */
+/** An amount times seconds, as one times hours: `1.5 core-hours`, `3 GiB-hours`. Few core-seconds stay such. */
 export function hours(name: string, seconds: number): string {
+  if (name === "vcore" && seconds < 360_000) return `${short(seconds / 1000)} core-seconds`;
   const text = amount(name, seconds / 3600);
   if (name === "vcore") return `${text} ${text === "1" ? "core-hour" : "core-hours"}`;
   return isBytes(name) ? `${text}-hours${name === "memory" ? "" : ` of ${name}`}` : `${text} ${name}-hours`;

@@ -1,7 +1,7 @@
-// Heat map with one square per node. The colour is stronger the higher the utilization of the node's scarcest
-// resource.
+// Heat map with one square per node. The colour is stronger the fuller the node is: in its scarcest resource, or
+// in one that the view selects.
 import { useLocation } from "preact-iso";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { byWeight, short, title } from "../format/amounts";
 import type { Node } from "../rest/types";
 import { toNode } from "../routes";
@@ -23,11 +23,20 @@ function layout(width: number, nodes: number): Layout {
   return { size, columns: Math.max(1, Math.floor(width / size)) };
 }
 
-export function Heat({ nodes, total }: { nodes: Node[]; total: number }) {
+interface Props {
+  nodes: Node[];
+  /** Number of nodes, of which `nodes` may be the first ones. */
+  total: number;
+  /** Fullness of a node in percent. */
+  of?: (node: Node) => number;
+}
+
+export function Heat({ nodes, total, of = fullest }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [at, setAt] = useState(-1);
   const { route } = useLocation();
+  const id = useId();
   const isDark = dark.value;
   useEffect(() => {
     const element = canvas.current;
@@ -37,8 +46,8 @@ export function Heat({ nodes, total }: { nodes: Node[]; total: number }) {
     return () => resized.disconnect();
   }, []);
   useEffect(() => {
-    if (canvas.current && width > 0) paint(canvas.current, width, nodes, at);
-  }, [nodes, width, at, isDark]);
+    if (canvas.current && width > 0) paint(canvas.current, width, nodes, of, at);
+  }, [nodes, width, at, isDark, of]);
   const { size, columns } = layout(width, nodes.length);
   const under = (event: MouseEvent) => {
     const column = Math.floor(event.offsetX / size);
@@ -52,8 +61,8 @@ export function Heat({ nodes, total }: { nodes: Node[]; total: number }) {
     event.preventDefault();
     setAt((before) => Math.min(Math.max(before < 0 ? 0 : before + step, 0), nodes.length - 1));
   };
-  const full = nodes.filter((node) => fullest(node) >= 90).length;
-  const idle = nodes.filter((node) => !fullest(node)).length;
+  const full = nodes.filter((node) => of(node) >= 90).length;
+  const idle = nodes.filter((node) => !of(node)).length;
   const closed = nodes.filter((node) => !node.schedulable).length;
   const summary = [`${short(full)} at 90 % or more`, `${short(idle)} idle`, closed ? `${short(closed)} closed` : ""]
     .filter(Boolean)
@@ -67,7 +76,7 @@ export function Heat({ nodes, total }: { nodes: Node[]; total: number }) {
         tabIndex={0}
         role="img"
         aria-label={`${nodes.length} nodes: ${summary}. Arrow keys walk from node to node, Enter opens one.`}
-        aria-describedby="under"
+        aria-describedby={id}
         onPointerMove={(event) => setAt(under(event))}
         onPointerLeave={() => setAt(-1)}
         onClick={(event) => {
@@ -77,7 +86,7 @@ export function Heat({ nodes, total }: { nodes: Node[]; total: number }) {
         onKeyDown={walk}
         onBlur={() => setAt(-1)}
       />
-      <p class="under" id="under" role="status">
+      <p class="under" id={id} role="status">
         {node ? told(node) : nodes.length < total ? `The first ${short(nodes.length)} of ${short(total)}: ${summary}.` : `${summary}.`}
       </p>
     </>
@@ -90,7 +99,7 @@ function told(node: Node): string {
   return `${node.nodeID}${node.schedulable ? "" : " (takes no work)"}: ${node.allocationCount ?? 0} allocations; ${used}`;
 }
 
-function paint(canvas: HTMLCanvasElement, width: number, nodes: Node[], chosen: number): void {
+function paint(canvas: HTMLCanvasElement, width: number, nodes: Node[], of: (node: Node) => number, chosen: number): void {
   const { size, columns } = layout(width, nodes.length);
   const scale = devicePixelRatio || 1;
   const height = Math.ceil(nodes.length / columns) * size || 1;
@@ -107,7 +116,7 @@ function paint(canvas: HTMLCanvasElement, width: number, nodes: Node[], chosen: 
   brush.scale(scale, scale);
   nodes.forEach((node, at) => {
     const [x, y] = [(at % columns) * size, Math.floor(at / columns) * size];
-    const heat = heatOf(fullest(node));
+    const heat = heatOf(of(node));
     const mixed = cold.map((from, part) => Math.round(from + ((hot[part] ?? from) - from) * heat));
     brush.fillStyle = `rgb(${mixed.join(" ")})`;
     brush.beginPath();

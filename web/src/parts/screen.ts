@@ -13,6 +13,8 @@ function matches(query: string) {
 
 /** Whether rows of tables are cards. */
 export const hasCards = matches("(max-width: 700px)");
+/** Whether there is room for a view beside a list. */
+export const isWide = matches("(min-width: 1000px)");
 /** Whether sentences of a row are below it. */
 export const isNarrow = matches("(max-width: 1200px)");
 

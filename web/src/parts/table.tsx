@@ -1,6 +1,8 @@
-// Tables with a caption for screen readers, sorted by their heads. On a small screen each row is a card, in which each value has the head of its
+// Tables with a caption for screen readers, sorted by their heads. On a small screen and beside a list each row is a card, in which each value has the head of its
 // column before it; roles keep the meaning of a table there.
 import type { ComponentChildren } from "preact";
+import { useContext } from "preact/hooks";
+import { Inner } from "../routes";
 import { hasCards, isNarrow } from "./screen";
 
 /** Number of columns from which sentences of a row are below it on every screen. */
@@ -32,8 +34,9 @@ interface Props<T> {
 export function Table<T>({ caption, columns, rows, keyOf, sort, onSort, rowClass }: Props<T>) {
   const texts = columns.filter((column) => column.class === "text").length;
   // A sentence beside many columns would be a tall, narrow cell, or off the screen.
-  const isBelow = texts > 0 && !hasCards.value && (isNarrow.value || columns.length >= MANY);
-  const layout = isBelow ? { class: "below-text", style: { "--columns": columns.length - texts } } : {};
+  const isCards = useContext(Inner) !== null || hasCards.value;
+  const isBelow = texts > 0 && (isNarrow.value || columns.length >= MANY);
+  const layout = isCards ? { class: "cards" } : isBelow ? { class: "below-text", style: { "--columns": columns.length - texts } } : {};
   return (
     <div class="scroll">
       <table role="table" {...layout}>

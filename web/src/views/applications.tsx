@@ -6,7 +6,10 @@ import { Further, useRows } from "../parts/pager";
 import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
+import { cutName, cutQueue } from "../format/names";
+import { mostOfName } from "../parts/screen";
 import { millis, span } from "../format/times";
+import { GROUPINGS, type Group, type Grouping, grouped } from "../format/groups";
 import { isMine } from "../format/mine";
 import { path } from "../rest/client";
 import { mine } from "../rest/mine";
@@ -103,19 +106,60 @@ function lived(row: Application): number {
   return row.finishedTime && row.submissionTime ? row.finishedTime - row.submissionTime : 0;
 }
 
+const BY: [string, string][] = [
+  ["", "nothing"],
+  ["queue", "queue"],
+  ["user", "user"],
+  ["state", "state"],
+  ["cause", "cause"],
+];
+
+interface GroupsProps {
+  rows: Application[];
+  by: Grouping;
+  sort: string | undefined;
+  change: (changed: Record<string, string | undefined>) => void;
+}
+
+/** Groups of applications; one leads to its applications. */
+function Groups({ rows, by, sort = "-applications", change }: GroupsProps) {
+  const filter = by === "state" ? "status" : by;
+  const open = (name: string) => change({ by: undefined, sort: undefined, [filter]: by === "state" ? name.toLowerCase() : name });
+  const columns: Column<Group>[] = [
+    {
+      id: "group",
+      head: by === "cause" ? "Waits because" : by[0]?.toUpperCase() + by.slice(1),
+      by: (group) => group.name,
+      cell: ({ name }) => (name ? <button type="button" class="open" title={name} onClick={() => open(name)}>{by === "queue" ? cutQueue(name, mostOfName.value) : by === "cause" ? <Says text={name} /> : cutName(name, mostOfName.value)}</button> : <span class="quiet">no {by}</span>),
+    },
+    { id: "applications", head: "Applications", number: true, by: (group) => group.applications, cell: (group) => <Count of={group.applications} /> },
+    { id: "allocations", head: "Has", number: true, by: (group) => group.allocations, cell: (group) => <Count of={group.allocations} /> },
+    { id: "waiting", head: "Waits for", number: true, by: (group) => group.pending, cell: (group) => <Count of={group.pending} /> },
+    { id: "uses", head: "Uses", number: true, by: (group) => group.used.vcore ?? 0, cell: (group) => <Amounts of={group.used} /> },
+  ];
+  const groups = sorted(grouped(rows, by), columns, sort, (group) => group.name);
+  return (
+    <>
+      <Table caption={`Applications by ${by}`} columns={columns} rows={groups} keyOf={(group) => group.name} sort={sort} onSort={(sort) => change({ sort })} />
+      <p class="none" role="status" id="count">{groups.length} {groups.length === 1 ? "group" : "groups"} of {rows.length} applications</p>
+    </>
+  );
+}
+
 export function Applications() {
   const [query, change] = useQuery();
   const list = LISTS.some(([name]) => name === query.list) ? (query.list ?? "active") : "active";
   const isLive = list === "active";
-  const { search = "", status, queue: below, user: of, after } = query;
+  const { search = "", status, queue: below, user: of, cause, after } = query;
   // There may be very many, so the server filters them. Of ended applications the last ones are requested.
   const asked = isLive ? { brief: "1", status } : { order: "newest" };
   const address = base.value && path(`${base.value}/applications/${list}`, { ...asked, limit: MOST, after, search, queue: below ?? mine.value.queue, user: of ?? mine.value.user });
   const read = usePolled<Application[]>(address, isLive ? 2 : 5);
   const tree = usePolled<Queue>(base.value && `${base.value}/queues`, 15);
   const columns = isLive ? live : list === "completed" ? ended : rejected;
+  const by = isLive ? BY.map(([name]) => name).find((name): name is Grouping => name === query.by && name in GROUPINGS) : undefined;
   const sort = query.sort ?? (isLive ? "id" : "-finished");
-  const rows = (read.data ?? []).filter((row) => isMine({ group: mine.value.group }, row));
+  const rows = (read.data ?? []).filter((row) => isMine({ group: mine.value.group }, row) && (cause === undefined || row.waitsFor === cause));
   const { shown, pager } = useRows(sorted(rows, columns, sort, (row) => row.applicationID));
   const narrow = (changed: Record<string, string | undefined>) => change({ page: undefined, after: undefined, ...changed });
   return (
@@ -140,9 +184,12 @@ export function Applications() {
           onChange={(queue) => narrow({ queue })}
         />
         <Field name="user" label="User" value={of} onChange={(user) => narrow({ user })} />
+        {cause !== undefined && <Choice name="cause" label="Waits because" value={cause} of={[["", "anything"], [cause, cause]]} onChange={(cause) => narrow({ cause })} />}
+        {isLive && <Choice name="by" label="Group by" value={by} of={BY} onChange={(by) => narrow({ by, sort: undefined })} />}
       </Filters>
       <Trouble of={read} />
-      {read.data && (
+      {read.data && by && <Groups rows={rows} by={by} sort={query.sort} change={narrow} />}
+      {read.data && !by && (
         <>
           <Table caption={`Applications: ${list}`} columns={columns} rows={shown} keyOf={(row) => `${row.applicationID} ${row.finishedTime ?? ""}`} sort={sort} onSort={(sort) => change({ sort, page: undefined })} />
           <div class="below">

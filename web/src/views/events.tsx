@@ -7,6 +7,7 @@ import { clock, moment } from "../format/times";
 import { Amounts, Hours } from "../parts/amount";
 import { Choice, Field, Filters, Search } from "../parts/filters";
 import { Called, Short } from "../parts/name";
+import { hasCards } from "../parts/screen";
 import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path, tokenWanted } from "../rest/client";
@@ -157,7 +158,7 @@ function Range({ mode }: { mode: preact.JSX.Element }) {
 function List({ rows, isNumbered = false }: { rows: { key: string; number: number; record?: EventRecord; remark?: string }[]; isNumbered?: boolean }) {
   return (
     <div class="scroll">
-      <table role="table" class="events">
+      <table role="table" class={hasCards.value ? "events cards" : "events"}>
         <caption>Events</caption>
         <thead>
           <tr>

@@ -1,6 +1,7 @@
 // View of all nodes and their utilization.
 import { short, title } from "../format/amounts";
-import { Amounts, Bar, Count } from "../parts/amount";
+import { useCallback } from "preact/hooks";
+import { Amounts, Bar, Count, Things } from "../parts/amount";
 import { Choice, Filters, Search } from "../parts/filters";
 import { Heat, fullest } from "../parts/heat";
 import { NodeLink, Short } from "../parts/name";
@@ -75,6 +76,50 @@ const COLUMNS: Column<Node>[] = [
   { id: "free", head: "Free", number: true, by: (node) => node.available?.vcore ?? 0, cell: (node) => <Amounts of={node.available} /> },
 ];
 
+const RACK = "rack";
+
+/** Most values of an attribute by which squares are grouped. */
+const MOST_VALUES = 60;
+
+/** The rack, and attributes that several nodes share. */
+function groupings(nodes: Node[]): [string, string][] {
+  const values = new Map<string, Set<string>>();
+  for (const { attributes } of nodes) for (const [name, value] of Object.entries(attributes ?? {})) values.set(name, (values.get(name) ?? new Set()).add(value));
+  const shared = [...values].filter(([, known]) => known.size <= Math.min(MOST_VALUES, Math.max(1, nodes.length / 2))).map(([name]) => name);
+  return [["", "nothing"], [RACK, "rack"], ...shared.sort().map((name): [string, string] => [name, name])];
+}
+
+const valueOf = (node: Node, by: string) => (by === RACK ? node.rackName : node.attributes?.[by]) ?? "";
+
+/** Squares of nodes: one map, or one for each rack or value of an attribute. Nodes without the selected type are left out. */
+function Maps({ nodes, by, type }: { nodes: Node[]; by: string | undefined; type: string | undefined }) {
+  const of = useCallback((node: Node) => (type ? (node.utilized?.[type] ?? 0) : fullest(node)), [type]);
+  const shown = type ? nodes.filter((node) => node.capacity?.[type]) : nodes;
+  const groups = new Map<string, Node[]>();
+  for (const node of shown) {
+    const value = by ? valueOf(node, by) : "";
+    groups.set(value, [...(groups.get(value) ?? []), node]);
+  }
+  const without = nodes.length - shown.length;
+  return (
+    <>
+      {by ? (
+        <div class="maps">
+          {[...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, MOST_VALUES).map(([value, some]) => (
+            <figure key={value}>
+              <figcaption><b>{value ? <Short name={value} /> : `no ${by}`}</b> <Things of={some.length} name="node" /></figcaption>
+              <Heat nodes={some} total={some.length} of={of} />
+            </figure>
+          ))}
+        </div>
+      ) : (
+        <Heat nodes={shown} total={shown.length} of={of} />
+      )}
+      {without > 0 && type && <p class="none"><Things of={without} name="node" /> without {title(type)} left out</p>}
+    </>
+  );
+}
+
 export function Nodes() {
   const [query, change] = useQuery();
   const of = base.value;
@@ -92,12 +137,14 @@ export function Nodes() {
       <Filters label="Nodes">
         <Search name="search" label="Search" value={query.search} hint="name, host or rack" onChange={(search) => change({ search, page: undefined })} />
         <Choice name="which" label="Show" value={query.which} of={SHOWN} onChange={(which) => change({ which, page: undefined })} />
+        <Choice name="by" label="Squares by" value={query.by} of={groupings(read.data ?? [])} onChange={(by) => change({ by })} />
+        <Choice name="type" label="Colour by" value={query.type} of={[["", "scarcest resource"], ...types.map((name): [string, string] => [name, title(name)])]} onChange={(type) => change({ type })} />
         {button}
       </Filters>
       <Trouble of={read} />
       {read.data && (
         <>
-          <Heat nodes={found} total={found.length} />
+          <Maps nodes={found} by={query.by} type={query.type} />
           <Table caption="Nodes" columns={columns} rows={shown} keyOf={(node) => node.nodeID} sort={sort} onSort={(sort) => change({ sort, page: undefined })} />
           <div class="below">
             <p class="none" role="status" id="count">

@@ -1,0 +1,79 @@
+// A view beside a list. On a wide screen, links of rows open here, so that the list stays.
+import { useLocation } from "preact-iso";
+import { useEffect, useState } from "preact/hooks";
+import { path } from "../rest/client";
+import { Inner, to, useQuery } from "../routes";
+import { VIEWS } from "../views";
+import { isWide } from "./screen";
+
+/** Views that open beside a list, with the parameter that names their object. */
+const BESIDE: Record<string, string> = { application: "id", node: "id", queue: "path" };
+
+/** Text of a view in the address, `node:n1`, for the address of one that opens beside a list. */
+export function besideOf(href: string): string | undefined {
+  const { pathname, searchParams } = new URL(href, "http://page");
+  const id = pathname.replace(/^\/ui\//, "");
+  const subject = searchParams.get(BESIDE[id] ?? "");
+  return subject ? `${id}:${subject}` : undefined;
+}
+
+/** Handler of clicks that opens links of rows, or all links within the panel, beside the list. */
+export function useBeside(links: string): (event: MouseEvent) => void {
+  const { path: here, query, route } = useLocation();
+  return (event) => {
+    const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+    const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>(links) : null;
+    const open = link && besideOf(link.href);
+    if (!open || !isPlain || !isWide.value) return;
+    event.preventDefault();
+    // The router follows clicks that reach the window.
+    event.stopPropagation();
+    route(path(here, { ...query, open }));
+  };
+}
+
+export function Panel() {
+  const [{ open = "" }, change] = useQuery();
+  const [id = "", subject = ""] = [open.slice(0, open.indexOf(":")), open.slice(open.indexOf(":") + 1)];
+  const parameter = BESIDE[id];
+  const isOpen = parameter !== undefined && subject !== "";
+  const beside = useBeside("a:not(.whole)");
+  useEffect(() => {
+    if (!isOpen) return;
+    const pressed = ({ key, target }: KeyboardEvent) => {
+      const isElsewhere = target instanceof Element && target.matches("input, select, textarea, dialog *");
+      if (key === "Escape" && !isElsewhere && !document.querySelector("dialog[open]")) change({ open: undefined });
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, [isOpen, change]);
+  const view = VIEWS.find((known) => known.id === id);
+  if (!isOpen || !view) return null;
+  return (
+    <aside id="panel" aria-label={`${view.title} ${subject}`} onClick={beside}>
+      <div class="head">
+        <h2>
+          <small>{view.title}</small> {subject}
+        </h2>
+        <span class="side">
+          <a class="whole" href={to(id, { [parameter]: subject })}>Whole view</a>
+          <button type="button" aria-label="Close" title="Close (Esc)" onClick={() => change({ open: undefined })}>
+            ✕
+          </button>
+        </span>
+      </div>
+      <Within key={open} query={{ [parameter]: subject }} show={view.show} />
+    </aside>
+  );
+}
+
+/** A view with a query of its own. */
+function Within({ query, show: Shown }: { query: Record<string, string>; show: preact.ComponentType }) {
+  const [own, setOwn] = useState<Record<string, string | undefined>>(query);
+  const known = Object.fromEntries(Object.entries(own).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
+  return (
+    <Inner.Provider value={[known, (changed) => setOwn((before) => ({ ...before, ...changed }))]}>
+      <Shown />
+    </Inner.Provider>
+  );
+}
