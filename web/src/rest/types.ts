@@ -192,6 +192,7 @@ export interface Explanation {
   short?: Resources;
   message: string;
   cure?: string;
+  changes?: Change[];
   preemption?: string;
   taskGroup?: string;
   obstacles: { cause: string; object?: string; short?: Resources; message: string }[];
@@ -206,6 +207,16 @@ export interface Explanation {
     topology: number;
     predicates: Record<string, number>;
   };
+}
+
+/** One change of a cure. */
+export interface Change {
+  kind: string;
+  /** A queue, a user or group in a queue, a node or a partition. */
+  object?: string;
+  /** Amount of the change; of a node, the least capacity. */
+  resource?: Resources;
+  count?: number;
 }
 
 export interface EventRecord {

@@ -1,6 +1,7 @@
 // View of one application: usage, pending requests, and history.
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
+import { whatHappened } from "../format/events";
 import { nameOf, namesOf } from "../format/names";
 import { Ago, Amounts, Count, Hours } from "../parts/amount";
 import { Name, NodeLink, Short } from "../parts/name";
@@ -11,8 +12,9 @@ import { clock, millis, moment, span } from "../format/times";
 import { ReadError, path } from "../rest/client";
 import { base } from "../rest/partitions";
 import { type Polled, useAllPages, usePolled } from "../rest/poll";
-import type { Allocation, Application, Ask, Resources, TaskGroup } from "../rest/types";
+import type { Allocation, Application, Ask, EventBatch, Resources, TaskGroup } from "../rest/types";
 import { to, toQueue, useQuery } from "../routes";
+import { Rejection } from "./cure";
 import { MOST } from "./overview";
 import { Why } from "./why";
 
@@ -53,8 +55,7 @@ function Over({ id }: { id: string }) {
   const found = [...(completed.data ?? []), ...(rejected.data ?? [])].filter((row) => row.applicationID === id);
   if (!completed.data || !rejected.data) return <Trouble of={completed} />;
   if (!found.length) {
-    const missing: Polled<unknown> = { data: undefined, next: null, error: new ReadError(404, "") };
-    return <Trouble of={missing} missing={`No application is called ${id}, among those that live and those that ended and are kept.`} />;
+    return <Past id={id} />;
   }
   return (
     <>
@@ -64,6 +65,37 @@ function Over({ id }: { id: string }) {
           <Gang of={application} />
         </Fragment>
       ))}
+    </>
+  );
+}
+
+/** Most events that are searched for an application that is not kept. */
+const LOOKED = 10_000;
+/** Most of its events that are shown. */
+const LAST = 12;
+
+/** The last events of an application that is neither live nor kept as ended. */
+function Past({ id }: { id: string }) {
+  const range = usePolled<EventBatch>("/ws/v1/events/batch?start=0&count=1", 3600);
+  const start = range.data && Math.max(range.data.LowestID, range.data.HighestID - LOOKED);
+  const read = usePolled<EventBatch>(start === undefined ? null : path("/ws/v1/events/batch", { start, count: LOOKED }), 3600);
+  const own = (read.data?.EventRecords ?? []).filter((one) => one.type === 2 && one.objectID === id);
+  const last = own.slice(-LAST).reverse();
+  const missing: Polled<unknown> = { data: undefined, next: null, error: new ReadError(404, "") };
+  return (
+    <>
+      <Trouble of={missing} missing={`No application is called ${id}, among those that live and those that ended and are kept.`} />
+      {last.length > 0 && (
+        <Section title="Its last events" id="past" class="wide" note="It was there: its resource manager has removed it, or the service keeps it no longer." side={<a href={to("events", { search: id, from: String(start ?? 0) })}>Events</a>}>
+          <ol class="log">
+            {last.map((one, at) => (
+              <li key={at}>
+                <time title={moment(one.timestampNano ?? 0)}>{moment(one.timestampNano ?? 0)}</time> {whatHappened(one.eventChangeType, one.eventChangeDetail)} <span class="quiet">{one.referenceID} <Says text={one.message} /></span>
+              </li>
+            ))}
+          </ol>
+        </Section>
+      )}
     </>
   );
 }
@@ -79,7 +111,7 @@ function Summary({ of: it }: { of: Application }) {
     ["Waits for", <Amounts of={it.pendingResource} />],
   ];
   if (it.finishedTime) facts.push(["Ended", moment(it.finishedTime)]);
-  if (it.rejectedMessage) facts.push(["Rejected", <Says text={it.rejectedMessage} />]);
+  if (it.rejectedMessage) facts.push(["Rejected", <Rejection message={it.rejectedMessage} />]);
   if (it.backoffDeadline) facts.push(["Backs off until", <Says text={it.backoffDeadline} />]);
   for (const [name, by] of [["Has used so far", resourceUsage], ["Lost by preemption", preemptedResource], ["Used by placeholders", placeholderResource]] as const) {
     const used = summed(by);
@@ -143,7 +175,7 @@ function Requests({ of: it }: { of: Application }) {
     { id: "resource", head: "Each", number: true, cell: ({ first }) => <Amounts of={first.resource} /> },
     { id: "priority", head: "Priority", number: true, cell: ({ first }) => first.priority },
     { id: "since", head: "Since", number: true, cell: ({ first }) => <Ago at={first.requestTime} /> },
-    { id: "log", head: "Waits because", class: "text", cell: ({ first }) => <Log of={first} /> },
+    { id: "log", head: "Found when tried", class: "text", cell: ({ first }) => <Log of={first} /> },
   ];
   return (
     <Section title="Requests" id="requests" class="wide" note="What it has asked for and not got; alike requests are one row.">

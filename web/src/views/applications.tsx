@@ -18,6 +18,7 @@ import { usePolled } from "../rest/poll";
 import type { Application, Queue } from "../rest/types";
 import { useQuery } from "../routes";
 import { Because } from "./because";
+import { Rejection } from "./cure";
 import { MOST } from "./overview";
 import { all } from "./tree";
 
@@ -99,7 +100,7 @@ const rejected: Column<Application>[] = [
   queue,
   user,
   { id: "finished", head: "Rejected", number: true, by: (row) => row.finishedTime ?? 0, cell: (row) => <Ago at={row.finishedTime} /> },
-  { id: "why", head: "Why", class: "text", by: (row) => row.rejectedMessage ?? "", cell: (row) => <Says text={row.rejectedMessage} /> },
+  { id: "why", head: "Why", class: "text", by: (row) => row.rejectedMessage ?? "", cell: (row) => <Rejection message={row.rejectedMessage ?? ""} /> },
 ];
 
 function lived(row: Application): number {

@@ -2,6 +2,7 @@
 import { Fragment } from "preact";
 import { ranked, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
+import { Copy } from "../parts/copy";
 import { ApplicationLink, Called, Name } from "../parts/name";
 import { Says } from "../parts/says";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
@@ -43,7 +44,7 @@ function Summary({ of: node }: { of: Node }) {
       title={<>Summary <Tag of={node.schedulable ? "Open" : "Closed"} />{node.isReserved && <Tag of="reserved" />}</>}
       id="summary"
       class="wide"
-      side={<a href={to("decisions", { node: node.nodeID })}>Decisions</a>}
+      side={<span class="side"><Command of={node} /><a href={to("decisions", { node: node.nodeID })}>Decisions</a></span>}
     >
       <div class="loads">
         {ranked({ capacity: node.capacity, used: node.allocated, pending: undefined }).names.map((name) => (
@@ -66,6 +67,12 @@ function Summary({ of: node }: { of: Node }) {
       <Facts of={attributes} />
     </Section>
   );
+}
+
+/** Button that copies the command that closes or opens the node. */
+function Command({ of: { nodeID, schedulable } }: { of: Node }) {
+  const verb = schedulable ? "cordon" : "uncordon";
+  return <Copy text={`monoceros ${verb} ${nodeID}`}> <code>monoceros {verb}</code></Copy>;
 }
 
 /** Reservations of the node. */

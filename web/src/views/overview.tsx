@@ -1,6 +1,6 @@
 // View of the whole partition.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Ago, Count, Level } from "../parts/amount";
+import { Ago, Count, Level, Things } from "../parts/amount";
 import { Chart, Spark } from "../parts/chart";
 import { Heat } from "../parts/heat";
 import { ApplicationLink, QueueLink, Short } from "../parts/name";
@@ -14,7 +14,7 @@ import { ReadError, connection, path, request, tokenWanted } from "../rest/clien
 import { asked, mine, useMyApplications, useMyNodes } from "../rest/mine";
 import { base, partition, partitions } from "../rest/partitions";
 import { useAllPages, usePolled } from "../rest/poll";
-import type { Application, Cluster, Health, Node, Queue } from "../rest/types";
+import type { Application, Cluster, Health, HealthCheck, Node, Queue } from "../rest/types";
 import { to } from "../routes";
 import { Because } from "./because";
 import { Tree } from "./tree";
@@ -269,6 +269,17 @@ function Minutes({ name, now, minutes, count }: MinutesProps) {
   );
 }
 
+/** Things that clients send and the service refuses, by the name of the check that counts them. */
+const REFUSED: Record<string, string> = { "Scheduling errors": "message", "Failed nodes": "node" };
+
+/** A finding with an outside cause. Those that count since the start say so. */
+function Outside({ of: { Name: name, DiagnosisMessage: message } }: { of: HealthCheck }) {
+  const count = /\d+/.exec(message)?.[0];
+  const refused = REFUSED[name];
+  if (!refused || !count) return <>From outside: <Says text={message} /></>;
+  return <>Refused since the start: <Things of={Number(count)} name={refused} />. The log says which; the accounts are not affected.</>;
+}
+
 function Soundness() {
   const health = usePolled<Health>("/ws/v1/scheduler/healthcheck", 10);
   const clusters = usePolled<Cluster[]>("/ws/v1/clusters", 30);
@@ -283,7 +294,7 @@ function Soundness() {
         <p class="health">
           <Tag of={health.data.Sound ? "Sound" : "Unsound"} />{" "}
           {failed.length === 0
-            ? `All ${checks.length} checks find what is counted and accounted in order`
+            ? `${outside.length ? `The other ${checks.length - outside.length}` : `All ${checks.length}`} checks find what is counted and accounted in order`
             : `${failed.length} of ${checks.length} checks fail`}
           {started && (
             <>
@@ -300,7 +311,7 @@ function Soundness() {
       ))}
       {outside.map((check) => (
         <p class="quiet" key={check.Description}>
-          From outside: <Says text={check.DiagnosisMessage} />
+          <Outside of={check} />
         </p>
       ))}
     </Section>

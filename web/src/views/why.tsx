@@ -10,6 +10,7 @@ import { base } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Explanation } from "../rest/types";
 import { useQuery } from "../routes";
+import { Cure } from "./cure";
 
 /** Most entries of a reply. */
 const ENTRIES = 20;
@@ -31,7 +32,7 @@ export function Why({ application, names }: { application: string; names: Names 
       <Trouble of={read} />
       {read.data && !entries.length && <p class="none">{offset ? "No more." : "It waits for nothing."}</p>}
       {entries.map((entry) => (
-        <Entry key={`${entry.allocationKeys[0] ?? ""} ${entry.taskGroup ?? ""} ${entry.cause}`} of={entry} names={names} />
+        <Entry key={`${entry.allocationKeys[0] ?? ""} ${entry.taskGroup ?? ""} ${entry.cause}`} of={entry} names={names} application={application} />
       ))}
       {(offset > 0 || entries.length === ENTRIES) && (
         <nav class="pager" aria-label="Further requests">
@@ -43,7 +44,7 @@ export function Why({ application, names }: { application: string; names: Names 
   );
 }
 
-function Entry({ of: entry, names }: { of: Explanation; names: Names }) {
+function Entry({ of: entry, names, application }: { of: Explanation; names: Names; application: string }) {
   const [first] = entry.obstacles;
   const others = entry.obstacles.slice(1);
   return (
@@ -59,9 +60,7 @@ function Entry({ of: entry, names }: { of: Explanation; names: Names }) {
         </p>
       ))}
       {entry.cure && (
-        <p class="cure">
-          <b>What would help</b> <Says text={entry.cure} />
-        </p>
+        <Cure sentence={entry.cure} changes={entry.changes ?? []} application={application} />
       )}
       {entry.preemption && <p class="quiet">Preemption: <Says text={entry.preemption} /></p>}
       <Order of={entry} names={names} />

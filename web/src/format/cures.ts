@@ -1,0 +1,74 @@
+// Cures as texts to copy: lines of the queue configuration, and commands.
+import type { Change, Resources } from "../rest/types";
+import { names } from "./amounts";
+
+const SUFFIXES: [string, number][] = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
+
+/** A quantity as the queue configuration has it. */
+export function quantity(name: string, amount: number): string {
+  if (name === "vcore") return amount % 1000 ? `${amount}m` : String(amount / 1000);
+  const [suffix, factor] = SUFFIXES.find(([, factor]) => amount >= factor && amount % factor === 0) ?? ["", 1];
+  return `${amount / factor}${suffix}`;
+}
+
+/** Amounts as the queue configuration has them: `{vcore: 4, memory: 16Gi}`. */
+export const flow = (resources: Resources) => `{${names(resources).map((name) => `${name}: ${quantity(name, resources[name] ?? 0)}`).join(", ")}}`;
+
+/** The user or group of an object such as `user ann in root.prod`. */
+export function ownerOf(object: string): { kind: "user" | "group"; name: string; queue: string } | undefined {
+  const [, kind, name, queue] = /^(user|group) (\S+) in (\S+)$/.exec(object) ?? [];
+  return name && queue && (kind === "user" || kind === "group") ? { kind, name, queue } : undefined;
+}
+
+/** What the object of a change has now. */
+export interface Now {
+  most: Resources | undefined;
+  applications: number | undefined;
+}
+
+/** A limit with the amounts of a change. A type that is unlimited stays so. */
+function raised(most: Resources | undefined, by: Resources | undefined): Resources {
+  return Object.fromEntries(Object.entries(most ?? {}).map(([name, now]) => [name, now + (by?.[name] ?? 0)]));
+}
+
+/** Lines of the queue configuration that make a change, below the queue with this path. */
+export function linesOf({ kind, object = "", resource, count = 1 }: Change, now: Now): { queue: string; lines: string } | undefined {
+  const owner = ownerOf(object);
+  const applications = now.applications === undefined ? undefined : `maxapplications: ${now.applications + count}`;
+  if (kind === "quota" && now.most) return { queue: object, lines: `resources:\n  max: ${flow(raised(now.most, resource))}` };
+  if (kind === "runningApplications" && !owner && applications) return { queue: object, lines: applications };
+  const limit = kind === "userLimit" && now.most ? `maxresources: ${flow(raised(now.most, resource))}` : kind === "runningApplications" ? applications : undefined;
+  if (!owner || !limit) return undefined;
+  return { queue: owner.queue, lines: `limits:\n  - limit: of ${owner.name}\n    ${owner.kind}s: [${JSON.stringify(owner.name)}]\n    ${limit}` };
+}
+
+/** Commands that take changed lines into use. */
+export const TAKE = "monoceros config get > queues.yaml\n# change the lines, then\nmonoceros validate queues.yaml && monoceros config set queues.yaml";
+
+/** Commands about a change that is none of the configuration. */
+export function commandOf({ kind, object }: Change, application: string): string {
+  if (kind === "nodeRoom" && object) return `monoceros describe node ${object}`;
+  if (kind === "node") return "monoceros get nodes";
+  if (kind === "gangMembers") return `monoceros describe app ${application}`;
+  return `monoceros explain ${application}`;
+}
+
+/** The name that differs least from another, if few letters differ. */
+export function nearest(name: string, known: string[]): string | undefined {
+  const most = Math.max(2, Math.floor(name.length / 4));
+  const found = known.map((one): [number, string] => [distance(name, one), one]).sort(([a], [b]) => a - b)[0];
+  return found && found[0] <= most ? found[1] : undefined;
+}
+
+/** Number of letters to add, remove or replace. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min((next[j - 1] ?? 0) + 1, (row[j] ?? 0) + 1, (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
