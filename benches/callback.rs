@@ -51,7 +51,7 @@ const RUNS: usize = 5;
 /// Asks of a run whose placements settle one after another.
 const FEW_ASKS: usize = 6_000;
 
-/// How predicates are called.
+/// The calls of predicates.
 #[derive(Clone, Copy)]
 enum Asked {
     /// Never.
@@ -63,9 +63,9 @@ enum Asked {
 /// A shim's view of the cluster, and the scopes of its answers.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// It keeps no view, so its answers depend on everything.
+    /// The shim keeps no view, so its answers depend on everything.
     Blind,
-    /// It assumes requests with its answers.
+    /// The shim assumes requests with its answers.
     Assumes,
     /// It only assumes requests when notified, and confirms them. Its answers have this scope.
     Confirms(cb::Scope),
@@ -189,7 +189,7 @@ impl Rm {
         self.rate_of(ASKS).await
     }
 
-    /// The same with this many asks.
+    /// Measures the rate with this many asks.
     async fn rate_of(&mut self, asks: usize) -> f64 {
         let start = Instant::now();
         let (requests, id) = (self.requests.clone(), self.id);

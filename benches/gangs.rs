@@ -27,7 +27,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::sync::{Notify, mpsc};
 
 use crate::aims::at_least;
-use crate::shim::{Clock, Took, median, resource};
+use crate::shim::{Clock, Measured, median, resource};
 
 const RUNS: usize = 5;
 const NODES: usize = 1_000;
@@ -37,7 +37,7 @@ const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n 
 const GROUP: &str = "workers";
 const MEMBER: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 
-/// How the members are allocated.
+/// The way in which the members are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// As ordinary requests.
@@ -268,7 +268,7 @@ impl Bench {
     }
 }
 
-async fn run(way: Way, (gangs, members): (usize, usize)) -> Took {
+async fn run(way: Way, (gangs, members): (usize, usize)) -> Measured {
     let total = gangs * members;
     let bench = Bench::start(gangs, members).await;
     let shim = &bench.shim;
@@ -315,10 +315,10 @@ struct Rates {
 }
 
 impl Rates {
-    fn of((gangs, members): (usize, usize), took: &[Took]) -> Self {
+    fn of((gangs, members): (usize, usize), took: &[Measured]) -> Self {
         let n_members = (gangs * members) as f64;
-        let rate = |it: &Took| n_members / it.wall.as_secs_f64();
-        let cpu = |it: &Took| it.cpu.as_secs_f64() * 1e6 / n_members;
+        let rate = |it: &Measured| n_members / it.wall.as_secs_f64();
+        let cpu = |it: &Measured| it.cpu.as_secs_f64() * 1e6 / n_members;
         Self {
             rate: median(&mut took.iter().map(rate).collect::<Vec<_>>()),
             best: took.iter().map(rate).fold(0.0, f64::max),
@@ -327,7 +327,7 @@ impl Rates {
     }
 }
 
-fn print_table(shape: (usize, usize), runs: &[(Way, Vec<Took>)]) {
+fn print_table(shape: (usize, usize), runs: &[(Way, Vec<Measured>)]) {
     let of = |way| runs.iter().find(|(it, _)| *it == way).map(|(_, took)| Rates::of(shape, took));
     for (way, took) in runs {
         let Rates { rate, best, cpu } = Rates::of(shape, took);

@@ -133,14 +133,14 @@ impl Callbacks for Yes {
 }
 
 /// Duration of a run in seconds: wall time, and the service's CPU time.
-struct Took {
+struct Measured {
     wall: f64,
     cpu: f64,
     /// For shims that receive events.
     delays: Delays,
 }
 
-async fn run(way: Way) -> Took {
+async fn run(way: Way) -> Measured {
     let service = Service::start();
     let mut client = service.client().await;
     let nodes = if matches!(way, Way::Pods) { 5_000 } else { 1_000 };
@@ -164,7 +164,7 @@ async fn run(way: Way) -> Took {
             wall
         }
     };
-    Took { wall, cpu: service.cpu_time().saturating_sub(cpu_before).as_secs_f64(), delays }
+    Measured { wall, cpu: service.cpu_time().saturating_sub(cpu_before).as_secs_f64(), delays }
 }
 
 async fn messages(

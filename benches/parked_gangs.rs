@@ -38,7 +38,7 @@ const FILLER: &str = "app-000000";
 /// Pending gangs, and the releases.
 struct Case {
     name: &'static str,
-    /// Of the `n`th gang: its number of members, and the amount of each.
+    /// The number of members of the `n`th gang, and the amount of each.
     gang: fn(usize) -> (i32, i64),
     /// Amount of each allocation that holds the nodes, and of each release.
     filler: i64,
@@ -114,7 +114,7 @@ struct Taken {
     allocations: f64,
     bytes: f64,
     started: u64,
-    /// Of the whole time without changes.
+    /// The whole time without changes.
     idle_ms: f64,
     /// Per gang, until a search for it has ended.
     intake_us: f64,

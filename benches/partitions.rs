@@ -105,13 +105,13 @@ struct Count {
     reached: Notify,
 }
 
-struct Ear {
+struct CountingCallback {
     count: Arc<Count>,
     in_messages: bool,
 }
 
-impl Ear {
-    fn heard(&self, new: usize) {
+impl CountingCallback {
+    fn count_new(&self, new: usize) {
         let before = self.count.allocated.fetch_add(new, Ordering::AcqRel);
         if before < self.count.wanted && before + new >= self.count.wanted {
             self.count.reached.notify_one();
@@ -119,17 +119,17 @@ impl Ear {
     }
 }
 
-impl ResourceManagerCallback for Ear {
+impl ResourceManagerCallback for CountingCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
-        self.heard(response.new.len());
+        self.count_new(response.new.len());
     }
-    fn allocations(&self, told: AllocationNotices<'_>) {
+    fn allocations(&self, notices: AllocationNotices<'_>) {
         if self.in_messages {
-            return self.update_allocation(told.into_message());
+            return self.update_allocation(notices.into_message());
         }
-        assert!(told.others().rejected.is_empty(), "{:?}", told.others().rejected.first());
-        self.heard(told.new_allocations().len());
+        assert!(notices.others().rejected.is_empty(), "{:?}", notices.others().rejected.first());
+        self.count_new(notices.new_allocations().len());
     }
     fn update_application(&self, response: si::ApplicationResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
@@ -195,7 +195,7 @@ fn cpu_by_thread() -> BTreeMap<u64, (String, Duration)> {
 }
 
 /// Costs of a run, CPU per allocation.
-struct Took {
+struct Measured {
     /// Allocations per second of all partitions.
     rate: f64,
     front_us: f64,
@@ -204,7 +204,7 @@ struct Took {
     all_us: f64,
 }
 
-async fn run(arrangement: Arrangement) -> Took {
+async fn run(arrangement: Arrangement) -> Measured {
     let builder = Scheduler::builder().threads(Threads::PerPartition);
     let scheduler = builder.partition_threads(2 * arrangement.partitions).start().unwrap();
     let total = ASKS * arrangement.partitions;
@@ -215,8 +215,11 @@ async fn run(arrangement: Arrangement) -> Took {
             config: arrangement.config(),
             ..Default::default()
         };
-        let ear = Arc::new(Ear { count: Arc::clone(&count), in_messages: arrangement.in_messages });
-        scheduler.register_resource_manager(request, ear).await.unwrap();
+        let callback = Arc::new(CountingCallback {
+            count: Arc::clone(&count),
+            in_messages: arrangement.in_messages,
+        });
+        scheduler.register_resource_manager(request, callback).await.unwrap();
     }
     let names: Vec<_> = (0..arrangement.partitions).map(|at| arrangement.names(at)).collect();
     for (rm_id, partition) in &names {
@@ -243,7 +246,7 @@ async fn run(arrangement: Arrangement) -> Took {
         after.iter().map(spent).sum::<Duration>()
     };
     let each = |spent: Duration| spent.as_secs_f64() * 1e6 / total as f64;
-    Took {
+    Measured {
         rate: total as f64 / wall.as_secs_f64(),
         front_us: each(of(FRONT)),
         partition_us: each(of(PARTITION)),
@@ -253,7 +256,7 @@ async fn run(arrangement: Arrangement) -> Took {
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut runs: Vec<Vec<Took>> = ARRANGEMENTS.iter().map(|_| Vec::new()).collect();
+    let mut runs: Vec<Vec<Measured>> = ARRANGEMENTS.iter().map(|_| Vec::new()).collect();
     for _ in 0..RUNS {
         for (arrangement, runs) in ARRANGEMENTS.iter().zip(&mut runs) {
             runs.push(runtime.block_on(run(*arrangement)));
@@ -264,7 +267,7 @@ fn main() {
          partition's thread | all threads | one front could do, allocations/s | and feed, partitions |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    let of = |runs: &[Took], field: fn(&Took) -> f64| {
+    let of = |runs: &[Measured], field: fn(&Measured) -> f64| {
         median(&mut runs.iter().map(field).collect::<Vec<_>>())
     };
     let mut alone = [0.0; 2];

@@ -143,9 +143,9 @@ enum Next {
     Confirm(Vec<si::AllocationRelease>),
 }
 
-struct Ear(mpsc::UnboundedSender<Next>);
+struct ForwardingCallback(mpsc::UnboundedSender<Next>);
 
-impl ResourceManagerCallback for Ear {
+impl ResourceManagerCallback for ForwardingCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
         let mut released = response.released;
@@ -188,7 +188,10 @@ impl Full {
             config,
             ..Default::default()
         };
-        scheduler.register_resource_manager(request, Arc::new(Ear(sender))).await.unwrap();
+        scheduler
+            .register_resource_manager(request, Arc::new(ForwardingCallback(sender)))
+            .await
+            .unwrap();
         let mut full = Self { scheduler, next };
         let each = i64::try_from(HELD / NODES).unwrap();
         full.nodes("node", NODES, &SMALL.map(|(name, amount)| (name, amount * each))).await;

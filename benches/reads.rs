@@ -212,10 +212,10 @@ impl Manager {
     }
 
     async fn allocated(&mut self, count: usize) -> Option<si::Allocation> {
-        let (mut heard, mut last) = (0, None);
-        while heard < count {
+        let (mut received, mut last) = (0, None);
+        while received < count {
             let answer = self.answers.message().await.unwrap().unwrap();
-            heard += answer.new.len();
+            received += answer.new.len();
             last = answer.new.into_iter().last().or(last);
         }
         last

@@ -75,7 +75,7 @@ impl Figures {
         self.columns_beside(0.0, f64::INFINITY)
     }
 
-    /// The same with targets: minimum of allocations per second, and maximum of CPU µs.
+    /// Formats the columns with targets: minimum of allocations per second, and maximum of CPU µs.
     pub fn columns_beside(&self, least: f64, most_us: f64) -> String {
         let (cpu_us, median) = (at_most(self.cpu_us, most_us, 2), at_least(self.median, least, 0));
         format!("{cpu_us} | {median} ({:.0})", self.best)

@@ -39,7 +39,7 @@ impl Service {
         Self::start_with(&[])
     }
 
-    /// As [`Self::start`], with some settings such as `("READS__BYTES", "1000000")`.
+    /// Starts the service with some settings such as `("READS__BYTES", "1000000")`.
     pub fn start_with(settings: &[(&str, &str)]) -> Self {
         let built = env!("CARGO_BIN_EXE_monoceros");
         let program = std::env::var_os("BENCH_SERVICE").unwrap_or_else(|| built.into());

@@ -35,7 +35,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    fn heard(&self, new: usize, others: &si::AllocationResponse) {
+    fn count_new(&self, new: usize, others: &si::AllocationResponse) {
         assert!(others.rejected.is_empty(), "{:?}", others.rejected.first());
         let new = new as u64;
         let before = self.allocated.fetch_add(new, Ordering::AcqRel);
@@ -52,17 +52,17 @@ impl ResourceManagerCallback for Counter {
             let names = (&*last.application_id, &*last.allocation_key);
             *self.last.lock().unwrap() = Some((Arc::from(names.0), Arc::from(names.1)));
         }
-        self.heard(response.new.len(), &response);
+        self.count_new(response.new.len(), &response);
     }
-    fn allocations(&self, told: AllocationNotices<'_>) {
+    fn allocations(&self, notices: AllocationNotices<'_>) {
         if self.wants_messages {
-            return self.update_allocation(told.into_message());
+            return self.update_allocation(notices.into_message());
         }
-        if let Some(last) = told.new_allocations().last() {
+        if let Some(last) = notices.new_allocations().last() {
             let names = (last.application_id(), last.allocation_key());
             *self.last.lock().unwrap() = Some((Arc::clone(names.0), Arc::clone(names.1)));
         }
-        self.heard(told.new_allocations().len(), told.others());
+        self.count_new(notices.new_allocations().len(), notices.others());
     }
     fn update_application(&self, response: si::ApplicationResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
@@ -73,12 +73,12 @@ impl ResourceManagerCallback for Counter {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
     }
     fn scale_up_notice(&self, wanted: ScaleUpNotice) {
-        let told = if self.wants_messages {
+        let reported = if self.wants_messages {
             wanted.into_message().len()
         } else {
             wanted.requests().count()
         };
-        self.waiting.fetch_add(told as u64, Ordering::AcqRel);
+        self.waiting.fetch_add(reported as u64, Ordering::AcqRel);
     }
 
     /// The first candidate passes at once and is assumed, as by a shim with a cache.
@@ -308,7 +308,7 @@ pub fn resource(amounts: &[(&str, i64)]) -> si::Resource {
 }
 
 /// Wall and CPU time of one run.
-pub struct Took {
+pub struct Measured {
     pub wall: Duration,
     pub cpu: Duration,
 }
@@ -321,8 +321,8 @@ impl Clock {
         Self(Instant::now(), cpu_time())
     }
 
-    pub fn took(self) -> Took {
-        Took { wall: self.0.elapsed(), cpu: cpu_time().saturating_sub(self.1) }
+    pub fn took(self) -> Measured {
+        Measured { wall: self.0.elapsed(), cpu: cpu_time().saturating_sub(self.1) }
     }
 }
 

@@ -57,7 +57,7 @@ pub enum StreamEnd {
     NotRegistered {
         /// The id of the resource manager.
         rm_id: String,
-        /// What ended its last session, if that is remembered.
+        /// The cause that stopped its last session, if it is remembered.
         stopped_by: Option<String>,
     },
     /// The stream names a session that is not the current one.
@@ -67,7 +67,8 @@ pub enum StreamEnd {
         named: String,
         /// The current session, if there is one.
         current: Option<u64>,
-        /// What ended the last session, if there is no current one and the reason is remembered.
+        /// The cause that stopped the last session, if there is no current one and the cause is
+        /// remembered.
         stopped_by: Option<String>,
     },
     /// Client and scheduler no longer have the same state.

@@ -33,9 +33,9 @@ const STREAM_LEAST: u64 = 16 << 10;
 /// The windows of a connection, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Windows {
-    /// Of each stream.
+    /// The window of each stream.
     pub(super) stream: u32,
-    /// Of all streams together.
+    /// The window of all streams together.
     pub(super) connection: u32,
 }
 

@@ -8,7 +8,7 @@ use tonic::codegen::http::{Request, Response};
 use tonic::codegen::{BoxFuture, Service};
 use tonic::server::NamedService;
 
-/// What a wrapper does with each call.
+/// The changes that a wrapper makes to each call.
 pub(super) trait Wrapping: Clone + Send + Sync + 'static {
     /// Returns the request for the service, and a function that converts its response.
     fn wrap(

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::oldest::Mouth;
+use crate::oldest::Outgoing;
 
 /// A node, in thousandths of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,19 +22,19 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Application {
     pub(crate) queue: String,
-    pub(crate) wishes: BTreeMap<String, Wish>,
+    pub(crate) requests: BTreeMap<String, KnownRequest>,
 }
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct KnownRequest {
     /// In thousandths of a core.
     pub(crate) size: i64,
     /// The node of its allocation.
     pub(crate) placed: Option<Place>,
-    /// Its release was requested, or its node is gone.
+    /// The allocation's release was requested, or its node is gone.
     pub(crate) is_ending: bool,
-    /// It was reported as running, which is answered like a placement.
+    /// The allocation was reported as running, which is answered like a placement.
     is_reported: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Place {
 
 /// A message of the resource manager.
 #[derive(Clone, Debug)]
-pub(crate) enum Saying {
+pub(crate) enum Order {
     NodeComes {
         id: String,
         capacity: i64,
@@ -106,7 +106,7 @@ pub(crate) struct Belief {
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) applications: BTreeMap<String, Application>,
     /// The open stream in the oldest dialect.
-    pub(crate) mouth: Mouth,
+    pub(crate) outgoing: Outgoing,
     /// Nodes that were removed in this session, even if they came back.
     went: BTreeSet<String>,
     /// UUIDs of removed applications' allocations, in the oldest dialect.
@@ -139,50 +139,58 @@ impl Belief {
     }
 
     /// Applies a message of the resource manager.
-    pub(crate) fn say(&mut self, saying: &Saying) {
-        self.note(saying);
-        match saying {
-            Saying::NodeComes { id, capacity } => {
+    pub(crate) fn apply(&mut self, order: &Order) {
+        self.note(order);
+        match order {
+            Order::NodeComes { id, capacity } => {
                 let node = Node { capacity: *capacity, is_open: true, foreign: BTreeMap::new() };
                 self.nodes.entry(id.clone()).or_insert(node);
             }
-            Saying::NodeOpens { id, open } => {
+            Order::NodeOpens { id, open } => {
                 self.nodes.get_mut(id).unwrap().is_open = *open;
             }
-            Saying::NodeGoes { id } => {
+            Order::NodeGoes { id } => {
                 self.nodes.remove(id);
                 self.went.insert(id.clone());
-                let wishes = self.applications.values_mut().flat_map(|it| it.wishes.values_mut());
-                for wish in wishes {
-                    wish.is_ending |= wish.placed.as_ref().is_some_and(|place| place.node == *id);
+                let requests =
+                    self.applications.values_mut().flat_map(|it| it.requests.values_mut());
+                for request in requests {
+                    request.is_ending |=
+                        request.placed.as_ref().is_some_and(|place| place.node == *id);
                 }
             }
-            Saying::Foreign { node, key, size } => {
+            Order::Foreign { node, key, size } => {
                 let foreign = &mut self.nodes.get_mut(node).unwrap().foreign;
                 match size {
                     Some(size) => foreign.insert(key.clone(), *size),
                     None => foreign.remove(key),
                 };
             }
-            Saying::ApplicationComes { id, queue } => {
-                let new = Application { queue: queue.clone(), wishes: BTreeMap::new() };
+            Order::ApplicationComes { id, queue } => {
+                let new = Application { queue: queue.clone(), requests: BTreeMap::new() };
                 self.applications.entry(id.clone()).or_insert(new);
             }
-            Saying::ApplicationGoes { id } => {
+            Order::ApplicationGoes { id } => {
                 let gone = self.applications.remove(id).unwrap();
                 // Requests that were reported as running may still be answered like a placement.
-                let was_reported = |wish: &Wish| wish.placed.is_some() && !wish.is_reported;
-                let ghosts = gone.wishes.into_iter();
-                self.ghosts.extend(ghosts.map(|(key, wish)| (key, was_reported(&wish))));
+                let was_reported =
+                    |request: &KnownRequest| request.placed.is_some() && !request.is_reported;
+                let ghosts = gone.requests.into_iter();
+                self.ghosts.extend(ghosts.map(|(key, request)| (key, was_reported(&request))));
             }
-            Saying::Ask { application, key, size } => {
-                let wish = Wish { size: *size, placed: None, is_ending: false, is_reported: false };
-                let wishes = &mut self.applications.get_mut(application).unwrap().wishes;
-                wishes.entry(key.clone()).or_insert(wish);
+            Order::Ask { application, key, size } => {
+                let request = KnownRequest {
+                    size: *size,
+                    placed: None,
+                    is_ending: false,
+                    is_reported: false,
+                };
+                let requests = &mut self.applications.get_mut(application).unwrap().requests;
+                requests.entry(key.clone()).or_insert(request);
             }
-            Saying::Release { application, key, .. } | Saying::Withdraw { application, key } => {
+            Order::Release { application, key, .. } | Order::Withdraw { application, key } => {
                 let application = self.applications.get_mut(application).unwrap();
-                application.wishes.get_mut(key).unwrap().is_ending = true;
+                application.requests.get_mut(key).unwrap().is_ending = true;
             }
         }
     }
@@ -192,35 +200,37 @@ impl Belief {
         match answer {
             Answer::Placed { key, application, node, uuid } => {
                 self.uuids.insert(uuid.clone(), key.clone());
-                let Some(wish) = self.wish(&application, &key) else {
+                let Some(request) = self.request(&application, &key) else {
                     let twice = self.ghosts.insert(key.clone(), true).is_none_or(|placed| placed);
                     if twice {
                         self.fault(format!("`{key}` is placed, unasked for"));
                     }
                     return;
                 };
-                if wish.is_reported && wish.placed.as_ref().is_some_and(|it| it.node == node) {
-                    wish.is_reported = false;
+                if request.is_reported && request.placed.as_ref().is_some_and(|it| it.node == node)
+                {
+                    request.is_reported = false;
                     return;
                 }
-                if wish.placed.is_some() {
+                if request.placed.is_some() {
                     return self.fault(format!("`{key}` is placed twice"));
                 }
-                wish.placed = Some(Place { node: node.clone(), uuid });
+                request.placed = Some(Place { node: node.clone(), uuid });
                 // It was decided before the scheduler learned of the node's removal.
                 if !self.nodes.contains_key(&node) {
-                    self.wish(&application, &key).unwrap().is_ending = true;
+                    self.request(&application, &key).unwrap().is_ending = true;
                 }
             }
             Answer::Released { key, why } => {
-                let owner = self.applications.values_mut().find(|it| it.wishes.contains_key(&key));
+                let owner =
+                    self.applications.values_mut().find(|it| it.requests.contains_key(&key));
                 match owner {
                     Some(application) => {
-                        let wish = application.wishes.remove(&key).unwrap();
+                        let request = application.requests.remove(&key).unwrap();
                         // The answer may be older than the present node.
-                        let node = wish.placed.as_ref().map(|place| &place.node);
+                        let node = request.placed.as_ref().map(|place| &place.node);
                         let went = node.is_some_and(|node| self.went.contains(node));
-                        if !wish.is_ending && !went {
+                        if !request.is_ending && !went {
                             self.fault(format!("`{key}` is released without a reason: {why}"));
                         }
                     }
@@ -231,7 +241,7 @@ impl Belief {
                 }
             }
             Answer::Rejected { key, why } => {
-                let owner = self.applications.values().find(|it| it.wishes.contains_key(&key));
+                let owner = self.applications.values().find(|it| it.requests.contains_key(&key));
                 if owner.is_some() || self.ghosts.remove(&key).is_none() {
                     self.fault(format!("`{key}` is rejected: {why}"));
                 }
@@ -256,9 +266,9 @@ impl Belief {
         self.ghosts.clear();
         self.went.clear();
         for application in self.applications.values_mut() {
-            application.wishes.retain(|_, wish| !wish.is_ending);
-            for wish in application.wishes.values_mut() {
-                wish.is_reported = wish.placed.is_some();
+            application.requests.retain(|_, request| !request.is_ending);
+            for request in application.requests.values_mut() {
+                request.is_reported = request.placed.is_some();
             }
         }
     }
@@ -267,11 +277,11 @@ impl Belief {
     pub(crate) fn settle(&mut self) {
         self.note(&"both sides agree");
         for application in self.applications.values_mut() {
-            application.wishes.retain(|key, wish| {
-                if wish.is_ending {
-                    self.ghosts.insert(key.clone(), wish.placed.is_some());
+            application.requests.retain(|key, request| {
+                if request.is_ending {
+                    self.ghosts.insert(key.clone(), request.placed.is_some());
                 }
-                !wish.is_ending
+                !request.is_ending
             });
         }
     }
@@ -282,12 +292,12 @@ impl Belief {
     }
 
     pub(crate) fn is_ending(&self, application: &str, key: &str) -> bool {
-        let wish = self.applications.get(application).and_then(|it| it.wishes.get(key));
-        wish.is_some_and(|wish| wish.is_ending)
+        let request = self.applications.get(application).and_then(|it| it.requests.get(key));
+        request.is_some_and(|request| request.is_ending)
     }
 
-    fn wish(&mut self, application: &str, key: &str) -> Option<&mut Wish> {
-        self.applications.get_mut(application)?.wishes.get_mut(key)
+    fn request(&mut self, application: &str, key: &str) -> Option<&mut KnownRequest> {
+        self.applications.get_mut(application)?.requests.get_mut(key)
     }
 
     pub(crate) fn fault(&mut self, what: String) {

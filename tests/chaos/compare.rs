@@ -20,7 +20,7 @@ pub(crate) struct View {
     pub(crate) waiting: BTreeMap<String, String>,
     /// Applications with pending requests or allocations.
     applications: BTreeSet<String>,
-    /// Of all queues together.
+    /// The sum of all queues.
     allocated: i64,
     pending: i64,
 }
@@ -34,14 +34,16 @@ impl View {
             view.nodes.insert(id.clone(), (node.capacity, others, node.is_open));
         }
         for (id, application) in &belief.applications {
-            for (key, wish) in application.wishes.iter().filter(|(_, wish)| !wish.is_ending) {
+            for (key, request) in
+                application.requests.iter().filter(|(_, request)| !request.is_ending)
+            {
                 view.applications.insert(id.clone());
-                if let Some(place) = &wish.placed {
+                if let Some(place) = &request.placed {
                     view.placed.insert(key.clone(), (id.clone(), place.node.clone()));
-                    view.allocated += wish.size;
+                    view.allocated += request.size;
                 } else {
                     view.waiting.insert(key.clone(), id.clone());
-                    view.pending += wish.size;
+                    view.pending += request.size;
                 }
             }
         }

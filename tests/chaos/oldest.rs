@@ -12,12 +12,12 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::belief::{Answer, Belief, Saying, Shared};
+use crate::belief::{Answer, Belief, Order, Shared};
 use crate::harness::{amount, application, registration};
 
 /// The open stream, if there is one. It changes only while the belief is locked, so that each
 /// request is sent either on a stream or in the report of the next one.
-pub(crate) type Mouth = Option<mpsc::UnboundedSender<legacy::UpdateRequest>>;
+pub(crate) type Outgoing = Option<mpsc::UnboundedSender<legacy::UpdateRequest>>;
 
 /// Receives in a task of its own.
 pub(crate) fn start(address: SocketAddr, queues: &str, belief: &Shared) {
@@ -26,9 +26,9 @@ pub(crate) fn start(address: SocketAddr, queues: &str, belief: &Shared) {
     tokio::spawn(async move {
         loop {
             if let Ok(channel) = endpoint.connect().await {
-                // It starts again, however it ended.
+                // The conversation starts again, however it ended.
                 let _ = converse(SchedulerClient::new(channel), &queues, &shared).await;
-                shared.get().mouth = None;
+                shared.get().outgoing = None;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -36,11 +36,11 @@ pub(crate) fn start(address: SocketAddr, queues: &str, belief: &Shared) {
 }
 
 /// Sends a message. Without a stream, it is part of the next report.
-pub(crate) fn say(sayings: &[Saying], belief: &Belief) {
-    if let Some(mouth) = &belief.mouth {
-        for saying in sayings {
+pub(crate) fn send(orders: &[Order], belief: &Belief) {
+    if let Some(outgoing) = &belief.outgoing {
+        for order in orders {
             // The stream may have broken just now.
-            let _ = mouth.send(request(saying, belief));
+            let _ = outgoing.send(request(order, belief));
         }
     }
 }
@@ -51,14 +51,14 @@ async fn converse(
     shared: &Shared,
 ) -> Result<(), tonic::Status> {
     client.register_resource_manager(registration("rm", queues)).await?;
-    let (mouth, requests) = mpsc::unbounded_channel();
+    let (outgoing, requests) = mpsc::unbounded_channel();
     {
         let mut belief = shared.get();
         belief.begin_session();
         for part in report(&belief) {
-            mouth.send(part).unwrap();
+            outgoing.send(part).unwrap();
         }
-        belief.mouth = Some(mouth);
+        belief.outgoing = Some(outgoing);
     }
     let mut request = Request::new(UnboundedReceiverStream::new(requests));
     request.metadata_mut().insert("x-si-rm-id", "rm".parse().unwrap());
@@ -89,9 +89,9 @@ fn receive(reply: legacy::UpdateResponse, belief: &mut Belief) {
         belief.receive(answer);
         // A request that was withdrawn and placed at the same time needs a release.
         if belief.is_ending(&application, &key)
-            && let Some(mouth) = &belief.mouth
+            && let Some(outgoing) = &belief.outgoing
         {
-            let _ = mouth.send(request(&Saying::Release { application, key, uuid }, belief));
+            let _ = outgoing.send(request(&Order::Release { application, key, uuid }, belief));
         }
     }
     for released in reply.released_allocations {
@@ -110,41 +110,41 @@ fn receive(reply: legacy::UpdateResponse, belief: &mut Belief) {
     }
 }
 
-fn request(saying: &Saying, belief: &Belief) -> legacy::UpdateRequest {
+fn request(order: &Order, belief: &Belief) -> legacy::UpdateRequest {
     use legacy::update_node_info::ActionFromRm;
     let mut request = legacy::UpdateRequest { rm_id: "rm".to_owned(), ..Default::default() };
-    match saying {
-        Saying::NodeComes { id, capacity } => {
+    match order {
+        Order::NodeComes { id, capacity } => {
             request.new_schedulable_nodes.push(node(id, *capacity));
         }
-        Saying::NodeOpens { id, open } => {
+        Order::NodeOpens { id, open } => {
             let action = match open {
                 true => ActionFromRm::DrainToSchedulable,
                 false => ActionFromRm::DrainNode,
             };
             request.updated_nodes.push(change(id, action));
         }
-        Saying::NodeGoes { id } => {
+        Order::NodeGoes { id } => {
             request.updated_nodes.push(change(id, ActionFromRm::Decomission));
         }
         // Foreign allocations are reported as a sum.
-        Saying::Foreign { node, .. } => {
+        Order::Foreign { node, .. } => {
             let sum = belief.nodes.get(node).map_or(0, |node| node.foreign.values().sum());
             let occupied_resource = Some(amount(&[("vcore", sum)]));
             let change = change(node, ActionFromRm::Update);
             request.updated_nodes.push(legacy::UpdateNodeInfo { occupied_resource, ..change });
         }
-        Saying::ApplicationComes { id, queue } => {
+        Order::ApplicationComes { id, queue } => {
             request.new_applications.push(application(id, queue));
         }
-        Saying::ApplicationGoes { id } => {
+        Order::ApplicationGoes { id } => {
             request.remove_applications.push(si::RemoveApplicationRequest {
                 application_id: id.clone(),
                 partition_name: "default".to_owned(),
             });
         }
-        Saying::Ask { application, key, size } => request.asks.push(ask(application, key, *size)),
-        Saying::Release { application, uuid, .. } => {
+        Order::Ask { application, key, size } => request.asks.push(ask(application, key, *size)),
+        Order::Release { application, uuid, .. } => {
             let release = legacy::AllocationRelease {
                 application_id: application.clone(),
                 uuid: uuid.clone(),
@@ -153,7 +153,7 @@ fn request(saying: &Saying, belief: &Belief) -> legacy::UpdateRequest {
             let releases = request.releases.get_or_insert_default();
             releases.allocations_to_release.push(release);
         }
-        Saying::Withdraw { application, key } => {
+        Order::Withdraw { application, key } => {
             let release = legacy::AllocationAskRelease {
                 application_id: application.clone(),
                 allocationkey: key.clone(),
@@ -173,8 +173,9 @@ fn report(belief: &Belief) -> [legacy::UpdateRequest; 3] {
     let (mut applications, mut nodes, mut wanted) = (part(), part(), part());
     for (id, known) in &belief.applications {
         applications.new_applications.push(application(id, &known.queue));
-        let waiting = known.wishes.iter().filter(|(_, wish)| wish.placed.is_none());
-        wanted.asks.extend(waiting.map(|(key, wish)| ask(id, key, wish.size)));
+        let waiting =
+            known.requests.iter().filter(|(_, known_request)| known_request.placed.is_none());
+        wanted.asks.extend(waiting.map(|(key, known_request)| ask(id, key, known_request.size)));
     }
     for (id, known) in &belief.nodes {
         let occupied = known.foreign.values().sum();
@@ -194,8 +195,9 @@ fn report(belief: &Belief) -> [legacy::UpdateRequest; 3] {
 fn existing(node: &str, belief: &Belief) -> Vec<legacy::Allocation> {
     let mut existing = Vec::new();
     for (id, application) in &belief.applications {
-        for (key, wish) in &application.wishes {
-            let Some(place) = wish.placed.as_ref().filter(|place| place.node == node) else {
+        for (key, known_request) in &application.requests {
+            let Some(place) = known_request.placed.as_ref().filter(|place| place.node == node)
+            else {
                 continue;
             };
             existing.push(legacy::Allocation {
@@ -204,7 +206,7 @@ fn existing(node: &str, belief: &Belief) -> Vec<legacy::Allocation> {
                 uuid: place.uuid.clone(),
                 node_id: node.to_owned(),
                 queue_name: application.queue.clone(),
-                resource_per_alloc: Some(amount(&[("vcore", wish.size)])),
+                resource_per_alloc: Some(amount(&[("vcore", known_request.size)])),
                 ..Default::default()
             });
         }

@@ -7,7 +7,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 use tokio::time::Instant;
 
-use crate::belief::{Saying, Shared};
+use crate::belief::{Order, Shared};
 use crate::compare::View;
 use crate::harness::{Dice, Service};
 use crate::oldest;
@@ -88,8 +88,8 @@ pub(crate) async fn play(dialect: Dialect, seed: u64) {
     }
     // With enough capacity everything is placed: nothing was forgotten.
     game.configure(None).await;
-    let open = Saying::NodeComes { id: "spare".to_owned(), capacity: 10_000_000 };
-    game.say(vec![open]).await;
+    let open = Order::NodeComes { id: "spare".to_owned(), capacity: 10_000_000 };
+    game.send(vec![open]).await;
     game.until("everything is placed", |belief| belief.waiting.is_empty()).await;
 }
 
@@ -121,18 +121,18 @@ impl Game {
     }
 
     /// Sends a message and applies it to the belief.
-    async fn say(&self, sayings: Vec<Saying>) {
+    async fn send(&self, orders: Vec<Order>) {
         {
             let mut belief = self.belief.get();
-            for saying in &sayings {
-                belief.say(saying);
+            for order in &orders {
+                belief.apply(order);
             }
             if matches!(self.speaker, Speaker::Oldest) {
-                oldest::say(&sayings, &belief);
+                oldest::send(&orders, &belief);
             }
         }
         if let Speaker::Today(speaker) = &self.speaker {
-            speaker.say(&sayings).await;
+            speaker.send(&orders).await;
         }
     }
 
@@ -156,29 +156,29 @@ impl Game {
         let id = format!("n{}", self.dice.below(8));
         let capacity = self.dice.amount(2..8, 1_000);
         if !self.belief.get().nodes.contains_key(&id) {
-            self.say(vec![Saying::NodeComes { id, capacity }]).await;
+            self.send(vec![Order::NodeComes { id, capacity }]).await;
         }
     }
 
     async fn node_changes(&mut self) {
         let Some(id) = self.any_node() else { return };
         let open = !self.belief.get().nodes[&id].is_open;
-        self.say(vec![Saying::NodeOpens { id, open }]).await;
+        self.send(vec![Order::NodeOpens { id, open }]).await;
     }
 
     async fn node_goes(&mut self) {
         let Some(id) = self.any_node() else { return };
-        self.say(vec![Saying::NodeGoes { id }]).await;
+        self.send(vec![Order::NodeGoes { id }]).await;
     }
 
     async fn application_comes(&mut self) {
         let (id, queue) = (self.name("app"), QUEUES[self.dice.below(3)].to_owned());
-        self.say(vec![Saying::ApplicationComes { id, queue }]).await;
+        self.send(vec![Order::ApplicationComes { id, queue }]).await;
     }
 
     async fn application_goes(&mut self) {
         let Some(id) = self.any_application() else { return };
-        self.say(vec![Saying::ApplicationGoes { id }]).await;
+        self.send(vec![Order::ApplicationGoes { id }]).await;
     }
 
     async fn asks(&mut self) {
@@ -186,41 +186,42 @@ impl Game {
         let n = 1 + self.dice.below(5);
         let asks = (0..n).map(|_| {
             let size = self.dice.amount(1..5, 500);
-            Saying::Ask { application: application.clone(), key: self.name("k"), size }
+            Order::Ask { application: application.clone(), key: self.name("k"), size }
         });
         let asks = asks.collect();
-        self.say(asks).await;
+        self.send(asks).await;
     }
 
     /// Releases some of an application's allocations.
     async fn releases(&mut self) {
         let Some(application) = self.any_application() else { return };
-        let held: Vec<Saying> = {
+        let held: Vec<Order> = {
             let belief = self.belief.get();
-            let wishes = belief.applications[&application].wishes.iter();
-            let held = wishes.filter_map(|(key, wish)| {
-                let place = wish.placed.as_ref().filter(|_| !wish.is_ending)?;
+            let requests = belief.applications[&application].requests.iter();
+            let held = requests.filter_map(|(key, request)| {
+                let place = request.placed.as_ref().filter(|_| !request.is_ending)?;
                 let (key, uuid) = (key.clone(), place.uuid.clone());
-                Some(Saying::Release { application: application.clone(), key, uuid })
+                Some(Order::Release { application: application.clone(), key, uuid })
             });
             held.collect()
         };
         let some = held.into_iter().filter(|_| self.dice.below(2) == 0).collect();
-        self.say(some).await;
+        self.send(some).await;
     }
 
     async fn withdraws(&mut self) {
         let Some(application) = self.any_application() else { return };
         let waiting: Vec<String> = {
             let belief = self.belief.get();
-            let wishes = belief.applications[&application].wishes.iter();
-            let waiting = wishes.filter(|(_, wish)| wish.placed.is_none() && !wish.is_ending);
+            let requests = belief.applications[&application].requests.iter();
+            let waiting =
+                requests.filter(|(_, request)| request.placed.is_none() && !request.is_ending);
             waiting.map(|(key, _)| key.clone()).collect()
         };
         let Some(key) = self.dice.one_of(&waiting) else { return };
         // It may have been placed already. Then it must be released, for which the oldest dialect
         // has another message.
-        self.say(vec![Saying::Withdraw { application, key }]).await;
+        self.send(vec![Order::Withdraw { application, key }]).await;
     }
 
     /// Adds, resizes or removes foreign allocations.
@@ -233,7 +234,7 @@ impl Game {
             None if size.is_none() => return,
             None => self.name("other"),
         };
-        self.say(vec![Saying::Foreign { node, key, size }]).await;
+        self.send(vec![Order::Foreign { node, key, size }]).await;
     }
 
     /// Repeats a message.
@@ -242,23 +243,23 @@ impl Game {
         {
             let belief = self.belief.get();
             for (id, node) in &belief.nodes {
-                known.push(Saying::NodeComes { id: id.clone(), capacity: node.capacity });
+                known.push(Order::NodeComes { id: id.clone(), capacity: node.capacity });
             }
             for (id, application) in &belief.applications {
                 let queue = application.queue.clone();
-                known.push(Saying::ApplicationComes { id: id.clone(), queue });
+                known.push(Order::ApplicationComes { id: id.clone(), queue });
                 if matches!(self.speaker, Speaker::Oldest) {
                     // In that dialect, a repeated request adds allocations.
                     continue;
                 }
-                for (key, wish) in &application.wishes {
+                for (key, request) in &application.requests {
                     let (application, key) = (id.clone(), key.clone());
-                    known.push(Saying::Ask { application, key, size: wish.size });
+                    known.push(Order::Ask { application, key, size: request.size });
                 }
             }
         }
-        if let Some(saying) = self.dice.one_of(&known) {
-            self.say(vec![saying]).await;
+        if let Some(order) = self.dice.one_of(&known) {
+            self.send(vec![order]).await;
         }
     }
 

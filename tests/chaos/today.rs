@@ -9,7 +9,7 @@ use monoceros_client::{Client, Event, Events, Options, Report, si};
 use si::node_info::ActionFromRm;
 use tonic::transport::Endpoint;
 
-use crate::belief::{Answer, Belief, Saying, Shared};
+use crate::belief::{Answer, Belief, Order, Shared};
 
 /// Sends, and receives in a task of its own.
 pub(crate) struct Today(Client);
@@ -33,44 +33,43 @@ impl Today {
         Self(client)
     }
 
-    pub(crate) async fn say(&self, sayings: &[Saying]) {
-        for saying in sayings {
-            let sent = match saying {
-                Saying::NodeComes { id, capacity } => {
+    pub(crate) async fn send(&self, orders: &[Order]) {
+        for order in orders {
+            let sent = match order {
+                Order::NodeComes { id, capacity } => {
                     let new = node(id, *capacity, ActionFromRm::Create);
                     self.0.report(vec![new]).await
                 }
-                Saying::NodeOpens { id, open } => {
+                Order::NodeOpens { id, open } => {
                     let action = match open {
                         true => ActionFromRm::DrainToSchedulable,
                         false => ActionFromRm::DrainNode,
                     };
                     self.0.report(vec![si::NodeInfo::change(id, action)]).await
                 }
-                Saying::NodeGoes { id } => {
+                Order::NodeGoes { id } => {
                     self.0.report(vec![si::NodeInfo::change(id, ActionFromRm::Decomission)]).await
                 }
-                Saying::Foreign { node, key, size: Some(size) } => {
+                Order::Foreign { node, key, size: Some(size) } => {
                     self.0.ask(vec![foreign(node, key, *size)]).await
                 }
-                Saying::Foreign { key, size: None, .. } => {
+                Order::Foreign { key, size: None, .. } => {
                     self.0.release(vec![si::AllocationRelease::new("", key)]).await
                 }
-                Saying::ApplicationComes { id, queue } => {
+                Order::ApplicationComes { id, queue } => {
                     self.0.submit(vec![application(id, queue)]).await
                 }
-                Saying::ApplicationGoes { id } => {
+                Order::ApplicationGoes { id } => {
                     let gone = si::RemoveApplicationRequest {
                         application_id: id.clone(),
                         partition_name: String::new(),
                     };
                     self.0.remove(vec![gone]).await
                 }
-                Saying::Ask { application, key, size } => {
+                Order::Ask { application, key, size } => {
                     self.0.ask(vec![wanted(application, key, *size)]).await
                 }
-                Saying::Release { application, key, .. }
-                | Saying::Withdraw { application, key } => {
+                Order::Release { application, key, .. } | Order::Withdraw { application, key } => {
                     self.0.release(vec![si::AllocationRelease::new(application, key)]).await
                 }
             };
@@ -130,9 +129,9 @@ fn report(belief: &Belief) -> Report {
     }
     for (id, known) in &belief.applications {
         report.applications.push(application(id, &known.queue));
-        for (key, wish) in &known.wishes {
-            let mut wanted = wanted(id, key, wish.size);
-            if let Some(place) = &wish.placed {
+        for (key, request) in &known.requests {
+            let mut wanted = wanted(id, key, request.size);
+            if let Some(place) = &request.placed {
                 wanted.node_id.clone_from(&place.node);
             }
             report.allocations.push(wanted);

@@ -160,7 +160,7 @@ async fn check_alone(
         if other == rm_id {
             continue;
         }
-        // One that was just removed does not count.
+        // A resource manager that was just removed does not count.
         let Ok(other) = handle.configuration(&other).await else { continue };
         if other.policy_group == policy_group {
             return Err(CallRefusal::GroupShared(policy_group.to_owned()));

@@ -175,7 +175,7 @@ impl Attachment {
         self.is_attached.load(Ordering::Relaxed)
     }
 
-    /// Which part of the shim's answers is ignored, and why.
+    /// Returns the remark on the shim's answers if a part of them is ignored, with the reason.
     pub fn remark(&self) -> Option<&'static str> {
         self.lock().conversation.remark()
     }

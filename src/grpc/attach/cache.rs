@@ -109,7 +109,7 @@ pub(super) struct Cache {
     incomplete: bool,
     /// Requests that the RM reported as running.
     reported: HashSet<RequestName>,
-    /// Those of `reported` that came with a node which may still be rejected, by node.
+    /// Entries of `reported` that came with a node which may still be rejected, by node.
     reported_with: HashMap<String, Vec<RequestName>>,
     withheld: VecDeque<Withheld>,
 }
@@ -267,7 +267,7 @@ impl Cache {
                 let (seq, until) = (sync.cache_seq, now + patience);
                 self.withheld.push_back(Withheld { seq, until, response });
             }
-            // It must not overtake withheld responses.
+            // The response must not overtake withheld ones.
             (Some((_, patience)), None) if !self.withheld.is_empty() => {
                 let withheld = Withheld { seq: 0, until: now + patience, response };
                 self.withheld.push_back(withheld);

@@ -115,7 +115,7 @@ struct Stream {
     saves: Saves,
     pulse: Pulse,
     out: Outgoing,
-    /// Which part of its answers is ignored, and why.
+    /// The remark on its answers if a part of them is ignored, with the reason.
     remark: Option<&'static str>,
 }
 
@@ -305,7 +305,7 @@ impl Conversation {
         self.stream.as_ref().is_some_and(|stream| stream.able.to(capability))
     }
 
-    /// Which part of the shim's answers is ignored, and why.
+    /// Returns the remark on the shim's answers if a part of them is ignored, with the reason.
     pub(super) fn remark(&self) -> Option<&'static str> {
         self.stream.as_ref()?.remark
     }

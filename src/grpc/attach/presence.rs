@@ -1,4 +1,4 @@
-//! How predicates are asked with a stream, and what applies without one.
+//! The way in which predicates are asked with a stream, and the rule without one.
 //!
 //! Without a stream a verdict has to be chosen: passing everything may place pods where they cannot
 //! run, and holding everything stops the cluster. The settings choose; the shim may choose for its
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::options::CallbackOptions;
 use crate::settings::callback::{AfterGrace, Asking};
 
-/// How questions are treated.
+/// The treatment of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PredicateMode {
     /// No questions are asked: every node passes.

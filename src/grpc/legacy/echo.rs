@@ -33,7 +33,7 @@ pub struct Echo {
 /// The echoes of one session: queues of its applications and texts of their pending asks.
 #[derive(Debug, Default)]
 pub struct Echoes {
-    /// By application and partition, the latter without the prefix of the RM.
+    /// Applications by id and partition, the latter without the prefix of the RM.
     applications: BTreeMap<(String, String), KnownApplication>,
 }
 
@@ -48,7 +48,7 @@ struct KnownApplication {
 struct KnownAsk {
     /// The texts sent for the ask, each with its priority as a number; latest last.
     texts: Vec<(i32, Echo)>,
-    /// How often the ask was sent, minus its rejections.
+    /// The number of times that the ask was sent, minus its rejections.
     unrefused: u32,
     /// The number of allocations it may still get.
     outstanding: u32,

@@ -62,8 +62,8 @@ impl<R: Reply> WaitingQueue<R> {
         self.load.plus(self.kept).plus(load).fits(self.bounds.outbox)
     }
 
-    /// How much of the kept messages must be dropped so that `load` fits, plus 10 percent of the
-    /// bound so that this is rare.
+    /// Returns the part of the kept messages that must be dropped so that `load` fits, plus 10
+    /// percent of the bound so that this is rare.
     pub(super) fn excess_with(&self, load: Load) -> Load {
         let bound = self.bounds.outbox;
         self.load.plus(self.kept).plus(load).plus(bound.percent(10)).minus(bound)

@@ -111,7 +111,7 @@ struct Overrides {
     n_unusable: usize,
 }
 
-/// What became of an earlier session.
+/// The fate of an earlier session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterOutcome {
     /// There was no earlier session.
@@ -220,7 +220,7 @@ impl Registry {
         check_rm_id(rm_id).map_err(|error| StreamEnd::RmIdInvalid(error.to_string()))?;
         let stopped_by = || self.tombstones().stopped_by(rm_id);
         let missing = || match named {
-            // It was stopped, or the service restarted.
+            // The named session was stopped, or the service restarted.
             Some(named) => {
                 let (named, stopped_by) = (named.to_owned(), stopped_by());
                 StreamEnd::SessionStale { named, current: None, stopped_by }

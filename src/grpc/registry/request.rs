@@ -15,7 +15,7 @@ use crate::settings::LimitSettings;
 /// The policy group of a registration that names none.
 const DEFAULT_POLICY_GROUP: &str = "queues";
 
-/// What a registration does with an earlier session.
+/// The effect of a registration on an earlier session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegistrationMode {
     /// Ends it; everything is reported again.
@@ -28,7 +28,7 @@ pub enum RegistrationMode {
 /// The metadata of a registration.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// What becomes of an earlier session.
+    /// The effect on an earlier session.
     pub mode: RegistrationMode,
     /// The registering process.
     pub instance: Option<String>,

@@ -44,7 +44,7 @@ impl Tombstones {
         self.stopped.remove(rm_id);
     }
 
-    /// What stopped the last session, if that is remembered.
+    /// Returns the cause that stopped the last session, if it is remembered.
     pub(super) fn stopped_by(&self, rm_id: &str) -> Option<String> {
         let (by, at) = self.stopped.get(rm_id)?;
         (at.elapsed() < self.ttl).then(|| by.clone())

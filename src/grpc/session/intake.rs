@@ -32,11 +32,11 @@ pub(super) struct Intake {
 
 /// The fate of a numbered request that arrived.
 pub(in crate::grpc) enum Arrived<'s> {
-    /// It is the next one: the caller has to forward requests.
+    /// The request is the next one: the caller has to forward requests.
     Due(Forwarder<'s>),
-    /// It is held, or it is a repeat.
+    /// The request is held, or it is a repeat.
     Held,
-    /// It has to wait for [`room`](Session::room).
+    /// The request has to wait for [`room`](Session::room).
     NoRoom(Box<AnyRequest>),
 }
 

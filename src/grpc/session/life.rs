@@ -37,7 +37,7 @@ impl Session {
         self.carry_out(&live, effects);
     }
 
-    /// How the session ended. `None` while it has not.
+    /// Returns the end of the session. `None` while it has not ended.
     pub fn ended(&self) -> Option<StreamEnd> {
         self.live().status.end().cloned()
     }

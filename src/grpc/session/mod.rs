@@ -1,5 +1,5 @@
-//! One registration of a resource manager as the edge sees it: where the scheduler's messages go,
-//! and whether decisions may be made for it.
+//! A session: one registration of a resource manager as the edge sees it. It knows where the
+//! scheduler's messages go, and whether decisions may be made for it.
 //!
 //! # Structure
 //! `status` derives the status and its effects from events, `sequence` orders numbered requests;
@@ -148,7 +148,7 @@ pub struct SessionStatus {
     pub instance: Option<String>,
     /// Why no stream may bind, if so.
     pub lost: Option<String>,
-    /// Which part of the shim's answers is ignored, and why.
+    /// The remark on shim answers of which a part is ignored, with the reason.
     pub remark: Option<&'static str>,
 }
 
@@ -297,7 +297,7 @@ impl Session {
         &self.attachment
     }
 
-    /// How long a sent message is kept.
+    /// Returns the time for which a sent message is kept.
     pub fn grace(&self) -> Duration {
         self.grace
     }

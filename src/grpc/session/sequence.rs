@@ -92,11 +92,11 @@ pub(in crate::grpc) enum Next<T> {
 /// The state of a gap in the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gap {
-    /// There is none that is watched.
+    /// No gap is watched.
     None,
-    /// It is overdue at this time.
+    /// The gap is overdue at this time.
     Until(Instant),
-    /// It lasted too long. The held requests were dropped; the client has to send them again.
+    /// The gap lasted too long. The held requests were dropped; the client has to send them again.
     Overdue,
 }
 

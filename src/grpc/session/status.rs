@@ -52,7 +52,7 @@ pub(super) struct LiveStatus {
     dialect: Option<Dialect>,
     /// Why no stream may bind any more: client and scheduler no longer have the same state.
     lost: Option<Cause>,
-    /// How the session ended.
+    /// The end of the session, once it has ended.
     end: Option<StreamEnd>,
     /// The queue configuration brought or set since; empty if none.
     config: String,

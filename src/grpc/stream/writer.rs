@@ -23,7 +23,7 @@ use crate::grpc::{GrpcEdge, SCHEDULER_HEADER, SESSION_HEADER, TAKEN_SEQ_HEADER};
 pub(super) struct ReplyWriter<K: StreamKind> {
     pub(super) edge: Arc<GrpcEdge>,
     pub(super) stream: Arc<StreamHandle>,
-    /// What was reported of the requests taken. `None` if the client does not number them.
+    /// The reports of taken requests. `None` if the client does not number them.
     pub(super) taken: Option<TakenReports>,
     /// Set once the farewell message was sent, or was not needed.
     pub(super) has_sent_farewell: bool,

@@ -12,10 +12,10 @@ use crate::harness::{Dice, Rm, Seen, application, ask, old_ask, release};
 
 /// The state of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wish {
-    /// It was withdrawn, or its application removed: it need not be allocated.
+pub(crate) struct RequestState {
+    /// The request was withdrawn, or its application removed: it need not be allocated.
     pub(crate) is_withdrawn: bool,
-    /// Its release was requested.
+    /// The release of its allocation was requested.
     pub(crate) is_released: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Wish {
 pub(crate) struct Client {
     name: usize,
     dice: Option<Dice>,
-    pub(crate) wishes: BTreeMap<String, Wish>,
+    pub(crate) requests: BTreeMap<String, RequestState>,
     /// Accepted applications that were not removed, with their keys.
     pub(crate) applications: BTreeMap<String, Vec<String>>,
     pub(crate) n_submitted: usize,
@@ -59,7 +59,7 @@ impl Client {
         rm.until(name, |seen| seen.new.iter().any(|new| new.allocation_key == key)).await;
         rm.send_allocations(vec![], vec![], vec![release(name, &key)]).await;
         rm.until(name, |seen| seen.released.iter().any(|gone| gone.allocation_key == key)).await;
-        self.wishes.insert(key, Wish { is_withdrawn: false, is_released: true });
+        self.requests.insert(key, RequestState { is_withdrawn: false, is_released: true });
     }
 
     async fn submit(&mut self, rm: &Rm, round: usize, dice: &mut Dice) {
@@ -89,7 +89,7 @@ impl Client {
         let old = old_ask(&id, &key(n_asks), 1);
         rm.send_allocations(vec![old], asks, vec![]).await;
         let keys: Vec<String> = (0..=n_asks).map(key).collect();
-        self.wishes.extend(keys.iter().map(|key| (key.clone(), Wish::default())));
+        self.requests.extend(keys.iter().map(|key| (key.clone(), RequestState::default())));
         self.applications.insert(id, keys);
     }
 
@@ -98,7 +98,7 @@ impl Client {
         let Some(id) = self.any_application(dice) else { return };
         let keys = &self.applications[&id];
         let (Some(newer), Some(older)) = (keys.first(), keys.last()) else { return };
-        if self.wishes[newer].is_released || self.wishes[older].is_released {
+        if self.requests[newer].is_released || self.requests[older].is_released {
             return;
         }
         let ask = si::AllocationAskRelease {
@@ -118,8 +118,9 @@ impl Client {
             ..Default::default()
         };
         rm.allocations.send(request).await.unwrap();
-        self.wishes.get_mut(older).unwrap().is_withdrawn = true;
-        *self.wishes.get_mut(newer).unwrap() = Wish { is_withdrawn: true, is_released: true };
+        self.requests.get_mut(older).unwrap().is_withdrawn = true;
+        *self.requests.get_mut(newer).unwrap() =
+            RequestState { is_withdrawn: true, is_released: true };
     }
 
     /// Releases all allocations of an application so far.
@@ -131,9 +132,9 @@ impl Client {
         });
         let mut releases = Vec::new();
         for key in held {
-            let wish = self.wishes.get_mut(&key).unwrap();
-            if !wish.is_released {
-                wish.is_released = true;
+            let request = self.requests.get_mut(&key).unwrap();
+            if !request.is_released {
+                request.is_released = true;
                 releases.push(release(&id, &key));
             }
         }
@@ -154,7 +155,8 @@ impl Client {
         };
         rm.send_applications(vec![], vec![remove]).await;
         for key in keys {
-            *self.wishes.get_mut(&key).unwrap() = Wish { is_withdrawn: true, is_released: true };
+            *self.requests.get_mut(&key).unwrap() =
+                RequestState { is_withdrawn: true, is_released: true };
         }
     }
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tonic::transport::{Channel, Endpoint};
 
-use self::client::{Client, Wish};
+use self::client::{Client, RequestState};
 use crate::harness::{Dice, Rm, Seen, Service, node, registration};
 
 const SEED: u64 = 4;
@@ -129,9 +129,9 @@ async fn update(
 async fn settled(rm: &Rm, clients: &[Client]) {
     rm.until("everything is allocated or released", |seen| {
         let counts = counts(seen);
-        clients.iter().flat_map(|client| &client.wishes).all(|(key, wish)| {
+        clients.iter().flat_map(|client| &client.requests).all(|(key, request)| {
             let [new, gone] = counts.get(key).copied().unwrap_or_default();
-            (wish.is_withdrawn || new > 0) && (!wish.is_released || gone >= new)
+            (request.is_withdrawn || new > 0) && (!request.is_released || gone >= new)
         })
     })
     .await;
@@ -151,9 +151,9 @@ fn counts(seen: &Seen) -> BTreeMap<String, [usize; 2]> {
 
 /// Checks that each answer came once, and each allocation was made and released once.
 fn once(rm: &Rm, clients: &[Client], n_rounds: usize) {
-    let wishes: BTreeMap<&str, Wish> = clients
+    let requests: BTreeMap<&str, RequestState> = clients
         .iter()
-        .flat_map(|client| client.wishes.iter().map(|(key, wish)| (key.as_str(), *wish)))
+        .flat_map(|client| client.requests.iter().map(|(key, request)| (key.as_str(), *request)))
         .collect();
     let n_submitted: usize = clients.iter().map(|client| client.n_submitted).sum();
     let n_rejected: usize = clients.iter().map(|client| client.n_rejected).sum();
@@ -163,13 +163,14 @@ fn once(rm: &Rm, clients: &[Client], n_rounds: usize) {
         assert_eq!(seen.rejected_applications.len(), n_rejected);
         // A removal may overtake an earlier request on another stream.
         for (key, why) in seen.rejected_asks.iter().chain(&seen.rejected_allocations) {
-            assert!(wishes[key.as_str()].is_withdrawn && why.contains("R_APP_UNKNOWN"), "{why}");
+            assert!(requests[key.as_str()].is_withdrawn && why.contains("R_APP_UNKNOWN"), "{why}");
         }
         let counts = counts(seen);
         for (key, count) in &counts {
-            let wish = wishes.get(&**key).unwrap_or_else(|| panic!("nobody asked for `{key}`"));
+            let request =
+                requests.get(&**key).unwrap_or_else(|| panic!("nobody asked for `{key}`"));
             // A pending request of a removed application is reported as released, too.
-            let went_unplaced = wish.is_withdrawn && *count == [0, 1];
+            let went_unplaced = request.is_withdrawn && *count == [0, 1];
             assert!(*count == [1, 1] || went_unplaced, "`{key}` allocated and released: {count:?}");
         }
         assert!(n_rejected < n_submitted / 2 && counts.len() > n_submitted, "it was busy");

@@ -73,7 +73,7 @@ pub struct ApiSettings {
     pub events_per_second: u32,
 }
 
-/// How victims are removed.
+/// The ways to remove victims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victims {
     /// By eviction, and by deletion if that has not worked in time.
@@ -90,7 +90,7 @@ pub enum Victims {
 /// Returns how long this process may act unless the lease is renewed. `None` if it may not.
 pub type Right = Arc<dyn Fn() -> Option<Duration> + Send + Sync>;
 
-/// What every worker shares.
+/// The state that all workers share.
 #[derive(Clone)]
 struct ApiWorker {
     client: Client,

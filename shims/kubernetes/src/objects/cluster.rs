@@ -145,7 +145,7 @@ pub struct PodGroupSpec {
     /// Topology constraints of its pods.
     #[serde(deserialize_with = "or_default")]
     pub scheduling_constraints: Topologies,
-    /// Which pods are disrupted together.
+    /// The mode in which its pods are disrupted.
     #[serde(deserialize_with = "or_default")]
     pub disruption_mode: DisruptionMode,
     /// Its priority class.
@@ -189,7 +189,7 @@ pub struct TopologyKey {
     pub key: String,
 }
 
-/// Which pods of a group are disrupted together.
+/// The mode in which the pods of a group are disrupted.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct DisruptionMode {

@@ -11,7 +11,7 @@ use super::question::{Question, compile, guards};
 use super::scene::Scene;
 use crate::objects::Pod;
 
-/// How a pod and the answer about it relate to other nodes.
+/// The relation of a pod, and of the answer about it, to other nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ties {
     /// Whether pods elsewhere affect the answer: by affinity, anti-affinity or spread.

@@ -101,7 +101,7 @@ impl Hash for SameGround {
     }
 }
 
-/// What a question uses a tally for.
+/// The use of a tally by a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     /// Affinity.

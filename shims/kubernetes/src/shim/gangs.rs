@@ -45,7 +45,7 @@ enum NodeState {
     #[default]
     None,
     Bound,
-    /// It has a node and is being deleted.
+    /// The pod has a node and is being deleted.
     Ending,
 }
 

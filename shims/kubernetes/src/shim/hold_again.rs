@@ -49,7 +49,7 @@ struct SucceededMember {
 /// Succeeded members whose pods still exist.
 #[derive(Debug, Default)]
 pub(super) struct Succeeded {
-    /// By the namespace of the pod and the application that it names.
+    /// Members by the namespace of the pod and the application that it names.
     members: FxHashMap<(String, String), FxHashMap<Key, SucceededMember>>,
     of_pod: FxHashMap<Key, (String, String)>,
 }

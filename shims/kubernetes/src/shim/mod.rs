@@ -109,7 +109,7 @@ pub struct Shim {
     namespaces: FxHashMap<String, Arc<Namespace>>,
     /// Priority classes whose pods are protected from preemption.
     protected_classes: FxHashSet<String>,
-    /// By namespace, then by name.
+    /// Budgets by namespace, then by name.
     budgets: FxHashMap<String, BTreeMap<String, Arc<PodDisruptionBudget>>>,
     groups: FxHashMap<String, Arc<PodGroup>>,
     group_conditions: GroupConditions,

@@ -49,7 +49,7 @@ impl Shim {
         let there = self.on_node.get(name).into_iter().flatten().cloned().collect::<Vec<_>>();
         for key in there {
             if let Some(record) = self.pods.get_mut(&key) {
-                // It was refused because the node was missing.
+                // The pod was refused because the node was missing.
                 record.refused = None;
                 record.resend_at = record.resend_at.map(|_| now);
             }

@@ -21,7 +21,7 @@ enum Desired {
     Nothing(Option<WaitReason>),
     /// A pending ask.
     Ask,
-    /// As it is, since work at the API server is in flight.
+    /// The pod's present state is kept, since work at the API server is in flight.
     Keep,
     /// An allocation on this node.
     On(Arc<str>),

@@ -74,12 +74,12 @@ pub(super) struct Ending {
     pub(super) is_reported: bool,
 }
 
-/// How a pod ends.
+/// The end of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It succeeds, is deleted, or the outcome is unknown.
+    /// The pod succeeds, is deleted, or the outcome is unknown.
     ByItself,
-    /// It fails or is disrupted, and is lost to a gang that needs it.
+    /// The pod fails or is disrupted, and is lost to a gang that needs it.
     Lost,
 }
 

@@ -28,7 +28,7 @@ impl Conversation {
                     Some(Verdict::Presumed { reasons })
                 }
                 (PredicateMode::Remote { holds: false }, _) if question.group.is_some() => {
-                    // It was meant for the earlier stream: this shim only knows requests.
+                    // The question was meant for the earlier stream: this shim only knows requests.
                     Some(Verdict::Passed { position: 0, scope: Scope::Static, assumed: false })
                 }
                 (PredicateMode::Remote { .. }, Some(_)) if question.candidates.is_empty() => {
