@@ -86,7 +86,7 @@ pub struct Metrics {
     ended: EndedApplications,
     scheduling_latency: Histogram,
     scheduling_cycle: Histogram,
-    /// By [`Level`].
+    /// Latencies by [`Level`].
     choosing_latency: [Histogram; 2],
     node_round: Histogram,
     node_try_latency: Histogram,

@@ -19,7 +19,7 @@ use crate::mailbox::{Mailbox, Mailed, Measured, Receive};
 /// The state of a thread, by its last ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// Its actor has ended.
+    /// The actor has ended.
     Gone,
     /// The actor has not answered yet.
     Silent,

@@ -1,4 +1,4 @@
-//! What the scheduler decides, as plain functions over plain structs.
+//! The rules of the scheduler: its decisions, as plain functions over plain structs.
 //!
 //! Nothing in this crate knows an actor, a clock, a socket or a lock: time and chance come in as
 //! arguments, and the same input gives the same answer on every machine. The actors of

@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(lengths, [CHUNK, CHUNK, 1]);
     }
 
-    /// The amounts of a message of so many asks for the same.
+    /// Returns the amounts of a message of this many equal asks.
     fn amounts(translator: &Translator, asks: usize) -> Vec<Arc<Resources>> {
         let ask = |number: usize| si::AllocationAsk {
             allocation_key: number.to_string(),

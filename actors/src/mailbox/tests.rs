@@ -25,7 +25,7 @@ async fn with_an_rm() -> SchedulerHandle {
     scheduler
 }
 
-/// Of each kind, the value of a family (of a histogram, how often it was observed).
+/// Returns the value of a family for each kind (for a histogram, the number of observations).
 fn by_kind(scheduler: &SchedulerHandle, family: &str) -> BTreeMap<String, f64> {
     let families = scheduler.metrics().gather();
     let found = families.iter().find(|found| found.name() == family).unwrap();

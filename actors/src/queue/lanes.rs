@@ -41,7 +41,6 @@ use crate::step::{RowKey, RowSlot};
 
 /// The headroom left by queues, user and group.
 pub(crate) struct Narrowed {
-    /// What queues, user and group leave.
     headroom: Limits,
     loosening: Loosening,
     may_start: bool,

@@ -1,4 +1,4 @@
-//! What a queue tells its parent of itself: an order that held a stopped queue would offer to it.
+//! Tests of a queue's report to its parent: an order that held a stopped queue would offer to it.
 
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;

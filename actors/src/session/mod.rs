@@ -1,4 +1,4 @@
-//! What passes between a partition and the session of its resource manager.
+//! Messages between a partition and the session of its resource manager.
 //!
 //! A partition collects [`Notice`]s on its baton, hands them to its [`Outlet`] when a step is
 //! complete, and the outlet sends them to the session by the [`SessionLink`]. A [`Barrier`] passes

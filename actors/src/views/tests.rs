@@ -1,4 +1,4 @@
-//! What a queue shows of itself, and what it takes from above: a queue alone cannot know its
+//! Tests of a queue's view, with the values that it takes from above: a queue alone cannot know its
 //! headroom.
 
 use monoceros_config::dynamic_queue;

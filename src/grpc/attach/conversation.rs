@@ -9,7 +9,7 @@
 //! # Invariants
 //! * Every question is answered, unless it was cancelled.
 //! * The scheduler learns of a lost stream before it learns that its questions are unanswered, so
-//!   that it does not ask them again in vain.
+//!   that it does not ask them again without result.
 //! * No message is larger than the shim accepts, unless a single item is.
 //! * All state of one stream is in [`Stream`] and is dropped with it.
 

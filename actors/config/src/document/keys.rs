@@ -84,8 +84,8 @@ keys! {
 pub(super) const TEXTS: &str = "this";
 pub(super) const WEIGHTS: &str = "`resourceweights`";
 
-/// The word a writer most likely meant: spelled the same but for case and separators, or with a
-/// third of its letters wrong at most.
+/// Returns the word that the writer most likely meant: spelled the same except for case and
+/// separators, or with a third of its letters wrong at most.
 pub(crate) fn closest<'w>(written: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let bare = |text: &str| -> String {
         text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()

@@ -66,13 +66,13 @@ pub struct Signalled {
 }
 
 impl Asks {
-    /// Where a pass ends that comes to `next` now, or has tried everything: at the ask with which
-    /// `limit` asks before `next` have found no node, if another one is pending after it. `limit`
-    /// is above 0.
+    /// Returns the ask at which a pass ends that comes to `next` now, or has tried everything: the
+    /// one with which `limit` asks before `next` have found no node, if another one is pending
+    /// after it. `limit` is above 0.
     ///
-    /// What stands before `next` and fits the headroom was tried, now or before, and had no node;
-    /// what needs a node of its own, or `waits_otherwise`, or could not be started and backs off,
-    /// is not counted.
+    /// Asks before `next` that fit the headroom were tried, now or before, and had no node; not
+    /// counted are those that need a node of their own, that `waits_otherwise`, or that could not
+    /// be started and back off.
     pub fn last_of_pass(
         &self,
         limit: u64,

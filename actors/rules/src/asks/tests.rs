@@ -1,5 +1,5 @@
-//! Asks against a model that sorts and adds everything anew: classes, their order and the running
-//! sums must not be visible in any answer.
+//! Tests of asks against a model that sorts and adds everything again: classes, their order and the
+//! running sums must not be visible in any answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ fn a_class_is_told_of_in_parts_and_what_is_of_another_size_by_then_is_not() {
     asks.ask_mut(first).attempted = true;
     let parked = Parked::roomless(&asks.ask(first).resources, &view);
     asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
-    // Four fit, but for half of the last one.
+    // Four fit, except for half of the last one.
     let mut left = to_signal(class, 1, 7);
     let mut part = |asks: &mut Asks| -> String {
         let Signalled { told, .. } = asks.signal(&mut left, None, 2);

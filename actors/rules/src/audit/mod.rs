@@ -138,8 +138,8 @@ pub struct BundleFact {
     pub topologies: Vec<Option<Arc<Topology>>>,
     /// The groups with internal asks where asks of members are missing.
     pub sized: Vec<TaskGroup>,
-    /// It was searched without result, and waits for a node to grow that can take a member, since
-    /// only that is certain to change anything: none has grown.
+    /// A search was without result, and the gang waits for a node to grow that can take a member,
+    /// since only that is certain to change anything: none has grown.
     pub rests: bool,
     /// Whether it waits because no member of it could be started.
     pub backs_off: bool,

@@ -103,7 +103,7 @@ fn an_eviction_says_for_whom_and_who_would_have_been_next() {
     assert_eq!(level.runner_up.as_deref(), Some("other"));
     assert_eq!(&*level.runner_up_pod, "lab/other");
     assert_eq!(level.rule, "its priority 1 is lower than 5");
-    // What it was for is not taken for another's.
+    // The preemptor of one decision is not taken for another's.
     decisions.keep(&told("k", "n", 8));
     assert_eq!(decisions.get(2).unwrap().shown().preempted_for, "");
 }

@@ -292,7 +292,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the index is compared with: every answer is a scan.
+/// The model of the index: every answer is a scan.
 #[derive(Default)]
 struct Model {
     nodes: BTreeMap<String, ModelNode>,
@@ -556,7 +556,7 @@ proptest! {
         asks in prop::collection::vec(resources(0), 4),
     ) {
         let mut nodes = NodeIndex::new(order(0));
-        // How much may be set aside is tested where that is decided.
+        // The bound on what may be set aside has tests of its own.
         nodes.set_reservation_share(1_000_000);
         let mut model = Model::default();
         for (at, step) in steps.iter().enumerate() {

@@ -54,7 +54,7 @@ struct Pairs {
 }
 
 impl History {
-    /// An application lost so many allocations, to `winner` if that is an application (a queue that
+    /// Counts a loss of this many allocations, to `winner` if that is an application (a queue that
     /// is above its maximum is none). Places that are held and placeholders are not counted.
     pub fn lost(
         &mut self,

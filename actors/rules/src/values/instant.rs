@@ -1,6 +1,6 @@
-//! Points in time: as text, for people, and later by a duration.
+//! Points in time: as text for people, and shifted by a duration.
 //!
-//! Of text, one direction of one format is all that is needed, so that a crate for calendars would be more
+//! Only one direction of one text format is needed, so that a crate for calendars would be more
 //! code than it saves.
 //!
 //! ```

@@ -90,7 +90,7 @@ impl Model {
         headroom
     }
 
-    /// What an application tells the leaf of itself.
+    /// Reports an application to the leaf.
     fn tell(&mut self, at: usize) {
         let app = &self.apps[at];
         let set = app.asks.waits().declined(app.declined_at);
@@ -152,7 +152,7 @@ impl Model {
         }
     }
 
-    /// The same without any bound.
+    /// Makes the offer without any bound.
     fn search(&self) -> Option<Found> {
         let headroom = self.headroom();
         let may_start = self.may_start.0 && self.may_start.1;
@@ -402,7 +402,7 @@ fn an_application_that_has_to_start_waits_while_none_may_start() {
     assert_eq!(waits.as_seen_from_above(&view(false), &Declined::default()), Waits::default());
 }
 
-/// What an offer knows that leaves nothing of its quotas and may start nothing.
+/// Returns the view of an offer without quota and without permission to start.
 fn exhausted<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
     View {
         headroom,

@@ -186,9 +186,9 @@ fn placement_has_events_of_node_user_and_application() {
 }
 
 proptest! {
-    /// Whatever the ring forgets, also in the middle of a placement or of what is let go of
-    /// together, whoever's events come between, and however large it is meanwhile, numbers stay and
-    /// readers find what they would in a list of everything.
+    /// Numbers stay and readers find what they would in a list of everything, whatever the ring
+    /// forgets: also in the middle of a placement or of events that are dropped together, with
+    /// events of other RMs in between, and however large it is meanwhile.
     #[test]
     fn ring_agrees_with_a_plain_list(
         steps in prop::collection::vec((0_u64..220, prop::sample::select(&["rm", "other"][..])), 1..20),
@@ -211,7 +211,7 @@ proptest! {
                 log.append(&Arc::from(rm), &mut vec![placement], 0);
                 all.extend(objects.into_iter().map(|object| (rm, object)));
             } else {
-                // What a smaller one has lost does not come back.
+                // Events that a smaller ring has lost do not come back.
                 let smaller = capacity.div_ceil(usize::try_from(step - 198).unwrap());
                 log.resize(smaller);
                 lowest = lowest.max(all.len().saturating_sub(smaller));
@@ -245,8 +245,8 @@ proptest! {
         }
     }
 
-    /// What no event counts of any more is let go of, but for what is kept together with the oldest
-    /// that counts.
+    /// Happenings without counted events are dropped, except for those kept together with the
+    /// oldest one that counts.
     #[test]
     fn a_ring_keeps_little_more_than_its_capacity(
         steps in prop::collection::vec(0_u64..700, 1..9),

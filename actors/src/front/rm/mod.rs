@@ -132,7 +132,7 @@ pub(crate) struct Rm {
     /// Senders that are answered when fewer items wait.
     blocked: Vec<Taken>,
     silence: Silence,
-    /// Its partitions are closing.
+    /// The RM's partitions are closing.
     is_ending: bool,
     /// The resource types that the RM uses.
     names: Arc<NameHolder>,

@@ -19,7 +19,7 @@ pub(in crate::front) struct Addressees {
 /// A partition.
 enum Addressee {
     Open(PartitionUsers),
-    /// Its books were lost; it stays lost until the RM registers again.
+    /// The partition's books were lost; it stays lost until the RM registers again.
     Lost,
 }
 

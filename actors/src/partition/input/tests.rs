@@ -118,8 +118,8 @@ fn history() -> Vec<Input> {
 /// The time that the clocks show at first, ns since the epoch.
 const EPOCH_NS: i64 = 7;
 
-/// What an RM hears of a scheduler of its own to which these are handed in when the paused clock
-/// shows their times. Until then all is done that follows from the ones before.
+/// Returns what an RM receives from a scheduler of its own that gets these inputs when the paused
+/// clock shows their times. Until then everything that follows from the earlier ones is done.
 async fn heard_of(
     inputs: impl IntoIterator<Item = Stamped>,
     hand_in: impl Fn(&Mailbox<Partition>, Stamped),
@@ -145,7 +145,7 @@ async fn heard_of(
     std::mem::take(&mut *ear.0.lock().unwrap())
 }
 
-/// By the inbox, as the RM's session does it. Each is a chunk of its own.
+/// Hands an input in by the inbox, as the RM's session does. Each is a chunk of its own.
 fn by_the_inbox(partition: &Mailbox<Partition>, Stamped { input, .. }: Stamped) {
     match input {
         Input::Conclude(conclusion) => partition.post(conclusion),

@@ -115,7 +115,7 @@ fn nothing_waits_longer_than_the_window_whoever_waits_beside_it() {
     assert_eq!(until, 15 * SECOND);
     assert_eq!(buffer.put(app("x"), ask("x", "late"), until), Some(until));
     assert_eq!(buffer.put(app("y"), ask("y", "later"), until + 1), None, "asked earlier anyway");
-    // It waited for something else before.
+    // The item waited for another application before.
     assert_eq!(buffer.put(app("x"), ask("x", "early"), 7 * SECOND), Some(7 * SECOND));
     let (expired, next) = buffer.expire(7 * SECOND);
     assert_eq!((shown(&expired), next), (vec!["early of x".to_owned()], Some(until)));

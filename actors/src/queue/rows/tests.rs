@@ -16,12 +16,12 @@ use crate::queue::lanes::Narrowed;
 mod leaves;
 
 const APPLICATIONS: usize = 6;
-/// By application; two of one user may carry different groups.
+/// The user of each application; two of one user may have different groups.
 const USERS: [&str; APPLICATIONS] = ["ann", "ann", "ann", "bob", "bob", "eve"];
 const GROUPS: [&[&str]; APPLICATIONS] =
     [&["dev", "ops"], &["dev", "ops"], &["ops"], &["dev"], &["qa", "dev"], &[]];
 
-/// What each application wants next; what it holds it was given for earlier wants.
+/// An application with the amount that it wants next; it holds amounts of earlier wants.
 struct Application {
     id: Arc<str>,
     groups: Vec<String>,
@@ -133,7 +133,7 @@ impl World {
         self.rows.update(update, &mut self.trackers);
     }
 
-    /// Who asks or holds is in a lane.
+    /// Puts an application that asks or holds into a lane.
     fn settle_lane(&mut self, who: usize) {
         let it = &mut self.applications[who];
         let is_in = it.wants.is_some() || !it.holds.is_empty();

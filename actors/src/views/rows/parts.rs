@@ -1,4 +1,4 @@
-//! The cost of reading a row, in parts: a slice of a list ends after so many parts.
+//! The cost of reading a row, in parts: a slice of a list ends after a number of parts.
 
 use monoceros_rules::limits::{GroupUsage, PlaceUsage, UserUsage};
 

@@ -101,7 +101,7 @@ fn what_is_kept_of_an_application_is_what_it_was_when_it_ended() {
     };
     let mut application = Application::new(new, Arc::from("root.q"), 1);
     let mut changes = Vec::new();
-    // As often as an application may come back, and a little more: the log has a bound.
+    // More rounds than an application may come back: the log has a bound.
     application.fire(ApplicationEvent::Run, 2, &mut changes);
     for round in 0..1_000 {
         application.fire(ApplicationEvent::Run, 3 + round, &mut changes);
@@ -126,8 +126,8 @@ fn of_an_unchecked_text_the_beginning_is_kept() {
 }
 
 proptest! {
-    /// Whatever ends whenever: as long as each deadline is kept, an entry is there for three to
-    /// four days, unless the bound pushes it out.
+    /// An entry is kept for three to four days, as long as each deadline is obeyed, unless the
+    /// bound displaces it.
     #[test]
     fn an_entry_is_seen_for_three_to_four_days(
         ends in prop::collection::vec((0_i64..3 * DAY_NS, any::<bool>(), 0_usize..4), 1..60),

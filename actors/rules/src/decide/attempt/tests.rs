@@ -82,7 +82,7 @@ impl World {
         self.with(next)
     }
 
-    /// What the ask that comes first meets, and why.
+    /// Returns the obstacle of the ask that comes first, with its explanation.
     fn parked(&self) -> (Obstacle, String) {
         let nothing = Resources::new();
         let path = [

@@ -110,7 +110,8 @@ fn pools(free_on_a: i64) -> Books {
     books
 }
 
-/// What keeps an ask of two cores from the pools, where these nodes refuse it by themselves.
+/// Returns the obstacle of an ask of two cores in the pools, if these nodes refuse it by
+/// themselves.
 fn why_in_pools(free_on_a: i64, refusing: &[(&str, &str)]) -> Option<(Why, String)> {
     let books = pools(free_on_a);
     let mut asks = Asks::new();
@@ -234,7 +235,7 @@ proptest! {
         let is_placed = matches!(next(&attempt), Next::Place(_));
         prop_assert_eq!(obstacles.is_empty(), is_placed, "{:?}", obstacles);
         for why in &obstacles {
-            // What is said to be short is what is wanted less what is there.
+            // The shortage is the requested amount less the available one.
             prop_assert_eq!(why.want().minus(&why.have()).pruned(), why.short().pruned());
             prop_assert!(!why.sentence(Some("this ask")).is_empty());
         }

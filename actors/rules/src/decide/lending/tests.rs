@@ -48,7 +48,7 @@ fn large() -> AskSpec {
     AskSpec::new("large", vcores(6))
 }
 
-/// What an ask for 3 of this priority in the leaf root.a borrows.
+/// Returns the node that an ask for 3 of this priority in the leaf root.a borrows.
 fn borrowed(books: &Books, priority: i32) -> Option<(String, Loan)> {
     let ask = with_priority(AskSpec::new("small", vcores(3)), priority);
     let lent = Lent::first((1, &ask), None, &NodeRequest::of(&ask.resources), books)?;

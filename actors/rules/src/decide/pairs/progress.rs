@@ -16,9 +16,9 @@ use crate::waiting::{Parked, WaitSet};
 #[derive(Debug, Default)]
 pub struct PairSearch {
     search: Search,
-    /// When an offer that looks for pairs is to come to the application.
+    /// When an offer in the phase of pairs is to come to the application.
     waits: WaitSet,
-    /// What the first member wants, if no other node has room for it.
+    /// The amount of the first member, if no other node has capacity for it.
     roomless: Option<Resources>,
     /// When the search is made again though nothing changed.
     retries: Retries,
@@ -27,17 +27,17 @@ pub struct PairSearch {
 }
 
 impl PairSearch {
-    /// What nodes said of members so far.
+    /// Returns the search, with the refusals of members so far.
     pub fn search(&self) -> &Search {
         &self.search
     }
 
-    /// As [`Self::search`], to be gone on with.
+    /// Returns the search, to be continued.
     pub fn search_mut(&mut self) -> &mut Search {
         &mut self.search
     }
 
-    /// What the search waits for.
+    /// Returns the bound of the search.
     pub fn waits(&self) -> &WaitSet {
         &self.waits
     }
@@ -106,7 +106,7 @@ impl PairSearch {
         self.waits = WaitSet::Due;
     }
 
-    /// What nodes said of members does not count any more. Returns whether the search waited.
+    /// Forgets the refusals of members. Returns whether the search waited.
     pub fn invalidate(&mut self) -> bool {
         let waited = matches!(self.waits, WaitSet::Parked(_));
         if waited {

@@ -14,7 +14,7 @@ fn of(vcore: i64, memory: i64) -> Resources {
     Resources::of(&[("vcore", vcore), ("memory", memory)])
 }
 
-/// What is held for members of a declared gang has one size; the fullest node comes last.
+/// Places held for members of a declared gang have one size; the fullest node comes last.
 #[test]
 fn held_places_are_taken_in_the_order_of_their_nodes() {
     let mut world = World::held(&[of(2, 2), of(2, 2), of(2, 2)], 3);
@@ -35,8 +35,8 @@ fn held_places_are_taken_in_the_order_of_their_nodes() {
     assert_eq!(world.next(&mut search), NextPair::Elsewhere(Pair { ask, placeholder }));
 }
 
-/// Whoever was to take a place does not: it comes before the others again, also where it was taken
-/// when these were put in order.
+/// A member that was to take a place does not: the place comes before the others again, even if it
+/// was taken when these were sorted.
 #[test]
 fn a_held_place_that_is_free_again_has_its_place_in_the_order() {
     for in_order_before in [true, false] {
@@ -71,7 +71,7 @@ fn a_search_that_begins_anew_forgets_refusals_and_keeps_the_order() {
     assert_eq!(world.next(&mut search), NextPair::InPlace(first));
 }
 
-/// Those in front are put in order first, twice as many then, and at last all.
+/// The places in front are sorted first, twice as many then, and at last all.
 #[test]
 fn beyond_as_many_as_are_put_in_order_at_first_the_next_are_found() {
     let mut world = World::held(&vec![of(2, 2); 4 * HOLDS_AT_FIRST], 1);
@@ -138,16 +138,16 @@ fn no_order_is_kept_of_places_that_are_all_taken() {
     assert!(search.held.is_empty());
 }
 
-/// What happens to places that are held while members look for them.
+/// A change of held places while members search for them.
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many members are on their way to the next places.
+    /// Members are on their way to the next places.
     Take(usize),
-    /// One that is on its way has its place, which is gone.
+    /// A member on its way has its place, which ends.
     Arrive(usize),
-    /// All that are on their way have.
+    /// All members on their way have their places.
     ArriveAll,
-    /// One does not take its place after all.
+    /// A member does not take its place after all.
     Return(usize),
     /// The node of the next place refuses the member.
     Refuse,
@@ -171,7 +171,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// What a search keeps changes nothing about what it finds.
+    /// The kept state of a search does not change its results.
     #[test]
     fn a_search_that_keeps_an_order_finds_what_one_that_does_not_finds(
         steps in prop::collection::vec(step(), 1..60),
@@ -227,7 +227,7 @@ fn member() -> impl Strategy<Value = (i64, i64, Option<usize>)> {
     (0..5_i64, 1..4_i64, prop::option::of(0..6_usize))
 }
 
-/// What [`next`] finds where every member looks at every place.
+/// Finds what [`next`] finds if every member examines every place.
 fn next_of_all(world: &World, search: &mut Search) -> Option<NextPair> {
     let has_free =
         |group: &TaskGroup| world.gang.group(group).is_some_and(|it| !it.free.is_empty());
@@ -245,7 +245,7 @@ fn next_of_all(world: &World, search: &mut Search) -> Option<NextPair> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// What is known of members like them, and of places, changes nothing about what is found.
+    /// The kept facts about equal members and places do not change the results.
     #[test]
     fn members_that_are_passed_over_would_find_no_place(
         places in prop::collection::vec(1..4_i64, 1..6),
@@ -344,7 +344,7 @@ impl World {
         Self { asks: Asks::new(), gang, books, nodes }
     }
 
-    /// The same for a declared gang of so many members: what is there are held places.
+    /// Builds the world with a declared gang of this many members: the places are held.
     fn held(sizes: &[Resources], members: i64) -> Self {
         let mut world = Self::with(sizes, Form::Internal);
         let declared = DeclaredGroup::new("g", members, Some(of(2, 2)));
@@ -436,7 +436,7 @@ fn the_first_member_goes_elsewhere_when_no_placeholder_will_do_for_any() {
     let key = world.key(first);
     search.refused_elsewhere(key);
     assert_eq!(world.next(&mut search), NextPair::Nothing);
-    // It is withdrawn: another one is the first.
+    // The ask is withdrawn: another one is the first.
     world.asks.withdraw(first);
     let NextPair::Elsewhere(pair) = world.next(&mut search) else { panic!("another is left") };
     assert_eq!(pair.ask, second);

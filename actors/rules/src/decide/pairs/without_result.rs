@@ -29,7 +29,7 @@ pub(super) struct WithoutResult<'a> {
 /// The free places of a task group, and who may take none of them.
 struct InGroup<'a> {
     name: &'a TaskGroup,
-    /// Of each resource type the least that any of the places has.
+    /// The least amount of any of the places, by resource type.
     least: Resources,
     nodes: FxHashSet<NodeSlot>,
     /// The last few different requests.

@@ -12,16 +12,16 @@ const MS: i64 = 1_000_000;
 
 type Entries = &'static [(&'static str, i64)];
 
-/// What happens to a queue. An empty maximum is none.
+/// A change of a queue. An empty maximum is none.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// It is configured with a maximum and a delay, ms.
+    /// The queue is configured with a maximum and a delay, ms.
     Set(Entries, i64),
-    /// It uses so much.
+    /// The queue uses this amount.
     Use(Entries),
-    /// It uses so much, charged without a look at the maximum.
+    /// The queue uses this amount, charged without a check against the maximum.
     Charge(Entries),
-    /// It uses so much, which is less than before.
+    /// The queue uses this amount, which is less than before.
     Discharge(Entries),
     /// So many milliseconds pass, then the scan comes. It fires, or not.
     Scan(i64, bool),

@@ -219,7 +219,7 @@ fn limits() -> impl Strategy<Value = Limits> {
     })
 }
 
-/// What an application asks for: its leaf, its classes, its limits, and whether it is a gang.
+/// The requests of an application: its leaf, its classes, its limits, and whether it is a gang.
 type Asked = (prop::sample::Index, Vec<(Resources, u64)>, Vec<u32>, bool);
 
 /// Queues of these sizes, and applications with what each asks for, in a leaf and under limits.
@@ -253,7 +253,8 @@ fn asked() -> impl Strategy<Value = Vec<Asked>> {
 }
 
 proptest! {
-    /// By class or ask by ask, the same is counted; nothing goes over, and nothing is forgotten.
+    /// Counting by class or ask by ask gives the same; no sum exceeds a limit, and no ask is
+    /// forgotten.
     #[test]
     fn classes_count_as_their_asks_would_one_by_one(
         sizes in sizes(),
@@ -316,7 +317,7 @@ proptest! {
             }
         }
     }
-    /// What is wanted of some applications is the same whether all that wait are counted, or only
+    /// The counts of some applications are the same whether all waiting ones are counted, or only
     /// those that share a maximum or a limit with them.
     #[test]
     fn who_shares_nothing_need_not_be_counted(

@@ -246,7 +246,7 @@ impl World {
     }
 }
 
-/// What trackers with these limits say to a script.
+/// Plays a script against trackers with these limits.
 fn played(limits: &str, script: &str) -> String {
     let mut world = World::new(limits);
     script.lines().for_each(|line| world.play(line));

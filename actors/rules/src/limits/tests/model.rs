@@ -44,7 +44,7 @@ struct Member {
     groups: Vec<String>,
     leaf: Arc<str>,
     group: Option<Arc<str>>,
-    /// What it holds, piece by piece.
+    /// The amounts that it holds, piece by piece.
     holds: Vec<Resources>,
     lane: LaneId,
 }
@@ -53,11 +53,12 @@ struct Member {
 struct Model {
     limits: Vec<WrittenLimit>,
     members: Vec<Member>,
-    /// What lanes hold back, and whether they could have gone on when that was noted or last asked.
+    /// The asks that lanes hold back, and whether they could have continued when that was noted or
+    /// last checked.
     held_back: BTreeMap<LaneId, (HeldBack, bool)>,
 }
 
-/// What a limit limits: nothing but zeros is none.
+/// Returns the effective bounds of a limit: zeros alone are none.
 fn effective(limit: &LimitConfig) -> (Option<&Limits>, u64) {
     let some = |limits: &&Limits| limits.entries().any(|(_, limit)| limit != 0);
     (limit.max_resources.as_ref().filter(some), limit.max_applications)
@@ -159,7 +160,7 @@ impl Model {
             || (held_back.starting && self.may_start(member))
     }
 
-    /// Who is tracked where.
+    /// Returns the tracked users and groups with the queues.
     fn places(&self) -> BTreeSet<(Subject, String)> {
         let used = self.members.iter().flat_map(|member| {
             member.subjects().into_iter().map(|subject| (subject, member.leaf.to_string()))
@@ -314,7 +315,7 @@ impl Pair {
                 assert_eq!(joined.group, should);
                 self.model.members[at].lane = joined.lane;
                 self.model.members[at].group = joined.group;
-                // Its old lane's number may be that of the next one's new lane.
+                // The number of its old lane may be that of the next one's new lane.
                 self.forget_empty_lanes();
             }
         }

@@ -356,7 +356,7 @@ fn a_reload_concerns_only_leaves_under_other_limits() {
         ),
         ("its group", "root.a user=ann vcore=5; root.b user=* vcore=5", &["root.c"]),
         (
-            // Whoever counts for none there may be in it.
+            // An application that counts for no group there may be in the group.
             "another group's",
             "root group=dev,ops vcore=9; root.a user=ann vcore=5; root.b user=* vcore=5",
             &["root.a", "root.b"],

@@ -126,11 +126,11 @@ pub(super) struct Effects {
 /// The kind of growth by which pending asks are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wakes {
-    /// As by a growth.
+    /// Wakes like a growth.
     Growth,
-    /// As by the return of what a placement in flight held.
+    /// Wakes like the return of what a placement in flight held.
     Return,
-    /// Not at all: the change is only supposed.
+    /// Wakes no ask: the change is only supposed.
     Nobody,
 }
 

@@ -13,7 +13,7 @@ fn both(quantity: i64) -> Resources {
     Resources::of(&[("memory", quantity), ("vcore", quantity)])
 }
 
-/// What a [`QueueView`] borrows.
+/// The values that a [`QueueView`] borrows.
 #[derive(Clone, Debug)]
 struct Queue {
     priority: i32,
@@ -144,7 +144,7 @@ fn a_queue_shows_its_priority_by_policy_and_offset() {
     assert_eq!((fenced, exposed_priority(fenced, Default, 5)), (3, 8));
 }
 
-/// What an [`ApplicationView`] borrows.
+/// The values that an [`ApplicationView`] borrows.
 #[derive(Clone, Debug)]
 struct Application {
     priority: i32,

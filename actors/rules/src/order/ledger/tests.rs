@@ -1,4 +1,4 @@
-//! What a queue accounts for, by example and against its definition, since headroom that is one
+//! Tests of a queue's accounts, by example and against their definition, since headroom that is one
 //! unit too large would break a maximum without any error.
 
 use std::collections::BTreeMap;

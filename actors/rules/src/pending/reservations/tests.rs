@@ -103,7 +103,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// By ask, the number of its node and whether it requires that.
+/// The number of the node by ask, and whether the ask requires it.
 type Model = BTreeMap<Reserver, (u32, bool)>;
 
 fn check(all: &Reservations, nodes: &NodeIndex, model: &Model) {
@@ -182,7 +182,7 @@ proptest! {
         }
     }
 
-    /// Of any reservations the one that is replaced first is that of a look at all of them.
+    /// The first reservation to be replaced is the one that a scan of all finds.
     #[test]
     fn the_last_that_is_replaced_is_found_without_a_look_at_all(
         made in prop::collection::vec((0..6_u32, -2..3_i32, 0..5_i64, 0..8_u8), 0..24),

@@ -42,7 +42,7 @@ enum Event {
     /// One of the questions that are open is answered, in whatever order, by this scope and for this
     /// node.
     Answer(prop::sample::Index, Scope, usize),
-    /// What no open question needs is dropped.
+    /// Topics that no open question needs are dropped.
     Drop,
 }
 
@@ -96,7 +96,7 @@ proptest! {
     ) {
         let (_, nodes) = index(NODES);
         let mut unsettled = Unsettled::default();
-        // What happened so far: the node of each change, and what it affects.
+        // The changes so far: the node of each, and what it affects.
         let mut log: Vec<(usize, Option<Vec<u64>>)> = Vec::new();
         let mut asked: BTreeMap<u64, usize> = BTreeMap::new();
         for happening in history {

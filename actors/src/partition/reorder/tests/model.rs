@@ -149,8 +149,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever comes, both hand out the same in the same order, nothing is kept for longer than it
-    /// may be, and whoever obeys the deadlines that the buffer names asks whenever something is due.
+    /// For any steps both hand out the same in the same order, nothing is kept for longer than it
+    /// may be, and a caller that obeys the buffer's deadlines checks whenever something is due.
     #[test]
     fn the_buffer_agrees_with_a_plain_list(steps in vec(step(), 0..60)) {
         let (mut buffer, mut plain) = (buffer(), Plain::default());

@@ -173,7 +173,7 @@ impl Tree {
         self.leaves[leaf].max.less(&self.leaves[leaf].used)
     }
 
-    /// What a leaf tells root of itself.
+    /// Reports a leaf to root.
     fn speak_for(&mut self, leaf: usize) {
         let is_asked = self.askers.iter().any(|it| it.leaf == leaf && it.wants.is_some());
         let (key, room) = (is_asked.then(|| self.leaf_key(leaf)), self.room(leaf));
@@ -264,7 +264,7 @@ impl Tree {
         self.speak(who);
     }
 
-    /// A reload: everything tells anew of itself, and root notes a loosening.
+    /// Reloads: everything reports itself again, and root notes a loosening.
     fn refresh(&mut self) {
         self.step = self.step.next();
         self.noted = self.step;
