@@ -132,8 +132,8 @@ impl Books {
         self.arrivals
     }
 
-    /// Counts a step after which other allocations run or may leave, or queues are set otherwise:
-    /// victims that were looked for without result may be found.
+    /// Counts a step after which other allocations run or may be evicted, or queues have other
+    /// settings: a search for victims that was without result may find some.
     pub fn note_change(&mut self) {
         self.changes += 1;
     }

@@ -8,8 +8,8 @@
 //! # Invariants
 //! * Ids begin at 0, are unique, and ascend in the order in which events were appended. The ring holds one
 //!   range of ids without a gap.
-//! * A follower gets every event after its last past one, or is told that it was dropped: its past events
-//!   are read and it is added under one lock.
+//! * A follower gets every event after its last past one, or is notified that it was dropped: its
+//!   past events are read and it is added under one lock.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

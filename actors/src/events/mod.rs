@@ -1,11 +1,11 @@
 //! Events of nodes, applications, requests and queues, for RMs and observers: `docs/events.md`.
 //!
 //! # The way of an event
-//! A step reports an event by a notice, like everything else, so that events of one object keep their
-//! order. Notices of placements and states stand for their own events (`happening`), so that these
-//! cost a partition nothing more. On the front's thread events get their ids, and are passed to the
-//! `EventStore` of the RM and to followers. The events of a placement, texts and protobuf are made when
-//! somebody reads them.
+//! A step reports an event by a notice, like everything else, so that events of one object keep
+//! their order. Notices of placements and states stand for their own events (`happening`), so that
+//! these cost a partition nothing more. On the front's thread events get their ids, and are passed
+//! to the `EventStore` of the RM and to followers. The events of a placement, texts and protobuf
+//! are made when they are read.
 //!
 //! # Invariants
 //! * While tracking is off no event is made.

@@ -4,9 +4,9 @@
 //! `monoceros_rules::applications::ended` decides what is kept, and for how long.
 //!
 //! # Invariants
-//! * An application is kept in the step in which it ends, so that nobody sees it in both places or
-//!   in neither.
-//! * An application that ran is summed up once, however it left.
+//! * An application is kept in the step in which it ends, so that no reader sees it in both places
+//!   or in neither.
+//! * An application that ran is logged once, however it left.
 //! * One deadline at most is armed for all of them, and none while nothing is kept.
 
 use std::sync::Arc;

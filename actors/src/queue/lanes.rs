@@ -256,7 +256,7 @@ impl Lanes {
 
 #[cfg(test)]
 impl Lanes {
-    /// Checks that every lane has the place that the head of the module says.
+    /// Checks that every lane has the place that the module's head defines.
     pub(super) fn check(&self) {
         assert_eq!(self.order.len(), self.lanes.len(), "a lane is out of order");
         for (id, lane) in &self.lanes {

@@ -45,7 +45,7 @@ pub(crate) enum Settlement {
     Senseless { verdict: Option<Verdict> },
 }
 
-/// An answer that says that a node passes, on its way to that node.
+/// An answer that a node passes, on its way to that node.
 pub(crate) struct Passed {
     pub(crate) question: u64,
     pub(crate) position: usize,

@@ -155,7 +155,7 @@ pub(crate) struct ManyEnd {
     pub(crate) are_all: bool,
 }
 
-/// An allocation that the RM says exists.
+/// An existing allocation that the RM reports.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Existing {
     pub(crate) spec: Arc<AskSpec>,

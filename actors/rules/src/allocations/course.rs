@@ -12,7 +12,7 @@ use crate::specs::ask::AskSpec;
 pub struct Course {
     /// The times of the ask before this placement.
     pub arrival: Arrival,
-    /// When the partition began to look for the best ask, ns since the epoch.
+    /// When the partition began to search the best ask, ns since the epoch.
     pub offered_ns: i64,
     /// When a node was found for it and asked, ns since the epoch.
     pub asked_ns: i64,

@@ -48,8 +48,8 @@ pub struct NewApplication {
     pub tags: Option<Tags>,
     /// The amount of all placeholders together; nothing if it is no gang.
     pub placeholder_ask: Resources,
-    /// The members that it needs, all of them at once, or what is wrong with what it says of them;
-    /// `None`: it says nothing.
+    /// The members that it needs, all of them at once, or the fault of the declaration; `None`:
+    /// nothing is declared.
     pub task_groups: Option<Box<Result<Declaration, Fault>>>,
     /// The time for which placeholders of a gang may wait, ms; `None` if the RM stated none.
     pub execution_timeout_ms: Option<NonZeroU64>,
@@ -62,7 +62,7 @@ pub struct NewApplication {
 /// The fate of a gang whose placeholders have waited for too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GangStyle {
-    /// The gang goes on without them.
+    /// The gang continues without them.
     #[default]
     Soft,
     /// The gang fails.
@@ -281,8 +281,8 @@ impl Application {
         self.gang.as_ref().is_some_and(|gang| gang.native.is_some())
     }
 
-    /// The members of the gang whose places are looked for, with what was declared. `None` if there
-    /// is no such gang, or if it lacks asks.
+    /// Returns the members of the gang whose places are searched, with the declaration. `None` if
+    /// there is no such gang, or if it lacks asks.
     pub fn undecided_bundle(&self) -> Option<(&Native, Bundled)> {
         let native = self.undecided().filter(|native| native.stage == Stage::Undecided)?;
         Some((native, native.bundle(&self.asks).ok()?))
@@ -496,11 +496,11 @@ impl Application {
         }
     }
 
-    /// Asks or allocations left in this step: completes or fails where nothing is left, and goes on
-    /// where the last placeholder of a gang that gave up is gone. One that completes anyway is over
-    /// when its RM releases all it holds: nothing more will come. What waits for a predicate or for
-    /// a placeholder to go counts as asked for. An undecided gang waits for its members, also where
-    /// none of them has a size or an ask.
+    /// Decides on the state after asks or allocations left in this step: completes or fails if
+    /// nothing is left, and continues if the last placeholder of a gang that gave up is gone. A
+    /// completing application has ended when its RM releases all it holds, because nothing more
+    /// will come. Placements that wait for a predicate or for a placeholder count as pending. An
+    /// undecided gang waits for its members, even if none of them has a size or an ask.
     pub fn judge(&mut self, left: Left, now_ns: i64, changes: &mut Vec<StateChange>) {
         let has_placeholders = self.gang.is_some() && !self.placeholders.is_zero();
         let last_placeholder = left.placeholders && !has_placeholders;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use crate::order::keys::AskKey;
 use crate::waiting::WaitSet;
 
-/// The shortest back-off: a shorter one would have the partition look at nothing else.
+/// The shortest back-off: with a shorter one the partition would do nothing else.
 pub const LEAST: Duration = Duration::from_millis(100);
 
 /// The state of an application whose last pass ended before it had tried every ask.

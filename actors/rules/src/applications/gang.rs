@@ -13,7 +13,7 @@
 //! # Invariants
 //! * Of each group, `count` = placeholders asked for and not placed + placed + `replaced` +
 //!   `timed_out`.
-//! * [`Group::free`] has exactly the placeholders that nobody takes the place of and that the RM
+//! * [`Group::free`] has exactly the placeholders that no member is about to take and that the RM
 //!   was not asked to end.
 
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ impl PlaceKey {
 /// The end of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceholderEnd {
-    /// The RM says that its place is taken.
+    /// The RM confirms that its place is taken.
     Replaced,
     /// Anything else: its time was over, it was stopped, preempted, or lost with its node.
     TimedOut,
@@ -235,7 +235,7 @@ impl Gang {
         self.groups.values().any(|group| !group.free.is_empty())
     }
 
-    /// Has places be looked for that a scheduler before this one held, and that are not held now.
+    /// Has places searched that an earlier scheduler held, and that are not held now.
     pub fn hold_again(&mut self, again: &HoldAgain, now_ns: i64) {
         let Self { native, groups, .. } = self;
         if let Some(native) = native {

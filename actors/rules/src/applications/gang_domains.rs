@@ -26,7 +26,7 @@ impl Application {
         self.bind_asks_to_domains();
     }
 
-    /// Has places be looked for again, wherever they are; of a group with members that run, where those are.
+    /// Has places searched again in any domain; for a group with running members, in theirs.
     pub fn forget_domains(&mut self) {
         let Some(native) = self.native_mut() else { return };
         let has_any = native.groups().iter().any(|group| group.domain.is_some());

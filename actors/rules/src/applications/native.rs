@@ -87,7 +87,7 @@ impl Departure {
 /// Whether all members of a gang have their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// None has: places are looked for.
+    /// None has a place: places are searched.
     Undecided,
     /// All have places according to the scheduler, and the RM's predicates are asked.
     InTheAir,
@@ -156,9 +156,9 @@ impl Native {
         }
     }
 
-    /// Has it look for places that were held before, from now on: those of each group that are not
-    /// `held` now. A group whose members have no size had none, and none has more than the members
-    /// that it lacks.
+    /// Has places searched that an earlier scheduler held: those of each group that are not `held`
+    /// now. A group whose members have no size had none, and none has more than the members that it
+    /// lacks.
     pub(super) fn hold_again(
         &mut self,
         again: &HoldAgain,
@@ -175,7 +175,7 @@ impl Native {
         }
     }
 
-    /// Whether places are looked for that were held before this scheduler began.
+    /// Whether places of an earlier scheduler are searched.
     pub fn holds_again(&self) -> bool {
         self.held_before.is_some_and(|before| before.is_sought)
     }
@@ -197,8 +197,7 @@ impl Native {
         before.is_some_and(|before| std::mem::take(&mut before.is_sought))
     }
 
-    /// Has all members be looked for together: what a scheduler before this one held does not count
-    /// any more.
+    /// Has all members searched together: the places of an earlier scheduler do not count any more.
     pub fn forget_held_before(&mut self) {
         self.held_before = None;
         for group in &mut self.groups {
@@ -206,7 +205,7 @@ impl Native {
         }
     }
 
-    /// The number of members for which places are looked for.
+    /// The number of members for which places are searched.
     pub fn wanted(&self) -> u64 {
         self.groups.iter().map(|group| u64::from(group.wanted)).sum()
     }
@@ -300,7 +299,8 @@ impl Native {
         self.n_lost
     }
 
-    /// Forgets lost members, for a gang that is undecided again: it looks for all members together.
+    /// Forgets lost members, for a gang that is undecided again: all its members are searched
+    /// together.
     pub fn forget_lost(&mut self) {
         for group in &mut self.groups {
             group.lost = 0;

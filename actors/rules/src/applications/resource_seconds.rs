@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use crate::values::resources::Resources;
 
-/// The attribute by which a node says of what kind its machine is.
+/// The attribute of a node with the type of its machine.
 pub const INSTANCE_TYPE: &str = "si/instance-type";
 
 /// The instance type of a node that names none.

@@ -16,7 +16,7 @@ use crate::values::ids::ApplicationSlot;
 use crate::values::resources::Sum;
 
 impl Application {
-    /// Whether places are looked for: the gang is undecided, and no bundle of it is in flight.
+    /// Whether places are searched: the gang is undecided, and no bundle of it is in flight.
     pub fn seeks_places(&self) -> bool {
         self.undecided().is_some_and(|native| native.stage == Stage::Undecided)
     }

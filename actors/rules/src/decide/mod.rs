@@ -9,13 +9,13 @@
 //! | rule | decides |
 //! |---|---|
 //! | [`attempt`] | which ask of an application goes to which node |
-//! | [`at_reserved`] | the same of an ask that has a node reserved |
+//! | [`at_reserved`] | where an ask that has a node reserved is placed |
 //! | [`bundle`] | which members of a gang go to which nodes, all of them or none |
 //! | [`explain`] | why an ask waits, with figures, and what would let it run |
-//! | [`gang`] | whether and where all members of an undecided gang are looked for |
+//! | [`gang`] | whether and where places for all members of an undecided gang are searched |
 //! | [`pairs`] | which ask takes the place of which placeholder |
-//! | [`predicates`] | what becomes of a placement whose predicate is answered later |
-//! | [`preemption`] | what is taken from whom, for a guarantee, a daemon or a quota |
+//! | [`predicates`] | whether a placement whose predicate is answered later is settled |
+//! | [`preemption`] | which allocations are evicted, for a guarantee, a daemon or a quota |
 //! | [`scale_up`] | for which asks more machines would help |
 //! | [`reservations`] | which ask keeps a node for itself, and until when |
 //! | [`quota_timer`] | when a queue above a lowered maximum has to give something back |

@@ -75,13 +75,11 @@ pub struct ShownLevel {
     pub queue: Arc<str>,
     /// The policy of the order.
     pub order: &'static str,
-    /// The path of the queue, or the id of the application, that came first; of those who leave, a
-    /// key.
+    /// The path of the queue, or the id of the application, that came first; for victims, a key.
     pub chosen: Arc<str>,
     /// The second, if there was one.
     pub runner_up: Option<Arc<str>>,
-    /// Namespace and name of the pod that the second is, of those who leave; empty where it is
-    /// none.
+    /// Namespace and name of the second victim's pod; empty if it is none.
     pub runner_up_pod: Arc<str>,
     /// The reason why the first comes before the second.
     pub rule: String,

@@ -38,7 +38,7 @@ impl Text {
 pub enum Why {
     /// The order of siblings.
     Sibling(SiblingOrder, Verdict),
-    /// The order of those who may leave for others.
+    /// The order of candidates for eviction.
     Victim(Choice),
 }
 

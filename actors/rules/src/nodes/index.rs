@@ -335,7 +335,8 @@ impl NodeIndex {
             || request.passes_over(self.id(slot))
     }
 
-    /// The number of times that searches have looked at a node, or at a bound over several, so far.
+    /// Returns the number of times that searches have examined a node, or a bound over several, so
+    /// far.
     pub fn looks(&self) -> u64 {
         self.looks.get()
     }

@@ -8,19 +8,19 @@
 //! not tried again before one of them could take it.
 //!
 //! # Slots and labels
-//! A node is known by its [`NodeSlot`](crate::values::ids::NodeSlot), a small number; ids are
-//! looked at when a node comes or goes. Equal scores are ordered by id, yet no comparison reads a
+//! A node is known by its [`NodeSlot`](crate::values::ids::NodeSlot), a small number; ids are read
+//! when a node is added or removed. Equal scores are ordered by id, yet no comparison reads a
 //! string: each node carries a number, its *label*, and labels ascend as the ids do (`labels.rs`).
 //!
 //! # Invariants
-//! * Nodes are in order of (score, id), for the totals and availabilities last told.
+//! * Nodes are in order of (score, id), for the totals and available amounts last set.
 //! * [`NodeIndex::capacity`] is the sum of all totals, of closed nodes too, and [`NodeIndex::left`]
 //!   that of what each has left.
 //! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never say `false` of an ask that a
 //!   node which is open to all (and grew since) holds now.
 //! * A change that only lowers what is available is not a growth.
 //! * A node that is set aside (`reserved.rs`) is found by no search that does not name it, except
-//!   by one for what may be lent (`lent.rs`), and grows for nobody else.
+//!   by one for what may be lent (`lent.rs`), and its growths wake no other asks.
 //! * What a placement held while it waited for its predicate and gives back is a *return*: a growth
 //!   for an ask that found no room meanwhile, and none for one that was refused with that room in
 //!   hand.

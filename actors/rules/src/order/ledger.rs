@@ -189,9 +189,9 @@ impl QueueLedger {
         (!clamped.is_nothing()).then_some(clamped)
     }
 
-    /// Whether there is room for one more application that does not count yet; all levels of
-    /// the path must agree. Only applications that are still to start need it: one that counts
-    /// already, running or starting, goes on.
+    /// Whether there is room for one more application that does not count yet; all levels of the
+    /// path must agree. Only applications that are still to start need it: one that counts already,
+    /// running or starting, is not affected.
     pub fn has_room_to_run(&self) -> bool {
         let counted = self.running.saturating_add(self.starting);
         self.max_running == 0 || counted < self.max_running

@@ -68,8 +68,8 @@ pub fn shares(amount: &Resources, total: Option<&Resources>) -> SmallVec<[f64; 4
     shares
 }
 
-/// Compares two results of [`shares`] from their largest entry downward; the shorter one goes on
-/// with zeros.
+/// Compares two results of [`shares`] from their largest entry downward; the shorter one is
+/// continued with zeros.
 pub fn compare_shares(left: &[f64], right: &[f64]) -> Ordering {
     let left = left.iter().rev().copied().map(Share::of);
     let right = right.iter().rev().copied().map(Share::of);

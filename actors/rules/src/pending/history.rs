@@ -117,7 +117,7 @@ impl History {
         false
     }
 
-    /// The first of these losers from whom the winner would get back what it lost.
+    /// Returns the first of these losers from which the winner would get back what it lost.
     pub fn loop_with(
         &self,
         winner: ApplicationSlot,

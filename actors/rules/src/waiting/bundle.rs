@@ -67,7 +67,7 @@ impl BundleWaits {
         self.needs > 0
     }
 
-    /// The growth of the node index up to which it was looked at.
+    /// Returns the growth of the node index up to which it was searched.
     pub fn at(&self) -> Growth {
         self.at
     }

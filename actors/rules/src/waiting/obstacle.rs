@@ -51,7 +51,7 @@ impl Obstacle {
         )
     }
 
-    /// Whether it is found before a node is looked for.
+    /// Whether it is found before a node is searched.
     pub fn is_before_nodes(self) -> bool {
         matches!(self, Self::Quota | Self::Limits | Self::Placeholders | Self::GivesWay)
     }

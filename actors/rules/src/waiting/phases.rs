@@ -35,7 +35,7 @@ pub struct Started {
 pub struct LimitedStarts {
     /// Each of them is held back by one of these limits.
     pub by: SharedLimits,
-    /// The loosening up to which all of them were looked at; the oldest of what was joined.
+    /// The loosening up to which all of them were tried; the oldest of the joined ones.
     pub at: Loosening,
 }
 

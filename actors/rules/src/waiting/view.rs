@@ -6,8 +6,8 @@ use crate::queues::figures::QueueTable;
 use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::resources::Limits;
 
-/// The phase of an offer: which asks it looks for. Every decision begins again with the first phase
-/// in which something may be decided.
+/// The phase of an offer: the kind of asks that it may decide. Every decision begins again with the
+/// first phase in which something may be decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// An ask that has a node reserved.

@@ -42,8 +42,8 @@ impl PairSearch {
         &self.waits
     }
 
-    /// An offer that looks for pairs is here. Nodes that have grown since the search began may think
-    /// otherwise of members that they refused.
+    /// Begins an offer in the phase of pairs. Nodes that have grown since the search began may
+    /// accept members that they refused.
     pub fn begin(&mut self, nodes: &NodeIndex) {
         if self.looks_elsewhere() {
             // A node has more room, if only what another placement gave back.

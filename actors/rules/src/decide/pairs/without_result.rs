@@ -4,8 +4,8 @@
 //! # Invariants
 //! * What is known holds as long as nothing changes, and is forgotten with the search that found
 //!   it.
-//! * A member is passed over only where a look at each place would find none that it may take, and
-//!   none that is too small for it.
+//! * A member is passed over only if an examination of each place would find none that it may take,
+//!   and none that is too small for it.
 
 use std::collections::VecDeque;
 
@@ -19,14 +19,14 @@ use crate::specs::ask::TaskGroup;
 use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Resources;
 
-/// The members of each task group that found no place while nothing changes. Where the first of
-/// a thousand may go to none of a thousand places, those like it need not look at each.
+/// The members of each task group that found no place while nothing changes. If the first of a
+/// thousand may take none of a thousand places, equal members need not examine each.
 #[derive(Default)]
 pub(super) struct WithoutResult<'a> {
     groups: Vec<InGroup<'a>>,
 }
 
-/// The free places of a task group, and who may take none of them.
+/// The free places of a task group, and the requests that may take none of them.
 struct InGroup<'a> {
     name: &'a TaskGroup,
     /// The least amount of any of the places, by resource type.

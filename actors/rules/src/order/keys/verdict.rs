@@ -8,7 +8,7 @@
 //! it makes no text; [`Verdict`] becomes a sentence when it is read.
 //!
 //! # Invariants
-//! * [`Verdict::order`] is what the comparison of the keys says.
+//! * [`Verdict::order`] is the result of the comparison of the keys.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -15,11 +15,11 @@ pub trait Bound: Clone + PartialEq {
         joined == *self
     }
 
-    /// This bound is the join of `parts` and of `gone`, which was taken out. Returns the join of
-    /// `parts` alone, or none if that is the same: then no bound further up changes either.
+    /// Returns the join of `parts` alone, where this bound is the join of `parts` and of `gone`,
+    /// which was taken out. `None` if it is the same: then no bound further up changes either.
     ///
-    /// An implementation of its own pays where entries often change: it need only look at what
-    /// `gone` alone contributed, which most often is nothing.
+    /// An implementation of its own pays where entries often change: it need
+    /// only examine what `gone` alone contributed, which most often is nothing.
     fn without<'a>(
         &self,
         gone: &Self,
@@ -45,6 +45,6 @@ pub trait Bound: Clone + PartialEq {
 pub enum Between<'a, V, B> {
     /// An entry.
     One(&'a V, &'a B),
-    /// A number of entries that were not looked at.
+    /// The number of entries that were not examined.
     Many(usize),
 }

@@ -27,8 +27,8 @@ use super::change::{Change, join_all};
 /// The widest a node gets. To re-key one of 100,000 entries took 1.3 us with 16, 1.1 with 24, and
 /// 1.0 with 32; 48 is no quicker.
 const MAX: usize = 32;
-/// A node that is narrower than this looks for a neighbour to become one with. A quarter, so that
-/// an entry that goes to and fro between two leaves does not split and merge them each time.
+/// The least width of a node: a narrower one is joined with a neighbour. A quarter, so that an
+/// entry that moves to and fro between two leaves does not split and merge them each time.
 const MIN: usize = MAX / 4;
 /// Two neighbours become one when both fit with room to spare.
 const MERGED: usize = MAX * 3 / 4;
@@ -63,9 +63,10 @@ pub(super) struct Inner<K, V, B> {
 
 #[derive(Clone, Debug)]
 struct Child<K, V, B> {
-    /// At most every key below, and above every key before. That of a first child is the separator
-    /// the levels above have for its parent (on the left edge of the tree, where there is none, it
-    /// says nothing): it is not searched, and goes along when children move to a neighbour.
+    /// The separator: at most every key below, and above every key before. That of a first child is
+    /// the separator the levels above have for its parent (on the left edge of the tree, where
+    /// there is none, it has no meaning): it is not searched, and moves along when children move to
+    /// a neighbour.
     low: K,
     bound: B,
     node: Node<K, V, B>,

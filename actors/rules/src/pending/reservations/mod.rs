@@ -108,8 +108,8 @@ pub enum End {
     Placed,
     /// The ask was withdrawn, or it left with its application.
     Withdrawn,
-    /// The ask wants something else, which does not fit the node or names another, or the RM says
-    /// that it can never run there.
+    /// The ask has another amount that does not fit the node, or names another node, or its RM
+    /// refused the node for good.
     Changed,
     /// The node was removed.
     NodeRemoved,

@@ -1,4 +1,4 @@
-//! Changes since a question was asked: numbers that say whether its answer is still valid.
+//! Changes since a question was asked: numbers that show whether its answer is still valid.
 //!
 //! # Why numbers
 //! Everything that is placed or ends is a *change*, and a question remembers how many there had been
@@ -7,11 +7,12 @@
 //! many changes there are.
 //!
 //! # Topics
-//! Rules that look at other nodes, such as those that keep containers apart or near each other, would
-//! make every answer depend on every placement. What they look at has names of the RM's own choice,
-//! *topics*, which mean nothing here: an answer says which topics it depends on elsewhere, and which
-//! the placement affects once it is made ([`Elsewhere`]). A change elsewhere makes the answer void if
-//! the two have a topic in common, or if it is not known what the change affects.
+//! Rules about other nodes, such as those that keep containers apart or near each other, would make
+//! every answer depend on every placement. The facts that they read have names of the RM's own
+//! choice, *topics*, which have no meaning here: an answer lists the topics it depends on
+//! elsewhere, and those that the placement affects once it is made ([`Elsewhere`]). A change
+//! elsewhere makes the answer void if the two have a topic in common, or if it is not known what
+//! the change affects.
 //!
 //! # Invariants
 //! * No answer counts that depends on what a later change affects.
@@ -23,7 +24,7 @@ use crate::allocations::Elsewhere;
 use crate::values::hashing::SeededMap;
 use crate::values::ids::NodeSlot;
 
-/// Topics that are kept before old ones are looked for.
+/// The number of topics from which old ones are searched.
 const FEW: usize = 1_024;
 /// Topics that are kept at most.
 const MOST: usize = 65_536;

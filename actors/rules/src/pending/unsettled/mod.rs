@@ -8,12 +8,11 @@
 //! twice; but an RM's answer about one may rest on what was decided about another meanwhile.
 //!
 //! # What makes an answer void
-//! Everything that is placed or ends counts as a *change*, of the partition and of its node. A
-//! question remembers how many changes there had been when it was asked. An answer that rests on
-//! everything is void after any later change, one that rests on its node after a later change
-//! there, and one that says what of the other nodes it rests on ([`Elsewhere`]) after a change of
-//! that, too. A placement that the RM itself counted before it answered anything later
-//! (`assumed`) is no change.
+//! Every placement and every end counts as a *change*, of the partition and of its node. A question
+//! remembers the number of changes when it was asked. An answer that depends on everything is void
+//! after any later change; one that depends on its node, after a later change there; and one that
+//! names its dependencies on other nodes ([`Elsewhere`]), after a change of these, too. A placement
+//! that the RM itself counted before it answered anything later (`assumed`) is no change.
 //!
 //! A question without an answer, or with a void one, is asked again, and each is a lost round trip:
 //! the window halves when answers come back void or missing and grows by one when they do not.

@@ -1,7 +1,8 @@
 //! Comparisons of amounts and limits: enough, more, equal.
 //!
 //! Amounts read an absent name as zero, limits as unlimited. There are many comparisons because the
-//! answer differs where a name is absent or negative; each says how it reads those.
+//! answer differs where a name is absent or negative; the comment of each names its reading of
+//! those.
 
 use std::cmp::Ordering;
 

@@ -164,8 +164,8 @@ impl Name {
         Some(Self(at as u64))
     }
 
-    /// Whether `self` or `other` comes first in order of their texts. Cheap among the well-known
-    /// names, whose numbers are in that order; any other takes a look at the table.
+    /// Orders `self` and `other` by their texts. Cheap among the well-known names, whose numbers
+    /// are in that order; any other reads the table.
     pub fn alphabetical(self, other: Self) -> Ordering {
         if self == other || (self.is_well_known() && other.is_well_known()) {
             return self.cmp(&other);
@@ -181,7 +181,7 @@ impl Name {
         read().entries.get(&self).map(|entry| Arc::clone(&entry.text))
     }
 
-    /// Returns the text, or a text that tells that the name is not held any more.
+    /// Returns the text, or a replacement if the name is not held any more.
     pub fn text(self) -> Arc<str> {
         self.find_text().unwrap_or_else(|| Arc::from(GIVEN_BACK))
     }

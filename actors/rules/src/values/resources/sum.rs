@@ -164,14 +164,14 @@ impl Sum {
         self.shown.is_zero()
     }
 
-    /// Whether the amount fits into the sum, as [`Resources::holds`] says. No amount is larger than the
-    /// end at which the sum is shown.
+    /// Whether the amount fits into the sum, like [`Resources::holds`]. No amount is larger than
+    /// the end at which the sum is shown.
     #[inline]
     pub fn holds(&self, smaller: &Resources) -> bool {
         self.shown.holds(smaller)
     }
 
-    /// The first name, in order of the texts, of which there is more than an amount can say.
+    /// Returns the first name, in order of the texts, whose sum exceeds the range of an amount.
     pub fn first_too_large(&self) -> Option<Name> {
         let too_large = self.beyond.iter().filter(|(_, exact)| **exact > 0);
         too_large.map(|(name, _)| *name).min_by_key(|name| name.text())
