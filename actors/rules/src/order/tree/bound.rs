@@ -18,8 +18,8 @@ pub trait Bound: Clone + PartialEq {
     /// Returns the join of `parts` alone, where this bound is the join of `parts` and of `gone`,
     /// which was taken out. `None` if it is the same: then no bound further up changes either.
     ///
-    /// An implementation of its own pays where entries often change: it need
-    /// only examine what `gone` alone contributed, which most often is nothing.
+    /// An implementation of its own pays where entries often change: it need only examine what
+    /// `gone` alone contributed, which most often is nothing.
     fn without<'a>(
         &self,
         gone: &Self,
