@@ -186,7 +186,7 @@ fn settling_waits_for_the_window() {
     });
 }
 
-/// It is rejected if the node does not arrive in time.
+/// An allocation is rejected if its node does not arrive in time.
 #[test]
 fn an_allocation_waits_for_its_node() {
     use si::node_info::ActionFromRm::Create;

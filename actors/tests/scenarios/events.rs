@@ -31,7 +31,7 @@ pub(crate) fn line(record: &si::EventRecord) -> String {
     line
 }
 
-/// The same, prefixed with the pod of the event, if there is one.
+/// The line of an event, prefixed with the pod of the event, if there is one.
 pub(crate) fn named(event: &NamedEvent) -> String {
     event.pod.iter().fold(line(event), |line, pod| format!("{pod}: {line}"))
 }

@@ -166,7 +166,7 @@ fn events_do_not_pile_up_without_a_receiver() {
         let counts = in_virtual_time(async {
             let settings = EventSettings { tracking, ..EventSettings::default() };
             let scheduler = Scheduler::builder().events(settings).start_local().unwrap();
-            // It does not implement the call for events.
+            // This RM does not implement the call for events.
             register(
                 &scheduler,
                 "rm",

@@ -247,7 +247,7 @@ fn every_node_is_refused_by_a_predicate() {
     );
 }
 
-/// It is missing, full, too small or refuses.
+/// The required node is missing, full, too small or refuses.
 #[test]
 fn a_required_node_cannot_take_the_ask() {
     check(

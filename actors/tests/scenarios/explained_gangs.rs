@@ -344,7 +344,7 @@ fn held_places_outside_the_domain_do_not_block() {
     );
 }
 
-/// One place refuses the members, the other has left their rack.
+/// One held place refuses the members, and another one has left their rack.
 #[test]
 fn free_places_are_counted_by_obstacle() {
     let text = "
@@ -527,7 +527,7 @@ fn two_equal_groups_count_their_own_missing_places() {
     );
 }
 
-/// One of them fits no node: the other one is neither blamed nor counted with it.
+/// One of two groups fits no node: the other one is neither blamed nor counted with it.
 #[test]
 fn a_group_excluded_by_its_constraint_is_the_short_one() {
     let nowhere = r#"where={"simpleConstraint":{"nodeAffinityConstraint":{"targetExpressions":[{"targetOperator":"IN","targetKey":"zone","targetValues":["b"]}]}}}"#;

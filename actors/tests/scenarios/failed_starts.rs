@@ -186,7 +186,7 @@ fn a_node_of_an_earlier_failure_is_asked_last() {
     );
 }
 
-/// Its instances were made together: they share one back-off, and equal asks do not wait.
+/// Instances of one batch were made together: they share one back-off, and equal asks do not wait.
 #[test]
 fn failures_of_one_batch_share_one_back_off() {
     check(
@@ -318,7 +318,7 @@ fn a_successful_start_resets_the_count() {
     );
 }
 
-/// One allocation of a request has run for a minute: the others are tried like any, and may
+/// After one allocation of a request has run for a minute, the others are tried like any, and may
 /// reserve.
 #[test]
 fn one_successful_instance_frees_the_whole_request() {
@@ -663,7 +663,7 @@ fn a_member_waits_alone_where_another_runs() {
     );
 }
 
-/// Its members move to other nodes, if all of them can.
+/// The members of the gang move to other nodes, if all of them can.
 #[test]
 fn a_gang_prefers_nodes_without_failed_starts() {
     check(

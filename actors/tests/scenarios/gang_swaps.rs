@@ -188,7 +188,7 @@ fn a_swap_in_place_comes_before_another_node() {
     );
 }
 
-/// It stays pending until a node changes or the retry time of the predicate has come.
+/// The member stays pending until a node changes or the retry time of the predicate has come.
 #[test]
 fn a_member_that_every_node_refuses_stays_pending() {
     check_plain(

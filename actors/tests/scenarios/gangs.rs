@@ -6,7 +6,7 @@ use expect_test::expect;
 
 use crate::world::{check, check_plain};
 
-/// It is accepted with the first.
+/// The application is accepted with its first placeholder.
 #[test]
 fn a_gang_runs_with_its_last_placeholder() {
     check(
@@ -208,7 +208,7 @@ fn a_second_member_waits_until_the_placeholder_is_replaced() {
     );
 }
 
-/// It also waits while a placeholder is pending.
+/// The member also waits while a placeholder is pending.
 #[test]
 fn cancelling_a_pending_placeholder_places_its_member() {
     check(

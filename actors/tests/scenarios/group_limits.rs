@@ -234,7 +234,7 @@ fn an_application_moving_to_an_older_group_keeps_its_turn() {
     );
 }
 
-/// As after a restart: running allocations count under the new limit.
+/// Running allocations count under a new limit, as after a restart.
 #[test]
 fn a_first_group_limit_counts_running_allocations() {
     check(

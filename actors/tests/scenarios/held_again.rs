@@ -93,7 +93,7 @@ fn as_many_are_held_as_there_are_places() {
     );
 }
 
-/// Of ten places that were held, a quota or a limit allows each number.
+/// Ten places were held. For each number up to ten, a quota or a limit allows that many.
 #[test]
 fn held_places_are_bounded_by_quotas_and_limits() {
     for left in 0..=10 {

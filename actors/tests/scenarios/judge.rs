@@ -54,7 +54,7 @@ pub(crate) struct Judge {
     unnamed: BTreeSet<Id>,
     /// Keys, with their applications, that were ever used in the present form.
     today: BTreeSet<Id>,
-    /// The same for older forms.
+    /// Keys, with their applications, that were ever used in an older form.
     older: BTreeSet<Id>,
     /// Allocations for which a release was notified.
     ending: BTreeSet<Id>,

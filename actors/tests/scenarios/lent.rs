@@ -48,7 +48,7 @@ fn later_asks_get_no_reserved_capacity() {
     );
 }
 
-/// It uses the other one, and then waits for capacity that is not reserved.
+/// The small ask uses the other node, and then waits for capacity that is not reserved.
 #[test]
 fn a_node_of_a_failed_start_is_not_lent_again() {
     check_both(
@@ -569,7 +569,7 @@ fn a_used_up_quota_suspends_reservations_below() {
     );
 }
 
-/// It counts neither as running nor for the bound of reservations.
+/// A suspended reservation counts neither as running nor for the bound of reservations.
 #[test]
 fn a_suspended_reservation_is_not_counted() {
     check_plain(

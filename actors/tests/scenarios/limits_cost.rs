@@ -34,7 +34,7 @@ async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
 fn waiting_for_a_limit_costs_no_visits() {
     for of_one_user in [true, false] {
         let [few, many] = [3, 60].map(|n| in_virtual_time(messages_of_a_release(n, of_one_user)));
-        // One more for each waiting application: the books are checked at the quiet moment.
+        // One message more for each waiting application: the books are checked at the quiet moment.
         assert_eq!(many - few, 57, "{few} messages for 3, {many} for 60");
     }
 }
@@ -69,7 +69,7 @@ fn satisfied_waiters_are_not_woken_by_later_releases() {
         in_virtual_time(played)
     };
     let [few, many] = [of(3), of(40)];
-    // One more for each leaf: the books are checked at the quiet moment.
+    // One message more for each leaf: the books are checked at the quiet moment.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 
@@ -79,7 +79,7 @@ fn satisfied_waiters_are_not_woken_by_later_releases() {
 fn a_release_for_one_of_many_visits_no_other() {
     let of = |leaves| in_virtual_time(messages_to_leaves(leaves, "", "release a0 uuid=all#1"));
     let [few, many] = [of(3), of(40)];
-    // One more for each leaf: the books are checked at the quiet moment.
+    // One message more for each leaf: the books are checked at the quiet moment.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 
@@ -108,11 +108,11 @@ async fn messages_of_a_start(leaves: usize) -> u64 {
     messages
 }
 
-/// The same for a limit of running applications.
+/// The application that starts when another ends is found without visits to others.
 #[test]
 fn a_start_of_one_application_visits_no_other() {
     let [few, many] = [3, 40].map(|leaves| in_virtual_time(messages_of_a_start(leaves)));
-    // One more for each leaf: the books are checked at the quiet moment.
+    // One message more for each leaf: the books are checked at the quiet moment.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 

@@ -121,7 +121,8 @@ fn churning_asks_affect_no_other_ask() {
     in_virtual_time(async {
         let scheduler = scheduler().await;
         ask(&scheduler, ASKS, 9_999).await;
-        // One of the first and one of the last is removed and added again in each turn.
+        // An ask among the first and an ask among the last are removed and added again in each
+        // turn.
         let churn = |turn: usize| {
             let (first, last) = (turn % 100, ASKS - 1 - turn % 100);
             let twice = [first, last].map(|n| {

@@ -97,7 +97,7 @@ fn a_higher_priority_still_comes_first() {
     );
 }
 
-/// The same in leaves of every sort policy.
+/// Lost members come first in leaves of every sort policy.
 #[test]
 fn lost_members_come_first_in_every_sort_policy() {
     let expected = expect![[r#"
@@ -286,7 +286,7 @@ fn a_failed_member_comes_first_after_its_back_off() {
     );
 }
 
-/// It also comes before older asks of its own application, of other groups or of none.
+/// A lost member also comes before older asks of its own application, of other groups or of none.
 #[test]
 fn a_lost_member_comes_first_in_its_application() {
     check(

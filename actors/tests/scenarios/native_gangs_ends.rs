@@ -152,7 +152,7 @@ fn a_shrinking_node_loses_its_newest_held_places() {
     );
 }
 
-/// Its RM is notified of its allocations only.
+/// The RM of a removed gang is notified of the gang's allocations only.
 #[test]
 fn a_removed_gang_leaves_nothing() {
     check(

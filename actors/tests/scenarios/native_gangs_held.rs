@@ -101,7 +101,7 @@ fn a_smaller_member_frees_the_rest_at_once() {
     );
 }
 
-/// It is placed like any other.
+/// A member larger than its held place is placed like any other ask.
 #[test]
 fn a_larger_member_ends_its_held_place() {
     check(

@@ -70,7 +70,7 @@ fn a_refused_gang_is_retried_after_growing_pauses() {
     });
 }
 
-/// Its queue would not allow it on any number of nodes.
+/// The queue would not allow the gang on any number of nodes.
 #[test]
 fn a_gang_over_its_quota_requests_no_nodes() {
     in_virtual_time(async {
@@ -210,7 +210,8 @@ fn a_failed_member_is_placed_like_any_other() {
     );
 }
 
-/// Its place is free for everybody, and it takes another place of its gang.
+/// The place of the failed member is free for everybody, and the member takes another place of its
+/// gang.
 #[test]
 fn a_failed_member_takes_a_free_held_place() {
     check(

@@ -188,7 +188,7 @@ fn asks_of(
     }
     let own = facts.allocations.iter().filter(|fact| fact.application == application.slot);
     for fact in own.filter(|fact| is_on_its_way(fact)) {
-        // Its name is its key until it is an allocation.
+        // The UUID of an allocation on its way is its key.
         let key = fact.uuid.to_string();
         let group = fact.place_in.as_ref().or(fact.member_of.as_ref());
         let entry = asks.entry((id.clone(), key.clone())).or_insert_with(|| {

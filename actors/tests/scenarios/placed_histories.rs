@@ -114,7 +114,7 @@ fn placed_history() -> impl Strategy<Value = Script> {
             let first = first.into_iter().flat_map(send);
             let head = [configuration].into_iter().chain(there).chain(first).collect();
             let mut all = with_end(head, steps.into_iter().flatten().collect()).0;
-            // By then no dynamic queue is left.
+            // After this wait no dynamic queue is left.
             let shown = all.pop().expect("it ends in a look at the queues");
             all.push(Step::Wait(std::time::Duration::from_secs(11)));
             all.extend([shown, Step::Show(Show::Shapes)]);

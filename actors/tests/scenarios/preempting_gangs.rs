@@ -192,7 +192,7 @@ fn a_staying_victim_ends_the_gangs_nominations() {
     );
 }
 
-/// It may preempt again.
+/// The gang may preempt again.
 #[test]
 fn a_drained_node_ends_the_gangs_nominations() {
     check(
@@ -510,7 +510,7 @@ fn a_single_domain_group_preempts_in_one_domain() {
     );
 }
 
-/// It has one member more than it needs: the first victim leaves enough, the second does not.
+/// The gang has one member more than it needs: the first victim leaves enough, the second does not.
 #[test]
 fn a_victim_that_leaves_its_gang_short_is_marked() {
     events::check(

@@ -63,7 +63,7 @@ fn a_reopened_node_is_searched_again() {
     );
 }
 
-/// It was opened within 15 seconds after the search.
+/// The node was opened within 15 seconds after the search.
 #[test]
 fn a_node_opened_soon_is_searched_after_the_pause() {
     check(
@@ -316,7 +316,7 @@ fn a_raised_eviction_bound_allows_a_search() {
     }
 }
 
-/// Its queue is within its guarantee until its usage grows: by an allocation that grows in place,
+/// The queue is within its guarantee until its usage grows: by an allocation that grows in place,
 /// and by a report.
 #[test]
 fn a_queue_growing_above_its_guarantee_may_lose() {

@@ -94,7 +94,7 @@ fn an_all_or_nothing_application_loses_as_a_whole() {
         why b/k: others leave for it, and 3 of them have still to go
     "#]],
     );
-    // One of them may not be evicted, or the queue needs one of them.
+    // One of the victims may not be evicted, or the queue needs one of them.
     check(
         &goes_as_one("", "prio=1"),
         steps,

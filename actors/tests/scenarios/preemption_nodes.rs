@@ -22,7 +22,7 @@ fn check_ask(guaranteed: u32, nodes: &str, vcore: u32, expect: &Expect) {
     );
 }
 
-/// One node of this size with allocations of these sizes, each newer than the one before it.
+/// A node of `vcore` with allocations of `sizes`, each newer than the one before it.
 fn node(vcore: u32, sizes: &[u32]) -> String {
     let mut text = format!("node n1 vcore={vcore}\napp a in root.q1\napp b in root.q2\n");
     for (at, size) in sizes.iter().enumerate() {

@@ -347,7 +347,7 @@ fn behind_a_fence_only_the_offset_counts() {
     );
 }
 
-/// One of lower rank does not preempt.
+/// A queue of lower rank does not preempt.
 #[test]
 fn a_higher_ranked_queue_preempts_up_to_its_guarantee() {
     check(

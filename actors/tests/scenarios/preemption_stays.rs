@@ -17,7 +17,7 @@ const ONE_NODE: &str = "
     ask a new vcore=5
 ";
 
-/// The same with one allocation.
+/// One queue uses all of the node, with one allocation.
 const ONE_VICTIM: &str = "
     queue root.q1
     queue root.q2 guaranteed vcore=5

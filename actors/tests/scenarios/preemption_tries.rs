@@ -134,7 +134,7 @@ fn only_searches_for_victims_are_timed() {
     assert_eq!(timed("ask b k vcore=5\n wait 60s"), 0, "it may not");
 }
 
-/// As long as a victim is leaving for it.
+/// A request shows its victims as long as one of them is leaving for it.
 #[test]
 fn a_request_shows_its_leaving_victims() {
     let triggered = |steps: &str| {

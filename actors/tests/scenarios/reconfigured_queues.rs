@@ -28,7 +28,7 @@ fn a_queue_without_applications_is_removed_at_once() {
     );
 }
 
-/// Of configured queues only draining ones are cleaned up.
+/// Configured queues are cleaned up only while they drain.
 #[test]
 fn an_empty_configured_queue_stays() {
     check(

@@ -140,7 +140,7 @@ impl World {
         requests.into_iter().map(name).collect()
     }
 
-    /// Those of an application's requests, in order, that were signalled.
+    /// Keys of the application's requests, in order, for which a scale-up was signalled.
     async fn notified(&self, application: &str) -> Vec<String> {
         let found = self.scheduler.application("[rm]default", application).await.unwrap().unwrap();
         let notified = found.requests.into_iter().filter(|request| request.triggered_scale_up);
@@ -270,7 +270,7 @@ fn below_one_maximum_the_first_applications_are_signalled() {
             world
                 .send_lines(&format!("app a{number:03} in {leaf}\nask a{number:03} k vcore=2 &"))
                 .await;
-            // Those of the first leaf come first: all 600 of them ask for more than the maximum.
+            // Asks of the first leaf come first: all 600 of them ask for more than the maximum.
             if leaf == "root.p.a" && expected.len() < 500 {
                 expected.push(format!("a{number:03}/k"));
             }
@@ -429,7 +429,8 @@ fn a_request_shows_whether_it_was_signalled() {
     });
 }
 
-/// Whatever node refuses it or lacks capacity: its placeholder has a place already.
+/// The member requests no node, whatever node refuses it or lacks capacity: its placeholder has a
+/// place already.
 #[test]
 fn a_member_waiting_for_a_place_requests_no_node() {
     in_virtual_time(async {
@@ -503,7 +504,7 @@ fn a_presumed_refusal_requests_no_node() {
         let texts = world.scheduler.events().range(0, 99).records;
         let texts: Vec<_> = texts.iter().filter(|event| event.object_id == "k2").collect();
         assert!(texts.iter().any(|text| text.message.ends_with("no answer (2x);")), "{texts:?}");
-        // It is tried again as after a refusal, and now a predicate refuses.
+        // The request is tried again as after a refusal, and now a predicate refuses.
         world.be_silent(false);
         assert_eq!(world.received(600).await, ["a1/bad"]);
         assert_eq!(world.outstanding(9).await, ["a1/bad x1"]);

@@ -98,7 +98,7 @@ fn series_of_a_dynamic_queue_end_with_it() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(series(&scheduler, "queue").await.len(), before);
 
-        // Its values start again.
+        // The values of a queue that was made again start again.
         send_lines(&scheduler, "rm", "app a2 in root.a.dyn user ada").await;
         let again = series(&scheduler, "queue=\"root.a.dyn\"").await;
         assert!(!again.iter().any(|line| line.contains("running")), "{again:#?}");

@@ -155,7 +155,7 @@ fn messages_behind_a_slow_lookup_wait_in_order() {
         let (a, b, c) = tokio::join!(
             send(scheduler, "rm", vec![app("slow", &[])]),
             async {
-                // It does not wait although its own user is known at once.
+                // This application does not wait although its own user is known at once.
                 let taken = send(scheduler, "rm", vec![app("quick", &["given"])]).await;
                 (taken, cluster.seconds())
             },
@@ -359,7 +359,7 @@ fn a_configuration_waits_its_turn_behind_a_lookup() {
         assert!(updated.unwrap().changed);
         assert_eq!(cluster.seconds(), 5);
         scheduler.settle().await;
-        // It was placed in the queue that the new configuration no longer has.
+        // The application was placed in the queue that the new configuration no longer has.
         assert_eq!(received(&cluster.recorder), ["slow accepted"]);
     });
 }

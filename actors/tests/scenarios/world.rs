@@ -165,7 +165,7 @@ struct Side {
     judge: Judge,
     decided: Decided,
     endings: Endings,
-    /// Its applications, as submitted.
+    /// The submitted applications.
     known: Submitted,
     /// Callbacks of earlier sessions, which must receive nothing more.
     old_recorders: Vec<Arc<RecordingCallback>>,

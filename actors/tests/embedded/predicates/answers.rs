@@ -107,7 +107,7 @@ fn another_candidate_that_passes_gets_the_placement() {
     });
 }
 
-/// Its assumption is withdrawn.
+/// The assumption about a node that became full is withdrawn.
 #[test]
 fn a_full_candidate_is_asked_about_again() {
     play("{name: a}", 64, |world| async move {

@@ -424,7 +424,7 @@ fn two_gangs_are_asked_about_in_turn() {
         world.node("n003", 4).await;
         assert!(world.received().await.is_empty());
         assert_eq!(world.used_and_pending().await, (4, 4));
-        // One is refused everywhere: the other has its turn.
+        // The gang that was refused everywhere gives the other its turn.
         world.shim.answer([(1, failed())]);
         assert_eq!(world.received().await, ["3 m1? n003"]);
         world.shim.answer([(3, failed())]);
@@ -443,7 +443,7 @@ fn two_gangs_are_asked_about_in_turn() {
     });
 }
 
-/// Of two that need the same nodes one runs, and the other holds nothing.
+/// Two gangs need the same nodes: one runs, and the other holds nothing.
 #[test]
 fn of_two_competing_gangs_one_waits_for_the_other() {
     play_gang(64, |world| async move {
@@ -603,7 +603,7 @@ fn a_lost_node_in_flight_moves_its_member() {
     });
 }
 
-/// It stays there while the node drains, and moves nowhere else.
+/// The member stays on its required node while that drains, and moves nowhere else.
 #[test]
 fn a_member_with_a_required_node_stays_there() {
     let tag = ("yunikorn.apache.org/requiredNode".to_owned(), "n002".to_owned());
@@ -717,7 +717,7 @@ fn a_place_in_question_is_held_until_the_answer() {
     }
 }
 
-/// Of the remaining places it takes none on that node.
+/// The excluded member takes none of the remaining places on that node.
 #[test]
 fn an_excluded_member_takes_a_held_place_elsewhere() {
     in_the_air(|world| async move {

@@ -69,7 +69,7 @@ fn after<F: Future<Output = ()>>(
     received.into_inner()
 }
 
-/// It holds nothing itself meanwhile.
+/// A member whose question is open holds nothing itself.
 #[test]
 fn a_member_in_question_uses_its_placeholders_place() {
     play_each(|world| async move {
@@ -132,7 +132,8 @@ fn an_accepting_second_node_releases_the_first() {
     });
 }
 
-/// It waits, and everything is asked again after a while: places first.
+/// A member that every node refuses waits. After a while all nodes are asked again, those with
+/// places first.
 #[test]
 fn a_member_refused_everywhere_is_retried_later() {
     play_each(|world| async move {

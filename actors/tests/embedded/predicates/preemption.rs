@@ -257,7 +257,7 @@ fn a_daemon_refused_by_its_node_has_no_victims() {
             world.shim.preemption.answer();
             assert_eq!(world.received().await, Vec::<String>::new());
             assert_eq!(why(&world).await, "the resource manager refused every node that would do");
-            // It is repeated after a second, after two more, and so on.
+            // The question is repeated after a second, after two more, and so on.
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(world.received().await, [question]);
             world.shim.preemption.answer();
@@ -274,8 +274,8 @@ fn a_daemon_refused_by_its_node_has_no_victims() {
     }
 }
 
-/// Its node refuses it after the victims have left: it keeps the node, and no further victim is
-/// evicted for it.
+/// A preemptor that its node refuses after the victims have left keeps the node, and no further
+/// victim is evicted for it.
 #[test]
 fn a_refused_preemptor_keeps_its_node_without_further_victims() {
     play(QUEUES, 8, |world| async move {
