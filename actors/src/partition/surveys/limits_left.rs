@@ -65,7 +65,7 @@ impl LimitsLeft {
         self.left.iter().all(|left| left.allows(amount))
     }
 
-    /// Subtracts an amount that has been nominated now.
+    /// Subtracts the amount of a new nomination.
     pub(super) fn take(&mut self, amount: &Resources) {
         self.left.iter_mut().for_each(|left| left.take(amount));
     }
