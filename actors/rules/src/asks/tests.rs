@@ -119,14 +119,14 @@ fn a_class_is_told_of_in_parts_and_what_is_of_another_size_by_then_is_not() {
     // Four fit, except for half of the last one.
     let mut left = to_signal(class, 1, 7);
     let mut part = |asks: &mut Asks| -> String {
-        let Signalled { told, .. } = asks.signal(&mut left, None, 2);
-        let keys = told.iter().map(|slot| asks.ask(*slot).key.to_string());
+        let Signalled { due, .. } = asks.signal(&mut left, None, 2);
+        let keys = due.iter().map(|slot| asks.ask(*slot).key.to_string());
         format!("{}{}", keys.collect::<String>(), if left.is_over() { "." } else { "" })
     };
     assert_eq!([0, 1, 2].map(|_| part(&mut asks)), ["ab", "cd.", "."]);
     let other = asks.signal(&mut to_signal(class, 2, 10), None, 9);
     assert_eq!(other, Signalled::default(), "of another size");
-    // Those that were told of are looked at once more, a part at a time, too.
+    // Signalled requests are examined once more, a part at a time, too.
     let mut left = to_signal(class, 1, 10);
     let parts = [0, 1, 2].map(|_| asks.signal(&mut left, None, 2));
     assert_eq!(parts.map(|part| (part.due.len(), part.looked_at)), [(0, 2), (0, 2), (1, 1)]);
@@ -156,7 +156,7 @@ fn behind_the_last_request_that_is_not_told_nothing_is_looked_at() {
     let class = park(&mut asks);
     let mut left = to_signal(class, 1, 9);
     let signalled = asks.signal(&mut left, None, 9);
-    assert_eq!(signalled, Signalled { told: vec![a], looked_at: 1 });
+    assert_eq!(signalled, Signalled { due: vec![a], looked_at: 1 });
     assert!(left.is_over());
 }
 
@@ -178,23 +178,23 @@ fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
     park(&mut asks);
     let tried = |asks: &Asks| asks.tried(None).iter().map(|tried| tried.count).collect::<Vec<_>>();
     assert_eq!(tried(&asks), [5]);
-    let told = |asks: &mut Asks, count: u64| {
-        let Signalled { told, .. } = asks.signal(&mut to_signal(class, 1, count), None, usize::MAX);
-        told.iter().map(|slot| asks.ask(*slot).key.to_string()).collect::<Vec<_>>()
+    let due = |asks: &mut Asks, count: u64| {
+        let Signalled { due, .. } = asks.signal(&mut to_signal(class, 1, count), None, usize::MAX);
+        due.iter().map(|slot| asks.ask(*slot).key.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(told(&mut asks, 2), ["a"], "two of the three of `a` fit");
-    assert_eq!(told(&mut asks, 4), ["b"]);
-    assert_eq!(told(&mut asks, 4), Vec::<String>::new());
+    assert_eq!(due(&mut asks, 2), ["a"], "two of the three of `a` fit");
+    assert_eq!(due(&mut asks, 4), ["b"]);
+    assert_eq!(due(&mut asks, 4), Vec::<String>::new());
     asks.put(spec("d", 1), 40, 4);
     assert_eq!(tried(&asks), [3], "of a class that is due only `a` was tried for certain");
     park(&mut asks);
     asks.take_one(a);
     assert_eq!(tried(&asks), [5]);
-    assert_eq!(told(&mut asks, 9), ["c", "d"]);
+    assert_eq!(due(&mut asks, 9), ["c", "d"]);
     let b = asks.slot_of("b").unwrap();
     asks.withdraw(b);
     asks.resize(asks.slot_of("c").unwrap(), Resources::of(&[("vcore", 2)]));
-    assert_eq!(told(&mut asks, 9), Vec::<String>::new());
+    assert_eq!(due(&mut asks, 9), Vec::<String>::new());
 }
 
 #[test]
@@ -491,10 +491,10 @@ fn asks_behind_the_end_of_a_pass_were_not_tried() {
     let slots = |asks: &Asks, keys: &[&str]| -> Vec<AskSlot> {
         keys.iter().map(|key| asks.slot_of(key).unwrap()).collect()
     };
-    let told =
+    let due =
         |asks: &mut Asks, reached| asks.signal(&mut to_signal(of_first, 1, 9), reached, 99).due;
-    assert_eq!(told(&mut asks, reached), slots(&asks, &["a", "c"]));
-    assert_eq!(told(&mut asks, None), slots(&asks, &["e"]));
+    assert_eq!(due(&mut asks, reached), slots(&asks, &["a", "c"]));
+    assert_eq!(due(&mut asks, None), slots(&asks, &["e"]));
     let a = asks.slot_of("a").unwrap();
     asks.withdraw(a);
     assert_eq!(counts(&asks, reached), [2, 2], "b, and c speaks for its class from now on");
