@@ -100,7 +100,7 @@ impl Asks {
         let search = self.ask_mut(slot).search.make();
         let until_ns = search.starts.get_or_insert_default().note(failed, retry);
         let ask = self.ask_mut(slot);
-        // It had a node, so machines are not what it lacks.
+        // The ask had a node, so machines are not what it lacks.
         ask.attempted = false;
         ask.forget_refusals();
         self.set_apart(slot, WaitSet::Nothing);

@@ -1,8 +1,8 @@
 //! The reference scheduler: it sorts everything again, and examines every ask and every node.
 //!
-//! It takes time in proportion to the whole partition for each decision, which a live scheduler
-//! cannot afford. In return it has no bound, mark or cache that could be stale, so that it can
-//! judge one that has.
+//! The search takes time in proportion to the whole partition for each decision, which a live
+//! scheduler cannot afford. In return it has no bound, mark or cache that could be stale, so that
+//! it can judge a scheduler that has.
 //!
 //! If a decision waits for a deadline that is about to end, or for a second try of a node that
 //! refused to be reserved, the search cannot know whether the live scheduler has tried already. Its

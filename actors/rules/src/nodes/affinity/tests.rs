@@ -382,8 +382,9 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// Whatever comes, goes and changes: a search with a constraint finds, one after the other, the
-    /// nodes that a count of everything for each node finds; and counters have what there is.
+    /// A search with a constraint finds one after the other the nodes that a count of everything
+    /// for each node finds, whatever comes, goes and changes; and the counters agree with that
+    /// count.
     #[test]
     fn searches_agree_with_a_count_of_everything(
         constraints in proptest::collection::vec(constraint(), 1..5),

@@ -269,8 +269,8 @@ fn applications_are_ordered_by_policy_and_priority() {
     }
 }
 
-/// Whatever its age and its use; a higher priority goes first all the same, where that is compared
-/// first.
+/// A gang that lost members goes first whatever its age and its use, but not before a higher
+/// priority where priorities are compared first.
 #[test]
 fn a_gang_that_lost_members_goes_first_among_equals() {
     use ApplicationSortPolicy::{Fair, Fifo};

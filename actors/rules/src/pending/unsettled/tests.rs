@@ -39,8 +39,7 @@ enum Event {
     Ask,
     /// Something was placed or ended on a node, and affects these topics or anything.
     Change(usize, Option<Vec<u64>>),
-    /// One of the questions that are open is answered, in whatever order, by this scope and for this
-    /// node.
+    /// An open question is answered, in whatever order, by this scope and for this node.
     Answer(prop::sample::Index, Scope, usize),
     /// Topics that no open question needs are dropped.
     Drop,
