@@ -67,12 +67,12 @@ enum Kind {
     Blind,
     /// The shim assumes requests with its answers.
     Assumes,
-    /// It only assumes requests when notified, and confirms them. Its answers have this scope.
+    /// The shim assumes requests only when notified, and confirms them. Its answers have this scope.
     Confirms(cb::Scope),
-    /// The same with answers that depend on the topology, and state how: containers without rules
-    /// affect only those with rules, except every n-th, which must be alone in its domain.
+    /// As `Confirms`, with answers that depend on the topology and state how: containers without
+    /// rules affect only those with rules, except every n-th, which must be alone in its domain.
     SaysElsewhere { one_in: usize },
-    /// The same where each container keeps apart from those of its own group, with this many
+    /// As `Confirms`, where each container keeps apart from those of its own group, with this many
     /// groups.
     Groups { groups: u64 },
 }

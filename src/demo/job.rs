@@ -31,7 +31,7 @@ pub(super) enum JobKind {
     Training,
     /// Long tasks that want more than their queue's quota. The application completes by itself.
     Adhoc,
-    /// The same for a user at the limit.
+    /// Long tasks of a user at the limit. The application completes by itself.
     Bulk,
     /// Short tasks that take back their queue's guarantee. The application completes by itself.
     Report,

@@ -26,7 +26,7 @@ pub(crate) struct Sample {
     pub(crate) leaves: Vec<LeafSample>,
     /// Evictions so far.
     pub(crate) n_evicted: usize,
-    /// By kind: the share of free amounts that the pods of the trace cannot use (`fragmentation`).
+    /// The share of free amounts that the pods of the trace cannot use, by kind (`fragmentation`).
     pub(crate) fragmentation: [f64; 3],
 }
 

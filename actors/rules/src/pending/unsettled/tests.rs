@@ -1,5 +1,5 @@
-//! Which answers are void, compared with a log of everything that happened, and how a search goes
-//! on. The engine keeps only counters, so the log shows whether a counter could miss a change.
+//! Void answers, compared with a log of everything that happened, and the continuation of a search.
+//! The engine keeps only counters, so the log shows whether a counter could miss a change.
 
 use proptest::prelude::*;
 
