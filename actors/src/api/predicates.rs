@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::mailbox::Destination;
 
 pub use monoceros_rules::allocations::Elsewhere;
-pub use monoceros_rules::pending::unsettled::Scope;
+pub use monoceros_rules::pending::unsettled::{BundlePlace, QuestionBundle, Scope};
 
 /// The way in which predicates of an RM are evaluated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,28 +67,6 @@ pub struct PredicateQuestion {
     pub bundle: Option<Arc<QuestionBundle>>,
     /// The sink for the answer.
     pub answers: AnswerSink,
-}
-
-/// The members of a gang that is placed as a whole. There is a place for each member, and each is
-/// checked before the gang is placed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QuestionBundle {
-    /// The number of the gang, unique among all partitions of an RM during a session.
-    pub id: u64,
-    /// The places of all members that the RM is asked about, including the one of this question. A
-    /// member has the same position in all questions.
-    pub places: Vec<BundlePlace>,
-}
-
-/// The place of a member of a gang.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BundlePlace {
-    /// The allocation key; empty for a place to be held.
-    pub key: Arc<str>,
-    /// The task group of the member for which a place is to be held; `None` for a request.
-    pub group: Option<Arc<str>>,
-    /// The id of its node.
-    pub node: Arc<str>,
 }
 
 /// The answer to a [`PredicateQuestion`].

@@ -163,7 +163,7 @@ impl Application {
         self.add_placeholders(spec);
         if let Some((group, outstanding)) = before {
             self.book.gang_mut().take_off(&group, outstanding);
-            self.placeholders_fewer(&group, effects);
+            effects.touched |= self.book.placeholders_fewer(&group);
         }
     }
 
@@ -425,7 +425,7 @@ impl Application {
         self.gang_asks_otherwise(spec.member_of());
         if let Some(group) = spec.place_in() {
             self.book.gang_mut().end(group, PlaceholderEnd::TimedOut, outstanding);
-            self.placeholders_fewer(group, effects);
+            effects.touched |= self.book.placeholders_fewer(group);
         } else if spec.member_of().is_some() {
             self.pairs_changed();
         }

@@ -2,9 +2,8 @@
 //! once. For people, `docs/gangs.md#declared-gangs`.
 //!
 //! Rules decide whether places are looked for, and where ([`monoceros_rules::decide::gang`]); the application
-//! carries out what follows. If each member has a place, all of them
-//! are booked in this step, node by node ([`super::decided`]), or asked about ([`super::in_the_air`]); else the gang
-//! is parked.
+//! carries that out. If each member has a place, all of them are booked in this step, or asked about
+//! ([`super::bundle_placed`]). Otherwise the gang is parked.
 
 use std::sync::Arc;
 
@@ -13,15 +12,17 @@ use monoceros_rules::audit::Decision;
 use monoceros_rules::decide::attempt::Attempt;
 use monoceros_rules::decide::bundle::Found;
 use monoceros_rules::decide::gang::{
-    GangObstacle, GangRooms, GangSearch, GangTurn, Hold, NotPlaced, is_asked_about, least,
-    note_tried, parked_short, total,
+    GangObstacle, GangRooms, GangSearch, GangTurn, Hold, NotPlaced, count_fitting, is_asked_about,
+    least, note_tried, note_unanswered, over_quota, parked_short, total,
 };
+use monoceros_rules::decide::in_flight::WithdrawReason;
 use monoceros_rules::pending::nominations::Preemptor;
-use monoceros_rules::values::epoch::Epoch;
+use monoceros_rules::values::epoch::{Epoch, Loosening};
+use monoceros_rules::values::resources::Resources;
 use monoceros_rules::waiting::obstacle::Obstacle;
 use monoceros_rules::waiting::{Parked, Phase};
 
-use super::effects::{Grounded, VisitEffects};
+use super::effects::VisitEffects;
 use super::{Application, events};
 use crate::step::{Baton, Op};
 
@@ -62,8 +63,16 @@ impl Application {
     /// Has the gang look for fewer members, or for victims, when the step is home, if either may help it.
     fn note_obstacle(&mut self, obstacle: GangObstacle, baton: &mut Baton) {
         tracing::debug!(application = %self.book.id, ?obstacle, "gang not placed");
-        if obstacle.may_be_gone_with_fewer() && self.holds_again() {
-            self.count_within_quota(&obstacle, baton);
+        if obstacle.may_be_gone_with_fewer() && self.book.holds_again() {
+            let is_quota = matches!(obstacle, GangObstacle::Quota(_) | GangObstacle::Limits(_));
+            let native = self.book.undecided().filter(|_| is_quota);
+            let fits = |amount: &Resources| {
+                self.attempt_gang(baton, |attempt| over_quota(attempt, amount).is_none())
+            };
+            let n_fit = native.map(|native| count_fitting(native, fits));
+            if let (Some(n_fit), Some(bundle)) = (n_fit, &mut self.bundle) {
+                bundle.note_fitting(n_fit);
+            }
             baton.effects.revisit(self.slot, Op::SettleForLess);
         } else if obstacle.may_be_gone_by_preemption() {
             self.wish(Preemptor::Gang(self.slot), false, baton);
@@ -137,7 +146,8 @@ impl Application {
             GangTurn::Wait { why, .. } => Some(*why),
         };
         if why != Some(Hold::GivesWay) {
-            self.note_quota(&bundled, why, baton);
+            let lane = self.limited_lane();
+            events::tell_gang_quota(lane, &mut self.book, &bundled, why, baton);
         }
         let GangTurn::Wait { why, parked, places } = turn else { return Ok(bundled) };
         if let Some(bundle) = &mut self.bundle {
@@ -158,28 +168,6 @@ impl Application {
         let nomination = baton.books.nominations.of(Preemptor::Gang(self.slot));
         let phase = nomination.map_or(baton.offer.phase, |_| Phase::Reserved);
         self.attempt_in(phase, baton, look)
-    }
-
-    /// Records whether the gang is over its quota, or over that of its user and group. The first of its asks speaks
-    /// for it.
-    fn note_quota(&mut self, bundled: &Bundled, why: Option<Hold>, baton: &mut Baton) {
-        let mut slots = bundled.iter().flatten().map(|(slot, _)| *slot);
-        let Some(speaker) = slots.find(|slot| !self.book.asks.ask(*slot).spec.placeholder) else {
-            return;
-        };
-        match why {
-            Some(Hold::OverQuota(Obstacle::Limits)) => {
-                events::over_user_quota(self.limited_lane(), &mut self.book, speaker, baton);
-            }
-            Some(Hold::OverQuota(_)) => {
-                events::within_user_quota(&mut self.book, speaker, baton);
-                events::over_quota(&mut self.book, speaker, baton);
-            }
-            _ => {
-                events::within_user_quota(&mut self.book, speaker, baton);
-                events::within_quota(&mut self.book, speaker, baton);
-            }
-        }
     }
 }
 
@@ -244,7 +232,8 @@ impl Application {
         may_now
     }
 
-    /// The gang fits its quotas and has no places: any change of a node that one of its asks names may help it.
+    /// Notes that the gang fits its quotas and has no places: any change of a node that one of its asks names
+    /// may help it.
     pub(super) fn note_bundle_attempt(&mut self, baton: &mut Baton) {
         let Some((_, bundled)) = self.book.undecided_bundle() else { return };
         note_tried(&mut self.book.asks, &bundled);
@@ -270,7 +259,8 @@ impl Application {
 
 /// Orders, and changes of asks.
 impl Application {
-    /// The application has joined its queue: it asks for each member that it declared with a size.
+    /// Begins the gang of an application that has joined its queue: it asks for each member declared with a
+    /// size.
     pub(super) fn declare(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         self.bundle = Some(Box::new(GangSearch::new(baton.now_ns)));
         self.ask_internally(baton, effects);
@@ -290,9 +280,13 @@ impl Application {
         }
     }
 
-    /// The asks of an undecided gang may have changed: it asks for as many members as are missing, and is to be
-    /// looked at. A gang that is not undecided any more has no rooms.
+    /// Makes an undecided gang ask for as many members as are missing, and has it tried where something has
+    /// changed. A gang that is not undecided any more has no rooms.
     pub(super) fn complete_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        if self.book.holds_again() && !self.book.may_hold_again() {
+            // What is over has nothing held.
+            self.give_up_holding_again(baton, effects);
+        }
         if !self.book.seeks_places() {
             if self.book.undecided().is_none() && !baton.books.nominations.is_empty() {
                 baton.end_nomination(Preemptor::Gang(self.slot), false);
@@ -305,12 +299,9 @@ impl Application {
                 effects.pends(&change);
             }
         }
-        match effects.grounded {
-            Some(why @ (Grounded::Refused | Grounded::Unanswered)) => {
-                self.park_grounded(why, baton);
-                if why == Grounded::Refused && self.holds_again() {
-                    baton.effects.revisit(self.slot, Op::SettleForLess);
-                }
+        match effects.withdrawn {
+            Some(why @ (WithdrawReason::Refused | WithdrawReason::Unanswered)) => {
+                self.park_withdrawn(why, baton);
             }
             _ if effects.touched => {
                 self.wake_bundle();
@@ -322,6 +313,23 @@ impl Application {
         }
     }
 
+    /// Parks a gang whose bundle was withdrawn because predicates keep it from its places.
+    fn park_withdrawn(&mut self, why: WithdrawReason, baton: &mut Baton) {
+        if why == WithdrawReason::Refused {
+            self.note_bundle_attempt(baton);
+        } else if let Some(bundle) = &mut self.bundle {
+            bundle.forget_obstacle();
+            if let Some((_, bundled)) = self.book.undecided_bundle() {
+                note_unanswered(&mut self.book.asks, &bundled);
+            }
+        }
+        let growth = baton.books.nodes.growth();
+        self.park_bundle_refused(Epoch { loosening: Loosening::NONE, growth }, baton);
+        if why == WithdrawReason::Refused && self.book.holds_again() {
+            baton.effects.revisit(self.slot, Op::SettleForLess);
+        }
+    }
+
     /// Has the gang tried with the next offer: something has changed for it.
     pub(super) fn wake_bundle(&mut self) {
         if let Some(bundle) = &mut self.bundle {
@@ -329,7 +337,8 @@ impl Application {
         }
     }
 
-    /// The time has come at which a choice of a constraint of a member may open.
+    /// Opens choices of constraints of members whose time has come, and begins the search again if one has
+    /// opened.
     pub(super) fn choice_of_gang_opens(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let bundled = self.book.undecided().map(|native| native.bundle(&self.book.asks));
         let Some(Ok(bundled)) = bundled else { return };

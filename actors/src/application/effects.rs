@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::applications::application::Left;
+use monoceros_rules::decide::in_flight::WithdrawReason;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
 use monoceros_rules::values::epoch::Loosening;
@@ -38,8 +39,8 @@ pub(crate) struct VisitEffects {
     pub(super) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
     /// Events of this visit. They follow the states that are entered in it.
     pub(super) happened: Vec<Notice>,
-    /// A bundle was taken back.
-    pub(super) grounded: Option<Grounded>,
+    /// Why the bundle was withdrawn.
+    pub(super) withdrawn: Option<WithdrawReason>,
     /// Holds that ended.
     pub(super) ended_holds: Vec<EndedHolds>,
     /// Task groups that lost members and have fewer than they need.
@@ -59,17 +60,6 @@ pub(super) struct EndedHolds {
     pub(super) event: EventKind,
     pub(super) spec: Arc<AskSpec>,
     pub(super) count: u64,
-}
-
-/// Why a bundle is taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grounded {
-    /// It changed, or one of its nodes did: places are looked for anew.
-    Anew,
-    /// Predicates keep it from its places: it waits for a node to grow, or for some time.
-    Refused,
-    /// There are no answers that count: as if it had been refused.
-    Unanswered,
 }
 
 impl VisitEffects {

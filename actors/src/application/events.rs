@@ -7,11 +7,15 @@
 use std::sync::Arc;
 
 use monoceros_rules::applications::application::Application as Book;
-use monoceros_rules::asks::Ask;
+use monoceros_rules::applications::native::Native;
 use monoceros_rules::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
+use monoceros_rules::asks::{Ask, Bundled};
+use monoceros_rules::decide::gang::Hold;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::values::ids::{AllocationId, AskSlot};
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::waiting::obstacle::Obstacle;
 
 use super::effects::VisitEffects;
 use crate::events::{Event, EventKind, Happening, Message, TooSmall};
@@ -106,6 +110,45 @@ pub(super) fn within_user_quota(book: &mut Book, slot: AskSlot, baton: &mut Bato
         let event = |at| Event::about_ask(book, EventKind::WithinUserQuota, ask, at);
         baton.happens(|at| event(at).with_message(Message::WithinUserQuota));
     }
+}
+
+/// Records whether a gang is over its quota, or over that of its user and group, by what holds it back. The first of
+/// its asks speaks for it.
+pub(super) fn tell_gang_quota(
+    lane: Option<LaneId>,
+    book: &mut Book,
+    bundled: &Bundled,
+    why: Option<Hold>,
+    baton: &mut Baton,
+) {
+    let mut slots = bundled.iter().flatten().map(|(slot, _)| *slot);
+    let Some(speaker) = slots.find(|slot| !book.asks.ask(*slot).spec.placeholder) else { return };
+    match why {
+        Some(Hold::OverQuota(Obstacle::Limits)) => over_user_quota(lane, book, speaker, baton),
+        Some(Hold::OverQuota(_)) => {
+            within_user_quota(book, speaker, baton);
+            over_quota(book, speaker, baton);
+        }
+        _ => {
+            within_user_quota(book, speaker, baton);
+            within_quota(book, speaker, baton);
+        }
+    }
+}
+
+/// Makes an event for each group of which places are held from now on, so many of each. Returns their amount.
+pub(super) fn tell_holds(book: &Book, n_held: &[u64], baton: &mut Baton) -> Resources {
+    let mut sum = Resources::new();
+    let groups = book.native().into_iter().flat_map(Native::groups);
+    for (group, held) in groups.zip(n_held) {
+        if let (Some(spec), 1..) = (&group.spec, *held) {
+            let kind = EventKind::AllocationAdded;
+            baton.happens(|at| Event::about_holds(book, kind, (spec, *held), at));
+            let times = i64::try_from(*held).unwrap_or(i64::MAX);
+            sum.add(&spec.resources.times(times));
+        }
+    }
+    sum
 }
 
 /// Makes the event that a member is larger than a placeholder of its group.

@@ -11,16 +11,13 @@ use monoceros_rules::decide::explain::{self, GangWhy, ShortDomain, Why};
 use monoceros_rules::decide::gang::{
     AllowedNodes, AvoidedDomains, GangSearch, groups, short_members, total,
 };
-use monoceros_rules::nodes::{Fits, NodeIndex, NodeLacks, NodeRequest};
+use monoceros_rules::nodes::{Fits, NodeLacks, NodeRequest};
 use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
 use monoceros_rules::values::ids::AskSlot;
 use monoceros_rules::values::resources::Resources;
 
 use super::explained::{ExplainedClass, Explainer, failing_since, not_started};
-
-/// The number of groups with a required domain, and of required nodes, that are looked at.
-const COUNTED: usize = 20;
 
 /// The obstacles that keep a gang from its places, each with the counts of nodes for one more of the
 /// members concerned.
@@ -48,7 +45,9 @@ impl Explainer<'_> {
         let bundled = native.bundle(&self.book.asks);
         let total = bundled.as_ref().map(|bundled| total(&self.book.asks, bundled));
         let total = total.unwrap_or_default();
-        let required = bundled.as_ref().map(|bundled| self.required_nodes(bundled, nodes));
+        let required = bundled
+            .as_ref()
+            .map(|bundled| explain::required_nodes(&self.book.asks, bundled, nodes));
         let required = required.unwrap_or_default();
         let first = bundled.as_ref().ok().and_then(|it| it.iter().flatten().next());
         let first =
@@ -122,8 +121,8 @@ impl Explainer<'_> {
         bundled: Result<Bundled, MissingAsks>,
     ) -> Kept {
         let nodes = &self.baton.books.nodes;
-        if native.stage == Stage::InTheAir {
-            return Kept::by(GangWhy::InTheAir, None);
+        if native.stage == Stage::InFlight {
+            return Kept::by(GangWhy::InFlight, None);
         }
         if let Some((short, since_ns)) = bundle.short_of_places(nodes) {
             // Places may have become fewer since that search.
@@ -156,7 +155,7 @@ impl Explainer<'_> {
             }
         };
         // No search was made that says so, or quota was short before it.
-        if let Some(short) = self.short_of_domain(&bundled, nodes) {
+        if let Some(short) = explain::short_of_domain(self.book, &bundled, nodes) {
             return Kept { whys: vec![self.lack_domain(short)], since_ns: None };
         }
         let short = self.short_alone(native, &bundled);
@@ -221,7 +220,7 @@ impl Explainer<'_> {
             size: Resources::clone(&ask.resources),
             lacks,
             nodes: counts.clone(),
-            constraint: constraint_of(ask, &self.baton.books.nodes),
+            constraint: explain::constraint_of(ask, &self.baton.books.nodes),
         };
         Some((why, Some(counts)))
     }
@@ -229,84 +228,15 @@ impl Explainer<'_> {
     /// The obstacle that no domain takes a whole group.
     fn lack_domain(&self, mut short: ShortDomain) -> (GangWhy, Option<NodeLacks>) {
         let nodes = &self.baton.books.nodes;
-        self.count_places(&mut short, nodes);
-        let ask = self.first_of_group(&short.group);
+        explain::count_places(self.book, &mut short, nodes);
+        let ask = explain::asks_of(self.book, &short.group).first().copied();
         let domain = short.domain();
         let domains = domain.as_slice();
         let request = ask.map_or_else(|| NodeRequest::of(&short.size), explain::request);
         let fits = ask.map(|ask| self.fits(ask)).unwrap_or_default();
         let counts = nodes.lacks(&NodeRequest { domains, ..request }, &fits);
-        let constraint = ask.and_then(|ask| constraint_of(ask, nodes));
+        let constraint = ask.and_then(|ask| explain::constraint_of(ask, nodes));
         (GangWhy::Domain { short, nodes: counts.clone(), constraint }, Some(counts))
-    }
-
-    /// The first of the asks that are decided for this group.
-    fn first_of_group(&self, group: &TaskGroup) -> Option<&Ask> {
-        let bundled = self.book.undecided()?.bundle(&self.book.asks).ok()?;
-        let mut asks = bundled.iter().flatten().map(|(slot, _)| self.book.asks.ask(*slot));
-        asks.find(|ask| ask.task_group.as_ref() == Some(group))
-    }
-
-    /// The obstacles of members that require a node, for each such node.
-    fn required_nodes(&self, bundled: &Bundled, nodes: &NodeIndex) -> Vec<Why> {
-        let mut wanted: BTreeMap<&Arc<str>, Resources> = BTreeMap::new();
-        for (slot, count) in bundled.iter().flatten() {
-            let ask = self.book.asks.ask(*slot);
-            let Some(node) = &ask.required_node else { continue };
-            if wanted.len() < COUNTED || wanted.contains_key(node) {
-                let of_node = wanted.entry(node).or_default();
-                of_node.add(&ask.resources.times(i64::from(*count)));
-            }
-        }
-        let wanted = wanted.iter();
-        wanted.filter_map(|(node, want)| explain::required_of(nodes, node, want)).collect()
-    }
-
-    /// The first group that has to stay in one domain and is too large for each by itself: no search
-    /// was made that says so, or quota was short before it. Only members of one size are counted.
-    fn short_of_domain(&self, bundled: &Bundled, nodes: &NodeIndex) -> Option<ShortDomain> {
-        let groups = self.book.undecided()?.groups().iter().zip(bundled);
-        let keyed = groups.filter_map(|(group, members)| Some((group.required_domain()?, members)));
-        keyed.take(COUNTED).find_map(|(key, members)| {
-            let (slot, _) = members.first()?;
-            let ask = self.book.asks.ask(*slot);
-            let mut short = ShortDomain {
-                group: ask.task_group.clone().unwrap_or_default(),
-                size: Resources::clone(&ask.resources),
-                members: members.iter().map(|(_, count)| u64::from(*count)).sum(),
-                lacks: 0,
-                key: Arc::from(key),
-                value: None,
-            };
-            self.count_places(&mut short, nodes);
-            (short.lacks > 0).then_some(short)
-        })
-    }
-
-    /// How many members of a group are short in the domain that comes nearest, where all of them are
-    /// of one size and nothing else keeps them off nodes.
-    fn count_places(&self, short: &mut ShortDomain, nodes: &NodeIndex) {
-        let bundled = self.book.undecided().and_then(|it| it.bundle(&self.book.asks).ok());
-        let mut of_group = bundled.iter().flatten().flatten().filter_map(|(slot, _)| {
-            let ask = self.book.asks.ask(*slot);
-            (ask.task_group.as_ref() == Some(&short.group)).then_some(ask)
-        });
-        let is_plain =
-            |ask: &Ask| ask.request().wants_only_room() && ask.resources.same_amount(&short.size);
-        if !of_group.all(is_plain) {
-            return;
-        }
-        let request = NodeRequest::of(&short.size);
-        let places = nodes.places_by_domain(&short.key, &request, short.members);
-        let nearest = places.into_iter().rev().max_by_key(|(_, places)| *places);
-        match nearest {
-            None => (short.lacks, short.value) = (short.members, None),
-            // Others of the gang may have the places.
-            Some((_, places)) if places >= short.members => {}
-            Some((value, places)) => {
-                (short.lacks, short.value) = (short.members - places, Some(value));
-            }
-        }
     }
 }
 
@@ -320,11 +250,4 @@ fn short_group(why: &GangWhy) -> Option<(TaskGroup, Resources, u64)> {
         }
         _ => return None,
     })
-}
-
-/// The conditions that the placement constraint of an ask sets for nodes; `None` if it has none.
-fn constraint_of(ask: &Ask, nodes: &NodeIndex) -> Option<String> {
-    let conditions = nodes.excluding(&ask.wish()?.wish());
-    let conditions: Vec<_> = conditions.into_iter().map(|it| it.condition).collect();
-    (!conditions.is_empty()).then(|| conditions.join(" and "))
 }

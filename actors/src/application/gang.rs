@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use monoceros_rules::allocations::{Allocation, Leaving, Pairing};
 use monoceros_rules::applications::gang::PlaceholderEnd;
+use monoceros_rules::books::Books;
 use monoceros_rules::decide::attempt::Candidate;
 use monoceros_rules::decide::pairs::{self, NextPair, Pair};
-use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::ask::TaskGroup;
@@ -39,26 +39,12 @@ impl Application {
         while let Some(gang) = &self.book.gang {
             let found = pairs::next(&self.book.asks, gang, self.pairs.search_mut(), &baton.books);
             match found {
-                NextPair::TooSmall(Pair { placeholder, .. })
-                    if self.book.has_declared_members() =>
-                {
-                    self.spurn_holds(placeholder, &mut baton);
-                }
-                NextPair::TooSmall(Pair { ask, placeholder }) => {
-                    let why = "placeholder is smaller than the member that would take its place";
-                    events::tell_too_small(&self.book, ask, placeholder, &mut baton);
-                    self.end_placeholder(placeholder, why, &mut baton);
-                }
+                NextPair::TooSmall(pair) => self.too_small(pair, &mut baton),
                 NextPair::InPlace(Pair { ask, placeholder }) => {
                     let Some(entry) = baton.books.allocations.get(placeholder) else { break };
-                    let (node, hold) = (entry.node, entry.is_hold());
-                    let alternatives = Vec::new();
-                    let candidate = Candidate::next(ask, node, alternatives);
-                    return self.place(
-                        baton,
-                        candidate,
-                        Some(Takes { placeholder, in_place: true, hold }),
-                    );
+                    let candidate = Candidate::next(ask, entry.node, Vec::new());
+                    let takes = Takes { placeholder, in_place: true, hold: entry.is_hold() };
+                    return self.place(baton, candidate, Some(takes));
                 }
                 NextPair::Elsewhere(Pair { ask, placeholder }) => {
                     baton.tally.node_round_begins();
@@ -82,7 +68,21 @@ impl Application {
         self.rise(baton);
     }
 
-    /// There is no other node for the first member, or none for now.
+    /// A placeholder is smaller than a member of its group: the RM is asked to end it. If it is a held place, none
+    /// of the group is taken, and all end once the offer is home.
+    fn too_small(&mut self, Pair { ask, placeholder }: Pair, baton: &mut Baton) {
+        if !self.book.has_declared_members() {
+            let why = "placeholder is smaller than the member that would take its place";
+            events::tell_too_small(&self.book, ask, placeholder, baton);
+            return self.end_placeholder(placeholder, why, baton);
+        }
+        let Some(entry) = baton.books.allocations.get(placeholder) else { return };
+        let Some(group) = entry.spec.place_in().cloned() else { return };
+        self.book.gang_mut().take_all_free(&group);
+        baton.effects.revisit(self.slot, Op::EndHolds { group });
+    }
+
+    /// Notes that there is no other node for the first member, or none for now.
     fn finds_nowhere(&mut self, slot: AskSlot, obstacle: Obstacle, baton: &mut Baton) {
         let ask = self.book.asks.ask(slot);
         match obstacle {
@@ -97,10 +97,10 @@ impl Application {
             }
             _ => {}
         }
-        self.pairs.refused(self.ask_key(slot), None);
+        self.pairs.refused(ask.order_key(), None);
     }
 
-    /// No member can take a place now: it waits for a node to grow, or for some time.
+    /// Parks the search, since no member can take a place now: it waits for a node to grow, or for some time.
     fn rest_pairs(&mut self, baton: &mut Baton) {
         let at = self.epoch(baton);
         self.declined.note(Phase::Pairs, at);
@@ -110,8 +110,8 @@ impl Application {
         baton.directory.refused.insert(self.slot);
     }
 
-    /// Something changed that members of this task group and its placeholders wait for: they are
-    /// looked at again, if there are both. Says whether there are.
+    /// Begins the search for pairs of this task group again, since something changed that its members or
+    /// placeholders wait for. Returns whether it has both.
     pub(super) fn look_for_pairs(&mut self, group: &TaskGroup) -> bool {
         let free = self.book.gang.as_ref().and_then(|gang| gang.group(group));
         let may_pair =
@@ -122,14 +122,14 @@ impl Application {
         may_pair
     }
 
-    /// Members or free placeholders are others than before.
+    /// Notes that members or free placeholders are others than before.
     pub(super) fn pairs_changed(&mut self) {
         if self.book.gang.as_ref().is_some_and(|gang| gang.has_free()) {
             self.pairs.members_changed();
         }
     }
 
-    /// Some time has passed since members were refused.
+    /// Tries members again that were refused, some time after this refusal.
     pub(super) fn retry_pairs(&mut self, retry: u32, effects: &mut VisitEffects) {
         if self.pairs.retry(retry) {
             let Book { asks, gang, .. } = &mut self.book;
@@ -141,7 +141,7 @@ impl Application {
         }
     }
 
-    /// The node refused the member, or has no room for it.
+    /// Notes that the node refused the member, or has no room for it, and goes on with the offer.
     pub(super) fn pair_refused(
         &mut self,
         mut baton: Box<Baton>,
@@ -150,7 +150,8 @@ impl Application {
     ) {
         baton.books.allocations.remove(placement.allocation);
         let slot = placement.ask;
-        self.pairs.refused(self.ask_key(slot), takes.in_place.then_some(placement.node));
+        let member = self.book.asks.ask(slot).order_key();
+        self.pairs.refused(member, takes.in_place.then_some(placement.node));
         if !placement.refusals.is_empty() {
             self.book.asks.ask_mut(slot).refusals_mut().reasons = placement.refusals.clone();
             events::tell_refusals(&mut self.book, slot, &mut baton);
@@ -162,63 +163,41 @@ impl Application {
         }
     }
 
-    /// The member waits for the answer of the RM's predicate.
-    pub(super) fn await_place(
-        &mut self,
-        mut baton: Box<Baton>,
-        placement: &Placement,
-        takes: Takes,
-    ) {
-        let priority = self.book.asks.priority();
-        self.set_on_its_way(placement, takes, &mut baton);
-        self.go_on(baton, priority, &LedgerDelta::default());
-    }
-
-    pub(super) fn ask_key(&self, slot: AskSlot) -> AskKey {
-        self.book.asks.ask(slot).order_key()
-    }
-
-    /// The node has said yes: the member is on its way, and the RM is asked to end the placeholder.
+    /// The node holds what the member needs: the member is on its way, and the RM is asked to end the
+    /// placeholder. If the RM's predicate `is_asked`, the member waits for the answer first.
     pub(super) fn take_place(
         &mut self,
         mut baton: Box<Baton>,
         placement: &Placement,
         takes: Takes,
+        is_asked: bool,
     ) {
         let priority = self.book.asks.priority();
-        self.set_on_its_way(placement, takes, &mut baton);
-        self.give_way(placement.allocation, takes, &mut baton);
-        self.go_on(baton, priority, &LedgerDelta::default());
-    }
-
-    /// The member is on its way, or waits for its predicate: it is not pending any more, and its
-    /// placeholder is free for nobody else.
-    pub(super) fn set_on_its_way(
-        &mut self,
-        placement: &Placement,
-        takes: Takes,
-        baton: &mut Baton,
-    ) {
         let (id, Takes { placeholder, in_place, .. }) = (placement.allocation, takes);
         baton.note_on_its_way(self.decided_for(), placement, false);
+        // It is not pending any more, and its placeholder is free for nobody else.
         self.book.asks.hold_one(placement.ask, id);
         self.book.waits_in_place(id);
-        let table = &mut baton.books.allocations;
-        if let Some(entry) = table.get_mut(id) {
+        let Books { allocations, nodes, .. } = &mut baton.books;
+        if let Some(entry) = allocations.get_mut(id) {
             entry.change().pairing = Pairing::Takes { placeholder, in_place };
             if !in_place {
                 // It is not booked before the placeholder is gone.
-                baton.books.nodes.count(id, entry);
+                nodes.count(id, entry);
             }
         }
-        if let Some(entry) = table.get_mut(placeholder) {
+        if let Some(entry) = allocations.get_mut(placeholder) {
             entry.change().pairing = Pairing::GivesWay(id);
+            self.book.take_free(placeholder, entry);
         }
-        self.take_free(placeholder, baton);
         baton.offer.pair(&placement.spec.resources);
+        if !is_asked {
+            self.give_way(id, takes, &mut baton);
+        }
+        self.go_on(baton, priority, &LedgerDelta::default());
     }
 
-    /// The RM is asked to end the placeholder whose place is taken.
+    /// Asks the RM to end the placeholder whose place is taken.
     pub(super) fn give_way(&mut self, real: AllocationId, takes: Takes, baton: &mut Baton) {
         let table = &mut baton.books.allocations;
         let Some(entry) = table.get(real) else { return };
@@ -243,17 +222,8 @@ impl Application {
         baton.effects.notify(Notice::Released(Box::new(released)));
     }
 
-    /// A placeholder is free no longer.
-    pub(super) fn take_free(&mut self, id: AllocationId, baton: &Baton) {
-        if let (Some(entry), Some(gang)) = (baton.books.allocations.get(id), &mut self.book.gang)
-            && let Some(group) = entry.spec.place_in()
-        {
-            gang.take_free(group, id, entry);
-        }
-    }
-
-    /// The placeholder is gone: the member that takes its place is an allocation from now on. The
-    /// node of the placeholder may be gone with it.
+    /// Makes the member an allocation whose placeholder is gone. The node of the placeholder may be gone with
+    /// it.
     pub(super) fn swap(
         &mut self,
         placeholder: AllocationId,
@@ -292,7 +262,7 @@ impl Application {
         effects.loosens |= change.has_negative();
         effects.delta.allocated.add(&change);
         effects.touched = true;
-        self.forget_placeholder(placeholder, &old, PlaceholderEnd::Replaced, effects);
+        self.forget_placeholder(placeholder, &old, Some(PlaceholderEnd::Replaced), effects);
         self.drop_instance(&old, placeholder);
         self.tell_discharge(old.resources(), baton, effects);
         effects.happens(baton, |at| {
@@ -318,13 +288,13 @@ impl Application {
         effects.delta.running += self.tell_changes(baton);
         baton.effects.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);
-        self.disarm_placeholders(baton);
+        baton.effects.disarm(self.book.take_unneeded_deadline());
         baton.books.unsettled.changed(old.node);
         baton.books.unsettled.changed(node);
     }
 
-    /// A member that is on its way, or waits for the predicate of its place, waits again. What it
-    /// held on another node is let go of, unless that node is gone. Says which ask it is of.
+    /// Makes a member pending again that is on its way or waits for the predicate of its place. What it held on
+    /// another node is released, unless that node is `gone`. Returns its ask.
     pub(super) fn unpair(
         &mut self,
         real: AllocationId,
@@ -354,8 +324,8 @@ impl Application {
         Some(slot)
     }
 
-    /// A placement does not take the place of its placeholder after all. A placeholder that the RM
-    /// was not asked to end is free again.
+    /// Parts a placement from the placeholder whose place it was to take. A placeholder that the RM was not
+    /// asked to end is free again.
     pub(super) fn part(&mut self, entry: &Allocation, baton: &mut Baton) {
         let Some(placeholder) = entry.takes() else { return };
         let Some(old) = baton.books.allocations.get_mut(placeholder) else { return };
@@ -370,13 +340,7 @@ impl Application {
         if old.leaving.is_none()
             && let Some(group) = old.spec.place_in()
         {
-            self.put_free(group, placeholder, old);
+            self.pairs.put_free(self.book.gang_mut(), group, (placeholder, &*old));
         }
-    }
-
-    /// A placeholder, or a place that is held, is free to be taken.
-    pub(super) fn put_free(&mut self, group: &TaskGroup, id: AllocationId, place: &Allocation) {
-        self.book.gang_mut().put_free(group, id, place);
-        self.pairs.search_mut().freed(group, id);
     }
 }

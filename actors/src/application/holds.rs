@@ -1,5 +1,5 @@
 //! Places that are held for members of a declared gang: real asks take them, and they end. For
-//! people, `docs/gangs.md#held-places`.
+//! people, `docs/gangs.md#held-places` and `docs/gangs.md#held-again-after-a-restart`.
 //!
 //! # How they differ from placeholders
 //! Everything counts them as placeholders ([`super::gang`]), and the same search finds who takes
@@ -8,33 +8,52 @@
 //! passes, and a hold that ends is gone in that step.
 //!
 //! # Invariants
+//! * Once a gang is decided nothing is asked for internally.
 //! * A hold is in the table, on its node, in [`Native::holds`] and nowhere else; it is no
 //!   allocation that a release could name.
 //! * What ends of a gang no member of which was ever real ends with all the rest of it: the gang is
 //!   undecided again.
 //!
+//! # Held again after a restart
+//! The RM reports what runs, opens nodes, and says then how many places an earlier scheduler held. The gang is
+//! undecided once more, although members run, and so many places are looked for as for any other gang. Where they do
+//! not all fit, it settles for fewer and looks once more, until what is left has its places or nothing is left. Then
+//! it is decided, and the RM is notified: it may ask for what others want.
+//! * Such a gang looks for places for [`SOUGHT_FOR`] at most, whatever is in the way, and preempts nobody.
+//! * Places are looked for only while the application is Running and has a real allocation.
+//! * Places are held no longer than they would have been without the restart.
+//! * Each order to hold places again is answered once, unless the application is removed before.
+//!
 //! [`Native::holds`]: monoceros_rules::applications::native::Native::holds
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use monoceros_rules::allocations::{Allocation, Pairing};
 use monoceros_rules::applications::gang::PlaceholderEnd;
-use monoceros_rules::applications::native::Stage;
+use monoceros_rules::applications::native::{Native, Stage};
 use monoceros_rules::audit::Decision;
+use monoceros_rules::decide::gang::settle_for_fewer;
+use monoceros_rules::decide::in_flight::WithdrawReason;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::ask::TaskGroup;
+use monoceros_rules::specs::hold_again::HoldAgain;
+use monoceros_rules::specs::tags::HELD_AGAIN;
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 
-use super::Application;
 use super::effects::{EndedHolds, VisitEffects};
+use super::{Application, events};
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Consequences, NodeWork, Notice, Op, Placement, Resume, Takes};
 
+/// The longest search for places that were held before: what the gang asks for waits meanwhile.
+const SOUGHT_FOR: Duration = Duration::from_secs(5);
+
 impl Application {
-    /// The node has said yes, and what the member takes there is counted already: it is an
-    /// allocation, and its hold is gone.
+    /// Makes a member an allocation in place of its hold. The node has confirmed it, and what it takes there is
+    /// counted already.
     pub(super) fn take_hold(&mut self, mut baton: Box<Baton>, placement: &Placement, takes: Takes) {
         let priority = self.book.asks.priority();
         let (slot, id) = (placement.ask, placement.allocation);
@@ -73,7 +92,7 @@ impl Application {
         });
     }
 
-    /// The hold is counted as taken, and what takes it as a real allocation.
+    /// Counts the hold as taken, and the member that takes it as a real allocation.
     fn replace_hold(
         &mut self,
         id: AllocationId,
@@ -89,12 +108,12 @@ impl Application {
         self.book.swapped(amounts, real, baton.now_ns, &mut self.changes);
         self.count_use(hold, EventKind::AllocationReplaced, baton);
         self.book.note_real(hold.spec.place_in());
-        let mut effects = VisitEffects::default();
-        self.drop_hold(id, hold, PlaceholderEnd::Replaced, &mut effects);
-        self.disarm_placeholders(baton);
+        let (end, mut effects) = (Some(PlaceholderEnd::Replaced), VisitEffects::default());
+        self.forget_placeholder(id, hold, end, &mut effects);
+        baton.effects.disarm(self.book.take_unneeded_deadline());
     }
 
-    /// The answer has come that the member may run: it is an allocation, and its hold is gone.
+    /// Makes a member an allocation in place of its hold, once its predicate has passed.
     pub(super) fn settle_on_hold(
         &mut self,
         real: AllocationId,
@@ -133,7 +152,7 @@ impl Application {
         Self::tell_allocated(baton, allocated);
     }
 
-    /// What a hold was larger than the member that takes it is free in queues, for user and group.
+    /// Gives queues, user and group the `rest` that a hold took more than its member.
     fn give_rest(&mut self, held: &Resources, rest: &Resources, baton: &mut Baton) {
         if !rest.is_zero() {
             let loosening = baton.books.loosen();
@@ -144,69 +163,28 @@ impl Application {
             }
         }
         // The allocation that takes the place says what it uses instead.
-        let queue = &self.book.queue;
-        baton.happens(|at| {
-            let event = Event::of(EventKind::UserDischarged, &self.book.user, at);
-            event.referring(queue).amount(held)
-        });
-        if let Some(group) = self.group() {
-            let event = |at| Event::of(EventKind::GroupDischarged, group, at);
-            baton.happens(|at| event(at).referring(queue).amount(held));
-        }
+        let mut effects = VisitEffects::default();
+        self.tell_discharge(held, baton, &mut effects);
+        baton.effects.notices.append(&mut effects.discharged);
     }
 
-    /// A hold has left every holder but these.
-    pub(super) fn drop_hold(
-        &mut self,
-        id: AllocationId,
-        hold: &Allocation,
-        end: PlaceholderEnd,
-        effects: &mut VisitEffects,
-    ) {
-        if let Some(native) = self.book.native_mut() {
-            native.holds.remove(&id);
-        }
-        self.forget_placeholder(id, hold, end, effects);
-    }
-
-    /// The holds of this group are too small for one of its members: they are taken by nobody, and
-    /// end once the offer is home.
-    pub(super) fn spurn_holds(&mut self, placeholder: AllocationId, baton: &mut Baton) {
-        let Some(entry) = baton.books.allocations.get(placeholder) else { return };
-        let Some(group) = entry.spec.place_in().cloned() else { return };
-        self.book.gang_mut().take_all_free(&group);
-        baton.effects.revisit(self.slot, Op::EndHolds { group });
-    }
-
-    /// The holds of a group end, but for those that a member waits to take.
-    pub(super) fn end_holds_of(
-        &mut self,
-        group: &TaskGroup,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        let is_meant = |entry: &Allocation| entry.spec.place_in() == Some(group);
-        self.end_holds(EventKind::AllocationTimedOut, is_meant, baton, effects);
-    }
-
-    /// Ends the holds that are meant, but for those that a member waits to take.
+    /// Ends the holds of this group, or all, except those that a member waits to take.
     pub(super) fn end_holds(
         &mut self,
-        event: EventKind,
-        is_meant: impl Fn(&Allocation) -> bool,
+        group: Option<&TaskGroup>,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let all: Vec<AllocationId> = self.book.holds().collect();
-        for id in all {
+        for id in self.book.holds().collect::<Vec<_>>() {
             let Some(entry) = baton.books.allocations.get(id) else { continue };
-            if is_meant(entry) && entry.gives_way_to().is_none() {
-                self.end_hold(id, event, None, baton, effects);
+            let is_meant = group.is_none() || entry.spec.place_in() == group;
+            if is_meant && entry.gives_way_to().is_none() {
+                self.end_hold(id, EventKind::AllocationTimedOut, None, baton, effects);
             }
         }
     }
 
-    /// Ends one hold, which nobody waits to take; its node lets go of it unless that is gone.
+    /// Ends one hold, which no member waits to take. A node that is `gone` gets nothing back.
     pub(super) fn end_hold(
         &mut self,
         id: AllocationId,
@@ -228,14 +206,18 @@ impl Application {
             let work = NodeWork::Release(id, hold.resources().clone());
             effects.node_work.push((hold.node, work));
         }
-        self.drop_hold(id, &hold, PlaceholderEnd::TimedOut, effects);
+        let end = match event {
+            EventKind::AllocationReplaced => PlaceholderEnd::Replaced,
+            _ => PlaceholderEnd::TimedOut,
+        };
+        self.forget_placeholder(id, &hold, Some(end), effects);
         if matches!(event, EventKind::AllocationLostNode | EventKind::AllocationPreempted) {
             self.place_lost(hold.spec.place_in(), effects);
         }
         effects.note_hold(event, &hold.spec);
     }
 
-    /// The node of a hold has no room for it any more: it ends, also where a member waits to take it.
+    /// Ends a hold whose node has no room for it any more, also where a member waits to take it.
     pub(super) fn shed_hold(
         &mut self,
         id: AllocationId,
@@ -251,20 +233,16 @@ impl Application {
         self.place_lost(group.as_ref(), effects);
     }
 
-    /// Holds were lost, with their node or to others. If no member was ever real the remaining ones
-    /// end, too, and the gang is undecided again: two such gangs could else keep each other from
-    /// what both lack.
+    /// Makes the gang undecided again that has lost holds with their node or to others, if none of its members
+    /// was ever real. Otherwise two such gangs could keep each other from what both lack.
     pub(super) fn holds_lost(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        let is_whole = self
-            .book
-            .native_mut()
-            .is_some_and(|native| native.stage == Stage::Decided && !native.has_real);
-        if is_whole {
+        let native = self.book.native();
+        if native.is_some_and(|native| native.stage == Stage::Decided && !native.has_real) {
             self.undecide(baton, effects);
         }
     }
 
-    /// The gang is undecided again: what is held for it ends, and all of it is asked for together.
+    /// Makes the gang undecided again: its holds end, and all of its members are asked for together.
     pub(super) fn undecide(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         for id in self.book.holds().collect::<Vec<_>>() {
             let real = baton.books.allocations.get(id).and_then(Allocation::gives_way_to);
@@ -280,48 +258,12 @@ impl Application {
         self.ask_internally(baton, effects);
     }
 
-    /// None of its asks goes alone from now on: what is on its way comes back.
+    /// Takes back what is on its way for its asks, and their reservations: none of them goes alone from now on.
     pub(super) fn recall_asks(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         for slot in self.book.asks.slots() {
             self.give_up_asked(slot, baton, effects);
             self.end_reservation(slot, End::Undecided, baton);
         }
-    }
-
-    /// An allocation that the RM reports belongs to a group that holds places: one of them is its
-    /// own, on the same node if there is one, else the newest.
-    pub(super) fn report_takes_hold(
-        &mut self,
-        group: &TaskGroup,
-        node: NodeSlot,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        let table = &baton.books.allocations;
-        let of_group = self.book.holds().filter(|id| {
-            table.get(*id).is_some_and(|hold| {
-                hold.spec.place_in() == Some(group) && hold.gives_way_to().is_none()
-            })
-        });
-        let order = |id: &AllocationId| {
-            let hold = table.get(*id);
-            (hold.is_some_and(|hold| hold.node == node), hold.map(Allocation::newness))
-        };
-        let taken = of_group.max_by(|one, other| order(one).cmp(&order(other)));
-        let Some(id) = taken else { return };
-        let Some(hold) = baton.books.allocations.remove(id) else { return };
-        baton.forget_gone(&hold);
-        self.book.unbooked(hold.resources(), true);
-        effects.left.placeholders = true;
-        effects.delta.allocated.subtract(hold.resources());
-        (effects.loosens, effects.touched) = (true, true);
-        self.count_use(&hold, EventKind::AllocationReplaced, baton);
-        baton.directory.counts(self.leaf_facts.slot).released += 1;
-        baton.books.unsettled.changed(hold.node);
-        let work = NodeWork::Release(id, hold.resources().clone());
-        effects.node_work.push((hold.node, work));
-        self.drop_hold(id, &hold, PlaceholderEnd::Replaced, effects);
-        effects.note_hold(EventKind::AllocationReplaced, &hold.spec);
     }
 
     /// Makes one event for each group of which holds ended in this visit, and says what user and
@@ -337,6 +279,146 @@ impl Application {
         }
         if !sum.is_zero() {
             self.tell_discharge(&sum, baton, effects);
+        }
+    }
+}
+
+/// The decision.
+impl Application {
+    /// Gives a place that is held from now on a name for people, and lets members take it.
+    pub(super) fn name_hold(&mut self, group: usize, id: AllocationId, baton: &mut Baton) {
+        let Some(native) = self.book.native_mut() else { return };
+        let uuid = native.hold(group, id);
+        if let Some(entry) = baton.books.allocations.get_mut(id) {
+            entry.uuid = uuid;
+            if let Some(name) = entry.spec.place_in() {
+                self.pairs.put_free(self.book.gang_mut(), name, (id, &*entry));
+            }
+        }
+        baton.directory.counts(self.leaf_facts.slot).allocated += 1;
+    }
+
+    /// Takes in an allocation that is not a placeholder, and that the RM reported. If the gang is undecided here, it
+    /// was decided before, by a scheduler that is no more: what it asks for is scheduled as usual. If it is
+    /// decided, the allocation has the place of one that is held.
+    pub(super) fn real_reported(
+        &mut self,
+        group: Option<&TaskGroup>,
+        node: NodeSlot,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
+        if self.book.undecided().is_none() {
+            let table = &baton.books.allocations;
+            let hold = group.and_then(|group| self.book.hold_of_reported(group, node, table));
+            if let Some(hold) = hold {
+                self.end_hold(hold, EventKind::AllocationReplaced, None, baton, effects);
+            }
+            self.book.reported_at(group, node, &baton.books.nodes);
+            return self.book.note_real(group);
+        }
+        if !self.book.native_mut().is_some_and(|native| native.real_reported(group)) {
+            self.decide_without_places(baton, effects);
+        }
+        effects.touched = true;
+        self.book.reported_at(group, node, &baton.books.nodes);
+    }
+
+    /// Decides the gang, whose members all have places. `n_held` counts the held ones of each group.
+    pub(super) fn decide_with_places(&mut self, n_held: &[u64], baton: &mut Baton) {
+        self.book.forget_internal();
+        if self.book.native_mut().is_some_and(Native::decide) {
+            self.tell_held_again(baton);
+        }
+        let held = events::tell_holds(&self.book, n_held, baton);
+        if !held.is_zero() {
+            self.tell_charge(&held, baton, &mut VisitEffects::default());
+        }
+        self.arm_placeholders(baton);
+    }
+
+    /// Decides the gang without a place that is held for it: what it still asks for is scheduled as usual.
+    pub(super) fn decide_without_places(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        debug_assert!(self.book.has_declared_members(), "only a declared gang is decided");
+        if self.book.native_mut().is_some_and(Native::decide) {
+            self.tell_held_again(baton);
+        }
+        let pending = self.book.forget_members_without_ask();
+        effects.delta.pending.subtract_sum(&pending);
+        self.arm_placeholders(baton);
+        // With what was pending it may be over.
+        (effects.touched, effects.left.asks) = (true, true);
+    }
+}
+
+/// Places that a scheduler before this one held, for gangs that run in part.
+impl Application {
+    /// Has places be looked for that were held before, if its gang runs in part: as many as are not held already. An
+    /// order that comes while places of an earlier one are looked for takes its place.
+    pub(super) fn hold_again(
+        &mut self,
+        again: &HoldAgain,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        if self.book.holds_again() {
+            self.give_up_holding_again(baton, effects);
+        }
+        let native = self.book.native();
+        let runs = native.is_some_and(|native| native.stage == Stage::Decided && native.has_real);
+        if !runs || !self.book.may_hold_again() {
+            return self.tell_held_again(baton);
+        }
+        self.recall_asks(baton, effects);
+        if let Some(gang) = &mut self.book.gang {
+            gang.hold_again(again, baton.now_ns);
+        }
+        self.ask_internally(baton, effects);
+        effects.touched = true;
+        let left = self.book.holding_time_left(baton.now_ns);
+        if left.is_zero() || self.book.undecided().is_none_or(|native| native.wanted() == 0) {
+            return self.decide_without_places(baton, effects);
+        }
+        let order = self.bundle.as_mut().map_or(0, |bundle| bundle.next_hold_order());
+        baton.effects.remind(left.min(SOUGHT_FOR), self.alarm(Op::HoldAgainOver { order }));
+    }
+
+    /// Ends the search that this order began, if it goes on.
+    pub(super) fn hold_again_over(
+        &mut self,
+        order: u32,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let is_meant = self.bundle.as_ref().is_some_and(|bundle| bundle.is_last_hold_order(order));
+        if is_meant && self.book.holds_again() {
+            self.give_up_holding_again(baton, effects);
+        }
+    }
+
+    /// Notifies the RM that what fits is held.
+    pub(super) fn tell_held_again(&self, baton: &mut Baton) {
+        let held = self.entered(self.book.state(), HELD_AGAIN, baton.now_ns);
+        baton.effects.notify(held);
+    }
+
+    /// Looks for no places any more, and holds none.
+    pub(super) fn give_up_holding_again(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
+        self.decide_without_places(baton, effects);
+    }
+
+    /// Looks for fewer places than were not there; decides where none are left to be looked for.
+    pub(super) fn settle_for_less(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let Some(bundle) = &mut self.bundle else { return };
+        match settle_for_fewer(&mut self.book, bundle) {
+            None => {}
+            Some(0) => self.decide_without_places(baton, effects),
+            Some(_) => {
+                self.wake_bundle();
+                effects.touched = true;
+            }
         }
     }
 }

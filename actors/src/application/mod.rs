@@ -15,20 +15,18 @@
 //! actor carries it out. What an RM may want of it is an [`Op`] ([`ops`]), done in [`asks`],
 //! [`recovery`] and [`release`]; an offer becomes a placement in [`placing`]. How members take the
 //! places of placeholders is in [`gang`], what else becomes of those in [`placeholders`], and what
-//! concerns gangs that declare their members in [`bundle`], [`holds`] and [`in_the_air`].
+//! concerns gangs that declare their members in [`bundle`], [`bundle_placed`] and [`holds`].
 
 mod asks;
 mod bundle;
+mod bundle_placed;
 mod deadlines;
-mod decided;
 mod effects;
 mod events;
 pub(crate) mod explained;
 mod explained_gang;
 mod gang;
-mod held_before;
 mod holds;
-mod in_the_air;
 mod limits;
 mod lost;
 mod ops;
@@ -54,6 +52,7 @@ use monoceros_rules::applications::ended::Ended;
 use monoceros_rules::applications::run_limit::RunLimit;
 use monoceros_rules::audit::{ApplicationFact, BundleFact, MembersFact};
 use monoceros_rules::decide::gang::GangSearch;
+use monoceros_rules::decide::in_flight::BundleInFlight;
 use monoceros_rules::decide::pairs::PairSearch;
 use monoceros_rules::decide::preemption::Turns;
 use monoceros_rules::decisions::DecidedFor;
@@ -139,7 +138,7 @@ pub(crate) struct Application {
     /// The search for places of a declared gang, all at once.
     bundle: Option<Box<GangSearch>>,
     /// The members of the gang that have places and wait for the RM's predicates.
-    in_flight: Option<Box<in_the_air::Air>>,
+    in_flight: Option<Box<BundleInFlight>>,
     /// How long it may run.
     run_limit: RunLimit,
     /// Too many of its asks found no node.
@@ -425,9 +424,9 @@ impl Application {
             (PlaceAnswer::Held, Some(takes)) if takes.hold => {
                 self.take_hold(baton, &placement, takes);
             }
-            (PlaceAnswer::Held, Some(takes)) => self.take_place(baton, &placement, takes),
+            (PlaceAnswer::Held, Some(takes)) => self.take_place(baton, &placement, takes, false),
             (PlaceAnswer::Asked(question), None) => self.await_answer(baton, &placement, question),
-            (PlaceAnswer::Asked(_), Some(takes)) => self.await_place(baton, &placement, takes),
+            (PlaceAnswer::Asked(_), Some(takes)) => self.take_place(baton, &placement, takes, true),
             (PlaceAnswer::NoRoom | PlaceAnswer::Refused, _) => {
                 baton.note_refused(answer, placement.node);
                 self.refused(baton, placement);
@@ -452,8 +451,10 @@ impl Handler<Answered> for Application {
         let _timer = baton.tally.message(ActorKind::Application);
         self.visited(baton, |application, baton, effects| {
             for (question, settlement) in answers {
-                if application.is_about_bundle(question) {
-                    application.take_bundle_answer(question, settlement, baton, effects);
+                let flight = application.in_flight.as_ref();
+                if let Some(ask) = flight.and_then(|flight| flight.ask_of(question)) {
+                    let about = (question, ask);
+                    application.take_bundle_answer(about, settlement, baton, effects);
                 } else {
                     application.take_answer(question, settlement, baton, effects);
                 }
@@ -494,7 +495,6 @@ impl Application {
         let mut effects = VisitEffects::default();
         let progress = self.book.progress();
         act(self, &mut baton, &mut effects);
-        self.review_held_before(&mut baton, &mut effects);
         self.complete_bundle(&mut baton, &mut effects);
         for slot in self.book.reserved_for_placeholders() {
             self.end_reservation(slot, End::Placeholders, &mut baton);
@@ -506,7 +506,7 @@ impl Application {
             let now_ns = baton.now_ns;
             self.book.judge(effects.left, now_ns, &mut self.changes);
         }
-        self.disarm_placeholders(&mut baton);
+        baton.effects.disarm(self.book.take_unneeded_deadline());
         self.charge_limits(&mut baton, &mut effects);
         effects.delta.running += self.tell_changes(&mut baton);
         baton.effects.notify_all(&mut effects.happened);

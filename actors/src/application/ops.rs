@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::decide::in_flight::WithdrawReason;
 use monoceros_rules::decide::reservations::wake_at_node;
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::pending::reservations::End;
@@ -18,7 +19,7 @@ use monoceros_rules::waiting::WaitSet;
 use monoceros_rules::waiting::obstacle::EXCLUDED_FOR;
 
 use super::Application;
-use super::effects::{Grounded, VisitEffects};
+use super::effects::VisitEffects;
 use crate::events::EventKind;
 use crate::step::{Baton, Cause, Notice, Op};
 
@@ -97,10 +98,12 @@ impl Application {
             Op::HoldAgain(again) => self.hold_again(&again, baton, effects),
             Op::HoldAgainOver { order } => self.hold_again_over(order, baton, effects),
             Op::SettleForLess => self.settle_for_less(baton, effects),
-            Op::GroundBundle => self.ground_bundle(Grounded::Anew, None, baton, effects),
+            Op::WithdrawBundle => {
+                self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
+            }
             Op::AskMembers => self.ask_members(baton),
-            Op::BundleVoid { since_ns } => self.bundle_void(since_ns, baton, effects),
-            Op::EndHolds { group } => self.end_holds_of(&group, baton, effects),
+            Op::BundleVoid { since_ns } => self.void_bundle(since_ns, baton, effects),
+            Op::EndHolds { group } => self.end_holds(Some(&group), baton, effects),
             Op::RetryBundle { retry } => self.retry_bundle(retry, effects),
             Op::WakeNamedByReturn(node) => {
                 // A gang that was refused there had that room in hand.

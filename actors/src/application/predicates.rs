@@ -22,13 +22,14 @@
 
 use monoceros_rules::allocations::{Allocation, Pairing};
 use monoceros_rules::asks::Try;
+use monoceros_rules::decide::in_flight::WithdrawReason;
 use monoceros_rules::pending::unsettled::OpenQuestion;
 use monoceros_rules::values::epoch::{Epoch, Growth, Loosening};
 use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 
 use super::Application;
-use super::effects::{Grounded, VisitEffects};
+use super::effects::VisitEffects;
 use crate::api::predicates::Invalidation;
 use crate::step::{Baton, NodeWork, REASONS_MAX, Settlement, Takes};
 
@@ -95,7 +96,10 @@ impl Application {
                 let place = Self::place_taken_by(number, baton);
                 match (self.refund(number, baton, effects), place) {
                     (Some((slot, _)), Some((in_place, node))) => {
-                        self.pairs.answered(self.ask_key(slot), in_place.then_some(node));
+                        self.pairs.answered(
+                            self.book.asks.ask(slot).order_key(),
+                            in_place.then_some(node),
+                        );
                     }
                     (Some((slot, question)), None) => {
                         self.park_refused(slot, asked_at(&question), baton);
@@ -186,7 +190,7 @@ impl Application {
         let (slot, question) = self.refund(number, baton, effects)?;
         baton.tally.refused();
         if let Some((true, node)) = place {
-            self.pairs.answered(self.ask_key(slot), Some(node));
+            self.pairs.answered(self.book.asks.ask(slot).order_key(), Some(node));
             return None;
         }
         self.note_reasons(slot, reasons);
@@ -296,7 +300,7 @@ impl Application {
     }
 
     /// Cancels these placements, as far as they are unsettled: their nodes do not take them any
-    /// more. A member of a gang in the air moves to another node.
+    /// more. A member of a gang in flight moves to another node.
     pub(super) fn give_up(
         &mut self,
         ids: &[AllocationId],
@@ -307,7 +311,7 @@ impl Application {
         for id in ids {
             let entry = baton.books.allocations.get(*id);
             if entry.is_some_and(Allocation::is_in_bundle) {
-                self.member_displaced(*id, None, baton, effects);
+                self.displace_member(*id, None, baton, effects);
                 continue;
             }
             if entry.is_some_and(Allocation::is_hold) {
@@ -347,7 +351,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         self.cancel_claim(slot, baton);
-        self.ground_with(slot, baton, effects);
+        self.withdraw_with(slot, baton, effects);
         for id in self.book.asks.ask(slot).search.unsettled.clone() {
             if baton.books.allocations.get(id).is_some_and(|entry| entry.takes().is_some()) {
                 self.unpair(id, None, baton, effects);
@@ -365,17 +369,17 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         self.cancel_claim(slot, baton);
-        self.ground_with(slot, baton, effects);
+        self.withdraw_with(slot, baton, effects);
         let unsettled = self.book.asks.ask(slot).search.unsettled.clone();
         self.give_up(&unsettled, baton, effects);
     }
 
-    /// An ask changes or goes: if it has members in the air, the gang is another one.
-    fn ground_with(&mut self, slot: AskSlot, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// An ask changes or goes: if it has members in flight, the gang is another one, and its bundle is withdrawn.
+    fn withdraw_with(&mut self, slot: AskSlot, baton: &mut Baton, effects: &mut VisitEffects) {
         let mut waiting = self.book.asks.ask(slot).search.unsettled.iter();
         let table = &baton.books.allocations;
         if waiting.any(|id| table.get(*id).is_some_and(Allocation::is_in_bundle)) {
-            self.ground_bundle(Grounded::Anew, None, baton, effects);
+            self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
         }
     }
 

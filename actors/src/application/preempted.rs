@@ -115,8 +115,8 @@ impl Application {
                 let event = event.referring(&self.book.id).of_pod(spec.pod());
                 event.amount(&spec.resources).with_message(Message::Preempted(why))
             });
-            if is_placeholder {
-                self.take_free(*id, baton);
+            if is_placeholder && let Some(entry) = baton.books.allocations.get(*id) {
+                self.book.take_free(*id, entry);
             }
         }
         if lost_holds {

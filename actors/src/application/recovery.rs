@@ -199,7 +199,7 @@ impl Application {
         let outstanding = slot.map(|slot| self.book.asks.ask(slot));
         let outstanding = outstanding.filter(|ask| ask.outstanding > 0);
         let counted = outstanding.and_then(|ask| ask.spec.place_in().cloned());
-        self.count_otherwise(counted.as_ref(), spec, effects);
+        effects.touched |= self.book.count_otherwise(counted.as_ref(), spec);
         let Some(slot) = slot else {
             let sequence = baton.books.arrival();
             let terms = Self::learn(spec, baton);

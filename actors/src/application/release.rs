@@ -13,12 +13,13 @@ use monoceros_rules::applications::ended::Ended;
 use monoceros_rules::applications::gang::PlaceholderEnd;
 use monoceros_rules::applications::native::Departure;
 use monoceros_rules::applications::resource_seconds::Account;
+use monoceros_rules::decide::in_flight::WithdrawReason;
 use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 
 use super::Application;
-use super::effects::{Grounded, VisitEffects};
+use super::effects::VisitEffects;
 use crate::events::{Event, EventKind};
 use crate::step::{
     Baton, Cause, Ending, ManyEnd, NodeWork, Notice, Op, RELEASED_BY_RM, Released, Which,
@@ -242,10 +243,7 @@ impl Application {
         }
         if is_placeholder {
             effects.left.placeholders = true;
-            match placeholder {
-                Some(end) => self.forget_placeholder(id, &entry, end, effects),
-                None => self.leave_place(id, &entry),
-            }
+            self.forget_placeholder(id, &entry, placeholder, effects);
         } else {
             effects.left.real = true;
         }
@@ -332,7 +330,7 @@ impl Application {
             effects.pends(&pending);
             self.pairs_changed();
             let spec = Arc::clone(&self.book.asks.ask(slot).spec);
-            self.count_otherwise(counted.as_ref(), &spec, effects);
+            effects.touched |= self.book.count_otherwise(counted.as_ref(), &spec);
             if cause == Cause::RefusedForGood {
                 self.exclude(slot, node, baton, effects);
             }
@@ -351,7 +349,7 @@ impl Application {
     /// returned is for a later step.
     pub(super) fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) -> Option<Op> {
         let unanswered = self.unanswered();
-        self.ground_bundle(Grounded::Anew, None, baton, effects);
+        self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
         self.withdraw(None, None, baton, effects);
         let internal = self.book.forget_internal();
         effects.delta.pending.subtract_sum(&internal);
@@ -411,7 +409,7 @@ impl Application {
                 (entry.node, EventKind::AllocationLostNode, Some("node removed"));
             let real = entry.gives_way_to().and_then(|real| baton.books.allocations.get(real));
             if entry.is_in_bundle() {
-                self.member_displaced(*id, Some(node), baton, effects);
+                self.displace_member(*id, Some(node), baton, effects);
             } else if let Some(number) = entry.question {
                 self.give_up_question(number, Some(node), baton, effects);
             } else if entry.takes().is_some() {

@@ -142,8 +142,8 @@ impl Application {
         let Some(RowKey::Application(key)) = self.key() else { return None };
         let asks = &self.book.asks;
         let (classes, together) = match self.book.undecided() {
-            // In the air it waits for answers.
-            Some(native) if native.stage == Stage::InTheAir => return None,
+            // In flight it waits for answers.
+            Some(native) if native.stage == Stage::InFlight => return None,
             Some(native) => {
                 let bundled = native.bundle(asks);
                 (bundled.map_or_else(|_| Vec::new(), |it| asks.tried_together(&it)), true)

@@ -73,7 +73,7 @@ impl Partition {
         self.give_up_inquiry(baton);
         // Withdrawn first, so that its members are not placed on other nodes.
         if let Some(bundle) = baton.books.unsettled.bundle {
-            self.agenda.push_back(Task::Visit(bundle.application, vec![Op::GroundBundle]));
+            self.agenda.push_back(Task::Visit(bundle.application, vec![Op::WithdrawBundle]));
         }
         let all = baton.books.unsettled.iter().map(|(_, question)| question.allocation);
         self.give_up(all.collect(), baton);

@@ -4,15 +4,11 @@
 //! complete, and each is an input of its own when it goes off.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 use serde::{Deserialize, Serialize};
 
 use super::op::Op;
-
-/// Time that a gang waits for its placeholders unless it sets another.
-pub(crate) const PLACEHOLDER_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// A reminder.
 #[derive(Clone, Debug, Serialize, Deserialize)]

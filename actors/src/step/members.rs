@@ -1,16 +1,18 @@
 //! The search for places of all members of a gang, with the predicates of an RM in this process.
 //! The RM is asked about each member in the middle of the search, and counts those that pass as
-//! running.
+//! running. Entries of members in the table of allocations are made here, too.
 
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Allocation;
+use monoceros_rules::allocations::course::Course;
 use monoceros_rules::applications::application::Application;
-use monoceros_rules::asks::{Asks, Bundled};
+use monoceros_rules::asks::{Ask, Asks, Bundled};
 use monoceros_rules::decide::bundle::Found;
 use monoceros_rules::decide::gang::{GangSearch, Member, Next, NotPlaced, take_rooms};
-use monoceros_rules::values::ids::ApplicationSlot;
+use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
-use super::{Baton, Counting};
+use super::{Baton, Counting, Op};
 
 impl Baton {
     /// Finds a place for each member, or continues the search that is under way.
@@ -109,6 +111,27 @@ impl Baton {
     ) -> Result<(), String> {
         let node = Arc::clone(self.books.nodes.id(member.node));
         self.predicate((whose, &asks.ask(member.ask).spec), &node, true)
+    }
+
+    /// The entry of a member on its node, which is still to be put into the table.
+    pub(crate) fn member_on(
+        &self,
+        whose: ApplicationSlot,
+        ask: &Ask,
+        node: NodeSlot,
+    ) -> Allocation {
+        let (spec, now_ns) = (Arc::clone(&ask.spec), self.now_ns);
+        let course = Course::of(&spec, now_ns, || self.services.clock.now_ns());
+        let mut entry = Allocation::new(whose, spec, node, ask.created_ns, now_ns);
+        entry.follow(course);
+        entry
+    }
+
+    /// The bundle in flight is settled or withdrawn: another one may be in flight.
+    pub(crate) fn end_flight(&mut self) {
+        for slot in self.books.unsettled.end_bundle() {
+            self.effects.revisit(slot, Op::WakeBundle);
+        }
     }
 
     fn count_on_member(

@@ -47,7 +47,7 @@ pub(crate) use crate::notices::{
     Successor, UnplacedRequest,
 };
 pub(crate) use crate::session::{Barrier, HeldNow, Notice, PartitionClosed, Prepared, SessionLink};
-pub(crate) use alarm::{Alarm, PLACEHOLDER_TIMEOUT, WaitsFor};
+pub(crate) use alarm::{Alarm, WaitsFor};
 pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use assuming::Counting;
 pub(crate) use baton::{Baton, Guard, Mail, Services, StepSettings};

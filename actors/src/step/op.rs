@@ -51,7 +51,7 @@ pub(crate) enum Op {
     /// Too few of such places were found: the application searches for fewer.
     SettleForLess,
     /// Its bundle in flight is withdrawn.
-    GroundBundle,
+    WithdrawBundle,
     /// More questions about members of its bundle may be asked.
     AskMembers,
     /// The first void answer about a bundle came at this time, long ago.

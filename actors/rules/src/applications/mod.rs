@@ -10,6 +10,7 @@ pub mod ended;
 pub mod gang;
 mod gang_domains;
 pub mod native;
+mod placeholders;
 pub mod resource_seconds;
 pub mod run_limit;
 mod undecided_gang;

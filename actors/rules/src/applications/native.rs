@@ -90,7 +90,7 @@ pub enum Stage {
     /// None has a place: places are searched.
     Undecided,
     /// All have places according to the scheduler, and the RM's predicates are asked.
-    InTheAir,
+    InFlight,
     /// All have places.
     Decided,
 }
@@ -117,7 +117,7 @@ pub struct NativeGroup {
     pub topology: Option<Arc<Topology>>,
     /// The domain of all members, if they are to be in one and it is chosen.
     pub domain: Option<Arc<Domain>>,
-    /// The domain was chosen with a bundle that may still be taken back.
+    /// The domain was chosen with a bundle that may still be withdrawn.
     is_domain_tentative: bool,
     /// The number of members that were reported to run in which domain, where that was chosen
     /// before this scheduler began.
@@ -299,6 +299,26 @@ impl Native {
         self.n_lost
     }
 
+    /// Records that a place is held for a member of the group at this position. Returns the name of the hold.
+    pub fn hold(&mut self, group: usize, id: AllocationId) -> Arc<str> {
+        self.holds.insert(id);
+        self.groups[group].next_hold()
+    }
+
+    /// Counts a real allocation of this group that is reported while the gang is undecided: a scheduler before this
+    /// one decided it, and one of the places that were held is the member's. Returns whether places are still
+    /// searched.
+    pub fn real_reported(&mut self, group: Option<&TaskGroup>) -> bool {
+        self.has_real = true;
+        if !self.holds_again() {
+            return false;
+        }
+        if let Some(group) = group {
+            self.settle_for_fewer(group, 1);
+        }
+        self.wanted() > 0
+    }
+
     /// Forgets lost members, for a gang that is undecided again: all its members are searched
     /// together.
     pub fn forget_lost(&mut self) {
@@ -445,7 +465,7 @@ impl NativeGroup {
     }
 
     /// A name for the next hold, to be shown to people.
-    pub fn next_hold(&mut self) -> Arc<str> {
+    fn next_hold(&mut self) -> Arc<str> {
         self.last_hold += 1;
         Arc::from(format!("{}~{}", self.name, self.last_hold))
     }
@@ -587,9 +607,22 @@ mod tests {
 
     #[test]
     fn holds_are_numbered_within_their_group() {
-        let mut asks = Asks::new();
-        let mut gang = gang(&mut asks);
-        let group = &mut gang.native.as_mut().unwrap().groups_mut()[0];
-        assert_eq!([group.next_hold(), group.next_hold()], ["w~1", "w~2"].map(Arc::from));
+        let mut gang = gang(&mut Asks::new());
+        let native = gang.native.as_mut().unwrap();
+        let names = [1, 2].map(|id| native.hold(0, AllocationId::numbered(id)));
+        assert_eq!((names, native.holds.len()), (["w~1", "w~2"].map(Arc::from), 2));
+    }
+
+    #[test]
+    fn a_reported_member_has_one_of_the_places() {
+        let mut gang = gang(&mut Asks::new());
+        let native = gang.native.as_mut().unwrap();
+        assert!(!native.real_reported(None), "none were held before");
+        native.decide();
+        let name = Arc::clone(&native.groups()[0].name);
+        let again = HoldAgain { since_ns: None, places: vec![(Arc::clone(&name), 2)] };
+        native.hold_again(&again, |_| 0, 0);
+        assert!(native.real_reported(Some(&name)));
+        assert!(!native.real_reported(Some(&name)), "all that were held run");
     }
 }

@@ -66,7 +66,7 @@ impl Search<'_> {
         let preemptor = Preemptor::Gang(application.slot);
         let gives_way = groups.iter().flatten().any(|ask| looking.gives_way(ask));
         let has_quota = looking.has_quota_for(preemptor, &total);
-        let waits = bundle.in_the_air || bundle.rests || bundle.backs_off;
+        let waits = bundle.in_flight || bundle.rests || bundle.backs_off;
         if waits || gives_way || !has_quota {
             return None;
         }

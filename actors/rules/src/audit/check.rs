@@ -178,8 +178,8 @@ impl Facts {
             let gives_way = matches!(fact.pairing, Pairing::GivesWay(_));
             fact.place_in.is_some() && fact.question.is_none() && !fact.leaves && !gives_way
         };
-        let in_the_air = application.bundle.as_ref().is_some_and(|bundle| bundle.in_the_air);
-        let may_end = application.state != ApplicationState::Failing && !in_the_air;
+        let in_flight = application.bundle.as_ref().is_some_and(|bundle| bundle.in_flight);
+        let may_end = application.state != ApplicationState::Failing && !in_flight;
         if may_end && own().any(waits) && !application.has_placeholder_timer {
             wrong.push(format!("{id}: no deadline of its placeholders"));
         }
@@ -403,7 +403,7 @@ fn check_bundle_of(application: &ApplicationFact, wrong: &mut Vec<String>) {
         }
         return;
     };
-    if bundle.in_the_air {
+    if bundle.in_flight {
         return;
     }
     for (group, needed) in bundle.groups.iter().filter(|(group, _)| bundle.sized.contains(group)) {

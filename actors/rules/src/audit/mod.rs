@@ -144,7 +144,7 @@ pub struct BundleFact {
     /// Whether it waits because no member of it could be started.
     pub backs_off: bool,
     /// Places are found, and all asks are held there until predicates are answered.
-    pub in_the_air: bool,
+    pub in_flight: bool,
 }
 
 impl BundleFact {
@@ -157,7 +157,7 @@ impl BundleFact {
             sized: groups.filter(|it| it.spec.is_some()).map(|it| Arc::clone(&it.name)).collect(),
             rests,
             backs_off: native.backs_off(),
-            in_the_air: native.stage == Stage::InTheAir,
+            in_flight: native.stage == Stage::InFlight,
         }
     }
 }

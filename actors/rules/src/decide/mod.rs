@@ -13,6 +13,7 @@
 //! | [`bundle`] | which members of a gang go to which nodes, all of them or none |
 //! | [`explain`] | why an ask waits, with figures, and what would let it run |
 //! | [`gang`] | whether and where places for all members of an undecided gang are searched |
+//! | [`in_flight`] | what answers about members of a gang mean, which are asked about all at once |
 //! | [`pairs`] | which ask takes the place of which placeholder |
 //! | [`predicates`] | whether a placement whose predicate is answered later is settled |
 //! | [`preemption`] | which allocations are evicted, for a guarantee, a daemon or a quota |
@@ -25,6 +26,7 @@ pub mod attempt;
 pub mod bundle;
 pub mod explain;
 pub mod gang;
+pub mod in_flight;
 pub mod lending;
 pub mod pairs;
 pub mod predicates;

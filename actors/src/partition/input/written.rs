@@ -191,7 +191,7 @@ fn ops() -> Vec<Op> {
         HoldAgain(Box::new(held_places())),
         HoldAgainOver { order: 3 },
         SettleForLess,
-        GroundBundle,
+        WithdrawBundle,
         AskMembers,
         BundleVoid { since_ns: 5 },
         EndHolds { group: TaskGroup::new("g".into()) },

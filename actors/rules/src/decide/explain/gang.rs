@@ -59,7 +59,7 @@ pub enum GangWhy {
         retry_ns: Option<i64>,
     },
     /// All members have places, and the predicates of the resource manager are asked.
-    InTheAir,
+    InFlight,
 }
 
 /// A group that has to stay in one domain, and is too large for each.
@@ -92,7 +92,7 @@ impl GangWhy {
         match self {
             Self::Refused { .. } => Cause::Predicates,
             Self::Domain { .. } => Cause::Topology,
-            Self::Undecided | Self::Asks { .. } | Self::Places { .. } | Self::InTheAir => {
+            Self::Undecided | Self::Asks { .. } | Self::Places { .. } | Self::InFlight => {
                 Cause::Gang
             }
         }
@@ -105,7 +105,7 @@ impl GangWhy {
                 Some(group)
             }
             Self::Domain { short, .. } => Some(&short.group),
-            Self::Undecided | Self::InTheAir => None,
+            Self::Undecided | Self::InFlight => None,
         }
     }
 
@@ -149,7 +149,7 @@ impl GangWhy {
                     "all nodes with room{may} were refused by predicates for a member{of}{texts}{counts}"
                 )
             }
-            Self::InTheAir => {
+            Self::InFlight => {
                 "all members have places, and predicates are asked about them".to_owned()
             }
         }
@@ -179,7 +179,7 @@ impl GangWhy {
                 constraint: constraint.clone(),
             },
             Self::Refused { retry_ns, .. } => Change::Time { at_ns: *retry_ns },
-            Self::InTheAir => Change::Time { at_ns: None },
+            Self::InFlight => Change::Time { at_ns: None },
         }
     }
 }

@@ -45,6 +45,7 @@
 
 mod cure;
 mod gang;
+mod members;
 #[cfg(test)]
 mod tests;
 mod why;
@@ -54,6 +55,7 @@ use std::sync::Arc;
 
 pub use cure::{Change, cure, sentence};
 pub use gang::{GangWhy, ShortDomain};
+pub use members::{asks_of, constraint_of, count_places, required_nodes, short_of_domain};
 pub use why::{Cause, HeldNode, Over, RequiredState, Why};
 
 use super::pairs::FreePlaces;
@@ -140,10 +142,10 @@ pub fn placeholders(
     let left = counted.count.saturating_sub(counted.replaced + counted.timed_out);
     let pending = asks.pending_placeholders(group);
     let placed = pending + counted.free.len() as u64;
-    let in_the_air = asked.min(left.saturating_sub(placed));
-    let leaving = left.saturating_sub(placed + in_the_air);
+    let in_flight = asked.min(left.saturating_sub(placed));
+    let leaving = left.saturating_sub(placed + in_flight);
     let group = Arc::clone(group);
-    let (asked, refused) = (in_the_air, None);
+    let (asked, refused) = (in_flight, None);
     Some(Why::Placeholders { group, pending, free, asked, leaving, is_held: false, refused })
 }
 

@@ -20,6 +20,7 @@
 //! * A bundle that was looked for without result is not looked for again before something has changed that may
 //!   help it.
 
+mod fewer;
 mod members;
 mod obstacle;
 mod rooms;
@@ -29,6 +30,7 @@ mod state;
 mod tests;
 mod turn;
 
+pub use fewer::{count_fitting, settle_for_fewer};
 pub use members::{
     AllowedNodes, AvoidedDomains, groups, held_places, is_asked_about, least, note_tried,
     note_unanswered, short_members, total,

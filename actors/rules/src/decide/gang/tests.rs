@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::*;
 use crate::applications::application::{Application, GangStyle, NewApplication};
+use crate::applications::native::Stage;
 use crate::asks::Bundled;
 use crate::books::Books;
 use crate::decide::attempt::Attempt;
 use crate::decide::bundle::{Found, find};
 use crate::nodes::NodeOrder;
 use crate::pending::nominations::{Nomination, Preemptor};
-use crate::pending::unsettled::BundleInTheAir;
+use crate::pending::unsettled::OpenBundle;
 use crate::specs::declaration::{Declaration, DeclaredGroup, Topology};
 use crate::specs::hold_again::HoldAgain;
 use crate::values::epoch::{Epoch, Growth, Loosening};
@@ -182,8 +183,8 @@ fn a_member_refused_everywhere_ends_the_search() {
     assert_eq!(search.n_fit(), Some(0), "it is not counted");
 }
 
-#[test]
-fn members_that_pass_are_counted_for_fewer_places() {
+/// A gang of three of which a scheduler before this one held three places.
+fn held_before() -> World {
     let mut world = World::new(workers(3), &[1, 1, 1]);
     world.book.forget_members_without_ask();
     let native = world.book.native_mut().unwrap();
@@ -191,6 +192,40 @@ fn members_that_pass_are_counted_for_fewer_places() {
     let again = HoldAgain { since_ns: None, places: vec![(Arc::new("w".to_owned()), 3)] };
     world.book.gang_mut().hold_again(&again, 0);
     world.ask_internally();
+    world
+}
+
+#[test]
+fn places_that_are_not_there_are_left_out() {
+    let (mut world, mut gang) = (held_before(), GangSearch::new(0));
+    let (ask, _) = world.bundled()[0][0];
+    gang.note(GangObstacle::Places(vec![(ask, 2)]), 0);
+    assert_eq!(settle_for_fewer(&mut world.book, &mut gang), Some(1));
+    world.book.native_mut().unwrap().stage = Stage::InFlight;
+    assert_eq!(settle_for_fewer(&mut world.book, &mut gang), None);
+}
+
+#[test]
+fn a_refused_gang_settles_for_members_that_passed() {
+    let (mut world, mut gang) = (held_before(), GangSearch::new(0));
+    let (ask, _) = world.bundled()[0][0];
+    gang.note(GangObstacle::refused(ask, &world.book.asks), 0);
+    gang.note_fitting(2);
+    assert_eq!(settle_for_fewer(&mut world.book, &mut gang), Some(2));
+    assert_eq!(settle_for_fewer(&mut world.book, &mut gang), Some(1), "nothing is known");
+}
+
+#[test]
+fn members_within_a_quota_are_counted() {
+    let world = held_before();
+    let native = world.book.undecided().unwrap();
+    let within = |n| count_fitting(native, |amount| vcores(n).holds(amount));
+    assert_eq!([0, 1, 2, 3].map(within), [0, 1, 2, 2], "all of them did not fit");
+}
+
+#[test]
+fn members_that_pass_are_counted_for_fewer_places() {
+    let mut world = held_before();
     let (mut search, refusing) = (world.search(), world.node("n1"));
     let (told, outcome) = world.step(&mut search, |node| node == refusing);
     assert_eq!(told, "ask n0, ask n1, count n2, forget n0");
@@ -273,7 +308,7 @@ fn one_bundle_is_in_flight_at_a_time() {
     world.asks_later = true;
     let application = ApplicationSlot::at(7);
     world.books.unsettled.bundle =
-        Some(BundleInTheAir { application, unasked: 0, to_ask: 0, stops_offers: false });
+        Some(OpenBundle { application, unasked: 0, to_ask: 0, stops_offers: false });
     assert_eq!(hold(&world.turn(None, true)), Some(Hold::OtherInFlight));
     assert_eq!(hold(&world.turn(None, false)), None, "nobody is asked about places that are held");
 }

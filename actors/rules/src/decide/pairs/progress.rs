@@ -4,10 +4,13 @@
 use std::time::Duration;
 
 use super::Search;
+use crate::allocations::Allocation;
+use crate::applications::gang::Gang;
 use crate::nodes::NodeIndex;
 use crate::order::keys::AskKey;
+use crate::specs::ask::TaskGroup;
 use crate::values::epoch::{Epoch, Growth};
-use crate::values::ids::NodeSlot;
+use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Resources;
 use crate::values::retries::Retries;
 use crate::waiting::{Parked, WaitSet};
@@ -35,6 +38,17 @@ impl PairSearch {
     /// Returns the search, to be continued.
     pub fn search_mut(&mut self) -> &mut Search {
         &mut self.search
+    }
+
+    /// A placeholder, or a held place, of this group is free to be taken.
+    pub fn put_free(
+        &mut self,
+        gang: &mut Gang,
+        group: &TaskGroup,
+        (id, place): (AllocationId, &Allocation),
+    ) {
+        gang.put_free(group, id, place);
+        self.search.freed(group, id);
     }
 
     /// Returns the bound of the search.

@@ -39,6 +39,7 @@
 //! assert_eq!(window.room(2), 3, "five may wait, two do");
 //! ```
 
+mod bundle;
 mod changes;
 mod scope;
 mod window;
@@ -50,6 +51,7 @@ use crate::allocations::Elsewhere;
 use crate::nodes::{NodeIndex, NodeRequest};
 use crate::values::epoch::Growth;
 use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
+pub use bundle::{BundlePlace, OpenBundle, QuestionBundle};
 use changes::Changes;
 pub use scope::Scope;
 pub use window::Window;
@@ -84,19 +86,6 @@ pub struct OpenClaim {
     pub node: Arc<str>,
 }
 
-/// A bundle whose members have places and wait for their predicates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BundleInTheAir {
-    /// The application that it is of.
-    pub application: ApplicationSlot,
-    /// The number of members without an open question.
-    pub unasked: usize,
-    /// The number of these that have still to be asked about.
-    pub to_ask: usize,
-    /// An answer was void: nothing else is placed until the bundle is settled or withdrawn.
-    pub stops_offers: bool,
-}
-
 /// Every placement that waits for an answer, and what was asked about it.
 #[derive(Debug)]
 pub struct Unsettled {
@@ -107,9 +96,9 @@ pub struct Unsettled {
     changes: Changes,
     /// Counts the times that everything refused may be asked again.
     era: u64,
-    /// The bundle whose members have places and wait for their predicates; one at a time.
-    pub bundle: Option<BundleInTheAir>,
-    /// Applications whose bundles wait for that one.
+    /// The bundle in flight; one at a time.
+    pub bundle: Option<OpenBundle>,
+    /// The applications whose bundles wait for that one.
     pub bundles_waiting: BTreeSet<ApplicationSlot>,
     /// The number of placements that may wait.
     pub window: Window,
@@ -156,10 +145,16 @@ impl Unsettled {
         self.last_bundle = nth << NUMBER_BITS;
     }
 
-    /// A number for a bundle that is in the air from now on.
+    /// A number for a bundle that is in flight from now on.
     pub fn next_bundle(&mut self) -> u64 {
         self.last_bundle += 1;
         self.last_bundle
+    }
+
+    /// The bundle in flight is settled or withdrawn. Returns the applications whose bundles waited for that.
+    pub fn end_bundle(&mut self) -> BTreeSet<ApplicationSlot> {
+        self.bundle = None;
+        std::mem::take(&mut self.bundles_waiting)
     }
 
     /// The number of open questions.

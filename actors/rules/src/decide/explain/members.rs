@@ -1,0 +1,134 @@
+//! What members of an undecided gang lack on nodes, from the sums as they are now: also where no search was made
+//! that says so.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::gang::ShortDomain;
+use super::required_of;
+use super::why::Why;
+use crate::applications::application::Application;
+use crate::asks::{Ask, Asks, Bundled};
+use crate::nodes::{NodeIndex, NodeRequest};
+use crate::specs::ask::TaskGroup;
+use crate::values::resources::Resources;
+
+/// The number of groups with a required domain, and of required nodes, that are looked at.
+const COUNTED: usize = 20;
+
+/// The obstacles of members that require a node, for each such node.
+pub fn required_nodes(asks: &Asks, bundled: &Bundled, nodes: &NodeIndex) -> Vec<Why> {
+    let mut wanted: BTreeMap<&Arc<str>, Resources> = BTreeMap::new();
+    for (slot, count) in bundled.iter().flatten() {
+        let ask = asks.ask(*slot);
+        let Some(node) = &ask.required_node else { continue };
+        if wanted.len() < COUNTED || wanted.contains_key(node) {
+            let of_node = wanted.entry(node).or_default();
+            of_node.add(&ask.resources.times(i64::from(*count)));
+        }
+    }
+    wanted.iter().filter_map(|(node, want)| required_of(nodes, node, want)).collect()
+}
+
+/// The first group that has to stay in one domain and is too large for each by itself. Only members of one size
+/// are counted.
+pub fn short_of_domain(
+    book: &Application,
+    bundled: &Bundled,
+    nodes: &NodeIndex,
+) -> Option<ShortDomain> {
+    let groups = book.undecided()?.groups().iter().zip(bundled);
+    let keyed = groups.filter_map(|(group, members)| Some((group.required_domain()?, members)));
+    keyed.take(COUNTED).find_map(|(key, members)| {
+        let (slot, _) = members.first()?;
+        let ask = book.asks.ask(*slot);
+        let mut short = ShortDomain {
+            group: ask.task_group.clone().unwrap_or_default(),
+            size: Resources::clone(&ask.resources),
+            members: members.iter().map(|(_, count)| u64::from(*count)).sum(),
+            lacks: 0,
+            key: Arc::from(key),
+            value: None,
+        };
+        count_places(book, &mut short, nodes);
+        (short.lacks > 0).then_some(short)
+    })
+}
+
+/// Counts the members of a group that are short in the domain that comes nearest, where all of them are
+/// of one size and nothing else keeps them off nodes.
+pub fn count_places(book: &Application, short: &mut ShortDomain, nodes: &NodeIndex) {
+    let is_plain =
+        |ask: &Ask| ask.request().wants_only_room() && ask.resources.same_amount(&short.size);
+    if !asks_of(book, &short.group).iter().all(|ask| is_plain(ask)) {
+        return;
+    }
+    let request = NodeRequest::of(&short.size);
+    let places = nodes.places_by_domain(&short.key, &request, short.members);
+    let nearest = places.into_iter().rev().max_by_key(|(_, places)| *places);
+    match nearest {
+        None => (short.lacks, short.value) = (short.members, None),
+        // Others of the gang may have the places.
+        Some((_, places)) if places >= short.members => {}
+        Some((value, places)) => {
+            (short.lacks, short.value) = (short.members - places, Some(value));
+        }
+    }
+}
+
+/// The asks that are decided for a group of an undecided gang.
+pub fn asks_of<'a>(book: &'a Application, group: &TaskGroup) -> Vec<&'a Ask> {
+    let bundled = book.undecided().and_then(|native| native.bundle(&book.asks).ok());
+    let asks = bundled.iter().flatten().flatten().map(|(slot, _)| book.asks.ask(*slot));
+    asks.filter(|ask| ask.task_group.as_ref() == Some(group)).collect()
+}
+
+/// The conditions that the placement constraint of an ask sets for nodes; `None` if it has none.
+pub fn constraint_of(ask: &Ask, nodes: &NodeIndex) -> Option<String> {
+    let conditions = nodes.excluding(&ask.wish()?.wish());
+    let conditions: Vec<_> = conditions.into_iter().map(|it| it.condition).collect();
+    (!conditions.is_empty()).then(|| conditions.join(" and "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::applications::application::{GangStyle, NewApplication};
+    use crate::nodes::NodeOrder;
+    use crate::specs::declaration::{Declaration, DeclaredGroup, Topology};
+    use crate::values::ids::ApplicationSlot;
+
+    #[test]
+    fn a_group_is_short_where_most_have_places() {
+        let vcores = |n| Resources::of(&[("vcore", n)]);
+        let topology = Topology { required: Some("rack".to_owned()), ..Topology::default() };
+        let workers = DeclaredGroup::new("w", 3, Some(vcores(1)));
+        let workers = DeclaredGroup { topology: Some(topology), ..workers };
+        let new = NewApplication {
+            id: Arc::from("app"),
+            queue: "root.a".to_owned(),
+            user: Arc::from("ann"),
+            groups: Vec::new(),
+            tags: None,
+            placeholder_ask: Resources::new(),
+            task_groups: Some(Box::new(Ok(Declaration::new(vec![workers]).unwrap()))),
+            execution_timeout_ms: None,
+            run_limit_ms: None,
+            gang_style: GangStyle::Soft,
+        };
+        let mut book = Application::new(new, Arc::from("root.a"), 0);
+        book.ask_internally(ApplicationSlot::at(0), 0, || 1);
+        let (_, bundled) = book.undecided_bundle().unwrap();
+        let mut nodes = NodeIndex::new(NodeOrder::default());
+        let [_, fuller] = [("n0", "r0", 1), ("n1", "r1", 2)].map(|(id, rack, free)| {
+            let node = nodes.insert(Arc::from(id), vcores(9), vcores(free), true).unwrap();
+            nodes.set_attributes(node, &Arc::new([("rack", rack)].into_iter().collect()));
+            node
+        });
+        let short = short_of_domain(&book, &bundled, &nodes).unwrap();
+        assert_eq!((short.lacks, short.value.as_deref()), (1, Some("r1")));
+        nodes.update(fuller, None, &vcores(3));
+        assert_eq!(short_of_domain(&book, &bundled, &nodes), None);
+        assert_eq!(asks_of(&book, &short.group).len(), 1, "the internal one");
+    }
+}
