@@ -1,12 +1,12 @@
 //! Messages that are small on the wire and large once decoded, or only announced: their cost to the
 //! service and to clients served meanwhile. And a large valid message, which passes.
 
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures::future::join_all;
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
 use std::io::Write as _;
@@ -263,15 +263,30 @@ async fn stopped_clients_make_room() {
     let service = Service::start();
     let _rm = innocent(&service).await;
     let mut client = connect(&service).await;
-    let calls: Vec<_> = (0..8).map(|_| open(&mut client, "si.v1.Scheduler/UpdateNode")).collect();
-    let stopped = join_all(calls.into_iter().map(|mut call| async move {
-        let head = [&[0], &(16_u32 << 20).to_be_bytes()[..]].concat();
-        assert!(call.send(head.into()).await);
-        let most = timeout(Duration::from_secs(3), call.send(vec![10; 15 << 20].into())).await;
-        (call, most.is_ok())
-    }));
-    let stopped = stopped.await;
-    assert!(stopped.iter().any(|(_, sent)| !sent), "the pool is not used up");
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let mut stopped = JoinSet::new();
+    for _ in 0..8 {
+        let mut call = open(&mut client, "si.v1.Scheduler/UpdateNode");
+        let accepted = Arc::clone(&accepted);
+        stopped.spawn(async move {
+            let head = [&[0], &(16_u32 << 20).to_be_bytes()[..]].concat();
+            assert!(call.send(head.into()).await);
+            let piece = Bytes::from(vec![10; 64 << 10]);
+            for _ in 0..15 << 4 {
+                if !call.send(piece.clone()).await {
+                    break;
+                }
+                accepted.fetch_add(piece.len(), Ordering::Relaxed);
+            }
+            std::future::pending::<()>().await;
+        });
+    }
+    let is_used_up = async {
+        while accepted.load(Ordering::Relaxed) < UNBOUND_BYTES {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(ANSWERED, is_used_up).await.expect("the service accepts as much as its pool holds");
     let mut client = connect(&service).await;
     let mut call = open(&mut client, "si.v1.Scheduler/UpdateNode");
     assert!(call.send(framed(0, &many_nodes(10_000))).await);

@@ -220,6 +220,8 @@ const MOST_FRAMES: usize = 36;
 
 const SAID: [&str; 7] = ["again", "k0", "k1", "k2", "k3", "k4", "k5"];
 
+const RELEASED: [&str; 6] = ["k0", "k1", "k2", "k3", "k4", "k5"];
+
 /// Cuts the connection after every frame in turn, in either direction, starting with the first.
 async fn cut_everywhere(after: fn(usize) -> After) {
     let service = Service::start();
@@ -234,8 +236,11 @@ async fn cut_everywhere(after: fn(usize) -> After) {
             all_new && heard.accepted.values().sum::<usize>() == 11
         };
         manager.until("everything answered", all).await;
-        manager.client.release(vec![release("a", "k3")]).await.unwrap();
-        manager.until("released", |heard| heard.released.contains_key("k3")).await;
+        // Each waits for the answer to the one before, so each is a frame in both directions.
+        for key in RELEASED {
+            manager.client.release(vec![release("a", key)]).await.unwrap();
+            manager.until("released", |heard| heard.released.contains_key(key)).await;
+        }
         let heard = &manager.heard;
         assert!(heard.rejected.is_empty(), "{after:?}: {heard:#?}", after = after(frames));
         assert!(heard.new.values().chain(heard.released.values()).all(|&times| times == 1));
@@ -244,8 +249,9 @@ async fn cut_everywhere(after: fn(usize) -> After) {
         resumed += usize::from(heard.disconnected > 0);
         manager.client.leave("done").await.unwrap();
     }
-    // On a busy machine a frame holds more messages.
-    assert!(resumed > MOST_FRAMES / 6, "{resumed}: the frames are fewer than that");
+    // Frames of the script hold more messages on a busy machine. A cut behind the last frame of the
+    // service may go unnoticed.
+    assert!(resumed >= RELEASED.len(), "{resumed} connections were cut");
 }
 
 #[tokio::test]
