@@ -6,7 +6,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -43,7 +43,7 @@ type Program = (PathBuf, Vec<String>);
 
 /// The programs: one file for all of them, or one file each.
 #[derive(Clone, Debug)]
-struct Programs {
+pub struct Programs {
     server: Program,
     store: Program,
     /// Not part of every installation of a server.
@@ -74,8 +74,19 @@ pub struct Bed {
     pub starts: usize,
 }
 
-/// Finds the programs, or builds them if that is requested. The error says in one line why there
-/// are none.
+impl Programs {
+    /// Finds the programs, or builds them if that is requested. `None` if there are none, after
+    /// printing why.
+    pub fn find() -> anyhow::Result<Option<Self>> {
+        let found = programs()?;
+        if let Err(why) = &found {
+            say(&format!("skipped, there is no API server of Kubernetes: {why}"));
+        }
+        Ok(found.ok())
+    }
+}
+
+/// Finds or builds the programs. The inner error says in one line why there are none.
 fn programs() -> anyhow::Result<Result<Programs, String>> {
     let all = |path: PathBuf| {
         let as_which = |which: &str| (path.clone(), vec![which.to_owned()]);
@@ -157,20 +168,28 @@ pub fn say(line: &str) {
     println!("{line}");
 }
 
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+/// Returns a free port that stays free while its server is down. The system gives connections and
+/// listeners ports above these.
+pub fn free_port() -> anyhow::Result<u16> {
+    const FIRST: u16 = 10_000;
+    const PORTS: u16 = 10_000;
+    /// Number of ports tried.
+    static TRIED: AtomicU16 = AtomicU16::new(0);
+    // Process ids of concurrent runs are often close to each other.
+    let begin = u16::try_from(u64::from(std::process::id()) * 101 % u64::from(PORTS))?;
+    for _ in 0..PORTS {
+        let tried = TRIED.fetch_add(1, Ordering::Relaxed) % PORTS;
+        let port = FIRST + (begin + tried) % PORTS;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no port is free")
 }
 
 impl Bed {
-    /// Starts a control plane. `None` if there is none, after printing why.
-    pub async fn start() -> anyhow::Result<Option<Self>> {
-        let programs = match programs()? {
-            Ok(programs) => programs,
-            Err(why) => {
-                say(&format!("skipped, there is no API server of Kubernetes: {why}"));
-                return Ok(None);
-            }
-        };
+    /// Starts a control plane.
+    pub async fn start(programs: &Programs) -> anyhow::Result<Self> {
         let number = BEDS.fetch_add(1, Ordering::Relaxed);
         let folder = format!("monoceros-bed-{}-{number}", std::process::id());
         let folder = env::temp_dir().join(folder);
@@ -183,11 +202,12 @@ impl Bed {
         );
         fs::write(folder.join("tokens.csv"), tokens)?;
         let (port, store_port) = (free_port()?, free_port()?);
+        let programs = programs.clone();
         let mut bed =
             Self { programs, folder, port, store_port, server: None, store: None, starts: 0 };
         bed.start_store()?;
         bed.start_server().await?;
-        Ok(Some(bed))
+        Ok(bed)
     }
 
     fn start_store(&mut self) -> anyhow::Result<()> {
@@ -268,6 +288,11 @@ impl Bed {
             server.wait()?;
         }
         Ok(())
+    }
+
+    /// Returns the programs, to start another control plane.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
     }
 
     /// Returns whether the scheduler and controllers of Kubernetes can be started.

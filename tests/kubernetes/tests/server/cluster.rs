@@ -15,7 +15,7 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::bed::{ADMIN, Bed, SHIM};
+use crate::bed::{ADMIN, Bed, SHIM, free_port};
 use crate::cases::Theirs;
 
 /// A cluster on a bed.
@@ -334,7 +334,9 @@ impl Cluster {
     /// Starts the service without a cluster.
     pub async fn serve(&self, flags: &[&str]) -> anyhow::Result<Scheduler> {
         let is_anywhere = !flags.iter().any(|flag| flag.starts_with("--grpc"));
-        let grpc: &[&str] = if is_anywhere { &["--grpc=127.0.0.1:0"] } else { &[] };
+        // A service that is started again finds its port free.
+        let grpc = format!("--grpc=127.0.0.1:{}", free_port()?);
+        let grpc: &[&str] = if is_anywhere { &[&grpc] } else { &[] };
         self.run(&[&["serve"], grpc, flags].concat()).await
     }
 

@@ -1,8 +1,9 @@
 //! Cases of the scheduler against a real API server. The cases do the work of kubelets and
 //! controllers.
 //!
-//! Cases run one after the other, each with its own nodes. `cargo test -p monoceros-on-kubernetes
-//! -- WORD` runs those with the word in their name.
+//! Cases run in lanes, each with its own control plane. The cases of a lane run one after the other,
+//! each with its own nodes. `cargo test -p monoceros-on-kubernetes -- WORD` runs those with the word
+//! in their name.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
 
@@ -15,8 +16,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bed::{Bed, say};
+use bed::{Bed, Programs, say};
+use cases::Case;
 use cluster::Cluster;
+use futures::future::try_join_all;
 use tokio::time::Instant;
 
 fn main() -> ExitCode {
@@ -44,13 +47,25 @@ fn main() -> ExitCode {
 
 /// Runs the cases, and returns the number of failures.
 async fn run(words: &[String]) -> anyhow::Result<usize> {
-    let Some(bed) = Bed::start().await? else { return Ok(0) };
-    let mut cluster = Cluster::new(bed).await?;
+    let Some(programs) = Programs::find()? else { return Ok(0) };
+    let is_wanted =
+        |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
+    let lanes = cases::lanes().map(|mut lane| {
+        lane.retain(|(name, _)| is_wanted(name));
+        run_lane(&programs, lane)
+    });
+    Ok(try_join_all(lanes).await?.into_iter().sum())
+}
+
+/// Runs cases one after the other on a control plane of their own, and returns the number of
+/// failures.
+async fn run_lane(programs: &Programs, cases: Vec<(&str, Case)>) -> anyhow::Result<usize> {
+    if cases.is_empty() {
+        return Ok(0);
+    }
+    let mut cluster = Cluster::new(Bed::start(programs).await?).await?;
     let mut failed = 0;
-    for (name, case) in cases::all() {
-        if !words.is_empty() && !words.iter().any(|word| name.contains(word)) {
-            continue;
-        }
+    for (name, case) in cases {
         let begun = Instant::now();
         let starts = cluster.bed.starts;
         cluster.log = cluster.bed.folder().join(format!("{}.log", name.replace("::", "-")));

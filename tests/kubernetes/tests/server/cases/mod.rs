@@ -21,7 +21,8 @@ use futures::future::LocalBoxFuture;
 
 use crate::cluster::Cluster;
 
-type Case = for<'c> fn(&'c mut Cluster) -> LocalBoxFuture<'c, anyhow::Result<()>>;
+/// A case, which may change everything on its control plane.
+pub type Case = for<'c> fn(&'c mut Cluster) -> LocalBoxFuture<'c, anyhow::Result<()>>;
 
 macro_rules! cases {
     ($($module:ident::$case:ident,)*) => {
@@ -31,8 +32,15 @@ macro_rules! cases {
     };
 }
 
-/// All cases by name.
-pub fn all() -> Vec<(&'static str, Case)> {
+/// All cases by name, in lanes. Cases of a lane share a control plane and run one after the other;
+/// the lanes run side by side. Most cases wait rather than compute, for leases, back-offs and
+/// servers that are down, so each lane has some of those.
+pub fn lanes() -> [Vec<(&'static str, Case)>; 3] {
+    [scheduling(), failures(), replicas()]
+}
+
+/// Placement and its reasons, also compared with kube-scheduler.
+fn scheduling() -> Vec<(&'static str, Case)> {
     cases![
         placing::two_thousand_pods_on_a_hundred_nodes,
         placing::nodes_that_change_and_go,
@@ -46,6 +54,28 @@ pub fn all() -> Vec<(&'static str, Case)> {
         neighbours::pods_near_and_far,
         gangs::a_gang_of_eight_with_six_places_and_with_eight,
         gangs::a_gang_of_eight_that_keeps_apart_on_seven_hosts,
+        admission::nobody_states_another_user,
+        admission::namespaces_with_a_label,
+        admission::start_from_the_manifests,
+        differential::selectors_and_affinity,
+        differential::cordons_taints_and_tolerations,
+        differential::numbers_of_taints,
+        differential::features_that_nodes_declare,
+        differential::ports_of_nodes,
+        differential::affinity_and_anti_affinity,
+        differential::spread_constraints,
+        differential::claims_and_volumes,
+        differential::requests_and_capacities,
+        differential::random_rows,
+        differential::victims_of_preemption,
+        differential::pod_groups_as_a_whole,
+        differential::reasons_of_conditions,
+    ]
+}
+
+/// Groups, victims and queues; rights that are missing and requests that fail.
+fn failures() -> Vec<(&'static str, Case)> {
+    cases![
         podgroups::four_out_of_six,
         podgroups::group_created_after_its_pods,
         podgroups::group_with_a_lowered_minimum,
@@ -71,9 +101,13 @@ pub fn all() -> Vec<(&'static str, Case)> {
         failing::bindings_that_are_not_answered,
         failing::a_scheduler_killed_in_the_middle,
         failing::an_api_server_killed_for_ten_seconds,
-        admission::nobody_states_another_user,
-        admission::namespaces_with_a_label,
-        admission::start_from_the_manifests,
+    ]
+}
+
+/// Replicas, a remote scheduler, and random changes.
+fn replicas() -> Vec<(&'static str, Case)> {
+    cases![
+        chaos::a_minute_of_everything,
         replicas::a_leader_that_is_killed,
         replicas::a_leader_that_is_paused,
         replicas::a_leader_that_leaves,
@@ -86,19 +120,5 @@ pub fn all() -> Vec<(&'static str, Case)> {
         remote::a_service_with_tls_and_tokens,
         remote::a_leader_that_is_killed,
         remote::a_leader_that_is_paused,
-        chaos::a_minute_of_everything,
-        differential::selectors_and_affinity,
-        differential::cordons_taints_and_tolerations,
-        differential::numbers_of_taints,
-        differential::features_that_nodes_declare,
-        differential::ports_of_nodes,
-        differential::affinity_and_anti_affinity,
-        differential::spread_constraints,
-        differential::claims_and_volumes,
-        differential::requests_and_capacities,
-        differential::random_rows,
-        differential::victims_of_preemption,
-        differential::pod_groups_as_a_whole,
-        differential::reasons_of_conditions,
     ]
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::build::{Instance, NAME, ask, build, clear, instances, make};
 use super::observed::{Observed, observe, wanted};
 use super::{Outcome, Scene, reasons};
-use crate::bed::{Bed, Component, SHIM, say};
+use crate::bed::{Bed, Component, Programs, SHIM, say};
 use crate::cluster::{Cluster, Scheduler};
 
 /// Pause between two checks of the outcomes.
@@ -83,12 +83,12 @@ async fn with_theirs(cluster: &mut Cluster) -> anyhow::Result<Option<Box<Theirs>
     }
     Ok(Some(match cluster.theirs.take() {
         Some(theirs) => theirs,
-        None => Box::new(start_theirs().await?),
+        None => Box::new(start_theirs(cluster.bed.programs()).await?),
     }))
 }
 
-async fn start_theirs() -> anyhow::Result<Theirs> {
-    let bed = Bed::start().await?.context("a second control plane")?;
+async fn start_theirs(programs: &Programs) -> anyhow::Result<Theirs> {
+    let bed = Bed::start(programs).await.context("a second control plane")?;
     let scheduler = bed.start_kube_scheduler(NAME)?;
     Ok(Theirs { cluster: Cluster::new(bed).await?, _scheduler: scheduler })
 }
