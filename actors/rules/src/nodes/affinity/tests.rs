@@ -149,6 +149,11 @@ impl World {
     }
 
     fn check(&self, terms: &Terms, open: usize) {
+        self.check_search(terms, open);
+        self.check_counters();
+    }
+
+    fn check_search(&self, terms: &Terms, open: usize) {
         let expected = self.expected(terms, open);
         let one = vcores(1);
         let wish = Wish { open, ..Wish::of(terms) };
@@ -156,6 +161,9 @@ impl World {
         let next = |slot: &NodeSlot| self.nodes.next(*slot, &request);
         let found: Vec<_> = std::iter::successors(self.nodes.first(&request), next).collect();
         assert_eq!(found, expected, "{:?}", terms.constraint());
+    }
+
+    fn check_counters(&self) {
         for (family, counter) in self.nodes.affinity.counters.all().map(|it| (it, it.2)) {
             let mut counted: BTreeMap<Group, Count> = BTreeMap::new();
             for (_, entry) in self.allocations.iter() {
@@ -448,9 +456,10 @@ proptest! {
             }
             for terms in &known {
                 for open in 1..=terms.len() {
-                    world.check(terms, open);
+                    world.check_search(terms, open);
                 }
             }
+            world.check_counters();
         }
     }
 }

@@ -3,6 +3,8 @@
 //! The laws are written down a second time here, as they are said and without a thought for speed:
 //! from amounts by name, not from rows, and from scratch for each set.
 
+use std::cell::OnceCell;
+
 use proptest::prelude::*;
 
 use super::cluster::{Cluster, NOW};
@@ -207,6 +209,8 @@ pub(super) struct Laws<'a> {
     facts: Vec<QueueFacts>,
     preemptor: &'a Demand,
     ask: Resources,
+    /// Candidates in order, the same for all sets. Empty until it is used.
+    order: OnceCell<Vec<AllocationId>>,
 }
 
 type Remaining = Option<Vec<(Name, i64)>>;
@@ -217,7 +221,8 @@ type Cost = (u64, i64, usize, (i64, usize), usize);
 
 impl<'a> Laws<'a> {
     pub(super) fn new(cluster: &'a Cluster, preemptor: &'a Demand) -> Self {
-        Self { cluster, facts: cluster.facts(), preemptor, ask: preemptor.members[0].clone() }
+        let ask = preemptor.members[0].clone();
+        Self { cluster, facts: cluster.facts(), preemptor, ask, order: OnceCell::new() }
     }
 
     fn path(&self, queue: usize) -> Vec<usize> {
@@ -371,7 +376,11 @@ impl<'a> Laws<'a> {
     }
 
     /// All that may be taken, in order.
-    fn in_order(&self) -> Vec<(AllocationId, &Allocation)> {
+    fn in_order(&self) -> &[AllocationId] {
+        self.order.get_or_init(|| self.sorted())
+    }
+
+    fn sorted(&self) -> Vec<AllocationId> {
         let mut all: Vec<_> =
             self.cluster.table.iter().filter(|(_, it)| self.may_be_candidate(it)).collect();
         all.sort_by_key(|(_, it)| {
@@ -382,12 +391,12 @@ impl<'a> Laws<'a> {
             let age = std::cmp::Reverse(it.created_ns);
             (class, self.importance(it), age, it.uuid.clone())
         });
-        all
+        all.into_iter().map(|(id, _)| id).collect()
     }
 
     /// The same, an application that goes as one as one.
     fn candidates(&self) -> Vec<Vec<AllocationId>> {
-        let all = self.in_order();
+        let all: Vec<_> = self.in_order().iter().map(|id| (*id, self.get(*id))).collect();
         let mut units: Vec<Vec<AllocationId>> = Vec::new();
         for (id, it) in &all {
             let application = &self.cluster.applications[it.application.index()].1;
@@ -510,7 +519,7 @@ impl<'a> Laws<'a> {
             (of.clone().map(|it| self.importance(it)).max().unwrap_or(i64::MIN), of.count())
         };
         let (priority, count) = importance(false);
-        let first = self.in_order().iter().position(|(id, _)| set.contains(id));
+        let first = self.in_order().iter().position(|id| set.contains(id));
         (class, priority, count, importance(true), first.unwrap_or(usize::MAX))
     }
 
