@@ -57,7 +57,7 @@ export function Choice({ name, label, value, of, onChange }: Omit<FieldProps, "h
   return (
     <label>
       {label}
-      <select name={name} value={value ?? first} onChange={(event) => onChange(event.currentTarget.value === first ? undefined : event.currentTarget.value)}>
+      <select name={name} value={value ?? first} title={of.find(([chosen]) => chosen === (value ?? first))?.[1]} onChange={(event) => onChange(event.currentTarget.value === first ? undefined : event.currentTarget.value)}>
         {of.map(([chosen, text]) => (
           <option key={chosen} value={chosen}>
             {text}

@@ -75,7 +75,7 @@ export function Heat({ nodes, total, of = fullest }: Props) {
         class="heat"
         tabIndex={0}
         role="img"
-        aria-label={`${nodes.length} nodes: ${summary}. Arrow keys walk from node to node, Enter opens one.`}
+        aria-label={`${nodes.length} ${nodes.length === 1 ? "node" : "nodes"}: ${summary}. Arrow keys walk from node to node, Enter opens one.`}
         aria-describedby={id}
         onPointerMove={(event) => setAt(under(event))}
         onPointerLeave={() => setAt(-1)}

@@ -1,9 +1,8 @@
-// Tables with a caption for screen readers, sorted by their heads. On a small screen and beside a list each row is a card, in which each value has the head of its
+// Tables with a caption for screen readers, sorted by their heads. Where there is little room each row is a card, in which each value has the head of its
 // column before it; roles keep the meaning of a table there.
 import type { ComponentChildren } from "preact";
-import { useContext } from "preact/hooks";
-import { Inner } from "../routes";
-import { hasCards, isNarrow } from "./screen";
+import { useCards } from "./cards";
+import { isNarrow } from "./screen";
 
 /** Number of columns from which sentences of a row are below it on every screen. */
 const MANY = 8;
@@ -34,11 +33,11 @@ interface Props<T> {
 export function Table<T>({ caption, columns, rows, keyOf, sort, onSort, rowClass }: Props<T>) {
   const texts = columns.filter((column) => column.class === "text").length;
   // A sentence beside many columns would be a tall, narrow cell, or off the screen.
-  const isCards = useContext(Inner) !== null || hasCards.value;
+  const { isCards, box } = useCards(columns.length);
   const isBelow = texts > 0 && (isNarrow.value || columns.length >= MANY);
   const layout = isCards ? { class: "cards" } : isBelow ? { class: "below-text", style: { "--columns": columns.length - texts } } : {};
   return (
-    <div class="scroll">
+    <div class="scroll" ref={box}>
       <table role="table" {...layout}>
         <caption>{caption}</caption>
         <thead>

@@ -7,7 +7,7 @@ import { clock, moment } from "../format/times";
 import { Amounts, Hours } from "../parts/amount";
 import { Choice, Field, Filters, Search } from "../parts/filters";
 import { Called, Short } from "../parts/name";
-import { hasCards } from "../parts/screen";
+import { useCards } from "../parts/cards";
 import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
 import { path, tokenWanted } from "../rest/client";
@@ -156,9 +156,10 @@ function Range({ mode }: { mode: preact.JSX.Element }) {
 }
 
 function List({ rows, isNumbered = false }: { rows: { key: string; number: number; record?: EventRecord; remark?: string }[]; isNumbered?: boolean }) {
+  const { isCards, box } = useCards(isNumbered ? 7 : 6);
   return (
-    <div class="scroll">
-      <table role="table" class={hasCards.value ? "events cards" : "events"}>
+    <div class="scroll" ref={box}>
+      <table role="table" class={isCards ? "events cards" : "events"}>
         <caption>Events</caption>
         <thead>
           <tr>
@@ -180,7 +181,7 @@ function List({ rows, isNumbered = false }: { rows: { key: string; number: numbe
                 <td role="cell"><Tag of={kindOf(record.type)} /></td>
                 <td role="cell"><Of record={record} /></td>
                 <td role="cell" class="text">{whatHappened(record.eventChangeType, record.eventChangeDetail)} {record.message && <span class="quiet"><Says text={record.message.replace(SECONDS, "")} /></span>}</td>
-                <td role="cell" data-label="With"><Called name={namesOfEvent(record).reference} of={record.referenceID ?? ""} /></td>
+                <td role="cell" data-label="With"><With record={record} /></td>
                 <td role="cell" data-label="Amount" class="number">{record.message?.includes(SECONDS) ? <Hours of={amountsOf(record)} /> : <Amounts of={amountsOf(record)} />}</td>
               </tr>
             ) : (
@@ -193,6 +194,13 @@ function List({ rows, isNumbered = false }: { rows: { key: string; number: numbe
       </table>
     </div>
   );
+}
+
+/** The object that an event refers to: a queue in events of users. */
+function With({ record }: { record: EventRecord }) {
+  const { type, referenceID = "" } = record;
+  if (type === 5 && referenceID) return <Short name={referenceID} cut={cutQueue} />;
+  return <Called name={namesOfEvent(record).reference} of={referenceID} />;
 }
 
 function Of({ record }: { record: EventRecord }) {
