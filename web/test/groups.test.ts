@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { besideOf } from "../src/format/beside";
 import { grouped } from "../src/format/groups";
 import type { Application } from "../src/rest/types";
-import { besideOf } from "../src/parts/panel";
 
 const application = (user: string, allocationCount: number, pendingCount: number) =>
   ({ applicationID: `${user}-${allocationCount}`, queueName: "root.a", user, allocationCount, pendingCount, usedResource: { vcore: 1000 * allocationCount }, resourceHistory: {} }) as Application;

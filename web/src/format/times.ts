@@ -4,8 +4,9 @@ import { signal } from "@preact/signals";
 /** The time, in milliseconds since the epoch. It advances once a second while the page is visible. */
 export const now = signal(Date.now());
 
+// Tests of functions have no document.
 setInterval(() => {
-  if (!document.hidden) now.value = Date.now();
+  if (!globalThis.document?.hidden) now.value = Date.now();
 }, 1000);
 
 export const millis = (nanos: number) => nanos / 1e6;

@@ -1,21 +1,11 @@
 // A view beside a list. On a wide screen, links of rows open here, so that the list stays.
 import { useLocation } from "preact-iso";
 import { useEffect, useState } from "preact/hooks";
+import { BESIDE, besideOf } from "../format/beside";
 import { path } from "../rest/client";
 import { Inner, to, useQuery } from "../routes";
 import { VIEWS } from "../views";
 import { isWide } from "./screen";
-
-/** Views that open beside a list, with the parameter that names their object. */
-const BESIDE: Record<string, string> = { application: "id", node: "id", queue: "path" };
-
-/** Text of a view in the address, `node:n1`, for the address of one that opens beside a list. */
-export function besideOf(href: string): string | undefined {
-  const { pathname, searchParams } = new URL(href, "http://page");
-  const id = pathname.replace(/^\/ui\//, "");
-  const subject = searchParams.get(BESIDE[id] ?? "");
-  return subject ? `${id}:${subject}` : undefined;
-}
 
 /** Handler of clicks that opens links of rows, or all links within the panel, beside the list. */
 export function useBeside(links: string): (event: MouseEvent) => void {

@@ -108,7 +108,7 @@ function Summary({ of: it }: { of: Application }) {
     ["Submitted", <>{it.submissionTime ? moment(it.submissionTime) : "–"} (<Ago at={it.submissionTime} /> ago)</>],
     ["Uses", <Amounts of={it.usedResource} />],
     ["At most", <Amounts of={it.maxUsedResource} />],
-    ["Waits for", <Amounts of={it.pendingResource} />],
+    ["Pending", <Amounts of={it.pendingResource} />],
   ];
   if (it.finishedTime) facts.push(["Ended", moment(it.finishedTime)]);
   if (it.rejectedMessage) facts.push(["Rejected", <Rejection message={it.rejectedMessage} />]);
@@ -178,7 +178,7 @@ function Requests({ of: it }: { of: Application }) {
     { id: "log", head: "Found when tried", class: "text", cell: ({ first }) => <Log of={first} /> },
   ];
   return (
-    <Section title="Requests" id="requests" class="wide" note="What it has asked for and not got; alike requests are one row.">
+    <Section title="Requests" id="requests" class="wide" note="Pending requests; alike ones are one row.">
       <Table caption="Requests that wait" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={({ first }) => `${first.allocationKey} ${first.taskGroupName ?? ""}`} />
       {rows.length > MOST_ROWS && <p class="none">and {rows.length - MOST_ROWS} more</p>}
     </Section>
@@ -297,7 +297,7 @@ function Allocations({ of: it }: { of: Application }) {
   });
   const rows = sorted(allocations, columns, query.sort, (row) => row.allocationKey);
   return (
-    <Section title={<>Allocations <Count of={allocations.length} /></>} id="allocations" class="wide" note="What it has got.">
+    <Section title={<>Allocations <Count of={allocations.length} /></>} id="allocations" class="wide" note="The containers that it has.">
       {allocations.length ? (
         <Table caption="Allocations" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={(row) => row.uuid ?? row.allocationKey} sort={query.sort} onSort={(sort) => change({ sort })} />
       ) : (

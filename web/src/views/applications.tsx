@@ -79,8 +79,8 @@ const live: Column<Application>[] = [
   queue,
   user,
   submitted,
-  { id: "allocations", head: "Has", number: true, by: (row) => row.allocationCount ?? 0, cell: (row) => <Count of={row.allocationCount} /> },
-  { id: "waiting", head: "Waits for", number: true, by: (row) => row.pendingCount ?? 0, cell: (row) => <Count of={row.pendingCount} /> },
+  { id: "allocations", head: "Allocations", number: true, by: (row) => row.allocationCount ?? 0, cell: (row) => <Count of={row.allocationCount} /> },
+  { id: "waiting", head: "Pending", number: true, by: (row) => row.pendingCount ?? 0, cell: (row) => <Count of={row.pendingCount} /> },
   { id: "uses", head: "Uses", by: (row) => row.usedResource?.vcore ?? 0, number: true, cell: (row) => <Uses of={row} /> },
   { id: "why", head: "Waits because", class: "text", by: (row) => row.waitsFor ?? "", cell: (row) => <Because of={row} seconds={10} /> },
 ];
@@ -134,8 +134,8 @@ function Groups({ rows, by, sort = "-applications", change }: GroupsProps) {
       cell: ({ name }) => (name ? <button type="button" class="open" title={name} onClick={() => open(name)}>{by === "queue" ? cutQueue(name, mostOfName.value) : by === "cause" ? <Says text={name} /> : cutName(name, mostOfName.value)}</button> : <span class="quiet">no {by}</span>),
     },
     { id: "applications", head: "Applications", number: true, by: (group) => group.applications, cell: (group) => <Count of={group.applications} /> },
-    { id: "allocations", head: "Has", number: true, by: (group) => group.allocations, cell: (group) => <Count of={group.allocations} /> },
-    { id: "waiting", head: "Waits for", number: true, by: (group) => group.pending, cell: (group) => <Count of={group.pending} /> },
+    { id: "allocations", head: "Allocations", number: true, by: (group) => group.allocations, cell: (group) => <Count of={group.allocations} /> },
+    { id: "waiting", head: "Pending", number: true, by: (group) => group.pending, cell: (group) => <Count of={group.pending} /> },
     { id: "uses", head: "Uses", number: true, by: (group) => group.used.vcore ?? 0, cell: (group) => <Amounts of={group.used} /> },
   ];
   const groups = sorted(grouped(rows, by), columns, sort, (group) => group.name);

@@ -22,8 +22,8 @@ const MOST_FILTERED = 500;
 const KINDS: [string, string][] = [
   ["", "all"],
   ["allocation", "placed"],
-  ["reservation", "kept a place for"],
-  ["eviction", "had to leave"],
+  ["reservation", "reserved"],
+  ["eviction", "evicted"],
 ];
 
 const VERBS = { allocation: "Placed", reservation: "Reserved", eviction: "Evicted" };

@@ -91,7 +91,7 @@ function Allocations({ of: node, sort, onSort }: { of: Node; sort: string | unde
   });
   const order = sorted(rows, columns, sort, (row) => `${row.applicationId} ${row.allocationKey}`);
   return (
-    <Section title={<>Allocations <Count of={rows.length} /></>} id="allocations" class="wide" note="What applications have got here.">
+    <Section title={<>Allocations <Count of={rows.length} /></>} id="allocations" class="wide" note="Containers of applications on this node.">
       {rows.length ? (
         <Table caption="Allocations on this node" columns={columns} rows={order.slice(0, MOST_ROWS)} keyOf={(row) => `${row.applicationId} ${row.uuid ?? row.allocationKey}`} sort={sort} onSort={onSort} />
       ) : (
@@ -113,7 +113,7 @@ function Foreign({ of: node }: { of: Node }) {
     { id: "since", head: "Runs for", number: true, cell: (row) => <Ago at={row.allocationTime} /> },
   ];
   return (
-    <Section title={<>Of others <Count of={rows.length} /></>} id="foreign" class="wide" note="What runs here without having asked this scheduler.">
+    <Section title={<>Of others <Count of={rows.length} /></>} id="foreign" class="wide" note="Pods and processes here that other schedulers placed.">
       <Table caption="What is of others" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={(row) => row.allocationKey} />
     </Section>
   );

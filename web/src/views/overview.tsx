@@ -207,7 +207,7 @@ function Waiting() {
             { id: "id", head: "Application", cell: (row) => <ApplicationLink id={row.applicationID} /> },
             { id: "queue", head: "Queue", cell: (row) => <QueueLink path={row.queueName} /> },
             { id: "user", head: "User", cell: (row) => row.user && <Short name={row.user} /> },
-            { id: "waiting", head: "Waits for", number: true, cell: (row) => <Count of={row.pendingCount} /> },
+            { id: "waiting", head: "Pending", number: true, cell: (row) => <Count of={row.pendingCount} /> },
             { id: "since", head: "Since", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
             { id: "why", head: "Why", class: "text", cell: (row) => <Because of={row} seconds={4} /> },
           ]}

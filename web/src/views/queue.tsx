@@ -127,8 +127,8 @@ function Applications({ path: queue }: { path: string }) {
             { id: "state", head: "State", cell: (row) => <Tag of={row.applicationState} /> },
             { id: "user", head: "User", cell: (row) => row.user && <Short name={row.user} /> },
             { id: "submitted", head: "Submitted", number: true, cell: (row) => <Ago at={row.submissionTime} /> },
-            { id: "allocations", head: "Has", number: true, cell: (row) => <Count of={row.allocationCount} /> },
-            { id: "waiting", head: "Waits for", number: true, cell: (row) => <Count of={row.pendingCount} /> },
+            { id: "allocations", head: "Allocations", number: true, cell: (row) => <Count of={row.allocationCount} /> },
+            { id: "waiting", head: "Pending", number: true, cell: (row) => <Count of={row.pendingCount} /> },
             { id: "uses", head: "Uses", number: true, cell: (row) => <Uses of={row} /> },
             { id: "why", head: "Waits because", class: "text", cell: (row) => <Because of={row} seconds={10} /> },
           ]}
