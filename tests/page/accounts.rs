@@ -217,6 +217,7 @@ async fn charts_have_the_minutes_of_the_histories() {
     .await;
     tab.open(&address).await;
     tab.until("document.querySelectorAll('#history .chart').length === 2").await;
+    tab.until("document.querySelector('#history b').innerText !== '–'").await;
     let shown: Value = tab
         .value("[...document.querySelectorAll('#history figure')].map(it => [it.dataset.minutes, it.dataset.last, it.querySelector('b').innerText])")
         .await;

@@ -109,14 +109,20 @@ async fn search_and_sorting_are_in_the_address() {
         other.value::<String>("document.querySelector('[name=search]').value").await,
         "KEEP"
     );
+    // The row opens beside the list, and from there the whole view.
     other.click("main tbody a").await;
+    other.until("location.search.includes('open=application%3Akeeps')").await;
+    other.click("#panel a.whole").await;
     other
         .until("location.pathname === '/ui/application' && document.title.startsWith('keeps')")
         .await;
     other.value::<bool>("(history.back(), true)").await;
+    other.until("document.querySelector('#panel') !== null").await;
+    other.value::<bool>("(history.back(), true)").await;
     other
         .until("location.pathname === '/ui/applications' && location.search.includes('KEEP')")
         .await;
+    other.until("document.querySelector('#panel') === null").await;
     // By state and queue, on the server. A hidden tab reads nothing.
     tab.show().await;
     tab.open(&format!("{address}/ui/applications")).await;
@@ -178,7 +184,12 @@ async fn the_page_is_used_with_keys_alone() {
         assert_eq!(tab.value::<String>(focused).await, node, "{key}");
     }
     tab.press("Enter").await;
-    tab.until("location.pathname === '/ui/node' && location.search.includes('n1')").await;
+    tab.until("location.search.includes('open=node%3An1')").await;
+    tab.until_text("#panel #summary", "host-1").await;
+    tab.press("Escape").await;
+    tab.until("document.querySelector('#panel') === null").await;
+    tab.press("ArrowDown").await;
+    assert_eq!(tab.value::<String>(focused).await, "n2", "the focus is in the list still");
     assert_eq!(tab.wrong(), [""; 0]);
     chromium.end().await;
 }

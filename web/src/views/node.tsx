@@ -110,7 +110,7 @@ function Foreign({ of: node }: { of: Node }) {
     { id: "key", head: "Key", cell: (row) => <Name of={row} /> },
     { id: "resource", head: "Takes", number: true, cell: (row) => <Amounts of={row.resource} /> },
     { id: "priority", head: "Priority", number: true, cell: (row) => row.priority },
-    { id: "since", head: "Runs for", number: true, cell: (row) => <Ago at={row.allocationTime} /> },
+    { id: "since", head: "Running for", number: true, cell: (row) => <Ago at={row.allocationTime} /> },
   ];
   return (
     <Section title={<>Of others <Count of={rows.length} /></>} id="foreign" class="wide" note="Pods and processes here that other schedulers placed.">

@@ -227,13 +227,13 @@ interface Minute {
 function History() {
   const applications = usePolled<Minute[]>("/ws/v1/history/apps", 20);
   const containers = usePolled<Minute[]>("/ws/v1/history/containers", 20);
-  const all = partitions.value ?? [];
+  const all = partitions.value;
   return (
     <Section title="History" id="history" note="What ran, minute by minute, over all partitions; the service keeps a day.">
       <Trouble of={applications} />
       <div class="charts">
-        <Minutes name="running applications" now={all.reduce((sum, one) => sum + (one.applications.Running ?? 0), 0)} minutes={applications.data} count={(minute) => minute.totalApplications} />
-        <Minutes name="allocations" now={all.reduce((sum, one) => sum + (one.totalContainers ?? 0), 0)} minutes={containers.data} count={(minute) => minute.totalContainers} />
+        <Minutes name="running applications" now={all?.reduce((sum, one) => sum + (one.applications.Running ?? 0), 0)} minutes={applications.data} count={(minute) => minute.totalApplications} />
+        <Minutes name="allocations" now={all?.reduce((sum, one) => sum + (one.totalContainers ?? 0), 0)} minutes={containers.data} count={(minute) => minute.totalContainers} />
       </div>
     </Section>
   );
@@ -242,7 +242,7 @@ function History() {
 interface MinutesProps {
   name: string;
   /** The present value; the minutes end with the last full one. */
-  now: number;
+  now: number | undefined;
   minutes: Minute[] | undefined;
   count: (minute: Minute) => string | undefined;
 }
@@ -253,7 +253,7 @@ function Minutes({ name, now, minutes, count }: MinutesProps) {
   return (
     <figure data-minutes={shown.length} data-last={last?.count}>
       <figcaption>
-        <b><Count of={now} /></b> {name} now
+        <b>{now === undefined ? "–" : <Count of={now} />}</b> {name} now
       </figcaption>
       {shown.length ? (
         <Chart
