@@ -3,6 +3,8 @@
 import { createContext } from "preact";
 import { useLocation } from "preact-iso";
 import { useCallback, useContext } from "preact/hooks";
+import { besideOf } from "./format/beside";
+import { isWide } from "./parts/screen";
 import { path } from "./rest/client";
 import { mineWanted } from "./rest/mine";
 import { wantedPartition } from "./rest/partitions";
@@ -33,4 +35,13 @@ export function useQuery(): Queried {
     [here, JSON.stringify(query), route],
   );
   return inner ?? [query, change];
+}
+
+/** Opens an address: beside the list if there is room and it is of a single object, else in place of it. */
+export function useOpen(): (href: string) => void {
+  const { path: here, query, route } = useLocation();
+  return (href) => {
+    const open = isWide.value ? besideOf(href) : undefined;
+    route(open ? path(here, { ...query, open }) : href);
+  };
 }

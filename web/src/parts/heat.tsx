@@ -1,10 +1,9 @@
 // Heat map with one square per node. The colour is stronger the fuller the node is: in its scarcest resource, or
 // in one that the view selects.
-import { useLocation } from "preact-iso";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { byWeight, short, title } from "../format/amounts";
 import type { Node } from "../rest/types";
-import { toNode } from "../routes";
+import { toNode, useOpen } from "../routes";
 import { dark } from "./screen";
 
 /** Utilization of a node's scarcest resource, in percent. */
@@ -35,7 +34,7 @@ export function Heat({ nodes, total, of = fullest }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [at, setAt] = useState(-1);
-  const { route } = useLocation();
+  const open = useOpen();
   const id = useId();
   const isDark = dark.value;
   useEffect(() => {
@@ -56,7 +55,7 @@ export function Heat({ nodes, total, of = fullest }: Props) {
   const walk = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
     const node = nodes[at];
-    if (event.key === "Enter" && node) route(toNode(node.nodeID));
+    if (event.key === "Enter" && node) open(toNode(node.nodeID));
     if (step === undefined || !nodes.length) return;
     event.preventDefault();
     setAt((before) => Math.min(Math.max(before < 0 ? 0 : before + step, 0), nodes.length - 1));
@@ -81,7 +80,7 @@ export function Heat({ nodes, total, of = fullest }: Props) {
         onPointerLeave={() => setAt(-1)}
         onClick={(event) => {
           const clicked = nodes[under(event)];
-          if (clicked) route(toNode(clicked.nodeID));
+          if (clicked) open(toNode(clicked.nodeID));
         }}
         onKeyDown={walk}
         onBlur={() => setAt(-1)}

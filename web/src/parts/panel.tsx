@@ -1,24 +1,21 @@
 // A view beside a list. On a wide screen, links of rows open here, so that the list stays.
-import { useLocation } from "preact-iso";
 import { useEffect, useState } from "preact/hooks";
 import { BESIDE, besideOf } from "../format/beside";
-import { path } from "../rest/client";
-import { Inner, to, useQuery } from "../routes";
+import { Inner, to, useOpen, useQuery } from "../routes";
 import { VIEWS } from "../views";
 import { isWide } from "./screen";
 
 /** Handler of clicks that opens links of rows, or all links within the panel, beside the list. */
 export function useBeside(links: string): (event: MouseEvent) => void {
-  const { path: here, query, route } = useLocation();
+  const open = useOpen();
   return (event) => {
     const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
     const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>(links) : null;
-    const open = link && besideOf(link.href);
-    if (!open || !isPlain || !isWide.value) return;
+    if (!link || !besideOf(link.href) || !isPlain || !isWide.value) return;
     event.preventDefault();
     // The router follows clicks that reach the window.
     event.stopPropagation();
-    route(path(here, { ...query, open }));
+    open(link.href);
   };
 }
 
