@@ -152,7 +152,7 @@ function Users({ of }: { of: Queue }) {
       <Trouble of={users} />
       {users.data && !rows.length && <p class="none">Nobody uses it, and it has no limits.</p>}
       {rows.length > 0 && (
-        <Table caption="Users and groups in this queue" columns={usageColumns(types, whole)} rows={rows.slice(0, 200)} keyOf={(row) => `${row.kind} ${row.name}`} />
+        <Table caption="Users and groups in this queue" columns={usageColumns(types, () => whole)} rows={rows.slice(0, 200)} keyOf={(row) => `${row.kind} ${row.name}`} />
       )}
     </Section>
   );

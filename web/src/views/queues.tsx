@@ -14,7 +14,7 @@ import { usePolled } from "../rest/poll";
 import type { Group, Queue, Resources, Usage, User } from "../rest/types";
 import { to, useQuery } from "../routes";
 import { MOST } from "./overview";
-import { Tree } from "./tree";
+import { Tree, openRows } from "./tree";
 
 export function Queues() {
   const [query, change] = useQuery();
@@ -33,7 +33,7 @@ export function Queues() {
         <Trouble of={queues} />
         {queues.data && <Tree root={queues.data} types={types} own={own} search={search} />}
       </Section>
-      <UsersAndGroups search={search} types={types} />
+      <UsersAndGroups search={search} types={types} root={queues.data} />
     </>
   );
 }
@@ -64,8 +64,8 @@ export function useUsage(seconds: number, of: (usage: Usage) => Usage[]) {
   return { users, groups, rows };
 }
 
-/** Columns of usage and limits. Without a limit, the bar is full at `whole`. */
-export function usageColumns(types: string[], whole: Resources): Column<Place>[] {
+/** Columns of usage and limits. Without a limit, the bar is full at what the queue may use, `whole`. */
+export function usageColumns(types: string[], whole: (queue: string) => Resources): Column<Place>[] {
   return [
     {
       id: "who",
@@ -94,7 +94,7 @@ export function usageColumns(types: string[], whole: Resources): Column<Place>[]
       head: title(name),
       class: "bars",
       cell: ({ name: who, usage }) => (
-        <Level who={`${who} in ${usage.queuePath}`} name={name} used={usage.resourceUsage?.[name] ?? 0} whole={whole[name] ?? 0} {...limited(usage.maxResources?.[name])} />
+        <Level who={`${who} in ${usage.queuePath}`} name={name} used={usage.resourceUsage?.[name] ?? 0} whole={whole(usage.queuePath)[name] ?? 0} {...limited(usage.maxResources?.[name])} />
       ),
     })),
   ];
@@ -109,9 +109,11 @@ function isOwn({ kind, name, usage: { queuePath } }: Place): boolean {
   return isOfOwner && (!queue || isWithin(queuePath, queue) || isWithin(queue, queuePath));
 }
 
-function UsersAndGroups({ search, types }: { search: string; types: string[] }) {
+function UsersAndGroups({ search, types, root }: { search: string; types: string[]; root: Queue | undefined }) {
   const { users, rows } = useUsage(3, places);
-  const whole = partition.value?.capacity.capacity ?? {};
+  const capacity = partition.value?.capacity.capacity ?? {};
+  const limits = new Map(root ? openRows(root, () => false).map((row) => [row.queue.queuename, row.limits]) : []);
+  const whole = (queue: string) => limits.get(queue) ?? capacity;
   const wanted = search.toLowerCase();
   const found = rows.filter((row) => (row.name.toLowerCase().includes(wanted) || row.usage.queuePath.includes(wanted)) && isOwn(row));
   const { shown, pager } = useRows(found);
