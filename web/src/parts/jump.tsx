@@ -55,8 +55,10 @@ async function find(text: string, signal: AbortSignal): Promise<Found[]> {
     applications("rejected", { order: "newest" }),
   ];
   const found = (await Promise.all(parts)).flatMap((some) => some.slice(0, MOST));
-  // Decisions before the next number begin with this one.
-  return number ? [{ kind: "decision", name: `number ${number}`, href: to("decisions", { after: String(Number(number) + 1) }) }, ...found] : found;
+  if (number === undefined) return found;
+  // The decisions before the next number begin with this one.
+  const decision = { kind: "decision", name: `number ${number}`, href: to("decisions", { after: String(Number(number) + 1) }) };
+  return text.startsWith("#") ? [decision] : [...found, decision];
 }
 
 export function Jump() {
