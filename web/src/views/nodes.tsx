@@ -1,13 +1,13 @@
 // View of all nodes and their utilization.
 import { short, title } from "../format/amounts";
-import { useCallback } from "preact/hooks";
+import { useCallback, useMemo } from "preact/hooks";
 import { Amounts, Bar, Count, Things } from "../parts/amount";
 import { Choice, Filters, Search } from "../parts/filters";
 import { Heat, fullest } from "../parts/heat";
 import { NodeLink, Short } from "../parts/name";
 import { useRows } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
-import { type Column, Table, sorted } from "../parts/table";
+import { type Column, Table, natural, sorted } from "../parts/table";
 import { useTypes } from "../parts/types";
 import { useMyNodes } from "../rest/mine";
 import { base } from "../rest/partitions";
@@ -98,14 +98,16 @@ function Maps({ nodes, by, type }: { nodes: Node[]; by: string | undefined; type
   const groups = new Map<string, Node[]>();
   for (const node of shown) {
     const value = by ? valueOf(node, by) : "";
-    groups.set(value, [...(groups.get(value) ?? []), node]);
+    const group = groups.get(value);
+    if (group) group.push(node);
+    else groups.set(value, [node]);
   }
   const without = nodes.length - shown.length;
   return (
     <>
       {by ? (
         <div class="maps">
-          {[...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).slice(0, MOST_VALUES).map(([value, some]) => (
+          {[...groups].sort(([a], [b]) => (natural(a) < natural(b) ? -1 : 1)).slice(0, MOST_VALUES).map(([value, some]) => (
             <figure key={value}>
               <figcaption><b>{value ? <Short name={value} /> : `no ${by}`}</b> <Things of={some.length} name="node" /></figcaption>
               <Heat nodes={some} total={some.length} of={of} />
@@ -125,9 +127,11 @@ export function Nodes() {
   const of = base.value;
   const read = useAllPages<Node>(of && `${of}/nodes?brief&limit=${MOST}`, 2, PAGES);
   const own = useMyNodes();
+  const all = useMemo(() => read.data ?? [], [read.data]);
+  const choices = useMemo(() => groupings(all), [all]);
   const search = (query.search ?? "").toLowerCase();
   const matches = (node: Node) => [node.nodeID, node.hostName, node.rackName].some((text) => text?.toLowerCase().includes(search));
-  const found = (read.data ?? []).filter((node) => matches(node) && isShown(node, query.which) && (own?.has(node.nodeID) ?? true));
+  const found = all.filter((node) => matches(node) && isShown(node, query.which) && (own?.has(node.nodeID) ?? true));
   const { names: types, button } = useTypes();
   const columns = [...COLUMNS, ...types.map(used)];
   const sort = query.sort ?? "id";
@@ -137,7 +141,7 @@ export function Nodes() {
       <Filters label="Nodes">
         <Search name="search" label="Search" value={query.search} hint="name, host or rack" onChange={(search) => change({ search, page: undefined })} />
         <Choice name="which" label="Show" value={query.which} of={SHOWN} onChange={(which) => change({ which, page: undefined })} />
-        <Choice name="by" label="Squares by" value={query.by} of={groupings(read.data ?? [])} onChange={(by) => change({ by })} />
+        <Choice name="by" label="Squares by" value={query.by} of={choices} onChange={(by) => change({ by })} />
         <Choice name="type" label="Colour by" value={query.type} of={[["", "scarcest resource"], ...types.map((name): [string, string] => [name, title(name)])]} onChange={(type) => change({ type })} />
         {button}
       </Filters>
