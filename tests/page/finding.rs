@@ -61,7 +61,7 @@ async fn the_filter_holds_in_all_views_and_is_kept() {
     tab.open(&address).await;
     tab.until("document.querySelectorAll('#waiting tbody tr').length === 2").await;
     tab.click("#mine").await;
-    tab.until("document.activeElement.name === 'user'").await;
+    tab.until("document.activeElement.name === 'mine-user'").await;
     tab.write(USER).await;
     tab.press("Enter").await;
     tab.until("location.search.includes('mine=user')").await;

@@ -37,7 +37,7 @@ partitions:
                       - name: production-2027
                         resources: {max: {vcore: 8, memory: 32Gi, nvidia.com/gpu: 4}, guaranteed: {vcore: 4}}
                         limits:
-                          - {limit: everybody, users: ["*"], maxresources: {vcore: 64}}
+                          - {limit: everybody, users: ["*"], maxresources: {vcore: 8}}
                       - name: interactive-notebooks
 "#;
 

@@ -27,14 +27,14 @@ export function MineFilter() {
           onSubmit={(event) => {
             event.preventDefault();
             const given = new FormData(event.currentTarget);
-            const field = (name: string) => String(given.get(name) ?? "").trim();
+            const field = (name: string) => String(given.get(`mine-${name}`) ?? "").trim();
             set({ user: field("user"), group: field("group"), queue: field("queue") });
           }}
         >
           {(["user", "group", "queue"] as const).map((name) => (
             <label key={`${name} ${shown[name] ?? ""}`}>
               {name === "queue" ? "Queue, with those below" : name === "user" ? "User" : "Group"}
-              <input name={name} defaultValue={shown[name] ?? ""} autoComplete="off" spellcheck={false} pattern="\S*" />
+              <input name={`mine-${name}`} defaultValue={shown[name] ?? ""} autoComplete="off" spellcheck={false} pattern="\S*" />
             </label>
           ))}
           <p class="note">All views keep to it. It is part of the address, and this browser keeps it.</p>
