@@ -69,16 +69,18 @@ function Over({ id }: { id: string }) {
   );
 }
 
-/** Most events that are searched for an application that is not kept. */
-const LOOKED = 10_000;
+/** Number of events that are searched for an application that is not kept; one reply has 10,000 at most. */
+const LOOKED = 9_000;
+const ROUND = 1000;
 /** Most of its events that are shown. */
 const LAST = 12;
 
 /** The last events of an application that is neither live nor kept as ended. */
 function Past({ id }: { id: string }) {
-  const range = usePolled<EventBatch>("/ws/v1/events/batch?start=0&count=1", 3600);
-  const start = range.data && Math.max(range.data.LowestID, range.data.HighestID - LOOKED);
-  const read = usePolled<EventBatch>(start === undefined ? null : path("/ws/v1/events/batch", { start, count: LOOKED }), 3600);
+  const range = usePolled<EventBatch>("/ws/v1/events/batch?start=0&count=1", 10);
+  // Rounded, so that the same range is read again for a while.
+  const start = range.data && Math.max(range.data.LowestID, Math.floor((range.data.HighestID - LOOKED) / ROUND) * ROUND);
+  const read = usePolled<EventBatch>(start === undefined ? null : path("/ws/v1/events/batch", { start, count: LOOKED + ROUND }), 10);
   const own = (read.data?.EventRecords ?? []).filter((one) => one.type === 2 && one.objectID === id);
   const last = own.slice(-LAST).reverse();
   const missing: Polled<unknown> = { data: undefined, next: null, error: new ReadError(404, "") };
