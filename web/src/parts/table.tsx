@@ -35,10 +35,11 @@ export function Table<T>({ caption, columns, rows, keyOf, sort, onSort, rowClass
   // A sentence beside many columns would be a tall, narrow cell, or off the screen.
   const { isCards, box } = useCards(columns.length);
   const isBelow = texts > 0 && (isNarrow.value || columns.length >= MANY);
-  const layout = isCards ? { class: "cards" } : isBelow ? { class: "below-text", style: { "--columns": columns.length - texts } } : {};
+  const layout = isCards ? { class: "cards" } : isBelow ? { class: "below-text" } : {};
+  const counts = { "--columns": columns.length - texts, "--bars": columns.filter((column) => column.class === "bars").length };
   return (
     <div class="scroll" ref={box}>
-      <table role="table" {...layout}>
+      <table role="table" {...layout} style={counts}>
         <caption>{caption}</caption>
         <thead>
           <tr>
