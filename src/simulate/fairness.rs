@@ -2,9 +2,9 @@
 //!
 //! # Entitlement of a queue
 //!
-//! A queue is entitled to its guarantee, at most its maximum. For a resource without a guarantee, it
-//! is entitled to an equal part of the parent's entitlement minus the guarantees of all siblings, as
-//! is each sibling without a guarantee. Root is entitled to the cluster.
+//! A queue is entitled to its guarantee, at most its maximum. For a resource without a guarantee,
+//! it is entitled to an equal part of the parent's entitlement minus the guarantees of all
+//! siblings, as is each sibling without a guarantee. Root is entitled to the cluster.
 //!
 //! # How well a queue is served
 //!
@@ -15,9 +15,10 @@
 //!
 //! # Jain's index
 //!
-//! The index is `(Σx)² / (n Σx²)` for the shares `x` of the `n` queues that want something. It is 1 if
-//! all are served equally, and `1/n` if only one is served. It is averaged over the time in which a pod was
-//! pending, weighted by duration: while no pod is pending, no queue is treated unfairly.
+//! The index is `(Σx)² / (n Σx²)` for the shares `x` of the `n` queues that want something. It is 1
+//! if all are served equally, and `1/n` if only one is served. It is averaged over the time in
+//! which a pod was pending, weighted by duration: while no pod is pending, no queue is treated
+//! unfairly.
 
 use std::collections::BTreeMap;
 
