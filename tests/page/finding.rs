@@ -24,7 +24,7 @@ async fn why_and_its_cure_are_two_clicks_from_the_first_screen() {
     tab.until_text("#panel pre", "max: {vcore: 8, memory: 32Gi, nvidia.com/gpu: 6}").await;
     // The list stays, links in the panel stay in it, and the way back closes it.
     assert!(tab.value::<bool>("document.querySelector('#waiting tbody') !== null").await);
-    tab.click("#panel #summary .facts a").await;
+    tab.value::<bool>("(document.querySelector('#panel #summary .facts a').click(), true)").await;
     tab.until("location.search.includes('open=queue')").await;
     tab.until_text("#panel #applications", "spark").await;
     tab.value::<bool>("(history.back(), true)").await;
