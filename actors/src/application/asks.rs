@@ -20,6 +20,7 @@ use monoceros_rules::values::resources::{Resources, Sum};
 
 use super::Application;
 use super::effects::VisitEffects;
+use super::predicates::GiveUp;
 use crate::events::{AskAdded, Event, EventKind, Happening};
 use crate::step::{AskReleased, Baton, Ending, NodeWork, Notice};
 
@@ -65,7 +66,7 @@ impl Application {
         };
         let known = self.book.asks.slot_of(&spec.key);
         if let Some(slot) = known {
-            self.give_up_ask(slot, baton, effects);
+            self.give_up_ask(slot, GiveUp::All, baton, effects);
         } else if let Err(over) = self.may_have_more(baton) {
             let reason = Rejection::OverQuota { id: Arc::clone(&spec.key), over };
             self.reject(&spec, reason, baton);
@@ -81,7 +82,7 @@ impl Application {
         let member_of = spec.member_of().cloned();
         let is_repeated = known.is_some_and(|slot| self.book.asks.is_repeated(slot, &spec));
         if !is_repeated {
-            self.gang_asks_otherwise(member_of.as_ref());
+            self.book.gang_asks_otherwise(member_of.as_ref());
         }
         let (slot, pending) = if known.is_some() {
             self.count_placeholders(&spec, effects);
@@ -238,14 +239,14 @@ impl Application {
         Self::may_report(&ask.key, &growth, baton, effects)?;
         if !to.same_amount(&ask.resources) {
             // What takes the place of a placeholder goes on, in its new size.
-            self.give_up_asked(slot, baton, effects);
+            self.give_up_ask(slot, GiveUp::Asked, baton, effects);
             let in_flight = self.book.asks.ask(slot).search.unsettled.clone();
             for id in in_flight {
                 Self::resize_in_flight(id, to, baton, effects);
             }
             let pending = self.book.asks.resize(slot, to.clone());
             let member_of = self.book.asks.ask(slot).spec.member_of().cloned();
-            self.gang_asks_otherwise(member_of.as_ref());
+            self.book.gang_asks_otherwise(member_of.as_ref());
             // Whether others may leave for it is another question now.
             self.book.asks.ask_mut(slot).forget_tries();
             effects.pends(&pending);
@@ -270,10 +271,10 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         if self.book.asks.ask(slot).is_restated_by(said) {
-            self.give_up_asked(slot, baton, effects);
+            self.give_up_ask(slot, GiveUp::Asked, baton, effects);
             // Whoever of it waits is another one now, in the order and for whom others may leave.
             self.book.asks.restate(slot, said);
-            self.gang_asks_otherwise(said.member_of());
+            self.book.gang_asks_otherwise(said.member_of());
             effects.touched = true;
             self.review_reservation(slot, baton);
             if let Some(group) = said.member_of() {
@@ -398,7 +399,7 @@ impl Application {
         };
         for key in keys {
             let Some(slot) = self.book.asks.slot_of(&key) else { continue };
-            self.give_up_ask(slot, baton, effects);
+            self.give_up_ask(slot, GiveUp::All, baton, effects);
             if self.withdraw_slot(slot, EventKind::AskRemoved, baton, effects) {
                 n_withdrawn += 1;
             }
@@ -422,7 +423,7 @@ impl Application {
         if pending.is_empty() {
             return false;
         }
-        self.gang_asks_otherwise(spec.member_of());
+        self.book.gang_asks_otherwise(spec.member_of());
         if let Some(group) = spec.place_in() {
             self.book.gang_mut().end(group, PlaceholderEnd::TimedOut, outstanding);
             effects.touched |= self.book.placeholders_fewer(group);

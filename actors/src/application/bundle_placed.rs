@@ -99,7 +99,7 @@ impl Application {
         let spec = Arc::clone(&ask.spec);
         self.book.booked(&spec.resources, false, baton.now_ns, &mut self.changes);
         let allocated = self.bind(baton, slot, id, uuid);
-        Self::tell_allocated(baton, allocated);
+        baton.tell_allocated(allocated);
         self.book.note_real(spec.member_of());
     }
 }
@@ -239,7 +239,7 @@ impl Application {
             self.book.asks.settle_one(member.ask, member.id);
             let allocated = self.bind(baton, member.ask, member.id, uuid);
             self.book.settled(member.id, amount, now_ns, &mut self.changes);
-            Self::tell_allocated(baton, allocated);
+            baton.tell_allocated(allocated);
             self.book.note_real(spec.member_of());
         }
         if member.is_asked && !member.is_assumed() {
@@ -302,12 +302,12 @@ impl Application {
             }
             Settlement::Failed { reasons } => {
                 baton.tally.predicate_failed();
-                self.note_reasons(ask, reasons);
+                self.book.asks.ask_mut(ask).note_reasons(reasons);
                 MemberAnswer::Refused { is_presumed: false }
             }
             Settlement::Presumed { reasons } => {
                 baton.tally.predicate_unanswered();
-                self.note_reasons(ask, reasons);
+                self.book.asks.ask_mut(ask).note_reasons(reasons);
                 MemberAnswer::Refused { is_presumed: true }
             }
             Settlement::Senseless { verdict } => {

@@ -10,6 +10,7 @@ use monoceros_rules::applications::application::Application as Book;
 use monoceros_rules::applications::native::Native;
 use monoceros_rules::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
 use monoceros_rules::asks::{Ask, Bundled};
+use monoceros_rules::decide::attempt::Parking;
 use monoceros_rules::decide::gang::Hold;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::specs::ask::{AskSpec, Form};
@@ -109,6 +110,23 @@ pub(super) fn within_user_quota(book: &mut Book, slot: AskSlot, baton: &mut Bato
         let ask = book.asks.ask(slot);
         let event = |at| Event::about_ask(book, EventKind::WithinUserQuota, ask, at);
         baton.happens(|at| event(at).with_message(Message::WithinUserQuota));
+    }
+}
+
+/// An ask was not placed: notes whether it fits its queues and limits, and makes the events of that.
+pub(super) fn parked(lane: Option<LaneId>, book: &mut Book, parking: &Parking, baton: &mut Baton) {
+    let slot = parking.ask;
+    match parking.obstacle {
+        Obstacle::Placeholders | Obstacle::GivesWay => {}
+        Obstacle::Limits => over_user_quota(lane, book, slot, baton),
+        Obstacle::Quota => {
+            within_user_quota(book, slot, baton);
+            over_quota(book, slot, baton);
+        }
+        _ => {
+            within_user_quota(book, slot, baton);
+            within_quota(book, slot, baton);
+        }
     }
 }
 

@@ -28,6 +28,7 @@ use monoceros_rules::waiting::Phase;
 use monoceros_rules::waiting::obstacle::Obstacle;
 
 use super::effects::VisitEffects;
+use super::predicates::TakenBack;
 use super::{Application, Book, events};
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Ending, NodeWork, Notice, Op, Placement, Released, Successor, Takes};
@@ -174,7 +175,7 @@ impl Application {
     ) {
         let priority = self.book.asks.priority();
         let (id, Takes { placeholder, in_place, .. }) = (placement.allocation, takes);
-        baton.note_on_its_way(self.decided_for(), placement, false);
+        baton.note_on_its_way(self.decided_for(), placement);
         // It is not pending any more, and its placeholder is free for nobody else.
         self.book.asks.hold_one(placement.ask, id);
         self.book.waits_in_place(id);
@@ -287,7 +288,7 @@ impl Application {
         let allocated = self.bind(baton, slot, real, uuid);
         effects.delta.running += self.tell_changes(baton);
         baton.effects.notices.append(&mut effects.discharged);
-        Self::tell_allocated(baton, allocated);
+        baton.tell_allocated(allocated);
         baton.effects.disarm(self.book.take_unneeded_deadline());
         baton.books.unsettled.changed(old.node);
         baton.books.unsettled.changed(node);
@@ -304,7 +305,8 @@ impl Application {
     ) -> Option<AskSlot> {
         let entry = baton.books.allocations.get(real)?;
         if let Some(number) = entry.question {
-            return self.give_up_question(number, gone, baton, effects);
+            let why = TakenBack::GivenUp { gone };
+            return self.take_back(number, why, baton, effects).map(|(ask, _)| ask);
         }
         let entry = baton.books.allocations.remove(real)?;
         let Pairing::Takes { in_place, .. } = entry.pairing else { return None };

@@ -44,6 +44,7 @@ use monoceros_rules::values::ids::{AllocationId, NodeSlot};
 use monoceros_rules::values::resources::Resources;
 
 use super::effects::{EndedHolds, VisitEffects};
+use super::predicates::GiveUp;
 use super::{Application, events};
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Consequences, NodeWork, Notice, Op, Placement, Resume, Takes};
@@ -63,7 +64,7 @@ impl Application {
         };
         let (freed, resources) = (hold.resources().clone(), placement.spec.resources.clone());
         let uuid = self.book.next_uuid(slot);
-        baton.note_placed(self.decided_for(), placement, false);
+        baton.note_placed(self.decided_for(), placement);
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(id);
         baton.offer.pair(&resources);
@@ -79,7 +80,7 @@ impl Application {
         }
         let allocated = self.bind(&mut baton, slot, id, uuid);
         let running = self.tell_changes(&mut baton);
-        Self::tell_allocated(&mut baton, allocated);
+        baton.tell_allocated(allocated);
         let delta = LedgerDelta { running, ..LedgerDelta::default() };
         if takes.in_place {
             return self.go_on(baton, priority, &delta);
@@ -149,7 +150,7 @@ impl Application {
         let allocated = self.bind(baton, slot, real, uuid);
         effects.delta.running += self.tell_changes(baton);
         baton.effects.notices.append(&mut effects.discharged);
-        Self::tell_allocated(baton, allocated);
+        baton.tell_allocated(allocated);
     }
 
     /// Gives queues, user and group the `rest` that a hold took more than its member.
@@ -261,7 +262,7 @@ impl Application {
     /// Takes back what is on its way for its asks, and their reservations: none of them goes alone from now on.
     pub(super) fn recall_asks(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         for slot in self.book.asks.slots() {
-            self.give_up_asked(slot, baton, effects);
+            self.give_up_ask(slot, GiveUp::Asked, baton, effects);
             self.end_reservation(slot, End::Undecided, baton);
         }
     }

@@ -37,7 +37,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         if departure != Departure::NotStarted {
-            self.has_run(Some(group));
+            self.book.member_runs(Some(group));
         }
         let Some(gang) = &mut self.book.gang else { return };
         if gang.member_left(group, departure) {

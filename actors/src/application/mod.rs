@@ -30,15 +30,14 @@ mod holds;
 mod limits;
 mod lost;
 mod ops;
+mod parking;
 mod placeholders;
 mod placing;
 mod predicates;
-mod preempted;
 mod preempting;
 mod recovery;
 mod release;
 mod reserving;
-mod starts;
 mod surveyed;
 
 use std::num::NonZeroU64;

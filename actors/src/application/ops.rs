@@ -20,6 +20,7 @@ use monoceros_rules::waiting::obstacle::EXCLUDED_FOR;
 
 use super::Application;
 use super::effects::VisitEffects;
+use super::predicates::GiveUp;
 use crate::events::EventKind;
 use crate::step::{Baton, Cause, Notice, Op};
 
@@ -146,7 +147,7 @@ impl Application {
             Op::Stranded(ids) => self.stranded(&ids, baton, effects),
             Op::Overdue(id) => self.overdue(id, "execution timeout", baton, effects),
             Op::RunOver { until_ns } => self.run_over(until_ns, baton, effects),
-            Op::GiveUp(ids) => self.give_up(&ids, baton, effects),
+            Op::GiveUp(ids) => self.give_up(&ids, GiveUp::Asked, baton, effects),
             Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton, effects),
             Op::Preempted { ids, grounds, chosen } => {
                 self.preempted(&ids, (&grounds, &chosen), baton, effects);
@@ -162,7 +163,11 @@ impl Application {
                 }
                 effects.touched = true;
             }
-            Op::NominationEnded => self.nomination_ended(baton, effects),
+            Op::NominationEnded => {
+                // Whatever gave way to the preemptor is tried again, be that placed or not.
+                self.book.asks.wake_all(&baton.books.nodes);
+                (effects.touched, effects.loosens) = (true, true);
+            }
             Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
         }
         None
@@ -211,7 +216,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        self.give_up_ask(slot, baton, effects);
+        self.give_up_ask(slot, GiveUp::All, baton, effects);
         let reserved = baton.books.reservations.node_of(self.reserver(slot));
         if reserved.is_some_and(|reserved| *baton.books.nodes.id(reserved) == node) {
             self.end_reservation(slot, End::Changed, baton);

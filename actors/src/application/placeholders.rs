@@ -21,6 +21,7 @@ use monoceros_rules::values::ids::AllocationId;
 
 use super::Application;
 use super::effects::VisitEffects;
+use super::predicates::GiveUp;
 use crate::events::EventKind;
 use crate::step::{Baton, Ending, Notice, Op, Released};
 
@@ -136,9 +137,9 @@ impl Application {
         for key in self.book.asks.pending_keys(None) {
             let Some(slot) = self.book.asks.slot_of(&key) else { continue };
             if keeps_pairs {
-                self.give_up_asked(slot, baton, effects);
+                self.give_up_ask(slot, GiveUp::Asked, baton, effects);
             } else {
-                self.give_up_ask(slot, baton, effects);
+                self.give_up_ask(slot, GiveUp::All, baton, effects);
             }
             let form = self.book.asks.ask(slot).form;
             if self.withdraw_slot(slot, EventKind::AskTimedOut, baton, effects) {

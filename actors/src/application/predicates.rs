@@ -1,7 +1,7 @@
 //! Placements whose predicate is answered later: from the question to the allocation, or back.
 //!
 //! # The way of a placement
-//! An offer picks a node as it always does; the node holds the amount, books the question and says
+//! An offer picks a node as it always does; the node holds the amount, books the question and sends
 //! it. The placement is booked here as *unsettled*: what is pending shrinks, application and queues
 //! count it as allocated, so that order and quota see it. It has no UUID, its application enters no
 //! state, and no release can name it. The answer enters through the inbox, visits the node that
@@ -13,32 +13,53 @@
 //! * void, unanswered, or refused by the node that passed: refunded, and asked again.
 //!
 //! # Invariants
-//! * Whoever takes a question out of `books.unsettled` settles its placement or refunds it, in that
+//! * Code that takes a question out of `books.unsettled` settles its placement or refunds it, in that
 //!   same visit.
 //! * A placement that became impossible (its ask withdrawn or changed, its node gone) is cancelled
-//!   in the step that made it so. An answer to it finds nothing.
+//!   in that step. An answer to it finds nothing.
 //! * The RM is told of every question that was cancelled, and of every answer that counted on an
 //!   assumption of its own and was not taken ([`Baton::question_cancelled`]).
 
 use monoceros_rules::allocations::{Allocation, Pairing};
 use monoceros_rules::asks::Try;
 use monoceros_rules::decide::in_flight::WithdrawReason;
+use monoceros_rules::decide::predicates::{AfterRefusal, place_taken_by};
 use monoceros_rules::pending::unsettled::OpenQuestion;
 use monoceros_rules::values::epoch::{Epoch, Growth, Loosening};
 use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
-use monoceros_rules::values::resources::Resources;
 
 use super::Application;
 use super::effects::VisitEffects;
 use crate::api::predicates::Invalidation;
-use crate::step::{Baton, NodeWork, REASONS_MAX, Settlement, Takes};
+use crate::step::{Baton, NodeWork, Settlement, Takes};
 
-/// A placement that was taken back, and what its node has still to let go of.
-struct Refund {
-    ask: AskSlot,
-    question: OpenQuestion,
-    /// None where it holds nothing there, in place of a placeholder.
-    node_work: Option<(NodeSlot, NodeWork)>,
+/// Why a placement whose predicate is asked is taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TakenBack {
+    /// Its answer has come.
+    Answered,
+    /// The RM assumed it, and it is not made: other answers may rest on it.
+    Assumed,
+    /// Its answer is not wanted any more. Where its node is gone, what it held went with that.
+    GivenUp {
+        /// The node that is gone.
+        gone: Option<NodeSlot>,
+    },
+}
+
+impl TakenBack {
+    fn answered(assumed: bool) -> Self {
+        if assumed { Self::Assumed } else { Self::Answered }
+    }
+}
+
+/// The placements of an ask that are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GiveUp {
+    /// Those that wait for a predicate.
+    Asked,
+    /// These, and those that wait for a placeholder to go.
+    All,
 }
 
 /// The placement that a question is about, for the log.
@@ -61,56 +82,47 @@ impl Application {
                 self.settle(number, moved_from, baton, effects);
             }
             Settlement::NotTaken { position, assumed, is_void } => {
-                self.not_taken(number, (position, assumed, is_void), baton, effects);
+                let taken = self.take_back(number, TakenBack::answered(assumed), baton, effects);
+                if let Some((slot, question)) = taken.filter(|_| !is_void && position > 0) {
+                    let refused = &question.candidates[..position];
+                    self.trying(slot, question.growth, baton).passed_over(refused);
+                }
             }
             Settlement::NodeGone { assumed } => {
                 baton.tally.predicate_passed(true);
                 baton.books.unsettled.window.answered(true);
-                self.not_taken(number, (0, assumed, true), baton, effects);
+                self.take_back(number, TakenBack::answered(assumed), baton, effects);
             }
             Settlement::Failed { reasons } => {
                 baton.tally.predicate_failed();
                 tracing::debug!(placement = %placement_of(number, baton), application = %self.book.id,
                     question = number, ?reasons, "refused by predicate");
-                self.failed(number, reasons, baton, effects);
+                self.answered_by_refusal(number, Some((reasons, false)), baton, effects);
             }
             Settlement::Presumed { reasons } => {
                 baton.tally.predicate_unanswered();
                 tracing::debug!(placement = %placement_of(number, baton), application = %self.book.id,
                     question = number, ?reasons,
                     "taken as refused by predicate for want of an answer");
-                if let Some(slot) = self.failed(number, reasons, baton, effects) {
-                    self.book.asks.ask_mut(slot).unanswered = true;
-                }
+                self.answered_by_refusal(number, Some((reasons, true)), baton, effects);
             }
             Settlement::Unanswered => {
                 baton.tally.predicate_unanswered();
                 // An RM that is too slow to answer gets fewer questions at once.
                 baton.books.unsettled.window.answered(true);
-                self.refund(number, baton, effects);
+                self.take_back(number, TakenBack::Answered, baton, effects);
             }
             Settlement::Senseless { verdict } => {
                 tracing::error!(application = %self.book.id, question = number, ?verdict,
                     "no answer that makes sense, taken as a refusal for now");
                 baton.tally.predicate_unanswered();
-                let place = Self::place_taken_by(number, baton);
-                match (self.refund(number, baton, effects), place) {
-                    (Some((slot, _)), Some((in_place, node))) => {
-                        self.pairs.answered(
-                            self.book.asks.ask(slot).order_key(),
-                            in_place.then_some(node),
-                        );
-                    }
-                    (Some((slot, question)), None) => {
-                        self.park_refused(slot, asked_at(&question), baton);
-                    }
-                    (None, _) => {}
-                }
+                self.answered_by_refusal(number, None, baton, effects);
             }
         }
     }
 
-    /// A node has confirmed it: it is an allocation.
+    /// Makes a placement that a node has confirmed an allocation. A question that was cancelled earlier in
+    /// this visit has none.
     fn settle(
         &mut self,
         number: u64,
@@ -120,7 +132,10 @@ impl Application {
     ) {
         let Some(question) = baton.books.unsettled.take(number) else { return };
         let id = question.allocation;
-        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        let Some(entry) = baton.books.allocations.get_mut(id) else {
+            debug_assert!(false, "a question ends with its placement");
+            return;
+        };
         entry.answered();
         if let Some(before) = moved_from {
             effects.node_work.push((before, NodeWork::Return(id, entry.resources().clone())));
@@ -129,7 +144,7 @@ impl Application {
             if baton.books.allocations.get(placeholder).is_some_and(Allocation::is_hold) {
                 return self.settle_on_hold(id, placeholder, in_place, baton, effects);
             }
-            // Nobody had the placeholder end meanwhile: that would have cancelled the question.
+            // The placeholder is still there: its end would have cancelled the question.
             let hold = false;
             baton.assume(id);
             return self.give_way(id, Takes { placeholder, in_place, hold }, baton);
@@ -154,149 +169,88 @@ impl Application {
         self.book.note_real(member_of.as_ref());
         effects.delta.running += self.tell_changes(baton);
         baton.effects.notices.append(&mut effects.discharged);
-        Self::tell_allocated(baton, allocated);
+        baton.tell_allocated(allocated);
     }
 
-    /// One of the candidates passes, and the placement cannot be settled there: it is asked again.
-    fn not_taken(
+    /// Takes a placement back that was refused. `said`: the reasons, and whether it is only presumed that
+    /// all candidates refused; `None` if the answer makes no sense.
+    fn answered_by_refusal(
         &mut self,
         number: u64,
-        (position, assumed, is_void): (usize, bool, bool),
+        said: Option<(Vec<(String, u32)>, bool)>,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let refunded = if assumed {
-            // The RM assumed this placement, which is not made, and its other answers may rest on
-            // it.
-            self.cancel(number, baton, effects)
-        } else {
-            self.refund(number, baton, effects)
-        };
-        if let Some((slot, question)) = refunded.filter(|_| !is_void && position > 0) {
-            let refused = &question.candidates[..position];
-            self.trying(slot, question.growth, baton).passed_over(refused);
+        let (place, has_verdict) = (place_taken_by(number, &baton.books), said.is_some());
+        let taken = self.take_back(number, TakenBack::Answered, baton, effects);
+        let Some((slot, question)) = taken else { return };
+        if has_verdict {
+            baton.tally.refused();
         }
-    }
-
-    /// None of the candidates passes: its ask goes on with others. The ask, if it does.
-    fn failed(
-        &mut self,
-        number: u64,
-        reasons: Vec<(String, u32)>,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) -> Option<AskSlot> {
-        let place = Self::place_taken_by(number, baton);
-        let (slot, question) = self.refund(number, baton, effects)?;
-        baton.tally.refused();
-        if let Some((true, node)) = place {
-            self.pairs.answered(self.book.asks.ask(slot).order_key(), Some(node));
-            return None;
+        let is_resting = self.book.asks.ask(slot).is_resting();
+        let after = AfterRefusal::of(place, has_verdict, is_resting);
+        if let AfterRefusal::OtherPlaces(in_place) = after {
+            return self.pairs.answered(self.book.asks.ask(slot).order_key(), in_place);
         }
-        self.note_reasons(slot, reasons);
-        if self.book.asks.ask(slot).is_resting() {
-            // Another instance of the ask has been refused by all nodes meanwhile.
-            self.park_refused(slot, asked_at(&question), baton);
-            return None;
+        let (reasons, is_presumed) = said.unwrap_or_default();
+        self.book.asks.ask_mut(slot).note_reasons(reasons);
+        if after == AfterRefusal::Rests {
+            return self.park_refused(slot, asked_at(&question), baton);
         }
         let widest = baton.books.unsettled.widest;
         self.trying(slot, question.growth, baton).refused_by(&question.candidates, widest);
-        Some(slot)
+        self.book.asks.ask_mut(slot).unanswered |= is_presumed;
     }
 
-    /// Whether a placement that is to take the place of another is to stay on the other's node, and
-    /// its own node.
-    fn place_taken_by(number: u64, baton: &Baton) -> Option<(bool, NodeSlot)> {
-        let question = baton.books.unsettled.get(number)?;
-        let entry = baton.books.allocations.get(question.allocation)?;
-        match entry.pairing {
-            Pairing::Takes { in_place, .. } => Some((in_place, entry.node)),
-            _ => None,
-        }
-    }
-
-    /// Keeps what predicates said of an ask, for when no node will have it.
-    pub(super) fn note_reasons(&mut self, slot: AskSlot, reasons: Vec<(String, u32)>) {
-        let noted = &mut self.book.asks.ask_mut(slot).refusals_mut().reasons;
-        for (reason, nodes) in reasons {
-            if noted.len() < REASONS_MAX || noted.contains_key(&reason) {
-                let count = noted.entry(reason).or_default();
-                *count = count.saturating_add(nodes);
-            }
-        }
-    }
-
-    /// The ask's try; where there is none, one that began at this growth of the node index.
+    /// The search of an ask that some nodes have refused; where there is none, one that begins with
+    /// this growth of the node index.
     fn trying(&mut self, slot: AskSlot, growth: Growth, baton: &mut Baton) -> &mut Try {
         baton.directory.refused.insert(self.slot);
         let era = baton.books.unsettled.era();
         self.book.asks.ask_mut(slot).trying_since(era, growth)
     }
 
-    /// Takes a placement back from its node and its queues: its ask waits as before.
-    fn refund(
+    /// Takes a placement whose predicate is asked back from its node and its queues: its ask is pending
+    /// as before. Returns the ask and the question, if that is still open.
+    pub(super) fn take_back(
         &mut self,
         number: u64,
+        why: TakenBack,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> Option<(AskSlot, OpenQuestion)> {
-        let Refund { ask, question, node_work } = self.take_back(number, baton, effects)?;
-        effects.node_work.extend(node_work);
-        Some((ask, question))
-    }
-
-    /// [`Self::refund`] for every holder but the node.
-    fn take_back(
-        &mut self,
-        number: u64,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) -> Option<Refund> {
         let question = baton.books.unsettled.take(number)?;
         let id = question.allocation;
-        let entry = baton.books.allocations.remove(id)?;
+        let entry = baton.books.allocations.remove(id);
+        debug_assert!(entry.is_some(), "a question ends with its placement");
+        let entry = entry?;
         let slot = self.book.asks.slot_of(entry.key());
         let ask = slot.expect("an ask stays while a placement of it waits");
-        let resources: Resources = entry.resources().clone();
-        let pending = self.book.asks.take_back(ask, id);
-        effects.delta.pending.add_sum(&pending);
-        effects.touched = true;
-        let node_work = entry.held_on_node().map(|held| NodeWork::Return(id, held.clone()));
-        let node_work = node_work.map(|work| (entry.node, work));
+        effects.pends(&self.book.asks.take_back(ask, id));
         if entry.takes().is_some() {
             self.book.waits_no_longer(id);
             self.part(&entry, baton);
+        } else {
+            self.book.refunded(id, entry.resources());
+            effects.delta.allocated.subtract(entry.resources());
+            effects.loosens = true;
         }
         self.pairs_changed();
-        if entry.takes().is_some() {
-            return Some(Refund { ask, question, node_work });
+        let mut gone_node = None;
+        if why != TakenBack::Answered {
+            baton.question_cancelled(number);
         }
-        self.book.refunded(id, &resources);
-        effects.delta.allocated.subtract(&resources);
-        effects.loosens = true;
-        Some(Refund { ask, question, node_work })
-    }
-
-    /// As [`Self::refund`], and its answer is not wanted any more.
-    fn cancel(
-        &mut self,
-        number: u64,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) -> Option<(AskSlot, OpenQuestion)> {
-        let refunded = self.refund(number, baton, effects)?;
-        baton.question_cancelled(number);
-        Some(refunded)
-    }
-
-    /// The nodes that a cancelled question named: the RM may have assumed any of them, and answered
-    /// others on top of it.
-    fn note_changes_of(question: &OpenQuestion, baton: &mut Baton) {
-        for candidate in &question.candidates {
-            if let Some(node) = baton.books.nodes.slot_of(candidate) {
-                baton.books.unsettled.changed(node);
-            }
+        if let TakenBack::GivenUp { gone } = why {
+            let books = &mut baton.books;
+            books.unsettled.candidates_changed(&question, &books.nodes);
+            gone_node = gone;
         }
+        if let Some(held) = entry.held_on_node()
+            && gone_node != Some(entry.node)
+        {
+            effects.node_work.push((entry.node, NodeWork::Return(id, held.clone())));
+        }
+        Some((ask, question))
     }
 
     /// Cancels these placements, as far as they are unsettled: their nodes do not take them any
@@ -304,86 +258,49 @@ impl Application {
     pub(super) fn give_up(
         &mut self,
         ids: &[AllocationId],
+        which: GiveUp,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
         let mut lost_holds = false;
         for id in ids {
-            let entry = baton.books.allocations.get(*id);
-            if entry.is_some_and(Allocation::is_in_bundle) {
+            let Some(entry) = baton.books.allocations.get(*id) else { continue };
+            if which == GiveUp::All && entry.takes().is_some() {
+                self.unpair(*id, None, baton, effects);
+            } else if entry.is_in_bundle() {
                 self.displace_member(*id, None, baton, effects);
-                continue;
-            }
-            if entry.is_some_and(Allocation::is_hold) {
+            } else if entry.is_hold() {
                 self.shed_hold(*id, baton, effects);
                 lost_holds = true;
-                continue;
+            } else if let Some(number) = entry.question {
+                self.take_back(number, TakenBack::GivenUp { gone: None }, baton, effects);
             }
-            let Some(number) = entry.and_then(|entry| entry.question) else { continue };
-            self.give_up_question(number, None, baton, effects);
         }
         if lost_holds {
             self.holds_lost(baton, effects);
         }
     }
 
-    /// Cancels a placement whose predicate is asked. What it held goes with its node, if that is the
-    /// one that is `gone`. Says which ask it is of.
-    pub(super) fn give_up_question(
-        &mut self,
-        number: u64,
-        gone: Option<NodeSlot>,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) -> Option<AskSlot> {
-        let Refund { ask, question, node_work } = self.take_back(number, baton, effects)?;
-        baton.question_cancelled(number);
-        Self::note_changes_of(&question, baton);
-        effects.node_work.extend(node_work.filter(|(node, _)| Some(*node) != gone));
-        Some(ask)
-    }
-
-    /// Cancels every placement of an ask that waits for its predicate, or for a placeholder to go.
+    /// Cancels placements of an ask, which changes or ends. If it has members in flight, the gang is
+    /// another one.
     pub(super) fn give_up_ask(
         &mut self,
         slot: AskSlot,
+        which: GiveUp,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        self.cancel_claim(slot, baton);
-        self.withdraw_with(slot, baton, effects);
-        for id in self.book.asks.ask(slot).search.unsettled.clone() {
-            if baton.books.allocations.get(id).is_some_and(|entry| entry.takes().is_some()) {
-                self.unpair(id, None, baton, effects);
-            } else {
-                self.give_up(&[id], baton, effects);
-            }
-        }
-    }
-
-    /// Cancels every placement of an ask that waits for its predicate.
-    pub(super) fn give_up_asked(
-        &mut self,
-        slot: AskSlot,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        self.cancel_claim(slot, baton);
-        self.withdraw_with(slot, baton, effects);
-        let unsettled = self.book.asks.ask(slot).search.unsettled.clone();
-        self.give_up(&unsettled, baton, effects);
-    }
-
-    /// An ask changes or goes: if it has members in flight, the gang is another one, and its bundle is withdrawn.
-    fn withdraw_with(&mut self, slot: AskSlot, baton: &mut Baton, effects: &mut VisitEffects) {
+        baton.cancel_claim(self.book.asks.ask_mut(slot));
         let mut waiting = self.book.asks.ask(slot).search.unsettled.iter();
         let table = &baton.books.allocations;
         if waiting.any(|id| table.get(*id).is_some_and(Allocation::is_in_bundle)) {
             self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
         }
+        let unsettled = self.book.asks.ask(slot).search.unsettled.clone();
+        self.give_up(&unsettled, which, baton, effects);
     }
 
-    /// The RM says that earlier answers of its predicates may be wrong by now.
+    /// Forgets earlier refusals of predicates, which the RM says may be wrong by now.
     pub(super) fn invalidated(
         &mut self,
         invalidation: &Invalidation,
@@ -403,7 +320,7 @@ impl Application {
     }
 }
 
-/// Where the node index stood when the question was asked; quota does not matter to a refusal.
+/// The growth of the node index when the question was asked. A refusal does not depend on quota.
 fn asked_at(question: &OpenQuestion) -> Epoch {
     Epoch { loosening: Loosening::NONE, growth: question.growth }
 }

@@ -16,6 +16,7 @@ use monoceros_rules::values::resources::Sum;
 
 use super::Application;
 use super::effects::VisitEffects;
+use super::predicates::GiveUp;
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Existing, NodeWork, Notice};
 
@@ -58,7 +59,7 @@ impl Application {
         // Only the RM knows whether it means the placement that waits for its predicate, or another
         // one.
         if let Some(slot) = self.book.asks.slot_of(&spec.key) {
-            self.give_up_ask(slot, baton, effects);
+            self.give_up_ask(slot, GiveUp::All, baton, effects);
         }
         // In today's form the size is that of the key; by UUID it is that of this allocation alone,
         // so that nothing can go wrong with what a node brings along once the node is accepted.
@@ -150,7 +151,7 @@ impl Application {
         let (form, resources) = (entry.spec.form, entry.resources().clone());
         let is_placeholder = entry.spec.placeholder;
         let member_of = entry.spec.member_of().cloned();
-        let allocated = self.allocated(&entry, baton);
+        let allocated = baton.allocated(&self.owner, &entry);
         let id = baton.books.allocations.insert(entry);
         self.book.asks.ask_mut(slot).live.push(id);
         self.book.allocations.insert(Arc::clone(uuid), id);

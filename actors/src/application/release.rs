@@ -20,6 +20,7 @@ use monoceros_rules::values::resources::Resources;
 
 use super::Application;
 use super::effects::VisitEffects;
+use super::predicates::TakenBack;
 use crate::events::{Event, EventKind};
 use crate::step::{
     Baton, Cause, Ending, ManyEnd, NodeWork, Notice, Op, RELEASED_BY_RM, Released, Which,
@@ -231,7 +232,7 @@ impl Application {
             why = ?event,
             "released"
         );
-        Self::note_preempted(id, &entry, baton, effects);
+        effects.victim_left(id, &entry, baton);
         baton.effects.disarm(entry.deadline);
         self.book.allocations.remove(&entry.uuid);
         let is_placeholder = entry.spec.placeholder;
@@ -411,7 +412,8 @@ impl Application {
             if entry.is_in_bundle() {
                 self.displace_member(*id, Some(node), baton, effects);
             } else if let Some(number) = entry.question {
-                self.give_up_question(number, Some(node), baton, effects);
+                let why = TakenBack::GivenUp { gone: Some(node) };
+                self.take_back(number, why, baton, effects);
             } else if entry.takes().is_some() {
                 // Its placeholder is elsewhere, and will go.
                 self.unpair(*id, Some(node), baton, effects);

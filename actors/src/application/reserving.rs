@@ -28,9 +28,8 @@ use monoceros_rules::waiting::{Phase, WaitSet};
 
 use super::effects::VisitEffects;
 use super::{Application, Blocked};
-use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::events::{Event, EventKind};
-use crate::step::{Alarm, Baton, ClaimAnswer, Notice, Op, Placement};
+use crate::step::{Alarm, Baton, ClaimAnswer, Op};
 
 impl Application {
     pub(super) fn reserver(&self, ask: AskSlot) -> Reserver {
@@ -47,14 +46,17 @@ impl Application {
             let next =
                 self.attempt(&baton, |attempt| at_reserved::next(attempt, &patience, now_ns));
             match next {
-                NextReserved::Do(Next::Place(candidate)) => return self.send(baton, candidate),
+                NextReserved::Do(Next::Place(candidate)) => {
+                    return self.place(baton, candidate, None);
+                }
                 NextReserved::Do(Next::Park(parking)) => {
                     self.park(&parking, &mut baton);
+                    let who = self.reserver(parking.ask);
                     if matches!(parking.obstacle, Obstacle::Quota | Obstacle::Limits) {
-                        baton.suspend_if_possible(self.reserver(parking.ask));
+                        baton.suspend_if_possible(who);
                     }
                     if parking.obstacle.is_want() {
-                        baton.nomination_refused(Preemptor::Ask(self.reserver(parking.ask)));
+                        baton.nomination_refused(Preemptor::Ask(who));
                     }
                     self.would_preempt(parking.ask, parking.obstacle, &mut baton);
                 }
@@ -88,29 +90,7 @@ impl Application {
         self.rise(baton);
     }
 
-    /// Whether the placement is at the node that its ask has reserved.
-    pub(super) fn is_at_reserved(&self, placement: &Placement, baton: &Baton) -> bool {
-        let reserved = baton.books.reservations.node_of(self.reserver(placement.ask));
-        reserved == Some(placement.node)
-    }
-
-    /// The reserved node of an ask has refused it: others are next, after the reserved nodes of
-    /// other asks.
-    pub(super) fn refused_at_reserved(&mut self, mut baton: Box<Baton>, placement: Placement) {
-        let slot = placement.ask;
-        baton.books.allocations.remove(placement.allocation);
-        let ask = self.book.asks.ask_mut(slot);
-        ask.attempted = true;
-        ask.refuse_at_reserved();
-        ask.refusals_mut().reasons = placement.refusals;
-        baton.nomination_refused(Preemptor::Ask(self.reserver(slot)));
-        if let Some(class) = self.book.asks.class_of(slot) {
-            self.book.asks.try_beside_reserved(class);
-        }
-        self.go_on_undecided(baton);
-    }
-
-    /// An ask found no node: it reserves one, or waits as its class does until it may.
+    /// An ask found no node: it reserves one, or waits with its class until it may.
     pub(super) fn claim(
         &mut self,
         class: ClassId,
@@ -125,21 +105,25 @@ impl Application {
         }
         let claim = self.may_claim(slot, baton);
         let Some(Target { node, replaces }) = claim.target() else {
-            if let Claim::NotBefore(at_ns) = claim {
-                self.wait_for_age(at_ns, baton);
+            if let Claim::NotBefore(at_ns) = claim
+                && self.aging.wait_until(at_ns)
+            {
+                baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::OldEnough { at_ns }));
             }
             let waits = claim.waits(self.book.asks.ask(slot), waits);
             self.book.asks.set_waits(class, waits);
             return Claimed::Nothing;
         };
-        let spec = &self.book.asks.ask(slot).spec;
+        let spec = Arc::clone(&self.book.asks.ask(slot).spec);
         let id = Arc::clone(baton.books.nodes.id(node));
         if spec.required_node.is_none() {
             if baton.offer.asks_later {
-                self.ask_to_reserve(slot, node, waits, baton);
+                let of = (self.reserver(slot), self.decided_for());
+                let question = baton.ask_to_reserve(of, &self.book.id, &spec, node);
+                self.book.asks.ask_to_reserve(slot, question, waits);
                 return Claimed::Asked;
             }
-            if !baton.may_be_reserved((self.slot, spec), &id) {
+            if !baton.may_be_reserved((self.slot, &spec), &id) {
                 self.park_unclaimed(slot, waits, baton);
                 return Claimed::Nothing;
             }
@@ -154,7 +138,7 @@ impl Application {
         };
         baton.offer.silent = Some(Decision::reserve(&self.book.id, &spec.key, &id));
         let progress = self.book.progress();
-        baton.keep_reservation(self.decided_for(), spec, node);
+        baton.keep_reservation(self.decided_for(), &spec, node);
         self.reserve(slot, node, waits, baton);
         self.counts_as_running(baton);
         Claimed::Made { is_first_place: self.moved_on(progress, &baton.books.nodes) > 0 }
@@ -163,29 +147,23 @@ impl Application {
     /// Whether the ask reserves a node now.
     fn may_claim(&self, slot: AskSlot, baton: &Baton) -> Claim {
         let ask = self.book.asks.ask(slot);
-        let rank = self.holder(slot).rank(&baton.books.queues, ask.priority);
+        let (leaf, lane) = (self.leaf_facts.slot.0, self.limited_lane());
+        let holder = Holder::of(ask, &self.book.id, leaf, lane);
+        let rank = holder.rank(&baton.books.queues, ask.priority);
         reservations::claim(ask, &rank, &baton.books, &baton.settings.patience, baton.now_ns)
     }
 
-    /// Who an ask that reserves a node is to others.
-    fn holder(&self, slot: AskSlot) -> Holder {
-        let ask = self.book.asks.ask(slot);
-        Holder::of(ask, &self.book.id, self.leaf_facts.slot.0, self.limited_lane())
-    }
-
-    /// The node that an ask was to reserve refused that: it waits alone, and is tried again after a
+    /// The RM does not let an ask reserve its node: the ask waits alone, and is tried again after a
     /// while.
     fn park_unclaimed(&mut self, slot: AskSlot, waits: WaitSet, baton: &mut Baton) {
         // An ask that rests is alone in its class already, and its deadline is armed.
         if !self.book.asks.ask(slot).is_resting() {
-            self.book.asks.single_out(slot, waits);
-            baton.directory.refused.insert(self.slot);
-            self.arm_retry(slot, baton);
+            self.single_out(slot, waits, baton);
         }
         self.book.asks.ask_mut(slot).forbid_to_reserve();
     }
 
-    /// An ask has this node reserved from now on, and waits for this beside it.
+    /// Makes the reservation of this node for an ask. `waits`: what the ask waits for on other nodes.
     pub(super) fn reserve(
         &mut self,
         slot: AskSlot,
@@ -198,7 +176,9 @@ impl Application {
         tracing::debug!(application = %self.book.id, ask = %spec.key, node = %id, "node reserved");
         let event = |at| Event::of(EventKind::NodeReserved, &id, at);
         baton.happens(|at| event(at).asked_for(&spec));
-        let reservation = Reservation::new(node, spec, baton.now_ns).held_by(self.holder(slot));
+        let (ask, leaf) = (self.book.asks.ask(slot), self.leaf_facts.slot.0);
+        let holder = Holder::of(ask, &self.book.id, leaf, self.limited_lane());
+        let reservation = Reservation::new(node, spec, baton.now_ns).held_by(holder);
         let who = self.reserver(slot);
         if let Some(of) = baton.books.reservations.normal_on(node) {
             baton.unreserve(of, End::Suspended);
@@ -227,12 +207,12 @@ impl Application {
         if self.book.asks.ask(slot).is_reserved() {
             baton.end_reservation(self.reserver(slot), why);
             self.book.asks.unreserve(slot);
-            // What else is reserved comes first now, and may use the node.
+            // Asks with other reserved nodes come first now, and may use this one.
             baton.offer.rise_to(0);
         }
     }
 
-    /// An ask wants something else now: its reservation ends where it does not fit any more.
+    /// Ends the reservation of an ask that has changed, unless it fits still.
     pub(super) fn review_reservation(&mut self, slot: AskSlot, baton: &mut Baton) {
         let (who, spec) = (self.reserver(slot), Arc::clone(&self.book.asks.ask(slot).spec));
         let books = &mut baton.books;
@@ -245,8 +225,8 @@ impl Application {
         }
     }
 
-    /// An ask could run again on the node that it has reserved: that is for it alone from now on, unless
-    /// as much is reserved by now as may be.
+    /// Keeps the reserved node of an ask that could run again for that ask alone. Where as much is
+    /// reserved by now as may be, its reservation ends instead. `None` if it has none.
     fn resume(&mut self, slot: AskSlot, baton: &mut Baton) -> Option<Claimed> {
         let who = self.reserver(slot);
         let books = &mut baton.books;
@@ -254,7 +234,7 @@ impl Application {
         let wanted = &self.book.asks.ask(slot).resources;
         if !books.nodes.may_set_aside(node, wanted, None) {
             baton.unreserve(who, End::Suspended);
-            // Until this application is told it has the reservation, and could be asked for ever.
+            // The ask keeps its reservation until this application is visited: the offer has to leave.
             return Some(Claimed::Nothing);
         }
         let progress = self.book.progress();
@@ -264,14 +244,7 @@ impl Application {
         Some(Claimed::Made { is_first_place: self.moved_on(progress, &baton.books.nodes) > 0 })
     }
 
-    /// An ask will be old enough from then on: the one deadline is no later.
-    fn wait_for_age(&mut self, at_ns: i64, baton: &mut Baton) {
-        if self.aging.wait_until(at_ns) {
-            baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::OldEnough { at_ns }));
-        }
-    }
-
-    /// A deadline is over: asks that are old enough now are tried again.
+    /// Handles a deadline of ages: asks that are old enough now are tried again.
     pub(super) fn old_enough(&mut self, at_ns: i64, baton: &mut Baton, effects: &mut VisitEffects) {
         let (delay, asks) = (baton.settings.patience.delay, &mut self.book.asks);
         let aged = self.aging.deadline_over(at_ns, baton.now_ns, delay, asks);
@@ -280,42 +253,8 @@ impl Application {
             baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::OldEnough { at_ns }));
         }
     }
-}
 
-/// Questions whether an ask may reserve a node, where they are answered later.
-impl Application {
-    fn ask_to_reserve(&mut self, slot: AskSlot, node: NodeSlot, waits: WaitSet, baton: &mut Baton) {
-        let id = Arc::clone(baton.books.nodes.id(node));
-        let number = baton.books.unsettled.ask_to_reserve(self.slot, slot, Arc::clone(&id));
-        let spec = &self.book.asks.ask(slot).spec;
-        baton.note_claim(self.decided_for(), spec, node, number);
-        self.book.asks.set_apart(slot, waits);
-        let ask = self.book.asks.ask_mut(slot);
-        ask.refusals_mut().claim = Some(number);
-        baton.tally.asked();
-        tracing::debug!(application = %self.book.id, ask = %ask.key, question = number, node = %id,
-            "asked whether the node may be reserved");
-        baton.effects.notify(Notice::Asked(Box::new(PredicateQuestion {
-            id: QuestionId(number),
-            application: Arc::clone(&self.book.id),
-            key: Arc::clone(&ask.key),
-            group: None,
-            nodes: vec![id],
-            allocate: false,
-            bundle: None,
-            answers: baton.services.answers.clone(),
-        })));
-    }
-
-    /// Takes back the question whether an ask may reserve a node, if one is open.
-    pub(super) fn cancel_claim(&mut self, slot: AskSlot, baton: &mut Baton) {
-        if let Some(number) = self.book.asks.ask_mut(slot).take_claim() {
-            baton.books.unsettled.take_claim(number);
-            baton.question_cancelled(number);
-        }
-    }
-
-    /// The question whether an ask may reserve a node was answered.
+    /// Takes the answer to the question whether an ask may reserve a node.
     pub(super) fn claimed(
         &mut self,
         number: u64,

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::resource_seconds::INSTANCE_TYPE;
+use monoceros_rules::queues::QueueSettings;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::specs::quotas::Held;
 use monoceros_rules::specs::rejection::Rejection;
@@ -152,6 +153,12 @@ impl ApplicationEntry {
 impl Directory {
     pub(crate) fn root(&self) -> &Arc<BatonAddress<Queue>> {
         &self.queue(QueueSlot::ROOT).address
+    }
+
+    /// The settings of a leaf now. Those that its applications have may be older: a reload that keeps
+    /// the order of applications does not visit them.
+    pub(crate) fn settings(&self, leaf: QueueSlot) -> &QueueSettings {
+        &self.queue(leaf).facts.config.settings
     }
 
     pub(crate) fn queue(&self, slot: QueueSlot) -> &QueueEntry {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use monoceros_rules::asks::Ask;
 use monoceros_rules::books::Books;
+use monoceros_rules::decide::lending::{Lent, Loan};
 use monoceros_rules::decide::reservations::displaced_by;
 use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::{End, Reservation, Reserver};
@@ -37,6 +38,15 @@ impl Baton {
             tracing::debug!(ask = %key, "reservation suspended");
             self.effects.revisit(who.application, Op::Suspended(key));
             self.offer.rise_to(0);
+        }
+    }
+
+    /// Lets an ask use a node that another has reserved. The reservation of one that could not run is
+    /// suspended.
+    pub(crate) fn borrow(&mut self, lent: Lent) {
+        tracing::debug!(node = %self.books.nodes.id(lent.node), why = ?lent.loan, "node is lent");
+        if lent.loan == Loan::Suspended {
+            self.suspend(lent.by);
         }
     }
 

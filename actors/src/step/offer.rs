@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::audit::Decision;
+use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, QueueKey, SiblingOrder, Verdict};
@@ -184,6 +185,18 @@ impl Offering {
         let frame = self.frames.last_mut().expect("an offer rises to the queue of its last frame");
         let before = std::mem::replace(&mut frame.charged_before, self.charged.clone());
         self.charged.since(&before)
+    }
+
+    /// The queues on its path, from root, with what they have left: for people.
+    pub(crate) fn rooms(&self) -> impl Iterator<Item = QueueRoom<'_>> {
+        self.frames.iter().map(|frame| QueueRoom {
+            queue: &frame.facts.config.path,
+            is_stopped: false,
+            max: frame.facts.config.max.as_ref(),
+            used: &frame.allocated,
+            running: 0,
+            most_running: 0,
+        })
     }
 
     /// Notes that only the queue with this number of frames (itself included) may go on.

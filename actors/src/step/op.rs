@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::allocations::Grounds;
+use monoceros_rules::asks::Ask;
 use monoceros_rules::asks::preemption::NoPreemption;
 use monoceros_rules::decide::preemption::Chosen;
 use monoceros_rules::nodes::Exclusion;
@@ -126,6 +127,15 @@ pub(crate) enum StartTime {
     /// An allocation of the ask with this key, made when `times` starts had failed. If no other has
     /// failed since, it has started.
     Holds { key: Arc<str>, times: u32 },
+}
+
+impl StartTime {
+    /// The deadline of a new allocation of an ask with failed starts: if none fails until then, it has
+    /// started. `None` if no start of the ask has failed.
+    pub(crate) fn of(ask: &Ask) -> Option<Self> {
+        let starts = ask.starts()?;
+        Some(Self::Holds { key: Arc::clone(&ask.key), times: starts.times() })
+    }
 }
 
 /// A search for victims that found none.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_rules::asks::REASONS_MAX;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
 
@@ -28,9 +29,6 @@ pub(crate) struct Placement {
     /// The reasons of predicates that refused so far, each with the number of nodes.
     pub(crate) refusals: BTreeMap<String, u32>,
 }
-
-/// Most different refusal reasons kept for one ask: the texts come from outside.
-pub(crate) const REASONS_MAX: usize = 64;
 
 impl Placement {
     /// Whether it takes the place of a placeholder on its node. The predicate is then asked without

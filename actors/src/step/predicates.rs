@@ -13,7 +13,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use monoceros_rules::asks::Ask;
+use monoceros_rules::decide::attempt::Candidate;
+use monoceros_rules::decisions::DecidedFor;
 use monoceros_rules::nodes::Fits;
+use monoceros_rules::pending::reservations::Reserver;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
@@ -23,6 +27,9 @@ use super::{Baton, Services};
 use crate::api::callback::Preferences;
 use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
 use crate::session::Notice;
+
+/// Nodes that are compared where an RM prefers some for an ask.
+const NODES_COMPARED: usize = 1_000;
 
 /// The ask that a predicate is about, or the internal ask for which places are held; with its
 /// application.
@@ -61,6 +68,43 @@ impl Baton {
             ClaimAnswer::Cancelled => return self.question_cancelled(question),
         }
         self.books.unsettled.window.answered(answer == ClaimAnswer::None);
+    }
+
+    /// Takes back the question whether an ask may reserve a node, if one is open.
+    pub(crate) fn cancel_claim(&mut self, ask: &mut Ask) {
+        if let Some(number) = ask.take_claim() {
+            self.books.unsettled.take_claim(number);
+            self.question_cancelled(number);
+        }
+    }
+
+    /// Asks the RM whether an ask may reserve the node; it answers later. Returns the number of the
+    /// question.
+    pub(crate) fn ask_to_reserve(
+        &mut self,
+        (who, of): (Reserver, DecidedFor<'_>),
+        application: &Arc<str>,
+        spec: &AskSpec,
+        node: NodeSlot,
+    ) -> u64 {
+        let id = Arc::clone(self.books.nodes.id(node));
+        let unsettled = &mut self.books.unsettled;
+        let number = unsettled.ask_to_reserve(who.application, who.ask, Arc::clone(&id));
+        self.note_claim(of, spec, node, number);
+        self.tally.asked();
+        tracing::debug!(%application, ask = %spec.key, question = number, node = %id,
+            "asked whether the node may be reserved");
+        self.effects.notify(Notice::Asked(Box::new(PredicateQuestion {
+            id: QuestionId(number),
+            application: Arc::clone(application),
+            key: Arc::clone(&spec.key),
+            group: None,
+            nodes: vec![id],
+            allocate: false,
+            bundle: None,
+            answers: self.services.answers.clone(),
+        })));
+        number
     }
 
     /// Notifies the RM that the answer to a question is not needed any more.
@@ -146,7 +190,7 @@ impl Baton {
     }
 
     /// Returns the preferences between nodes that an RM in this process has for an ask.
-    pub(crate) fn preferences(&self, key: &str) -> Preferences {
+    fn preferences(&self, key: &str) -> Preferences {
         let asked = || self.services.callback.preferences(key);
         catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
     }
@@ -161,9 +205,42 @@ impl Baton {
         catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
     }
 
+    /// The candidate with the node that an RM in this process prefers for the ask, if it prefers any.
+    pub(crate) fn preferred_node(
+        &mut self,
+        application: ApplicationSlot,
+        ask: &Ask,
+        candidate: Candidate,
+    ) -> Candidate {
+        let has_choice = ask.required_node.is_none() && ask.constraint.is_none();
+        if self.offer.asks_later || !has_choice {
+            return candidate;
+        }
+        let only_equal = match self.preferences(&ask.key) {
+            Preferences::None => return candidate,
+            Preferences::AmongEqualNodes => true,
+            Preferences::AmongAllNodes => false,
+        };
+        let nodes = &self.books.nodes;
+        if ask.has_failed_on(nodes.id(candidate.node)) {
+            // Those are the last resort, in their order.
+            return candidate;
+        }
+        let request = ask.request_elsewhere().unwrap_or_else(|| ask.request());
+        let nodes = nodes.from(candidate.node, &request, only_equal, NODES_COMPARED);
+        match self.preferred((application, &ask.key), &nodes) {
+            Some(at) if at > 0 => {
+                let preferred_to = Some((candidate.node, at));
+                Candidate { node: nodes[at], preferred_to, ..candidate }
+            }
+            // It is the first, or all of them refuse it, as the search will find.
+            _ => candidate,
+        }
+    }
+
     /// Returns the position of the node that an RM in this process prefers for an ask, among those
     /// of these nodes that pass its predicate.
-    pub(crate) fn preferred(
+    fn preferred(
         &mut self,
         (application, key): (ApplicationSlot, &str),
         nodes: &[NodeSlot],

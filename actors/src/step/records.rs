@@ -15,25 +15,26 @@ use monoceros_rules::decide::attempt::Candidate;
 use monoceros_rules::decide::preemption::Chosen;
 use monoceros_rules::decisions::{DecidedFor, Decisions, Later, Ruled, Told, Way};
 use monoceros_rules::nodes::PassedFor;
+use monoceros_rules::pending::reservations::Reserver;
 use monoceros_rules::queues::PriorityPolicy;
 use monoceros_rules::specs::ask::AskSpec;
-use monoceros_rules::values::ids::{AllocationId, NodeSlot};
+use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 
 use super::{Baton, Offering, PlaceAnswer, Placement, Takes};
 
 /// Searches for nodes.
 impl Baton {
     /// Notes that a node was found for an ask, perhaps for the place of a placeholder.
-    /// `is_its_own`: the ask has that node reserved.
     pub(crate) fn note_found(
         &mut self,
-        ask: &Ask,
+        (application, ask): (ApplicationSlot, &Ask),
         candidate: &Candidate,
-        is_its_own: bool,
         takes: Option<Takes>,
     ) {
         let Self { decisions, books, .. } = self;
         let Some(search) = decisions.search() else { return };
+        let who = Reserver { application, ask: candidate.ask };
+        let is_its_own = books.reservations.is_at(who, candidate.node);
         search.tried = 1 + u32::try_from(candidate.alternatives.len()).unwrap_or(u32::MAX);
         if is_its_own || takes.is_some_and(|takes| takes.in_place) {
             // The node was given, so there was no search.
@@ -94,28 +95,17 @@ impl Baton {
 
 /// Decisions made in an offer.
 impl Baton {
-    /// Notes a placement decided by the present offer and reported at once. `is_its_own`: the ask
-    /// has the node reserved.
-    pub(crate) fn note_placed(
-        &mut self,
-        of: DecidedFor<'_>,
-        placement: &Placement,
-        is_its_own: bool,
-    ) {
-        if self.note_way(of, rule_of(placement, is_its_own)) {
+    /// Notes a placement decided by the present offer and reported at once.
+    pub(crate) fn note_placed(&mut self, of: DecidedFor<'_>, placement: &Placement) {
+        if self.decisions.is_on() && self.note_way(of, self.rule_of(placement)) {
             self.decisions.is_about(placement.allocation);
         }
     }
 
     /// Notes a placement decided by the present offer, to be reported when an answer has come or a
     /// placeholder is gone.
-    pub(crate) fn note_on_its_way(
-        &mut self,
-        of: DecidedFor<'_>,
-        placement: &Placement,
-        is_its_own: bool,
-    ) {
-        if self.note_way(of, rule_of(placement, is_its_own)) {
+    pub(crate) fn note_on_its_way(&mut self, of: DecidedFor<'_>, placement: &Placement) {
+        if self.decisions.is_on() && self.note_way(of, self.rule_of(placement)) {
             self.put_aside(Later::Allocation(placement.allocation));
         }
     }
@@ -147,6 +137,20 @@ impl Baton {
         self.note_none_found(spec, node);
         if self.note_way(of, Ruled::NearestNode) {
             self.put_aside(Later::Claim(question));
+        }
+    }
+
+    /// The rule by which a placement has its node.
+    fn rule_of(&self, placement: &Placement) -> Ruled {
+        let who = Reserver { application: placement.application, ask: placement.ask };
+        match placement.takes {
+            Some(Takes { hold: true, in_place: true, .. }) => Ruled::HoldInPlace,
+            Some(Takes { hold: true, in_place: false, .. }) => Ruled::HoldElsewhere,
+            Some(Takes { in_place: true, .. }) => Ruled::PlaceholderInPlace,
+            Some(Takes { in_place: false, .. }) => Ruled::PlaceholderElsewhere,
+            None if placement.spec.required_node.is_some() => Ruled::RequiredNode,
+            None if self.books.reservations.is_at(who, placement.node) => Ruled::AtReserved,
+            None => Ruled::FirstNode,
         }
     }
 
@@ -244,19 +248,6 @@ impl Baton {
         let Self { decisions, books, now_ns, .. } = self;
         let told = told(spec, books.nodes.id(node), ruled, *now_ns);
         Decisions::keep(decisions, &told);
-    }
-}
-
-/// Returns the rule by which a placement has its node.
-fn rule_of(placement: &Placement, is_its_own: bool) -> Ruled {
-    match placement.takes {
-        Some(Takes { hold: true, in_place: true, .. }) => Ruled::HoldInPlace,
-        Some(Takes { hold: true, in_place: false, .. }) => Ruled::HoldElsewhere,
-        Some(Takes { in_place: true, .. }) => Ruled::PlaceholderInPlace,
-        Some(Takes { in_place: false, .. }) => Ruled::PlaceholderElsewhere,
-        None if placement.spec.required_node.is_some() => Ruled::RequiredNode,
-        None if is_its_own => Ruled::AtReserved,
-        None => Ruled::FirstNode,
     }
 }
 

@@ -175,6 +175,25 @@ impl Allocation {
         self.circumstances.make()
     }
 
+    /// Marks the allocation as preempted, until its RM confirms that it is gone or says that it stays.
+    pub fn preempt(&mut self, grounds: &Arc<Grounds>) {
+        let circumstances = self.change();
+        circumstances.leaving = Some(Leaving::Preempted);
+        circumstances.preempted_for = Some(Arc::clone(grounds));
+    }
+
+    /// Records that the allocation stays although it was preempted, and protects it until that time, ns
+    /// since the epoch. Returns whether it was preempted.
+    pub fn stay(&mut self, until_ns: i64) -> bool {
+        let was_preempted = self.leaving == Some(Leaving::Preempted);
+        if was_preempted {
+            let circumstances = self.change();
+            (circumstances.leaving, circumstances.preempted_for) = (None, None);
+            circumstances.stays_until_ns = until_ns;
+        }
+        was_preempted
+    }
+
     /// Records that the answer to its question has come.
     pub fn answered(&mut self) {
         if let Some(circumstances) = self.circumstances.find_mut() {
@@ -259,5 +278,24 @@ impl Allocation {
     /// Sets the amount that it holds.
     pub fn resize(&mut self, to: Resources) {
         Arc::make_mut(&mut self.spec).resources = Arc::new(to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_preempted_allocation_can_stay() {
+        let spec = Arc::new(AskSpec::new("a", Resources::of(&[("vcore", 1)])));
+        let (application, node) = (ApplicationSlot::at(0), NodeSlot::at(0));
+        let mut allocation = Allocation::new(application, spec, node, 0, 0);
+        assert!(!allocation.stay(9));
+        let grounds = Arc::new(Grounds::Quota { queue: Arc::from("root.a") });
+        allocation.preempt(&grounds);
+        assert_eq!(allocation.leaving, Some(Leaving::Preempted));
+        assert!(allocation.preempted_for.is_some() && allocation.stay(9));
+        assert!(allocation.leaving.is_none() && allocation.preempted_for.is_none());
+        assert_eq!(allocation.stays_until_ns, 9);
     }
 }

@@ -22,6 +22,8 @@ use crate::applications::native::{Native, Stage};
 use crate::applications::resource_seconds::History;
 use crate::asks::{Asks, Bundled};
 use crate::specs::ask::TaskGroup;
+#[cfg(test)]
+use crate::specs::declaration::DeclaredGroup;
 use crate::specs::declaration::{Declaration, Fault};
 use crate::specs::quotas::{self, Held};
 use crate::specs::tags::Tags;
@@ -579,6 +581,26 @@ impl Application {
                 self.asks.ask_mut(slot).next_uuid = number;
                 return uuid;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+impl NewApplication {
+    /// An application of the queue `root.a` without a gang, or with one of this task group.
+    pub(crate) fn small(group: Option<DeclaredGroup>) -> Self {
+        let declaration = group.map(|group| Declaration::new(vec![group]));
+        Self {
+            id: Arc::from("app"),
+            queue: "root.a".to_owned(),
+            user: Arc::from("ann"),
+            groups: Vec::new(),
+            tags: None,
+            placeholder_ask: Resources::new(),
+            task_groups: declaration.map(Box::new),
+            execution_timeout_ms: None,
+            run_limit_ms: None,
+            gang_style: GangStyle::Soft,
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod backoff;
 pub mod ended;
 pub mod gang;
 mod gang_domains;
+mod gang_starts;
 pub mod native;
 mod placeholders;
 pub mod resource_seconds;

@@ -96,25 +96,13 @@ impl Application {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::applications::application::{GangStyle, NewApplication};
-    use crate::specs::declaration::{Declaration, DeclaredGroup};
+    use crate::applications::application::NewApplication;
+    use crate::specs::declaration::DeclaredGroup;
     use crate::values::resources::Resources;
 
     fn book() -> Application {
-        let size = Resources::of(&[("vcore", 2)]);
-        let declaration = Declaration::new(vec![DeclaredGroup::new("w", 3, Some(size))]);
-        let new = NewApplication {
-            id: Arc::from("app"),
-            queue: "root.a".to_owned(),
-            user: Arc::from("ann"),
-            groups: Vec::new(),
-            tags: None,
-            placeholder_ask: Resources::new(),
-            task_groups: Some(Box::new(Ok(declaration.unwrap()))),
-            execution_timeout_ms: None,
-            run_limit_ms: None,
-            gang_style: GangStyle::Soft,
-        };
+        let group = DeclaredGroup::new("w", 3, Some(Resources::of(&[("vcore", 2)])));
+        let new = NewApplication::small(Some(group));
         Application::new(new, Arc::from("root.a"), 0)
     }
 

@@ -16,12 +16,18 @@ use super::search::Try;
 use super::wish::AskWish;
 use crate::nodes::{Domain, Exclusion, NodeIndex, NodeRequest, PassedBy};
 use crate::order::keys::AskKey;
+use crate::queues::figures::QueueTable;
 use crate::specs::ask::{AskSpec, Shape};
-use crate::values::epoch::Growth;
+use crate::values::epoch::{Epoch, Growth};
 use crate::values::ids::{AllocationId, ClassId, NodeSlot};
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Sum;
 use crate::values::retries::Retries;
+use crate::waiting::WaitSet;
+use crate::waiting::obstacle::refused;
+
+/// Most different reasons that are kept of the refusals of one ask: they come from outside.
+pub const REASONS_MAX: usize = 64;
 
 /// An ask of an application. It dereferences to its specification.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -308,6 +314,47 @@ impl Ask {
     /// Takes the open question whether it may reserve a node, if there is one.
     pub fn take_claim(&mut self) -> Option<u64> {
         self.noted_refusals()?.claim.take()
+    }
+
+    /// No node was found for it.
+    pub fn found_no_node(&mut self) {
+        self.begin_anew();
+        self.attempted = true;
+    }
+
+    /// Every node that was asked has refused it, for these reasons.
+    pub fn refused_by_all(&mut self, reasons: BTreeMap<String, u32>) {
+        self.attempted = true;
+        if !reasons.is_empty() || self.refusals().is_some() {
+            self.refusals_mut().reasons = reasons;
+        }
+    }
+
+    /// Adds the reasons of predicates, each with a number of nodes, to those of its present search.
+    pub fn note_reasons(&mut self, reasons: Vec<(String, u32)>) {
+        let noted = &mut self.refusals_mut().reasons;
+        for (reason, nodes) in reasons {
+            if noted.len() < REASONS_MAX || noted.contains_key(&reason) {
+                let count = noted.entry(reason).or_default();
+                *count = count.saturating_add(nodes);
+            }
+        }
+    }
+
+    /// What it waits for, as part of `waits`, also because it may come to use a node that another has
+    /// reserved. An ask that requires its node uses no other.
+    pub fn or_to_borrow(&self, waits: WaitSet, leaf: u32, queues: &QueueTable) -> WaitSet {
+        if self.required_node.is_some() {
+            return waits;
+        }
+        waits.or_to_borrow(self.priority, leaf, queues)
+    }
+
+    /// What it waits for after every node with room refused it up to this epoch, or the one that it
+    /// requires.
+    pub fn waits_refused(&self, at: Epoch, leaf: u32, queues: &QueueTable) -> WaitSet {
+        let parked = Box::new(refused(&self.spec, at));
+        self.or_to_borrow(WaitSet::Parked(parked), leaf, queues)
     }
 
     /// Notes that every node with capacity has refused it, or the one it names.

@@ -35,7 +35,7 @@ mod tests;
 mod wish;
 mod wishes;
 
-pub use ask::{Ask, Refusals};
+pub use ask::{Ask, REASONS_MAX, Refusals};
 pub use attempts::{Bundled, Signalled, ToSignal, Waiting};
 pub use pending::PendingClass;
 pub use search::{SearchEnd, Try};

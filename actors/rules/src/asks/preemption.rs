@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::values::instant::after;
+
 /// The least time between two preemption attempts of one ask, or of those like it.
 pub const TRY_AGAIN: Duration = Duration::from_secs(15);
 
@@ -35,7 +37,61 @@ pub struct Tries {
     pub waits_for_nominations: bool,
 }
 
+/// What follows when nothing leaves the node that an ask requires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotCleared {
+    /// When the ask is tried again though nothing may have changed on its node, ns since the epoch.
+    /// `None` if it waits for a change there.
+    pub again_ns: Option<i64>,
+    /// An event is to be made of it: there was none a moment ago, and the cause is on the node.
+    pub is_event: bool,
+}
+
 impl Tries {
+    /// Begins a try, with so many changes by now.
+    pub fn begin(&mut self, changes: u64, now_ns: i64) {
+        *self = Self { last: Some((now_ns, changes)), ..Self::default() };
+    }
+
+    /// Notes a try without result. `changes` counts those by then; `any_nominated`: preemptors have
+    /// nominations. Returns whether it waits for those to be placed.
+    pub fn found_nothing(
+        &mut self,
+        why: NoPreemption,
+        bound_ends_ns: Option<i64>,
+        any_nominated: bool,
+        (changes, now_ns): (u64, i64),
+    ) -> bool {
+        let waits = why == NoPreemption::NodesAreNominated && any_nominated;
+        let last = (!waits).then_some((now_ns, changes));
+        *self = Self { last, why: Some(why), bound_ends_ns, waits_for_nominations: waits };
+        waits
+    }
+
+    /// Notes that nothing leaves the node that the ask requires. What is not of the node, such as a
+    /// quota, lets it try again after [`TRY_AGAIN`]; otherwise it waits for its node to change, or for
+    /// the first bound to end that protects a victim there.
+    pub fn not_cleared(
+        &mut self,
+        why: NoPreemption,
+        bound_ends_ns: Option<i64>,
+        (changes, now_ns): (u64, i64),
+    ) -> NotCleared {
+        let is_elsewhere = matches!(
+            why,
+            NoPreemption::OverLimits | NoPreemption::OverMaximum | NoPreemption::RoomIsComing
+        );
+        self.why = Some(why);
+        if is_elsewhere {
+            return NotCleared { again_ns: Some(after(now_ns, TRY_AGAIN)), is_event: false };
+        }
+        let is_event = self.last.is_none_or(|(at_ns, _)| after(at_ns, TRY_AGAIN) <= now_ns);
+        if is_event {
+            self.last = Some((now_ns, changes));
+        }
+        NotCleared { again_ns: bound_ends_ns, is_event }
+    }
+
     /// Returns the last try without result; `changes` is the present count of changes. An RM that
     /// refused may answer otherwise at any time.
     pub fn last(&self, changes: u64, now_ns: i64) -> Option<LastTry> {
@@ -251,5 +307,48 @@ mod tests {
         assert!(!has_changed(7, 8));
         assert!(has_changed(7, 9));
         assert!(has_changed(8, 8));
+    }
+
+    #[test]
+    fn only_nominations_make_a_try_wait_for_others() {
+        for (why, any_nominated, waits) in [
+            (NoPreemption::NodesAreNominated, true, true),
+            (NoPreemption::NodesAreNominated, false, false),
+            (NoPreemption::NoNode, true, false),
+        ] {
+            let mut tries = Tries::default();
+            tries.begin(7, 5);
+            assert_eq!(tries.found_nothing(why, Some(9), any_nominated, (8, 6)), waits);
+            assert_eq!(tries.last, (!waits).then_some((6, 8)), "a try that waits is none");
+            assert_eq!((tries.waits_for_nominations, tries.bound_ends_ns), (waits, Some(9)));
+        }
+    }
+
+    #[test]
+    fn a_new_try_forgets_the_last_one() {
+        let mut tries = Tries::default();
+        tries.found_nothing(NoPreemption::NodesAreNominated, Some(9), true, (8, 6));
+        tries.begin(9, 7);
+        assert_eq!(tries, Tries { last: Some((7, 9)), ..Tries::default() });
+    }
+
+    #[test]
+    fn a_cause_off_the_node_is_tried_again_soon() {
+        let mut tries = Tries::default();
+        let not_cleared = tries.not_cleared(NoPreemption::OverLimits, Some(9), (1, 0));
+        let again_ns = Some(after(0, TRY_AGAIN));
+        assert_eq!(not_cleared, NotCleared { again_ns, is_event: false });
+        assert_eq!((tries.last, tries.why), (None, Some(NoPreemption::OverLimits)));
+    }
+
+    #[test]
+    fn an_event_is_made_once_in_a_while() {
+        let mut tries = Tries::default();
+        let mut at =
+            |now_ns| tries.not_cleared(NoPreemption::NotOnItsNode, Some(9), (1, now_ns)).is_event;
+        let soon = after(0, TRY_AGAIN);
+        assert_eq!([0, soon - 1, soon, soon + 1].map(&mut at), [true, false, true, false]);
+        let again = tries.not_cleared(NoPreemption::NotOnItsNode, Some(9), (1, soon + 2));
+        assert_eq!(again.again_ns, Some(9));
     }
 }

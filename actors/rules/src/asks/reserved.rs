@@ -11,6 +11,8 @@
 //!   an entry here, under its key. In the order of all classes that class waits for nothing.
 //! * No other class has an entry here.
 
+use std::collections::BTreeMap;
+
 use super::ask::Ask;
 use super::reserved_waits::ReservedWaits;
 use super::table::Asks;
@@ -128,11 +130,18 @@ impl Asks {
         self.reserved.set_bound(&key, waits);
     }
 
-    /// Has other nodes searched for a class refused by its reserved node, whatever was found there
-    /// before, so that the ask comes to rest like any refused ask if there is none.
-    pub fn try_beside_reserved(&mut self, class: ClassId) {
-        let key = self.class(class).key;
-        self.reserved.set_bound(&key, ReservedWaits { own: false, elsewhere: WaitSet::Due });
+    /// The reserved node of an ask has refused it, for these reasons. Other nodes are searched now,
+    /// whatever was found there before, so that the ask comes to rest as any that was refused if there
+    /// is none.
+    pub fn refused_at_reserved(&mut self, slot: AskSlot, reasons: BTreeMap<String, u32>) {
+        let ask = self.ask_mut(slot);
+        ask.attempted = true;
+        ask.refuse_at_reserved();
+        ask.refusals_mut().reasons = reasons;
+        if let Some(class) = self.class_of(slot) {
+            let key = self.class(class).key;
+            self.reserved.set_bound(&key, ReservedWaits { own: false, elsewhere: WaitSet::Due });
+        }
     }
 
     /// Has the reserved node of an ask tried again. Returns whether anything of it is outstanding.
@@ -148,6 +157,19 @@ impl Asks {
         let Some((_, waits)) = entry else { return false };
         let waits = ReservedWaits { own: true, elsewhere: waits.elsewhere.clone() };
         self.reserved.set_bound(&key, waits)
+    }
+
+    /// Has an ask tried with the next offer: what it waits for may have come. Returns whether anything
+    /// of it is outstanding.
+    pub fn try_again(&mut self, slot: AskSlot) -> bool {
+        if self.ask(slot).is_reserved() {
+            return self.wake_at_reserved(slot);
+        }
+        let class = self.class_of(slot);
+        if let Some(class) = class {
+            self.set_waits(class, WaitSet::Due);
+        }
+        class.is_some()
     }
 
     /// Notes that the reservation of the ask with this key was ended by others, perhaps for an ask

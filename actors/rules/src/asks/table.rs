@@ -508,6 +508,37 @@ impl Asks {
         self.set_apart(slot, waits);
     }
 
+    /// An ask waits for a node on which another placement holds room. Returns the bound, for an ask that
+    /// is still to be [singled out](Self::single_out); `None` where it waited before in its search.
+    pub fn await_return(&mut self, slot: AskSlot, waits: WaitSet) -> Option<WaitSet> {
+        if let Some(trying) = self.ask_mut(slot).trying_mut()
+            && trying.waits_again()
+            && let Some(class) = self.class_of(slot)
+        {
+            // The ask is alone in its class already, and its deadline is armed.
+            self.set_waits(class, waits);
+            return None;
+        }
+        Some(waits)
+    }
+
+    /// One instance of an ask goes to a node. The next one begins as if no node had refused to be
+    /// reserved.
+    pub fn begin_instance(&mut self, slot: AskSlot) {
+        if self.ask(slot).may_not_reserve()
+            && let Some(class) = self.class_of(slot)
+        {
+            self.set_waits(class, WaitSet::Due);
+        }
+    }
+
+    /// The RM is asked by this question whether an ask may reserve a node. Until it answers the ask
+    /// waits, alone, as if it could reserve none.
+    pub fn ask_to_reserve(&mut self, slot: AskSlot, question: u64, waits: WaitSet) {
+        self.set_apart(slot, waits);
+        self.ask_mut(slot).refusals_mut().claim = Some(question);
+    }
+
     /// Excludes the ask from the node until the deadline. It gets a class of its own, which is
     /// tried again.
     pub fn exclude(&mut self, slot: AskSlot, exclusion: Exclusion) {

@@ -11,7 +11,7 @@ use crate::asks::Waiting;
 use crate::nodes::{NodeIndex, NodeOrder};
 use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::specs::ask::AskSpec;
-use crate::values::epoch::Loosening;
+use crate::values::epoch::{Growth, Loosening};
 use crate::values::ids::{AskSlot, ClassId};
 use crate::values::resources::{Limits, Resources, Sum};
 use crate::waiting::{Parked, View, WaitSet};
@@ -231,6 +231,55 @@ fn an_ask_that_is_singled_out_leaves_its_class_as_it_was() {
     assert!(asks.first(&view).is_some_and(|(_, slot)| slot == b));
     asks.put(spec("a", 1), 30, 3);
     assert_eq!(asks.class_of(a), asks.class_of(b), "an ask sent anew is one of many again");
+}
+
+#[test]
+fn an_ask_is_singled_out_once_while_it_awaits_a_return() {
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(spec("a", 1), 10, 1);
+    assert_eq!(asks.await_return(a, WaitSet::Nothing), Some(WaitSet::Nothing), "nobody refused it");
+    asks.ask_mut(a).trying_since(0, Growth::NONE);
+    assert_eq!(asks.await_return(a, WaitSet::Nothing), Some(WaitSet::Nothing));
+    assert_eq!(asks.await_return(a, WaitSet::Nothing), None);
+    assert_eq!(asks.waits(), WaitSet::Nothing);
+}
+
+#[test]
+fn an_ask_that_may_not_reserve_is_due_after_a_placement() {
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(spec("a", 1), 10, 1);
+    let class = asks.class_of(a).unwrap();
+    asks.set_waits(class, WaitSet::Nothing);
+    asks.begin_instance(a);
+    assert_eq!(asks.waits(), WaitSet::Nothing);
+    asks.ask_mut(a).forbid_to_reserve();
+    asks.begin_instance(a);
+    assert_eq!(asks.waits(), WaitSet::Due);
+}
+
+#[test]
+fn an_open_claim_keeps_an_ask_apart() {
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(spec("a", 1), 10, 1);
+    let (b, _) = asks.put(spec("b", 1), 20, 2);
+    asks.ask_to_reserve(a, 7, WaitSet::Nothing);
+    assert_ne!(asks.class_of(a), asks.class_of(b));
+    assert_eq!([asks.ask_mut(a).take_claim(), asks.ask_mut(a).take_claim()], [Some(7), None]);
+    assert!(asks.try_again(a) && *asks.waits_of(asks.class_of(a).unwrap()) == WaitSet::Due);
+}
+
+#[test]
+fn reasons_of_refusals_add_up_to_a_bound() {
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(spec("a", 1), 10, 1);
+    let ask = asks.ask_mut(a);
+    let reasons = |count: usize| (0..count).map(|nth| (nth.to_string(), 1)).collect::<Vec<_>>();
+    ask.note_reasons(reasons(REASONS_MAX));
+    ask.note_reasons(reasons(REASONS_MAX + 1));
+    let noted = &ask.refusals().unwrap().reasons;
+    assert_eq!((noted.len(), noted["0"]), (REASONS_MAX, 2));
+    ask.refused_by_all(BTreeMap::new());
+    assert!(ask.attempted && ask.refusals().unwrap().reasons.is_empty());
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::table::Asks;
 use super::wish::AskWish;
-use crate::nodes::Terms;
-use crate::values::ids::{ApplicationSlot, AskSlot};
+use crate::nodes::{NodeIndex, Terms};
+use crate::values::ids::{ApplicationSlot, AskSlot, ClassId};
+use crate::waiting::WaitSet;
 
 impl Asks {
     /// Sets what an ask with a constraint expects of nodes.
@@ -41,6 +42,37 @@ impl Asks {
             wish.attempts = wish.attempts.saturating_add(1);
             wish.open_by(now_ns)
         })
+    }
+
+    /// An ask was tried without result: its constraint may let it use more nodes, now or later. If now,
+    /// its class is due. Returns whether now; `None` if the ask has no constraint.
+    pub fn widen(
+        &mut self,
+        (class, slot): (ClassId, AskSlot),
+        now_ns: i64,
+        nodes: &mut NodeIndex,
+    ) -> Option<bool> {
+        let terms = Arc::clone(self.ask(slot).wish()?.terms());
+        let may_now = self.tried_in_vain(slot, now_ns);
+        if may_now {
+            self.set_waits(class, WaitSet::Due);
+        } else {
+            nodes.wait_for(&terms);
+        }
+        Some(may_now)
+    }
+
+    /// A choice of the constraint of the ask with this key may open now. If one does, the ask is tried
+    /// anew. Returns the ask, and whether one does; `None` if it is not pending.
+    pub fn choice_opens(&mut self, key: &str, now_ns: i64) -> Option<(AskSlot, bool)> {
+        let slot = self.slot_of(key)?;
+        let is_due = self.wish_is_due(slot, now_ns);
+        let class = self.class_of(slot)?;
+        if is_due {
+            self.ask_mut(slot).refresh();
+            self.set_waits(class, WaitSet::Due);
+        }
+        Some((slot, is_due))
     }
 
     /// Returns the time when a choice of an ask opens, so that it is to be tried, ns since the

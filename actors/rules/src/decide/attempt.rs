@@ -197,6 +197,13 @@ pub fn next(attempt: &Attempt<'_>) -> Next {
 }
 
 impl Attempt<'_> {
+    /// What an ask that was not placed waits for, with its class.
+    pub fn waits(&self, parking: &Parking) -> WaitSet {
+        let ask = self.asks.ask(parking.ask);
+        let waits = parking.obstacle.waits(&ask.spec, self.view);
+        ask.or_to_borrow(waits, self.leaf, &self.books.queues)
+    }
+
     fn end_of_pass(&self, next: Option<ClassId>) -> Option<AskKey> {
         if self.backoff_asks == 0 {
             return None;

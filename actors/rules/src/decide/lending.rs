@@ -38,6 +38,7 @@
 
 use std::cmp::Ordering;
 
+use crate::asks::Ask;
 use crate::books::Books;
 use crate::nodes::NodeRequest;
 use crate::pending::reservations::{EffectivePriority, Reservation, Reserver};
@@ -120,6 +121,28 @@ impl Lent {
             Some(Self { node, by, loan })
         })
     }
+}
+
+/// The node that is asked after one that refused an ask of an application in this leaf, with the loan if
+/// another ask has reserved it. `is_pair`: the ask takes the place of a placeholder, and borrows no node.
+pub fn after_refusal(
+    (leaf, ask): (u32, &Ask),
+    node: NodeSlot,
+    is_pair: bool,
+    books: &Books,
+) -> Option<(NodeSlot, Option<Lent>)> {
+    let last_lent = books.nodes.is_lent(node).then_some(node);
+    if last_lent.is_none()
+        && let Some(next) = ask.node_after(node, &books.nodes)
+    {
+        return Some((next, None));
+    }
+    let request = ask.request_to_borrow();
+    if is_pair || request.required.is_some() {
+        return None;
+    }
+    let lent = Lent::first((leaf, &ask.spec), last_lent, &request, books)?;
+    Some((lent.node, Some(lent)))
 }
 
 /// Whether the ask of a reservation could run if there were capacity: its queues leave enough

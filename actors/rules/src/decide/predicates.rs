@@ -25,6 +25,43 @@ pub enum Confirmation {
     Refused,
 }
 
+/// What follows for an ask from a refusal of one of its placements, which was taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterRefusal {
+    /// The placement was to take the place of a placeholder, on this node if it is given: other places
+    /// are next.
+    OtherPlaces(Option<NodeSlot>),
+    /// Other nodes are asked.
+    OtherNodes,
+    /// The ask waits as one that every node has refused.
+    Rests,
+}
+
+impl AfterRefusal {
+    /// What follows from the answer. `place` is that of [`place_taken_by`]; `has_verdict`: the answer
+    /// says that all candidates refused, or counts as such; `is_resting`: all nodes have refused another
+    /// instance of the ask meanwhile.
+    pub fn of(place: Option<(bool, NodeSlot)>, has_verdict: bool, is_resting: bool) -> Self {
+        match place {
+            Some((true, node)) => Self::OtherPlaces(Some(node)),
+            Some((false, _)) if !has_verdict => Self::OtherPlaces(None),
+            _ if has_verdict && !is_resting => Self::OtherNodes,
+            _ => Self::Rests,
+        }
+    }
+}
+
+/// Of a placement that is to take the place of a placeholder: whether it stays on the node of that, and
+/// its own node. `None` of any other.
+pub fn place_taken_by(question: u64, books: &Books) -> Option<(bool, NodeSlot)> {
+    let question = books.unsettled.get(question)?;
+    let entry = books.allocations.get(question.allocation)?;
+    match entry.pairing {
+        Pairing::Takes { in_place, .. } => Some((in_place, entry.node)),
+        _ => None,
+    }
+}
+
 /// Decides whether a placement is settled on a node that passes: no change came between question
 /// and answer, and the node holds it and is not overcommitted, or has capacity for it. The node's
 /// figures are read off the index, which the node itself keeps true. Its placement constraint is

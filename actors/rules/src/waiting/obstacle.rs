@@ -42,7 +42,33 @@ pub enum Obstacle {
     GivesWay,
 }
 
+/// What follows for an ask that met an obstacle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// Its class waits, and no node was looked for.
+    Nothing,
+    /// Its search begins anew, with all nodes.
+    BeginsAnew,
+    /// It may reserve a node.
+    MayReserve,
+    /// It waits alone until another placement returns what it holds on a node.
+    AwaitsReturn,
+    /// It waits alone, since every node with room has refused it. It may reserve a node all the same.
+    Rests,
+}
+
 impl Obstacle {
+    /// What follows for the ask.
+    pub fn follows(self) -> Follows {
+        match self {
+            Self::Quota | Self::Limits | Self::Placeholders | Self::GivesWay => Follows::Nothing,
+            Self::GrewMeanwhile => Follows::BeginsAnew,
+            Self::NoNode | Self::Constraints | Self::RequiredNode => Follows::MayReserve,
+            Self::HeldByOthers => Follows::AwaitsReturn,
+            Self::Refused => Follows::Rests,
+        }
+    }
+
     /// Whether it lacks quota, or a node: it was tried, and there was not enough.
     pub fn is_want(self) -> bool {
         matches!(
@@ -53,7 +79,7 @@ impl Obstacle {
 
     /// Whether it is found before a node is searched.
     pub fn is_before_nodes(self) -> bool {
-        matches!(self, Self::Quota | Self::Limits | Self::Placeholders | Self::GivesWay)
+        self.follows() == Follows::Nothing
     }
 
     /// The bound of an ask that met this obstacle with an offer that has this view.
@@ -156,5 +182,24 @@ mod tests {
         let waits = Obstacle::Refused.waits(&named, &view(&wide, 1, &nodes));
         nodes.touch(slot);
         assert!(!waits.may(&view(&wide, 2, &nodes)));
+    }
+
+    #[test]
+    fn what_was_not_tried_on_nodes_only_waits() {
+        for (obstacle, follows) in [
+            (Obstacle::Quota, Follows::Nothing),
+            (Obstacle::Limits, Follows::Nothing),
+            (Obstacle::Placeholders, Follows::Nothing),
+            (Obstacle::GivesWay, Follows::Nothing),
+            (Obstacle::GrewMeanwhile, Follows::BeginsAnew),
+            (Obstacle::NoNode, Follows::MayReserve),
+            (Obstacle::Constraints, Follows::MayReserve),
+            (Obstacle::RequiredNode, Follows::MayReserve),
+            (Obstacle::HeldByOthers, Follows::AwaitsReturn),
+            (Obstacle::Refused, Follows::Rests),
+        ] {
+            assert_eq!(obstacle.follows(), follows, "{obstacle:?}");
+            assert_eq!(obstacle.is_before_nodes(), follows == Follows::Nothing);
+        }
     }
 }

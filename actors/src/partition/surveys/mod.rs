@@ -60,7 +60,6 @@ pub(crate) use soundness::{CheckedApplications, CheckedNodes, Sums};
 pub(crate) use usage::{Groups, OneGroup, OneUser, Users};
 pub(super) use used::InUse;
 pub(super) use victims::VictimSearch;
-pub(crate) use victims_on_node::Together;
 pub(super) use victims_on_node::VictimsOnNode;
 pub(super) use wanted::scale_up_survey;
 

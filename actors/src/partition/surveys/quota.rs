@@ -191,7 +191,7 @@ impl Survey for GiveBack {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let Some((leaf, nth)) = self.concerned(application.leaf_slot()) else { return };
-        self.applications[nth].push(application.losing(leaf, None, baton));
+        self.applications[nth].push(application.loser(baton).facts(leaf, None));
     }
 
     fn at_queue(&mut self, queue: &mut Queue, _: &mut Baton) {

@@ -204,7 +204,7 @@ impl Survey for Victims {
         self.others.ask(application);
         let Some(leaf) = self.loser(application.leaf_slot()) else { return };
         let winner = Some(self.search.asking.application);
-        self.ground.application(&application.losing(leaf, winner, baton));
+        self.ground.application(&application.loser(baton).facts(leaf, winner));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {

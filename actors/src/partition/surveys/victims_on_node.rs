@@ -5,7 +5,7 @@
 //! applications of what is there, which report what has to be evicted together. No victim is
 //! evicted for an ask that its queues, its user or its group would not let run there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::allocations::Grounds;
@@ -13,7 +13,7 @@ use monoceros_rules::asks::preemption::NoPreemption;
 use monoceros_rules::decide::preemption::required_node::{
     self, OnNode, RequiredNode, RequiredPlan,
 };
-use monoceros_rules::decide::preemption::{Answer, Kind, Question};
+use monoceros_rules::decide::preemption::{Answer, Kind, Question, Together};
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::pending::nominations::{Nomination, Preemptor};
 use monoceros_rules::pending::reservations::{End, Reserver};
@@ -60,8 +60,8 @@ impl Survey for VictimsOnNode {
         applications.queues(below_root).nodes([self.node])
     }
 
-    fn at_application(&mut self, application: &mut Application, _: &mut Baton) {
-        self.wants = application.pending(self.who.ask);
+    fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
+        self.wants = application.preemptors(baton).pending(self.who.ask);
         self.lane = application.limited_lane();
     }
 
@@ -131,15 +131,6 @@ struct OnItsNode {
     others: OtherNominations,
 }
 
-/// Allocations of an application that are evicted together.
-#[derive(Default)]
-pub(crate) struct Together {
-    /// All allocations that are not leaving yet, if all or none may be evicted.
-    pub(crate) mates: Vec<AllocationId>,
-    /// The members of its gang that have no more than they need.
-    pub(crate) short: BTreeSet<AllocationId>,
-}
-
 impl Survey for OnItsNode {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
         let table = &baton.books.allocations;
@@ -151,7 +142,7 @@ impl Survey for OnItsNode {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         self.others.ask(application);
-        self.together.insert(application.slot(), application.together(baton));
+        self.together.insert(application.slot(), application.loser(baton).together());
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {

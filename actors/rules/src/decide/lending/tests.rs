@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::asks::Asks;
 use crate::limits::Trackers;
 use crate::nodes::NodeOrder;
 use crate::pending::reservations::Holder;
@@ -162,4 +163,21 @@ fn nothing_is_lent_that_others_leave_or_that_may_be_nowhere_else() {
     assert_eq!(borrowed(&books, 9), Some(of("n1", Loan::Priority)));
     books.reservations.note_preempted(&mut books.nodes, who);
     assert_eq!(borrowed(&books, 9), None);
+}
+
+#[test]
+fn nodes_of_others_come_after_all_open_ones() {
+    let mut books = books(|_, _| ());
+    reserve(&mut books, "n2", of_b(), large());
+    let [n1, n2] = ["n1", "n2"].map(|id| books.nodes.slot_of(id).unwrap());
+    let n3 = books.nodes.insert(Arc::from("n3"), vcores(8), vcores(4), true).unwrap();
+    let mut asks = Asks::new();
+    let spec = with_priority(AskSpec::new("small", vcores(3)), 1);
+    let (slot, _) = asks.put(spec, 0, 1);
+    let next = |node, is_pair| after_refusal((1, asks.ask(slot)), node, is_pair, &books);
+    assert_eq!(next(n1, false), Some((n3, None)));
+    let (node, lent) = next(n3, false).unwrap();
+    assert_eq!((node, lent.unwrap().loan), (n2, Loan::Priority));
+    assert_eq!(next(n3, true), None, "a member in place of a placeholder borrows nothing");
+    assert_eq!(next(n2, false), None, "no open node is asked after a lent one");
 }

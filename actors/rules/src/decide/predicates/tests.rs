@@ -45,3 +45,36 @@ fn the_node_that_passes_confirms_a_placement_while_it_has_room_and_nothing_came_
     assert_eq!(on(&books, 1, Scope::Node), Void);
     assert_eq!(on(&books, 1, Scope::Static), Confirmed, "this answer rests on nothing");
 }
+
+#[test]
+fn a_refused_member_tries_other_places_first() {
+    let node = NodeSlot::at(3);
+    let (in_place, elsewhere) = (Some((true, node)), Some((false, node)));
+    for (place, has_verdict, is_resting, after) in [
+        (in_place, true, false, AfterRefusal::OtherPlaces(Some(node))),
+        (in_place, false, true, AfterRefusal::OtherPlaces(Some(node))),
+        (elsewhere, false, false, AfterRefusal::OtherPlaces(None)),
+        (elsewhere, true, false, AfterRefusal::OtherNodes),
+        (None, true, false, AfterRefusal::OtherNodes),
+        (None, true, true, AfterRefusal::Rests),
+        (None, false, false, AfterRefusal::Rests),
+    ] {
+        assert_eq!(AfterRefusal::of(place, has_verdict, is_resting), after, "{place:?}");
+    }
+}
+
+#[test]
+fn only_a_paired_placement_has_a_place() {
+    let mut books = Books::new(NodeOrder::default());
+    let (application, node) = (ApplicationSlot::at(0), NodeSlot::at(0));
+    let spec = Arc::new(AskSpec::new("k", vcore(1)));
+    let placement = Allocation::new(application, spec, node, 0, 0);
+    let placeholder = books.allocations.insert(placement.clone());
+    let id = books.allocations.insert(placement);
+    let number = books.unsettled.ask((application, id), Vec::new(), false, Growth::NONE);
+    assert_eq!(place_taken_by(number, &books), None);
+    let entry = books.allocations.get_mut(id).unwrap();
+    entry.change().pairing = Pairing::Takes { placeholder, in_place: true };
+    assert_eq!(place_taken_by(number, &books), Some((true, node)));
+    assert_eq!(place_taken_by(number + 1, &books), None);
+}

@@ -120,6 +120,7 @@ mod conditions;
 mod demand;
 mod hierarchy;
 mod inquiry;
+mod losing;
 mod plan;
 mod planner;
 mod planning;
@@ -143,6 +144,7 @@ pub use conditions::Wish;
 pub use demand::{AnyNode, Demand, Judge, Trial};
 pub use hierarchy::QueueFacts;
 pub use inquiry::{Answer, BATCH, Inquiry, Next, Question};
+pub use losing::{Loser, Together};
 pub use plan::{PLANNED_ANEW, Place, Plan};
 pub use planner::Planner;
 pub use preemptors::Preemptors;
@@ -150,4 +152,4 @@ pub use survey::{
     ApplicationFacts, Claimant, Claimed, DISRUPTION, GroupFacts, NodeFacts, STAYS, STAYS_FOR,
     Survey, goes_as_one, may_be_taken, stays,
 };
-pub use turns::{Later, Turn, Turns};
+pub use turns::{Later, ParkedRequest, Turn, Turns};

@@ -1,16 +1,23 @@
 //! The preemptors of one application: whether its asks, or its gang, may look for victims now, and what
 //! they want.
 
+use std::sync::Arc;
+
+use super::asking::Kind;
 use super::conditions::Wish;
+use super::turns::Turn;
 use crate::applications::application::Application;
 use crate::asks::failed_starts::FailedStarts;
 use crate::asks::preemption::{NoPreemption, TRY_AGAIN, Tries};
 use crate::books::Books;
+use crate::decide::gang::GangSearch;
 use crate::limits::LaneId;
 use crate::pending::nominations::Preemptor;
 use crate::pending::reservations::Reserver;
 use crate::queues::QueueSettings;
+use crate::specs::ask::AskSpec;
 use crate::values::ids::{ApplicationSlot, AskSlot};
+use crate::waiting::WaitSet;
 
 /// An application whose asks, or whose gang, would preempt others, with the facts that decide it.
 pub struct Preemptors<'a> {
@@ -30,8 +37,8 @@ pub struct Preemptors<'a> {
     pub lane: Option<LaneId>,
     /// Whether the application counts among those that run in its lane.
     pub counts: bool,
-    /// When the gang was declared, ns since the epoch, and the tries of the gang.
-    pub gang: Option<(i64, Option<&'a Tries>)>,
+    /// The search for places of its declared gang.
+    pub gang: Option<&'a GangSearch>,
     /// The books.
     pub books: &'a Books,
     /// ns since the epoch.
@@ -44,11 +51,42 @@ impl<'a> Preemptors<'a> {
         Preemptor::Ask(Reserver { application: self.slot, ask })
     }
 
+    /// The ask with this key, or without a key the gang, while it is pending.
+    pub fn named(&self, key: Option<&str>) -> Option<Preemptor> {
+        let Some(key) = key else {
+            return self.book.undecided_bundle().map(|_| Preemptor::Gang(self.slot));
+        };
+        let slot = self.book.asks.slot_of(key)?;
+        self.book.asks.class_of(slot).map(|_| self.ask(slot))
+    }
+
+    /// Whether a preemptor waits still. One that is due is tried with the next offer, and has its turn
+    /// after that.
+    pub fn is_waiting(&self, who: Preemptor) -> bool {
+        match who {
+            Preemptor::Ask(of) => {
+                let asks = &self.book.asks;
+                let class = asks.find(of.ask).and_then(|_| asks.class_of(of.ask));
+                class.is_some_and(|class| *asks.waits_of(class) != WaitSet::Due)
+            }
+            Preemptor::Gang(_) => {
+                let gang = self.gang.filter(|_| self.book.undecided_bundle().is_some());
+                gang.is_some_and(|gang| !gang.is_due())
+            }
+        }
+    }
+
+    /// The specification of an ask, and what it wants of nodes, while it is pending.
+    pub fn pending(&self, slot: AskSlot) -> Option<(Arc<AskSpec>, Kind)> {
+        let ask = self.book.asks.find(slot).filter(|ask| ask.outstanding > 0)?;
+        Some((Arc::clone(&ask.spec), Kind::of(ask)))
+    }
+
     /// The earlier tries of a preemptor.
     pub fn tries(&self, who: Preemptor) -> Option<&'a Tries> {
         match who {
             Preemptor::Ask(of) => self.book.asks.ask(of.ask).search.tries.as_deref(),
-            Preemptor::Gang(_) => self.gang?.1,
+            Preemptor::Gang(_) => self.gang?.tries(),
         }
     }
 
@@ -130,7 +168,7 @@ impl<'a> Preemptors<'a> {
             Preemptor::Gang(_) => {
                 let (_, bundled) = self.book.undecided_bundle().ok_or(NoPreemption::NotNeeded)?;
                 let mut asks = bundled.iter().flatten().map(|(slot, _)| self.book.asks.ask(*slot));
-                let declared_ns = self.gang.map_or(self.now_ns, |(declared_ns, _)| declared_ns);
+                let declared_ns = self.gang.map_or(self.now_ns, GangSearch::declared_ns);
                 (asks.all(|ask| ask.preemption.of_others()), declared_ns)
             }
         };
@@ -144,6 +182,13 @@ impl<'a> Preemptors<'a> {
             last: None,
             again: TRY_AGAIN,
         })
+    }
+
+    /// The turn of a preemptor that was not placed. `nodes_were_tried`: nodes with room were tried for
+    /// it without result.
+    pub fn turn(&self, who: Preemptor, nodes_were_tried: bool) -> Turn {
+        let bound_ends_ns = self.tries(who).and_then(|tries| tries.bound_ends_ns);
+        Turn::of(&self.may_try(who), bound_ends_ns, nodes_were_tried)
     }
 
     /// The reason why a preemptor does not preempt others now, or that it does, for people; empty if it
@@ -166,5 +211,80 @@ impl<'a> Preemptors<'a> {
             }
             Err(why) => why.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::applications::application::NewApplication;
+    use crate::decide::preemption::Later;
+    use crate::nodes::NodeOrder;
+    use crate::specs::declaration::DeclaredGroup;
+    use crate::values::resources::Resources;
+
+    fn one() -> Resources {
+        Resources::of(&[("vcore", 1)])
+    }
+
+    fn book(group: Option<DeclaredGroup>) -> Application {
+        Application::new(NewApplication::small(group), Arc::from("root.a"), 0)
+    }
+
+    fn with<T>(book: &Application, look: impl FnOnce(Preemptors<'_>) -> T) -> T {
+        let (books, settings) = (Books::new(NodeOrder::default()), QueueSettings::default());
+        look(Preemptors {
+            book,
+            slot: ApplicationSlot::at(0),
+            leaf: 0,
+            settings: &settings,
+            is_guaranteed: true,
+            is_enabled: true,
+            lane: None,
+            counts: false,
+            gang: None,
+            books: &books,
+            now_ns: 0,
+        })
+    }
+
+    #[test]
+    fn only_pending_asks_are_preemptors() {
+        let mut book = book(None);
+        let (slot, _) = book.asks.put(AskSpec::new("a", one()), 0, 1);
+        with(&book, |of| {
+            assert_eq!(of.named(Some("a")), Some(of.ask(slot)));
+            assert_eq!([of.named(Some("b")), of.named(None)], [None, None]);
+            assert!(of.pending(slot).is_some());
+        });
+        book.asks.take_one(slot);
+        with(&book, |of| assert!(of.named(Some("a")).is_none() && of.pending(slot).is_none()));
+    }
+
+    #[test]
+    fn an_ask_that_is_due_does_not_wait() {
+        let mut book = book(None);
+        let (slot, _) = book.asks.put(AskSpec::new("a", one()), 0, 1);
+        assert!(with(&book, |of| !of.is_waiting(of.ask(slot))));
+        let class = book.asks.class_of(slot).unwrap();
+        book.asks.set_waits(class, WaitSet::Nothing);
+        assert!(with(&book, |of| of.is_waiting(of.ask(slot))));
+    }
+
+    #[test]
+    fn an_undecided_gang_is_a_preemptor_without_a_key() {
+        let mut book = book(Some(DeclaredGroup::new("w", 2, Some(one()))));
+        book.ask_internally(ApplicationSlot::at(0), 0, || 1);
+        let gang = Preemptor::Gang(ApplicationSlot::at(0));
+        assert_eq!(with(&book, |of| of.named(None)), Some(gang));
+    }
+
+    #[test]
+    fn a_young_ask_has_its_turn_later() {
+        let mut book = book(None);
+        let (slot, _) = book.asks.put(AskSpec::new("a", one()), 0, 1);
+        let delay = i64::try_from(QueueSettings::default().preemption_delay.as_nanos()).unwrap();
+        let later = Later { at_ns: Some(delay), at_change: false, nodes_were_tried: true };
+        assert_eq!(with(&book, |of| of.turn(of.ask(slot), true)), Turn::Later(later));
     }
 }

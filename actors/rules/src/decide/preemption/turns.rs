@@ -6,8 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::asks::Ask;
 use crate::asks::preemption::NoPreemption;
+use crate::books::Books;
 use crate::pending::nominations::Preemptor;
+use crate::pending::reservations::Reserver;
+use crate::values::ids::NodeSlot;
+use crate::waiting::obstacle::Obstacle;
 
 /// The preemptors of one application that may look for victims later.
 #[derive(Debug, Default)]
@@ -37,6 +42,37 @@ pub enum Turn {
     Later(Later),
     /// Victims may not be searched for it.
     Never,
+}
+
+/// The preemption that an ask requests when it is parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParkedRequest {
+    /// Victims for the guarantee of its queue, when its [turn](Turn) is.
+    ForGuarantee {
+        /// Whether nodes with room were tried for it without result.
+        nodes_were_tried: bool,
+    },
+    /// Victims on the node that it requires.
+    ForNode(NodeSlot),
+}
+
+impl ParkedRequest {
+    /// The request of an ask that met this obstacle. `None` if no victim would help it, the ask has
+    /// victims that leave its required node already, or could not be started there.
+    pub fn of(ask: &Ask, who: Reserver, obstacle: Obstacle, books: &Books) -> Option<Self> {
+        if let Some(node) = &ask.required_node {
+            let may_clear = obstacle == Obstacle::RequiredNode
+                && ask.starts().is_none()
+                && books.nominations.of(Preemptor::Ask(who)).is_none();
+            return books.nodes.slot_of(node).filter(|_| may_clear).map(Self::ForNode);
+        }
+        let nodes_were_tried = match obstacle {
+            Obstacle::Quota => false,
+            Obstacle::NoNode | Obstacle::Constraints | Obstacle::Refused => true,
+            _ => return None,
+        };
+        Some(Self::ForGuarantee { nodes_were_tried })
+    }
 }
 
 impl Turn {
@@ -132,9 +168,14 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::pending::reservations::Reserver;
+    use crate::asks::Asks;
+    use crate::nodes::NodeOrder;
+    use crate::specs::ask::AskSpec;
     use crate::values::ids::{ApplicationSlot, AskSlot};
+    use crate::values::resources::Resources;
 
     fn ask(number: u32) -> Preemptor {
         let (application, ask) = (ApplicationSlot::at(0), AskSlot::at(number));
@@ -182,5 +223,41 @@ mod tests {
         turns.put_off(ask(1), at(20));
         turns.forget(ask(1));
         assert!(turns.is_empty());
+    }
+
+    fn request_of(obstacle: Obstacle, required_node: Option<&str>) -> Option<ParkedRequest> {
+        let one = Resources::of(&[("vcore", 1)]);
+        let mut books = Books::new(NodeOrder::default());
+        books.nodes.insert(Arc::from("n1"), one.clone(), Resources::new(), true).unwrap();
+        let mut asks = Asks::new();
+        let spec =
+            AskSpec::new("a", one).with(|it| it.required_node = required_node.map(Arc::from));
+        let (ask, _) = asks.put(spec, 0, 1);
+        let who = Reserver { application: ApplicationSlot::at(0), ask };
+        ParkedRequest::of(asks.ask(ask), who, obstacle, &books)
+    }
+
+    #[test]
+    fn a_daemon_requests_its_node_alone() {
+        let node = ParkedRequest::ForNode(NodeSlot::at(0));
+        assert_eq!(request_of(Obstacle::RequiredNode, Some("n1")), Some(node));
+        assert_eq!(request_of(Obstacle::RequiredNode, Some("n2")), None, "there is no such node");
+        assert_eq!(request_of(Obstacle::Quota, Some("n1")), None);
+    }
+
+    #[test]
+    fn others_request_what_their_queue_is_guaranteed() {
+        for (obstacle, nodes_were_tried) in [
+            (Obstacle::Quota, Some(false)),
+            (Obstacle::NoNode, Some(true)),
+            (Obstacle::Constraints, Some(true)),
+            (Obstacle::Refused, Some(true)),
+            (Obstacle::Limits, None),
+            (Obstacle::GivesWay, None),
+        ] {
+            let request = nodes_were_tried
+                .map(|nodes_were_tried| ParkedRequest::ForGuarantee { nodes_were_tried });
+            assert_eq!(request_of(obstacle, None), request, "{obstacle:?}");
+        }
     }
 }

@@ -283,6 +283,11 @@ impl Reservations {
         self.of(who).map(|it| it.node)
     }
 
+    /// Whether an ask has reserved this node.
+    pub fn is_at(&self, who: Reserver, node: NodeSlot) -> bool {
+        self.node_of(who) == Some(node)
+    }
+
     /// The reservation of an ask that wants something else now keeps its node, if that is still
     /// large enough and the one that it requires. Says whether it does; else it is to be ended.
     pub fn keep(&mut self, nodes: &mut NodeIndex, who: Reserver, spec: &Arc<AskSpec>) -> bool {

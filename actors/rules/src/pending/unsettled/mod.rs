@@ -255,6 +255,14 @@ impl Unsettled {
         self.changes.note(node, None);
     }
 
+    /// The question was cancelled. The RM may have assumed the placement on any of its candidates, and
+    /// answered other questions on top of that.
+    pub fn candidates_changed(&mut self, question: &OpenQuestion, nodes: &NodeIndex) {
+        for node in question.candidates.iter().filter_map(|candidate| nodes.slot_of(candidate)) {
+            self.changed(node);
+        }
+    }
+
     /// Something was placed on the node or ended there that affects this on other nodes, or may
     /// affect anything.
     pub fn changed_by(&mut self, node: NodeSlot, elsewhere: Option<&Elsewhere>) {
