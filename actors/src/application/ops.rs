@@ -68,9 +68,7 @@ impl Application {
             Op::Ask(spec) => self.ask(spec, baton, effects),
             Op::Unified(spec) => self.unified(spec, baton, effects),
             Op::Existing(existing) => self.existing(*existing, baton, effects),
-            Op::Refused { spec, uuid, reason } => {
-                self.refuse(&spec, uuid.as_ref(), *reason, baton);
-            }
+            Op::Refused { spec, uuid, reason } => self.refuse(&spec, uuid.as_ref(), *reason, baton),
             Op::WithdrawAsks(key) => {
                 if self.withdraw(key.as_ref(), None, baton, effects) == 0 {
                     baton.effects.notify(Notice::Ignored(Ignored::ReleaseOfUnknown));
@@ -152,9 +150,7 @@ impl Application {
             Op::Preempted { ids, grounds, chosen } => {
                 self.preempted(&ids, (&grounds, &chosen), baton, effects);
             }
-            Op::NotPreempted { key, found } => {
-                self.not_preempted(key.as_deref(), found, baton);
-            }
+            Op::NotPreempted { key, found } => self.not_preempted(key.as_deref(), found, baton),
             Op::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
             Op::RoomsAreFree => {
                 // The last victim of the gang's preemption is gone.
