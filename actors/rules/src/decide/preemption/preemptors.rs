@@ -220,6 +220,7 @@ mod tests {
     use crate::applications::application::NewApplication;
     use crate::decide::preemption::Later;
     use crate::nodes::NodeOrder;
+    use crate::specs::ask::Preemption;
     use crate::specs::declaration::DeclaredGroup;
     use crate::values::resources::Resources;
 
@@ -282,7 +283,8 @@ mod tests {
     #[test]
     fn a_young_ask_has_its_turn_later() {
         let mut book = book(None);
-        let (slot, _) = book.asks.put(AskSpec::new("a", one()), 0, 1);
+        let spec = AskSpec { preemption: Preemption::Others, ..AskSpec::new("a", one()) };
+        let (slot, _) = book.asks.put(spec, 0, 1);
         let delay = i64::try_from(QueueSettings::default().preemption_delay.as_nanos()).unwrap();
         let later = Later { at_ns: Some(delay), at_change: false, nodes_were_tried: true };
         assert_eq!(with(&book, |of| of.turn(of.ask(slot), true)), Turn::Later(later));
