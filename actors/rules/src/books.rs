@@ -6,8 +6,11 @@
 //! other code can, and the compiler ensures that. So no two steps change it at once, and there is
 //! no lock.
 
+mod changes;
+
 use std::sync::Arc;
 
+pub use self::changes::Resized;
 use crate::allocations::AllocationTable;
 use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};

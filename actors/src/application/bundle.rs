@@ -146,7 +146,7 @@ impl Application {
             GangTurn::Wait { why, .. } => Some(*why),
         };
         if why != Some(Hold::GivesWay) {
-            let lane = self.limited_lane();
+            let lane = self.lane.limited();
             events::tell_gang_quota(lane, &mut self.book, &bundled, why, baton);
         }
         let GangTurn::Wait { why, parked, places } = turn else { return Ok(bundled) };

@@ -41,7 +41,7 @@ impl Application {
         baton.end_nomination(Preemptor::Gang(self.slot), true);
         self.book.choose_domains(found.chosen());
         baton.charge(&total);
-        self.uses(&total, &mut baton);
+        self.lane.charge(&self.book.id, &total, &mut baton.books.trackers);
         self.book.decided(baton.now_ns, &mut self.changes);
         let running = self.tell_changes(&mut baton);
         let (members, n_held) = self.book_members(bundled, found, &mut baton);
@@ -118,7 +118,7 @@ impl Application {
         let progress = self.book.progress();
         self.book.choose_domains(found.chosen());
         baton.charge(total);
-        self.uses(total, &mut baton);
+        self.lane.charge(&self.book.id, total, &mut baton.books.trackers);
         let (work, members) = self.enter_members(bundled, found, &mut baton);
         if let Some(native) = self.book.native_mut() {
             native.stage = Stage::InFlight;

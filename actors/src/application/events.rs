@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::allocations::Allocation;
 use monoceros_rules::applications::application::Application as Book;
+use monoceros_rules::applications::blocked::Blocked;
 use monoceros_rules::applications::native::Native;
 use monoceros_rules::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
 use monoceros_rules::asks::{Ask, Bundled};
@@ -14,13 +16,14 @@ use monoceros_rules::decide::attempt::Parking;
 use monoceros_rules::decide::gang::Hold;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::specs::ask::{AskSpec, Form};
+use monoceros_rules::specs::release::Cause;
 use monoceros_rules::values::ids::{AllocationId, AskSlot};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::waiting::obstacle::Obstacle;
 
 use super::effects::VisitEffects;
 use crate::events::{Event, EventKind, Happening, Message, TooSmall};
-use crate::step::{Baton, Notice};
+use crate::step::{Baton, Notice, Owner};
 
 /// After an event of an ask that predicates refused, how long no further one is made of that ask,
 /// ns.
@@ -213,6 +216,113 @@ pub(super) fn tell_refusals(book: &mut Book, slot: AskSlot, baton: &mut Baton) {
     let message = Message::Refused(reasons);
     let event = |at| Event::about_ask(book, EventKind::RefusedByPredicates, ask, at);
     baton.happens(|at| event(at).with_message(message));
+}
+
+/// The event that says why an allocation was released.
+pub(super) fn released_because(cause: Cause) -> EventKind {
+    match cause {
+        Cause::Stopped | Cause::Failed | Cause::SchedulingFailed | Cause::RefusedForGood => {
+            EventKind::AllocationCancelled
+        }
+        Cause::ConfirmedPreemption => EventKind::AllocationPreempted,
+        Cause::ConfirmedReplacement => EventKind::AllocationReplaced,
+        Cause::ConfirmedTimeout => EventKind::AllocationTimedOut,
+    }
+}
+
+/// Makes the events of an allocation that ended, and of its ask if that is over with it. The node has
+/// none if it left, and the ask none if its time was over.
+pub(super) fn ended(
+    book: &Book,
+    entry: &Allocation,
+    (event, over): (EventKind, Option<&AskSpec>),
+    baton: &Baton,
+    effects: &mut VisitEffects,
+) {
+    let (uuid, spec) = (&entry.uuid, &entry.spec);
+    effects.happens(baton, |at| Event::about(book, event, at).allocated(uuid, spec));
+    if event == EventKind::AllocationLostNode {
+        return;
+    }
+    effects.happens(baton, |at| {
+        let node = baton.books.nodes.id(entry.node);
+        Event::of(EventKind::NodeAllocationRemoved, node, at).allocated(uuid, spec)
+    });
+    if let Some(ask) = over.filter(|_| event != EventKind::AllocationTimedOut) {
+        effects.happens(baton, |at| Event::about(book, EventKind::AskRemoved, at).asked_for(ask));
+    }
+}
+
+/// Makes the events that user and group use more. A placement needs none: they are derived from its
+/// notice.
+pub(super) fn charged(
+    owner: &Owner,
+    change: &Resources,
+    baton: &mut Baton,
+    effects: &mut VisitEffects,
+) {
+    baton.effects.notices.append(&mut effects.discharged);
+    let event = |kind, whose: &Arc<str>, at| {
+        Event::of(kind, whose, at).referring(&owner.queue).amount(change)
+    };
+    baton.happens(|at| event(EventKind::UserCharged, &owner.user, at));
+    if let Some(group) = &owner.group {
+        baton.happens(|at| event(EventKind::GroupCharged, group, at));
+    }
+}
+
+/// Makes the events that user and group use less. The group's event waits until it is known whether
+/// the application leaves the group: the event that ends the tie comes before the last amount is
+/// taken off.
+pub(super) fn discharged(
+    owner: &Owner,
+    change: &Resources,
+    baton: &mut Baton,
+    effects: &mut VisitEffects,
+) {
+    let event = |kind, whose: &Arc<str>, at| {
+        Event::of(kind, whose, at).referring(&owner.queue).amount(change)
+    };
+    baton.happens(|at| event(EventKind::UserDischarged, &owner.user, at));
+    if let Some(group) = owner.group.as_ref().filter(|_| baton.settings.tracking.is_on()) {
+        let event = event(EventKind::GroupDischarged, group, baton.now_ns);
+        effects.discharged.push(Notice::Happened(event.into()));
+    }
+}
+
+/// Makes the event that an application counts for its group from now on, or no longer.
+pub(super) fn linked(owner: &Owner, kind: EventKind, baton: &mut Baton) {
+    if let Some(group) = &owner.group {
+        baton.happens(|at| Event::of(kind, group, at).referring(&owner.application));
+    }
+}
+
+/// Makes an event for each task group that has fewer members than it needs since this visit.
+pub(super) fn lost_members(book: &Book, baton: &Baton, effects: &mut VisitEffects) {
+    for group in std::mem::take(&mut effects.lost_members) {
+        let lacks = book.gang.as_ref().and_then(|gang| gang.lacking(&group));
+        let Some(lacks) = lacks else { continue };
+        effects.happens(baton, |at| {
+            let event = Event::about(book, EventKind::GangLacksMembers, at);
+            let event = event.referring(&Arc::from(group.as_str()));
+            event.with_message(Message::LacksMembers(Box::new(lacks)))
+        });
+    }
+}
+
+/// Notes which maxima of running applications keep the application from starting, and makes an event
+/// of each that does so from now on, or no longer.
+pub(super) fn blocked(blocked: &mut Blocked, now: Blocked, book: &Book, baton: &mut Baton) {
+    use EventKind::{AppBlockedByQueue, AppBlockedByQuota, AppRunnableByQueue, AppRunnableByQuota};
+    let was = std::mem::replace(blocked, now);
+    let by_queue = (was.by_queue, now.by_queue, AppBlockedByQueue, AppRunnableByQueue);
+    let by_quota = (was.by_quota, now.by_quota, AppBlockedByQuota, AppRunnableByQuota);
+    for (was, is_blocked, blocks, frees) in [by_queue, by_quota] {
+        if was != is_blocked {
+            let kind = if is_blocked { blocks } else { frees };
+            baton.happens(|at| Event::about(book, kind, at));
+        }
+    }
 }
 
 impl VisitEffects {

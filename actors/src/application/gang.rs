@@ -235,7 +235,7 @@ impl Application {
     ) {
         let Some(old) = baton.books.allocations.remove(placeholder) else { return };
         let Some(real) = old.gives_way_to() else { return };
-        self.count_use(&old, event, baton);
+        baton.count_use(&mut self.book, &old, event == EventKind::AllocationPreempted);
         let is_node_gone = event == EventKind::AllocationLostNode;
         baton.effects.disarm(old.deadline);
         let Some(entry) = baton.books.allocations.get_mut(real) else { return };
@@ -264,8 +264,8 @@ impl Application {
         effects.delta.allocated.add(&change);
         effects.touched = true;
         self.forget_placeholder(placeholder, &old, Some(PlaceholderEnd::Replaced), effects);
-        self.drop_instance(&old, placeholder);
-        self.tell_discharge(old.resources(), baton, effects);
+        self.book.drop_instance(old.key(), placeholder);
+        events::discharged(&self.owner, old.resources(), baton, effects);
         effects.happens(baton, |at| {
             Event::about(&self.book, event, at).allocated(&old.uuid, &old.spec)
         });

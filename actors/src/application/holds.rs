@@ -107,7 +107,7 @@ impl Application {
         }
         let amounts = (hold.resources(), resources);
         self.book.swapped(amounts, real, baton.now_ns, &mut self.changes);
-        self.count_use(hold, EventKind::AllocationReplaced, baton);
+        baton.count_use(&mut self.book, hold, false);
         self.book.note_real(hold.spec.place_in());
         let (end, mut effects) = (Some(PlaceholderEnd::Replaced), VisitEffects::default());
         self.forget_placeholder(id, hold, end, &mut effects);
@@ -141,7 +141,7 @@ impl Application {
         effects.delta.allocated.add(&change);
         effects.touched = true;
         self.replace_hold(id, &hold, real, &resources, baton);
-        self.tell_discharge(hold.resources(), baton, effects);
+        events::discharged(&self.owner, hold.resources(), baton, effects);
         if !in_place {
             baton.books.unsettled.changed(hold.node);
         }
@@ -158,14 +158,14 @@ impl Application {
         if !rest.is_zero() {
             let loosening = baton.books.loosen();
             baton.give_back(rest, loosening);
-            if let Some(lane) = &self.lane {
+            if let Some(lane) = self.lane.lane() {
                 let change = rest.times(-1);
                 baton.books.trackers.charge(lane.id(), &change, loosening);
             }
         }
         // The allocation that takes the place says what it uses instead.
         let mut effects = VisitEffects::default();
-        self.tell_discharge(held, baton, &mut effects);
+        events::discharged(&self.owner, held, baton, &mut effects);
         baton.effects.notices.append(&mut effects.discharged);
     }
 
@@ -200,7 +200,7 @@ impl Application {
         effects.left.placeholders = true;
         effects.delta.allocated.subtract(hold.resources());
         (effects.loosens, effects.touched) = (true, true);
-        self.count_use(&hold, event, baton);
+        baton.count_use(&mut self.book, &hold, event == EventKind::AllocationPreempted);
         baton.directory.counts(self.leaf_facts.slot).released += 1;
         baton.books.unsettled.changed(hold.node);
         if gone != Some(hold.node) {
@@ -212,8 +212,10 @@ impl Application {
             _ => PlaceholderEnd::TimedOut,
         };
         self.forget_placeholder(id, &hold, Some(end), effects);
-        if matches!(event, EventKind::AllocationLostNode | EventKind::AllocationPreempted) {
-            self.place_lost(hold.spec.place_in(), effects);
+        let is_loss =
+            matches!(event, EventKind::AllocationLostNode | EventKind::AllocationPreempted);
+        if is_loss && let Some(group) = self.book.place_lost(hold.spec.place_in()) {
+            effects.lost_member(group);
         }
         effects.note_hold(event, &hold.spec);
     }
@@ -231,7 +233,9 @@ impl Application {
             self.unpair(real, None, baton, effects);
         }
         self.end_hold(id, EventKind::AllocationTimedOut, None, baton, effects);
-        self.place_lost(group.as_ref(), effects);
+        if let Some(group) = self.book.place_lost(group.as_ref()) {
+            effects.lost_member(group);
+        }
     }
 
     /// Makes the gang undecided again that has lost holds with their node or to others, if none of its members
@@ -279,7 +283,7 @@ impl Application {
             effects.happens(baton, event);
         }
         if !sum.is_zero() {
-            self.tell_discharge(&sum, baton, effects);
+            events::discharged(&self.owner, &sum, baton, effects);
         }
     }
 }
@@ -334,7 +338,7 @@ impl Application {
         }
         let held = events::tell_holds(&self.book, n_held, baton);
         if !held.is_zero() {
-            self.tell_charge(&held, baton, &mut VisitEffects::default());
+            events::charged(&self.owner, &held, baton, &mut VisitEffects::default());
         }
         self.arm_placeholders(baton);
     }
@@ -400,8 +404,7 @@ impl Application {
 
     /// Notifies the RM that what fits is held.
     pub(super) fn tell_held_again(&self, baton: &mut Baton) {
-        let held = self.entered(self.book.state(), HELD_AGAIN, baton.now_ns);
-        baton.effects.notify(held);
+        baton.notify_entered(&self.book, self.book.state(), HELD_AGAIN);
     }
 
     /// Looks for no places any more, and holds none.

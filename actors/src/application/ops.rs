@@ -1,94 +1,226 @@
-//! What an RM, a deadline or the partition may want of an application.
+//! Visits of an application: orders from its RM, from a deadline, or from the partition, and what
+//! follows from them once they are done.
 //!
-//! Each [`Op`] is done at once, where its subject is: [`super::asks`], [`super::recovery`],
+//! Each [`Op`] is carried out at once, where its subject is: [`super::asks`], [`super::recovery`],
 //! [`super::release`], [`super::predicates`]. What it means for nodes, queues, user and group is
 //! gathered in [`VisitEffects`] and follows once for the whole visit, since a message may have
 //! hundreds of items for one application and each climb to root costs a hop per queue.
 
 use std::sync::Arc;
 
+use monoceros_rules::applications::application::Progress;
 use monoceros_rules::applications::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::applications::backoff::{self, Backoff};
+use monoceros_rules::applications::release::Withdrawn;
 use monoceros_rules::decide::in_flight::WithdrawReason;
 use monoceros_rules::decide::reservations::wake_at_node;
-use monoceros_rules::nodes::Exclusion;
+use monoceros_rules::limits::Remains;
+use monoceros_rules::nodes::{Exclusion, NodeIndex};
+use monoceros_rules::order::keys::AskKey;
+use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::pending::reservations::End;
-use monoceros_rules::specs::ask::{AskSpec, Form};
-use monoceros_rules::specs::rejection::{Ignored, Rejection};
+use monoceros_rules::specs::rejection::Ignored;
 use monoceros_rules::values::ids::AskSlot;
-use monoceros_rules::waiting::WaitSet;
 use monoceros_rules::waiting::obstacle::EXCLUDED_FOR;
 
-use super::Application;
 use super::effects::VisitEffects;
 use super::predicates::GiveUp;
+use super::{Application, events};
 use crate::events::EventKind;
-use crate::step::{Baton, Cause, Notice, Op};
+use crate::metrics::ActorKind;
+use crate::step::{Baton, Climbing, Consequences, Notice, Op, Owner};
 
-impl Cause {
-    /// The event that says why an allocation ended.
-    pub(super) fn event(self) -> EventKind {
-        match self {
-            Self::Stopped | Self::Failed | Self::SchedulingFailed | Self::RefusedForGood => {
-                EventKind::AllocationCancelled
-            }
-            Self::ConfirmedPreemption => EventKind::AllocationPreempted,
-            Self::ConfirmedReplacement => EventKind::AllocationReplaced,
-            Self::ConfirmedTimeout => EventKind::AllocationTimedOut,
-        }
-    }
-
-    /// Whether the RM ended it by itself, and is to be answered.
-    pub(crate) fn is_stop(self) -> bool {
-        matches!(self, Self::Stopped | Self::Failed)
-    }
-
-    /// Whether the RM could not start it, so that its ask is to wait again.
-    pub(crate) fn is_failure_to_start(self) -> bool {
-        matches!(self, Self::SchedulingFailed | Self::RefusedForGood)
-    }
-}
+/// Message to the RM about an application that ran for too long.
+const STATE_TEXT: &str = "ExecutionTimeout";
+/// Message about everything that ends with it.
+const TEXT: &str = "execution timeout of the application";
 
 impl Application {
-    /// Has the gang tried again: some time has passed since this refusal of a member.
-    fn retry_bundle(&mut self, retry: u32, effects: &mut VisitEffects) {
-        let is_last = self.bundle.as_mut().is_some_and(|bundle| bundle.retry(retry));
-        if is_last && self.book.undecided().is_some() {
-            (effects.touched, effects.retries_bundle) = (true, true);
+    /// Does what is ordered, one after the other.
+    pub(super) fn ordered(&mut self, mut baton: Box<Baton>, ops: Vec<Op>) {
+        let _timer = baton.tally.message(ActorKind::Application);
+        self.visited(baton, |application, baton, effects| {
+            // An event for each, mostly.
+            effects.happened.reserve(ops.len());
+            let mut ops = ops.into_iter();
+            while let Some(op) = ops.next() {
+                if let Some(rest) = application.apply(op, baton, effects) {
+                    let rest = std::iter::once(rest).chain(ops).collect();
+                    baton.effects.follow_ups.unfinished.push((application.slot, rest));
+                    break;
+                }
+            }
+            application.go_on_with_bundle(baton, effects);
+        });
+    }
+
+    /// Makes a change and carries out what follows from it: states, limits, notices. Then the change
+    /// goes to the nodes and queues concerned.
+    pub(super) fn visited(
+        &mut self,
+        mut baton: Box<Baton>,
+        act: impl FnOnce(&mut Self, &mut Baton, &mut VisitEffects),
+    ) {
+        let mut effects = VisitEffects::default();
+        let progress = self.book.progress();
+        act(self, &mut baton, &mut effects);
+        self.complete_bundle(&mut baton, &mut effects);
+        for slot in self.book.reserved_for_placeholders() {
+            self.end_reservation(slot, End::Placeholders, &mut baton);
         }
+        self.tell_ended_holds(&mut baton, &mut effects);
+        events::lost_members(&self.book, &baton, &mut effects);
+        self.book.review_owed(&baton.books.allocations);
+        if effects.left.anything() {
+            let now_ns = baton.now_ns;
+            self.book.judge(effects.left, now_ns, &mut self.changes);
+        }
+        baton.effects.disarm(self.book.take_unneeded_deadline());
+        self.charge_limits(&mut baton, &mut effects);
+        effects.delta.running += self.tell_changes(&mut baton);
+        baton.effects.notify_all(&mut effects.happened);
+        effects.delta.starting += self.moved_on(progress, &baton.books.nodes);
+        let (slot, leaf) = (self.slot, self.leaf_facts.slot);
+        self.listed.review_allocating(&self.book, leaf, &mut baton.directory);
+        self.listed.note_untold(&self.book, leaf, slot, &mut baton.directory);
+        baton.count_application(slot, self.book.counted());
+        let consequences = self.consequences(&mut baton, effects);
+        baton.follow(consequences);
+    }
+
+    /// Compares the progress of the application with that before a change. If it has its place among
+    /// the running ones since then, all its asks are tried again: while it could not start, the queues
+    /// above passed over its asks whatever was loosened, so a loosening in between would never be seen.
+    /// Returns the change of the number of applications that hold something and do not run.
+    pub(super) fn moved_on(&mut self, was: Progress, nodes: &NodeIndex) -> i64 {
+        if was.is_starting && !self.book.is_starting() {
+            self.book.asks.wake_all(nodes);
+            if let Some(bundle) = &mut self.bundle
+                && self.in_flight.is_none()
+            {
+                bundle.make_due();
+            }
+        }
+        i64::from(self.book.may_run_soon()) - i64::from(was.may_run_soon)
+    }
+
+    /// Has the application join a lane with its first ask or allocation. The group that it counts for
+    /// is chosen then (`docs/limits.md#which-group-an-application-counts-for`). With nothing left it
+    /// leaves, so that users who want nothing cost nothing.
+    pub(super) fn join_lane(&mut self, baton: &mut Baton) {
+        let (book, trackers) = (&self.book, &mut baton.books.trackers);
+        let submitter = (&book.user, &*book.groups);
+        if let Some(group) = self.lane.join(trackers, submitter, &book.id, &book.queue) {
+            debug_assert!(self.owner.group.is_none(), "who is in no lane counts for no group");
+            self.set_group(Some(group), baton);
+        }
+    }
+
+    /// Has the application count for this group from now on, or for none, and makes an event of it.
+    pub(super) fn set_group(&mut self, group: Option<Arc<str>>, baton: &mut Baton) {
+        if self.owner.group != group {
+            self.owner = Arc::new(Owner::of(&self.book, group));
+        }
+        events::linked(&self.owner, EventKind::UserGroupLinked, baton);
+    }
+
+    /// Ends a visit for user and group: its change is charged to them, and an application that has
+    /// nothing left leaves its lane.
+    fn charge_limits(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let remains = Remains {
+            holds: self.book.holds_anything(),
+            waits: !self.book.asks.pending().is_empty(),
+            is_starting: self.book.is_starting(),
+            has_place: self.book.has_place(),
+        };
+        let change = effects.delta.allocated.clone().pruned();
+        if self.lane.loosens(remains, &change) {
+            effects.loosening = baton.books.loosen();
+        }
+        let (of, trackers) = ((&*self.book.id, remains), &mut baton.books.trackers);
+        let has_left = self.lane.end_visit(of, &change, effects.loosening, trackers);
+        let last = if has_left { effects.discharged.pop() } else { None };
+        baton.effects.notices.append(&mut effects.discharged);
+        if has_left {
+            events::linked(&self.owner, EventKind::UserGroupUnlinked, baton);
+            baton.effects.notices.extend(last);
+            if self.owner.group.is_some() {
+                self.owner = Arc::new(Owner::of(&self.book, None));
+            }
+        }
+    }
+
+    /// Returns the work on nodes that follows from a visit, and the change that climbs, if there is
+    /// one.
+    fn consequences(&mut self, baton: &mut Baton, mut effects: VisitEffects) -> Consequences {
+        // Work is taken from the end of the list, and an amount must be held before it is released.
+        effects.node_work.reverse();
+        let node_work = effects.node_work;
+        if !effects.touched && effects.delta.is_nothing() {
+            return Consequences { node_work, ..Consequences::default() };
+        }
+        if self.book.asks.pending().is_empty() {
+            baton.directory.named.forget(self.slot);
+        }
+        let loosens = effects.loosens || effects.delta.running + effects.delta.starting < 0;
+        if loosens && !effects.loosening.is_some() {
+            effects.loosening = baton.books.loosen();
+        }
+        let (delta, loosening) = (prune(effects.delta), effects.loosening);
+        if !delta.allocated.is_empty() || delta.preempting.has_negative() {
+            // Its queue may have more than its guarantee now.
+            baton.books.note_change();
+        }
+        let is_unchecked = effects.is_unchecked;
+        let waits = baton.books.is_waiting
+            || !self.book.asks.pending().is_empty()
+            || !delta.pending.is_empty();
+        let climbing = self.row.map(|_| {
+            let update = if waits { self.update() } else { None };
+            (self.leaf_facts.slot, Climbing { update, delta, loosening, is_unchecked })
+        });
+        Consequences { node_work, climbing, resume: None }
     }
 
     /// Does what is ordered. Returns what is left of it for a later step.
-    pub(super) fn apply(
-        &mut self,
-        op: Op,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) -> Option<Op> {
+    fn apply(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) -> Option<Op> {
         match op {
             Op::Ask(spec) => self.ask(spec, baton, effects),
-            Op::Unified(spec) => self.unified(spec, baton, effects),
+            Op::Unified(spec) => match self.book.asks.slot_of(&spec.key) {
+                None => self.ask(spec, baton, effects),
+                Some(slot) => self.repeated(slot, &spec, baton, effects),
+            },
             Op::Existing(existing) => self.existing(*existing, baton, effects),
-            Op::Refused { spec, uuid, reason } => self.refuse(&spec, uuid.as_ref(), *reason, baton),
+            Op::Refused { spec, uuid, reason } => {
+                if self.book.is_allocated(&spec, uuid.as_ref()) {
+                    baton.effects.notify(Notice::Ignored(Ignored::AllocationChange));
+                } else {
+                    baton.reject_ask(&self.book.id, &spec, *reason);
+                }
+            }
             Op::WithdrawAsks(key) => {
-                if self.withdraw(key.as_ref(), None, baton, effects) == 0 {
+                let which = key.as_ref().map_or(Withdrawn::All(None), Withdrawn::Key);
+                if self.withdraw(which, baton, effects) == 0 {
                     baton.effects.notify(Notice::Ignored(Ignored::ReleaseOfUnknown));
                 }
             }
             Op::Release { which, cause, reason, had_waiting } => {
-                let (n, rest) = self.release(&which, cause, reason.as_ref(), baton, effects);
-                if n == 0 && !had_waiting {
-                    baton.effects.notify(Notice::Ignored(Ignored::ReleaseOfUnknown));
-                }
-                return rest;
+                return self.release(&which, (cause, reason), had_waiting, baton, effects);
             }
             Op::EndMany(ends) => return self.end_many(ends, baton, effects),
             Op::Remove => return self.remove(baton, effects),
-            Op::WakeNamed(node) => {
-                effects.touched |= self.book.asks.wake_named(&node);
-                effects.touched |=
-                    wake_at_node(&mut self.book.asks, self.slot, &node, false, &baton.books);
-                effects.touched |= self.pairs.looks_elsewhere();
-            }
+            Op::Stranded(ids) => self.stranded(&ids, baton, effects),
+            Op::GiveUp(ids) => self.give_up(&ids, GiveUp::Asked, baton, effects),
+            Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
+            op => self.apply_within(op, baton, effects),
+        }
+        None
+    }
+
+    /// Does what the scheduler orders by itself, of which nothing is left for a later step: for gangs,
+    /// for preemption, when a time is over, and when a node or reservation changed.
+    fn apply_within(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+        match op {
             Op::Declare => self.declare(baton, effects),
             Op::WakeBundle => {
                 self.wake_bundle();
@@ -103,27 +235,76 @@ impl Application {
             Op::AskMembers => self.ask_members(baton),
             Op::BundleVoid { since_ns } => self.void_bundle(since_ns, baton, effects),
             Op::EndHolds { group } => self.end_holds(Some(&group), baton, effects),
-            Op::RetryBundle { retry } => self.retry_bundle(retry, effects),
+            Op::RetryBundle { retry } => {
+                let is_last = self.bundle.as_mut().is_some_and(|bundle| bundle.retry(retry));
+                if is_last && self.book.undecided().is_some() {
+                    (effects.touched, effects.retries_bundle) = (true, true);
+                }
+            }
+            Op::PlaceholdersOver => self.placeholders_over(baton, effects),
+            Op::RetryPairs { retry } => self.retry_pairs(retry, effects),
+            Op::RoomsAreFree => {
+                // The last victim of the gang's preemption is gone.
+                if self.book.seeks_places() {
+                    self.wake_bundle();
+                }
+                effects.touched = true;
+            }
+            Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton, effects),
+            Op::Preempted { ids, grounds, chosen } => {
+                self.preempted(&ids, (&grounds, &chosen), baton, effects);
+            }
+            Op::NotPreempted { key, found } => {
+                self.not_preempted(key.as_deref(), found, baton);
+            }
+            Op::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
+            Op::NominationEnded => {
+                // Whatever gave way to the preemptor is tried again, be that placed or not.
+                self.book.asks.wake_all(&baton.books.nodes);
+                (effects.touched, effects.loosens) = (true, true);
+            }
+            Op::WakeNamed(_)
+            | Op::WakeNamedByReturn(_)
+            | Op::Unreserved { .. }
+            | Op::Suspended(_)
+            | Op::ReservationWaited(_)
+            | Op::Claimed { .. } => self.apply_to_reservations(op, baton, effects),
+            op => self.time_over(op, baton, effects),
+        }
+    }
+
+    /// Notes a change of a node that some asks wait for by name, or of a reservation.
+    fn apply_to_reservations(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+        let (asks, slot) = (&mut self.book.asks, self.slot);
+        match op {
+            Op::WakeNamed(node) => {
+                effects.touched |= asks.wake_named(&node);
+                effects.touched |= wake_at_node(asks, slot, &node, false, &baton.books);
+                effects.touched |= self.pairs.looks_elsewhere();
+            }
             Op::WakeNamedByReturn(node) => {
+                let is_woken = asks.wake_named_by_return(&node);
+                effects.touched |= wake_at_node(asks, slot, &node, true, &baton.books);
                 // A gang that was refused there had that room in hand.
                 let bundle = self.book.undecided().and(self.bundle.as_ref());
                 let is_bundle_refused = bundle.is_some_and(|bundle| bundle.is_refused());
-                effects.touched |= self.book.asks.wake_named_by_return(&node) && !is_bundle_refused;
-                effects.touched |=
-                    wake_at_node(&mut self.book.asks, self.slot, &node, true, &baton.books);
+                effects.touched |= is_woken && !is_bundle_refused;
             }
-            Op::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
             Op::Unreserved { key, replaced } => {
-                effects.touched |= self.book.asks.reservation_ended(&key, replaced);
+                effects.touched |= asks.reservation_ended(&key, replaced);
             }
-            Op::Suspended(key) => {
-                effects.touched |= self.book.asks.reservation_suspended(&key);
-            }
-            Op::ReservationWaited(key) => {
-                effects.touched |= self.book.asks.reservation_waited(&key);
-            }
+            Op::Suspended(key) => effects.touched |= asks.reservation_suspended(&key),
+            Op::ReservationWaited(key) => effects.touched |= asks.reservation_waited(&key),
             Op::Claimed { question, answer } => self.claimed(question.0, answer, baton, effects),
-            Op::Retry { key, retry } => self.retry(&key, retry, effects),
+            _ => debug_assert!(false, "an order about nodes and reservations"),
+        }
+    }
+
+    /// Does what was to be done after some time. An alarm of a state that has ended changes nothing.
+    fn time_over(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+        match op {
+            Op::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
+            Op::Retry { key, retry } => effects.touched |= self.book.asks.retry(&key, retry),
             Op::ChoiceOpens(key) => self.choice_opens(&key, baton, effects),
             Op::ExclusionOver { key, over } => {
                 if let Some(slot) = self.book.asks.slot_of(&key)
@@ -140,71 +321,17 @@ impl Application {
                 effects.touched |= backoff.is_some_and(|it| it.deadline_over(until_ns));
             }
             Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton, effects),
-            Op::PlaceholdersOver => self.placeholders_over(baton, effects),
-            Op::RetryPairs { retry } => self.retry_pairs(retry, effects),
-            Op::Stranded(ids) => self.stranded(&ids, baton, effects),
             Op::Overdue(id) => self.overdue(id, "execution timeout", baton, effects),
-            Op::RunOver { until_ns } => self.run_over(until_ns, baton, effects),
-            Op::GiveUp(ids) => self.give_up(&ids, GiveUp::Asked, baton, effects),
-            Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton, effects),
-            Op::Preempted { ids, grounds, chosen } => {
-                self.preempted(&ids, (&grounds, &chosen), baton, effects);
+            Op::RunOver { until_ns } if self.run_limit.is_over(until_ns) => {
+                self.run_over(baton, effects);
             }
-            Op::NotPreempted { key, found } => self.not_preempted(key.as_deref(), found, baton),
-            Op::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
-            Op::RoomsAreFree => {
-                // The last victim of the gang's preemption is gone.
-                if self.book.seeks_places() {
-                    self.wake_bundle();
-                }
-                effects.touched = true;
-            }
-            Op::NominationEnded => {
-                // Whatever gave way to the preemptor is tried again, be that placed or not.
-                self.book.asks.wake_all(&baton.books.nodes);
-                (effects.touched, effects.loosens) = (true, true);
-            }
-            Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
-        }
-        None
-    }
-
-    /// Rejects an ask or allocation. If it is one that runs already, it stays as it is and is not
-    /// rejected.
-    fn refuse(
-        &mut self,
-        spec: &AskSpec,
-        uuid: Option<&Arc<str>>,
-        reason: Rejection,
-        baton: &mut Baton,
-    ) {
-        let is_allocated = match uuid {
-            Some(uuid) => self.book.allocations.contains_key(uuid),
-            None => spec.form == Form::Unified && self.is_allocated(&spec.key),
-        };
-        if is_allocated {
-            baton.effects.notify(Notice::Ignored(Ignored::AllocationChange));
-        } else {
-            self.reject(spec, reason, baton);
+            Op::RunOver { .. } => {}
+            _ => debug_assert!(false, "an order that an alarm brings"),
         }
     }
 
-    /// The waiting time after a refusal is over. If the ask was refused again since, nothing
-    /// happens: the later refusal has a deadline of its own.
-    fn retry(&mut self, key: &Arc<str>, retry: u32, effects: &mut VisitEffects) {
-        let asks = &mut self.book.asks;
-        let Some(slot) = asks.slot_of(key) else { return };
-        let Some(class) = asks.class_of(slot) else { return };
-        let ask = asks.ask_mut(slot);
-        if ask.noted_refusals().is_some_and(|refusals| refusals.retries.begin(retry)) {
-            ask.refresh();
-            asks.set_waits(class, WaitSet::Due);
-            effects.touched = true;
-        }
-    }
-
-    /// An ask does not go back to a node for a while. A question about it that names the node is
-    /// asked again without.
+    /// Excludes a node for an ask for a while. A question about the ask that names the node is asked
+    /// again without it.
     pub(super) fn exclude(
         &mut self,
         slot: AskSlot,
@@ -224,8 +351,8 @@ impl Application {
         baton.effects.remind(EXCLUDED_FOR, self.alarm(Op::ExclusionOver { key, over }));
     }
 
-    /// The application was Completing for its time: it is over, or waits for its placeholders to be
-    /// confirmed as gone.
+    /// Completes an application that was Completing for its time. If it has placeholders, it waits
+    /// until the RM has confirmed their end.
     fn completing_over(&mut self, since_ns: i64, baton: &mut Baton, effects: &mut VisitEffects) {
         let same = self.book.log().last() == Some(&(since_ns, ApplicationState::Completing));
         if !same {
@@ -237,4 +364,39 @@ impl Application {
             self.end_placeholders("application is complete", baton, effects);
         }
     }
+
+    /// The application has run for as long as it may: it fails, and everything that it asks for and
+    /// holds ends. One that completes at the moment is left alone.
+    fn run_over(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let now_ns = baton.now_ns;
+        self.book.fire_because(ApplicationEvent::Fail, STATE_TEXT, now_ns, &mut self.changes);
+        if self.book.state() != ApplicationState::Failing {
+            return;
+        }
+        effects.delta.running += self.tell_changes(baton);
+        for id in self.book.all_allocations() {
+            self.overdue(id, TEXT, baton, effects);
+        }
+        self.give_up_asks(false, TEXT, baton, effects);
+        // One that holds nothing has failed at once.
+        effects.left.asks = true;
+        effects.touched = true;
+    }
+
+    /// Begins a back-off: the pass ended with this ask, and nothing more is tried for a while.
+    pub(super) fn back_off(&mut self, reached: AskKey, baton: &mut Baton) {
+        let delay = self.leaf_facts.config.settings.backoff_delay.max(backoff::LEAST);
+        let backoff = Backoff::begin(reached, delay, baton.now_ns);
+        if let Some(until_ns) = backoff.until_ns() {
+            baton.effects.remind(delay, self.alarm(Op::BackoffOver { until_ns }));
+        }
+        self.backoff = Some(backoff);
+        tracing::debug!(application = %self.book.id, ?delay, "backs off");
+    }
+}
+
+fn prune(mut delta: LedgerDelta) -> LedgerDelta {
+    delta.allocated.prune();
+    delta.pending.prune();
+    delta
 }

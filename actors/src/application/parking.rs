@@ -47,7 +47,7 @@ impl Application {
             tracing::debug!(application = %self.book.id, ask = %ask.key, %why, "not placed");
         }
         let waits = self.attempt(baton, |attempt| attempt.waits(parking));
-        events::parked(self.limited_lane(), &mut self.book, parking, baton);
+        events::parked(self.lane.limited(), &mut self.book, parking, baton);
         let follows = obstacle.follows();
         if follows != Follows::Nothing {
             let asks = &mut self.book.asks;

@@ -76,7 +76,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        for id in self.all_allocations() {
+        for id in self.book.all_allocations() {
             if baton.books.allocations.get(id).is_some_and(|entry| entry.spec.placeholder) {
                 self.placeholder_overdue(id, why, baton, effects);
             }
@@ -143,7 +143,7 @@ impl Application {
             }
             let form = self.book.asks.ask(slot).form;
             if self.withdraw_slot(slot, EventKind::AskTimedOut, baton, effects) {
-                self.tell_ask_released(form, key, Ending::Timeout, why, baton);
+                baton.notify_ask_released(&self.book.id, (form, key), Ending::Timeout, why);
             }
         }
     }

@@ -25,7 +25,8 @@ use monoceros_rules::waiting::{Phase, WaitSet};
 use super::{Application, Blocked, events};
 use crate::metrics::ActorKind;
 use crate::node::NodeMail;
-use crate::step::{Allocated, Baton, Op, Placement, StartTime, Takes};
+use crate::queue::Narrowed;
+use crate::step::{Allocated, Baton, Op, Placement, RowKey, StartTime, Takes};
 
 /// Offers.
 impl Application {
@@ -40,7 +41,7 @@ impl Application {
 
     /// Tries one class after the other until there is a node to ask, or gives the offer back.
     fn place_any(&mut self, mut baton: Box<Baton>) {
-        self.set_blocked(Blocked::default(), &mut baton);
+        events::blocked(&mut self.blocked, Blocked::default(), &self.book, &mut baton);
         self.backoff = None;
         if self.book.undecided().is_some() {
             return self.place_bundle(baton);
@@ -104,7 +105,9 @@ impl Application {
         baton: &Baton,
         look: impl FnOnce(&Attempt<'_>) -> T,
     ) -> T {
-        self.looking(phase, baton, |view| {
+        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
+        let view = frame.view(phase, &baton.books.nodes, &baton.books.queues);
+        Narrowed::looking(self.lane.limited(), &view, &baton.books.trackers, |view| {
             let frame = baton.offer.frames.last().filter(|_| phase == Phase::Reserved);
             let frame = frame.filter(|frame| frame.with_nominated.is_some());
             look(&Attempt {
@@ -112,10 +115,10 @@ impl Application {
                 leaf: self.leaf_facts.slot.0,
                 beside_nominations: frame.map(|frame| &frame.headroom),
                 asks: &self.book.asks,
-                owed: &self.owed,
+                owed: self.book.owed_groups(),
                 gang: self.book.gang.as_deref(),
                 view,
-                lane: self.limited_lane(),
+                lane: self.lane.limited(),
                 books: &baton.books,
                 backoff_asks: self.leaf_facts.config.settings.backoff_asks,
                 asks_later: baton.offer.asks_later,
@@ -132,9 +135,10 @@ impl Application {
     /// before, `delta` how the counts of running applications changed.
     pub(super) fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
         baton.books.note_change();
-        self.review_lost(&baton);
-        self.list_allocating(&mut baton);
-        self.count_held(&mut baton);
+        self.book.review_owed(&baton.books.allocations);
+        let leaf = self.leaf_facts.slot;
+        self.listed.review_allocating(&self.book, leaf, &mut baton.directory);
+        baton.count_application(self.slot, self.book.counted());
         let frames = baton.offer.frames.len();
         if delta.running != 0 || delta.starting != 0 {
             baton.offer.charged.running += delta.running;
@@ -156,7 +160,11 @@ impl Application {
         let stays = baton.offer.level() >= frames && priority == self.book.asks.priority();
         let leads = || {
             let runner_up = baton.offer.runner_up.as_ref();
-            runner_up.is_none_or(|other| self.key().is_some_and(|key| key < *other))
+            runner_up.is_none_or(|other| {
+                self.book
+                    .sort_key(&self.leaf_facts.config)
+                    .is_some_and(|key| RowKey::Application(key) < *other)
+            })
         };
         if stays && leads() {
             self.consider(baton);
@@ -274,7 +282,7 @@ impl Application {
         self.book.asks.ask_mut(slot).live.push(placement.allocation);
         let allocated = self.bind(&mut baton, slot, placement.allocation, uuid);
         baton.charge(resources);
-        self.uses(resources, &mut baton);
+        self.lane.charge(&self.book.id, resources, &mut baton.books.trackers);
         let is_placeholder = placement.spec.placeholder;
         self.book.booked(resources, is_placeholder, baton.now_ns, &mut self.changes);
         if is_placeholder {
@@ -307,7 +315,7 @@ impl Application {
         self.book.held(placement.allocation, resources);
         let starting = self.moved_on(progress, &baton.books.nodes);
         baton.charge(resources);
-        self.uses(resources, &mut baton);
+        self.lane.charge(&self.book.id, resources, &mut baton.books.trackers);
         self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });
     }
 
@@ -323,7 +331,9 @@ impl Application {
         self.end_reservation(ask, End::Placed, baton);
         let course = baton.bind(id, &uuid);
         self.book.allocations.insert(uuid, id);
-        self.joined(id, baton);
+        if let Some(entry) = baton.books.allocations.get(id) {
+            self.book.member_joined(entry);
+        }
         if let Some(over) = StartTime::of(self.book.asks.ask(ask)) {
             let alarm = self.alarm(Op::StartTimeOver(over));
             baton.effects.remind(baton.settings.start_retry.longest, alarm);

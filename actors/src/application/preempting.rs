@@ -56,8 +56,8 @@ impl Application {
             settings: baton.directory.settings(self.leaf_facts.slot),
             is_guaranteed: queues.any(|facts| facts.config.guaranteed.is_some()),
             is_enabled: baton.settings.preempts,
-            lane: self.limited_lane(),
-            counts: self.lane.as_ref().is_some_and(JoinedLane::counts),
+            lane: self.lane.limited(),
+            counts: self.lane.lane().is_some_and(JoinedLane::counts),
             gang: self.bundle.as_deref(),
             books: &baton.books,
             now_ns: baton.now_ns,
@@ -228,7 +228,7 @@ impl Application {
         }
         let books = &mut baton.books;
         books.reservations.note_preempted(&mut books.nodes, who);
-        self.counts_as_running(baton);
+        self.lane.start(&self.book.id, &mut baton.books.trackers);
         effects.touched = true;
     }
 }

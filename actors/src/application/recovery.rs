@@ -1,26 +1,29 @@
 //! Allocations that exist already: the RM reports them after a restart, or has placed them itself.
 //!
-//! What runs is taken over whatever quota and room say: to refuse it would not end it. What it may
-//! be refused for is a node that is not there, an application that has ended, and a sum that cannot
-//! be counted.
+//! A reported allocation is booked whatever quotas and nodes have left: a rejection would not end it.
+//! Reasons to reject it are an unknown node, an application that has ended, and a sum that cannot be
+//! counted.
 
 use std::sync::Arc;
 
 use monoceros_rules::allocations::Allocation;
+use monoceros_rules::applications::reported::Reported;
 use monoceros_rules::decide::preemption::stays;
 use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::specs::rejection::{Ignored, Rejection};
 use monoceros_rules::values::ids::{AllocationId, AskSlot, NodeSlot};
 use monoceros_rules::values::resources::Sum;
+use smallvec::SmallVec;
 
-use super::Application;
 use super::effects::VisitEffects;
 use super::predicates::GiveUp;
+use super::{Application, events};
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Existing, NodeWork, Notice};
 
 impl Application {
+    /// Takes a report of an allocation that runs.
     pub(super) fn existing(
         &mut self,
         existing: Existing,
@@ -29,87 +32,43 @@ impl Application {
     ) {
         let Existing { spec, uuid, node } = existing;
         let Some(node_slot) = baton.books.nodes.slot_of(&node) else {
-            self.reject(&spec, Rejection::NodeUnknown(node), baton);
-            return;
+            return baton.reject_ask(&self.book.id, &spec, Rejection::NodeUnknown(node));
         };
-        if let Some(id) = self.book.allocations.get(&uuid).copied() {
-            self.reported_to_run(id, baton, effects);
-            let is_there = is_on(id, node_slot, baton);
-            self.note_place(is_there, &uuid, &node, baton);
-            self.known_again(id, &spec, baton, effects);
-            if stays(spec.tags.as_ref()) {
+        let is_there = |ids: &[AllocationId], baton: &Baton| {
+            let mut on = ids.iter().filter_map(|id| baton.books.allocations.get(*id));
+            on.any(|entry| entry.node == node_slot)
+        };
+        let ids = match self.book.reported(&spec, &uuid) {
+            Reported::New => return self.report(spec, &uuid, node_slot, baton, effects),
+            Reported::Known(id) => {
+                let entry = baton.books.allocations.get(id);
+                if let Some(slot) = entry.and_then(|entry| self.book.asks.slot_of(entry.key())) {
+                    self.runs(slot, effects);
+                }
+                if !is_there(&[id], baton) {
+                    baton.ignore_place(&self.book.id, &uuid, &node);
+                }
+                self.known_again(id, &spec, baton, effects);
+                SmallVec::from_elem(id, 1)
+            }
+            Reported::KnownByKey(slot) => {
+                self.runs(slot, effects);
+                if !is_there(&self.book.asks.ask(slot).live, baton) {
+                    baton.ignore_place(&self.book.id, &spec.key, &node);
+                }
+                self.repeated(slot, &spec, baton, effects);
+                self.book.asks.ask(slot).live.clone()
+            }
+        };
+        if stays(spec.tags.as_ref()) {
+            for id in ids {
                 self.stay(id, baton, effects);
             }
-            return;
-        }
-        // In today's form the key is the identity: it runs, though under another UUID.
-        if let Some(slot) = self.runs_as(&spec) {
-            self.runs(slot, effects);
-            let live = &self.book.asks.ask(slot).live;
-            let is_there = live.iter().any(|id| is_on(*id, node_slot, baton));
-            self.note_place(is_there, &spec.key, &node, baton);
-            self.repeated(slot, &spec, baton, effects);
-            if stays(spec.tags.as_ref()) {
-                for id in self.book.asks.ask(slot).live.clone() {
-                    self.stay(id, baton, effects);
-                }
-            }
-            return;
-        }
-        // Only the RM knows whether it means the placement that waits for its predicate, or another
-        // one.
-        if let Some(slot) = self.book.asks.slot_of(&spec.key) {
-            self.give_up_ask(slot, GiveUp::All, baton, effects);
-        }
-        // In today's form the size is that of the key; by UUID it is that of this allocation alone,
-        // so that nothing can go wrong with what a node brings along once the node is accepted.
-        let same_key =
-            self.book.asks.slot_of(&spec.key).filter(|slot| {
-                spec.form == Form::Unified && self.book.asks.ask(*slot).outstanding > 0
-            });
-        let may_take = baton.directory.applications[self.slot].may_take(&spec);
-        let fits = may_take
-            .and_then(|()| {
-                Self::may_report(&spec.key, &Sum::from(&*spec.resources), baton, effects)
-            })
-            .and_then(|()| match same_key {
-                Some(slot) => self.resize(slot, &spec.resources, baton, effects),
-                None => Ok(()),
-            });
-        match fits {
-            Ok(()) => self.book_existing(spec, &uuid, node_slot, baton, effects),
-            Err(reason) => self.reject(&spec, reason, baton),
         }
     }
 
-    /// The RM reports an allocation that is known: it has started.
-    fn reported_to_run(&mut self, id: AllocationId, baton: &Baton, effects: &mut VisitEffects) {
-        let Some(entry) = baton.books.allocations.get(id) else { return };
-        if let Some(slot) = self.book.asks.slot_of(entry.key()) {
-            self.runs(slot, effects);
-        }
-    }
-
-    /// Notes a report that names another node than the allocation is on; the allocation stays where
-    /// it is.
-    fn note_place(&self, is_there: bool, name: &Arc<str>, node: &Arc<str>, baton: &mut Baton) {
-        if !is_there {
-            tracing::warn!(application = %self.book.id, allocation = %name, %node,
-                "an allocation is said to be on another node than it was placed on, ignored");
-            baton.effects.notify(Notice::Ignored(Ignored::AllocationChange));
-        }
-    }
-
-    /// The ask whose allocations a report in today's form can only mean: it has some, and nothing
-    /// that waits.
-    fn runs_as(&self, spec: &AskSpec) -> Option<AskSlot> {
-        let slot = self.book.asks.slot_of(&spec.key).filter(|_| spec.form == Form::Unified)?;
-        let ask = self.book.asks.ask(slot);
-        (ask.still_to_come() == 0 && !ask.live.is_empty()).then_some(slot)
-    }
-
-    /// The RM reports an allocation again, perhaps otherwise: by UUID it is that one alone, else all
-    /// of the key.
+    /// Takes another statement of a known allocation: by UUID it is about that one alone, else about
+    /// all of the key.
     fn known_again(
         &mut self,
         id: AllocationId,
@@ -117,15 +76,14 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let known = self.book.asks.slot_of(&spec.key).filter(|_| spec.form == Form::Unified);
-        if let Some(slot) = known {
+        if let Some(slot) = self.book.ask_in_todays_form(spec) {
             return self.repeated(slot, spec, baton, effects);
         }
         let Some(entry) = baton.books.allocations.get(id) else { return };
         let growth = spec.resources.minus(entry.resources());
         if baton.books.overflows(&effects.reported, &growth.into()).is_none() {
             self.resize_allocation(id, &spec.resources, baton, effects);
-            Self::restate_allocation(id, spec, baton, effects);
+            effects.touched |= baton.restate(id, spec);
         } else {
             tracing::warn!(application = %self.book.id, allocation = %entry.uuid,
                 "change of what is allocated ignored: it is more than can be counted");
@@ -133,6 +91,38 @@ impl Application {
         }
     }
 
+    /// Takes a report of an allocation that is not known: books it, or rejects it.
+    fn report(
+        &mut self,
+        spec: Arc<AskSpec>,
+        uuid: &Arc<str>,
+        node: NodeSlot,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        // Only the RM knows whether the report is about the placement that waits for its predicate.
+        if let Some(slot) = self.book.asks.slot_of(&spec.key) {
+            self.give_up_ask(slot, GiveUp::All, baton, effects);
+        }
+        // In today's form the size is that of the key; by UUID it is that of this allocation alone,
+        // so that nothing can go wrong with what a node brings along once the node is accepted.
+        let same_key = self.book.ask_in_todays_form(&spec);
+        let same_key = same_key.filter(|slot| self.book.asks.ask(*slot).outstanding > 0);
+        let amount = Sum::from(&*spec.resources);
+        let fits = baton.directory.applications[self.slot]
+            .may_take(&spec)
+            .and_then(|()| baton.books.may_report(&spec.key, &amount, &effects.reported))
+            .and_then(|()| match same_key {
+                Some(slot) => self.resize(slot, &spec.resources, baton, effects),
+                None => Ok(()),
+            });
+        match fits {
+            Ok(()) => self.book_existing(spec, uuid, node, baton, effects),
+            Err(reason) => baton.reject_ask(&self.book.id, &spec, reason),
+        }
+    }
+
+    /// Books a reported allocation at every holder.
     fn book_existing(
         &mut self,
         spec: Arc<AskSpec>,
@@ -152,10 +142,10 @@ impl Application {
         let is_placeholder = entry.spec.placeholder;
         let member_of = entry.spec.member_of().cloned();
         let allocated = baton.allocated(&self.owner, &entry);
+        self.book.member_joined(&entry);
         let id = baton.books.allocations.insert(entry);
         self.book.asks.ask_mut(slot).live.push(id);
         self.book.allocations.insert(Arc::clone(uuid), id);
-        self.joined(id, baton);
         self.runs(slot, effects);
         baton.books.unsettled.changed(node);
         effects.node_work.push((node, NodeWork::Hold(id, resources.clone())));
@@ -180,22 +170,22 @@ impl Application {
             let added = Event::of(EventKind::NodeAllocationAdded, &allocated.node, at);
             added.allocated(uuid, &allocated.spec)
         });
-        self.tell_charge(&resources, baton, effects);
+        events::charged(&self.owner, &resources, baton, effects);
         baton.happens(|at| {
             Event::about(&self.book, EventKind::AllocationAdded, at)
                 .allocated(uuid, &allocated.spec)
         });
     }
 
-    /// The ask that an existing allocation is an instance of: one that is outstanding has one less
-    /// to come, and where there is none, one is recorded.
+    /// Returns the ask of a reported allocation, which has one instance fewer outstanding. If there is
+    /// none, it is recorded.
     fn ask_of_existing(
         &mut self,
         spec: &Arc<AskSpec>,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> AskSlot {
-        // One that was asked for otherwise may turn out to be a placeholder, or to be none.
+        // A report may say of a pending ask that it is a placeholder, or that it is none.
         let slot = self.book.asks.slot_of(&spec.key);
         let outstanding = slot.map(|slot| self.book.asks.ask(slot));
         let outstanding = outstanding.filter(|ask| ask.outstanding > 0);
@@ -203,15 +193,15 @@ impl Application {
         effects.touched |= self.book.count_otherwise(counted.as_ref(), spec);
         let Some(slot) = slot else {
             let sequence = baton.books.arrival();
-            let terms = Self::learn(spec, baton);
+            let terms = baton.books.learn(spec);
             let mut spec = Arc::clone(spec);
             if let Err(reason) = &terms {
-                // It runs, and nothing could end it: it goes without, should it be asked for again.
+                // A rejection would not end it. Its ask has no constraint if it is pending again.
                 tracing::warn!(application = %self.book.id, %reason, "placement constraint ignored");
                 Arc::make_mut(&mut spec).particulars.make().constraint = None;
             }
             let slot = self.book.asks.put_allocated(spec, baton.now_ns, sequence);
-            self.set_wish(slot, terms.ok().flatten(), baton.now_ns);
+            self.book.set_wish(slot, terms.ok().flatten(), baton.now_ns, self.slot);
             self.book.join_domain(slot, &mut baton.books.nodes);
             return slot;
         };
@@ -224,8 +214,4 @@ impl Application {
         }
         slot
     }
-}
-
-fn is_on(id: AllocationId, node: NodeSlot, baton: &Baton) -> bool {
-    baton.books.allocations.get(id).is_some_and(|entry| entry.node == node)
 }

@@ -27,7 +27,7 @@ use monoceros_rules::waiting::obstacle::Obstacle;
 use monoceros_rules::waiting::{Phase, WaitSet};
 
 use super::effects::VisitEffects;
-use super::{Application, Blocked};
+use super::{Application, Blocked, events};
 use crate::events::{Event, EventKind};
 use crate::step::{Alarm, Baton, ClaimAnswer, Op};
 
@@ -39,7 +39,7 @@ impl Application {
     /// Tries asks that have a node reserved, one after the other, until there is a node to ask, or
     /// gives the offer back.
     pub(super) fn place_reserved(&mut self, mut baton: Box<Baton>) {
-        self.set_blocked(Blocked::default(), &mut baton);
+        events::blocked(&mut self.blocked, Blocked::default(), &self.book, &mut baton);
         loop {
             let (patience, now_ns) = (baton.settings.patience, baton.now_ns);
             baton.tally.node_round_begins();
@@ -140,14 +140,14 @@ impl Application {
         let progress = self.book.progress();
         baton.keep_reservation(self.decided_for(), &spec, node);
         self.reserve(slot, node, waits, baton);
-        self.counts_as_running(baton);
+        self.lane.start(&self.book.id, &mut baton.books.trackers);
         Claimed::Made { is_first_place: self.moved_on(progress, &baton.books.nodes) > 0 }
     }
 
     /// Whether the ask reserves a node now.
     fn may_claim(&self, slot: AskSlot, baton: &Baton) -> Claim {
         let ask = self.book.asks.ask(slot);
-        let (leaf, lane) = (self.leaf_facts.slot.0, self.limited_lane());
+        let (leaf, lane) = (self.leaf_facts.slot.0, self.lane.limited());
         let holder = Holder::of(ask, &self.book.id, leaf, lane);
         let rank = holder.rank(&baton.books.queues, ask.priority);
         reservations::claim(ask, &rank, &baton.books, &baton.settings.patience, baton.now_ns)
@@ -177,7 +177,7 @@ impl Application {
         let event = |at| Event::of(EventKind::NodeReserved, &id, at);
         baton.happens(|at| event(at).asked_for(&spec));
         let (ask, leaf) = (self.book.asks.ask(slot), self.leaf_facts.slot.0);
-        let holder = Holder::of(ask, &self.book.id, leaf, self.limited_lane());
+        let holder = Holder::of(ask, &self.book.id, leaf, self.lane.limited());
         let reservation = Reservation::new(node, spec, baton.now_ns).held_by(holder);
         let who = self.reserver(slot);
         if let Some(of) = baton.books.reservations.normal_on(node) {
@@ -240,7 +240,7 @@ impl Application {
         let progress = self.book.progress();
         books.reservations.resume(&mut books.nodes, who);
         self.book.asks.resume(slot);
-        self.counts_as_running(baton);
+        self.lane.start(&self.book.id, &mut baton.books.trackers);
         Some(Claimed::Made { is_first_place: self.moved_on(progress, &baton.books.nodes) > 0 })
     }
 

@@ -57,6 +57,20 @@ impl Narrowed {
         }
     }
 
+    /// Looks at an offer that is at an application of this lane, or of none, which narrows the view
+    /// of its leaf.
+    pub(crate) fn looking<T>(
+        lane: Option<LaneId>,
+        view: &View<'_>,
+        trackers: &Trackers,
+        look: impl FnOnce(&View<'_>) -> T,
+    ) -> T {
+        match lane {
+            None => look(view),
+            Some(lane) => look(&Self::of(lane, view, trackers).view(view)),
+        }
+    }
+
     /// Returns `view` with this narrower headroom.
     pub(crate) fn view<'a>(&'a self, view: &View<'a>) -> View<'a> {
         let Self { headroom, loosening, may_start } = self;

@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use monoceros_rules::applications::application::Application as Book;
 use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::resource_seconds::INSTANCE_TYPE;
 use monoceros_rules::queues::QueueSettings;
@@ -308,5 +309,69 @@ impl Directory {
     /// Returns the id of an application in the directory; empty once it has left.
     pub(crate) fn application_id(&self, slot: ApplicationSlot) -> Arc<str> {
         self.application(slot).map_or_else(|| Arc::from(""), |entry| Arc::clone(&entry.id))
+    }
+}
+
+/// The lists of the directory that an application is on.
+#[derive(Default)]
+pub(crate) struct Listed {
+    /// Its leaf lists it as accepted and allocating.
+    is_allocating: bool,
+    /// The directory lists it as [untold](Directory::untold).
+    is_unsignalled: bool,
+}
+
+impl Listed {
+    /// Has the leaf list the application while it is accepted and holds something or has a node
+    /// reserved.
+    pub(crate) fn review_allocating(
+        &mut self,
+        book: &Book,
+        leaf: QueueSlot,
+        directory: &mut Directory,
+    ) {
+        let is_allocating = book.is_allocating();
+        if std::mem::replace(&mut self.is_allocating, is_allocating) == is_allocating {
+            return;
+        }
+        let listed = &mut directory.queue_mut(leaf).allocating;
+        if is_allocating {
+            listed.insert(Arc::clone(&book.id));
+        } else {
+            listed.remove(&book.id);
+        }
+    }
+
+    /// Has the directory list the application if the next scale-up signal may name asks of it. The
+    /// scan for that signal takes it off.
+    pub(crate) fn note_untold(
+        &mut self,
+        book: &Book,
+        leaf: QueueSlot,
+        slot: ApplicationSlot,
+        directory: &mut Directory,
+    ) {
+        if !self.is_unsignalled && book.asks.any_unsignalled() {
+            self.is_unsignalled = true;
+            directory.list_untold(leaf, slot);
+        }
+    }
+
+    /// Has the directory list the application exactly while `is_unsignalled`.
+    pub(crate) fn set_untold(
+        &mut self,
+        is_unsignalled: bool,
+        leaf: QueueSlot,
+        slot: ApplicationSlot,
+        directory: &mut Directory,
+    ) {
+        if std::mem::replace(&mut self.is_unsignalled, is_unsignalled) == is_unsignalled {
+            return;
+        }
+        if is_unsignalled {
+            directory.list_untold(leaf, slot);
+        } else {
+            directory.untold_no_more(leaf, slot);
+        }
     }
 }

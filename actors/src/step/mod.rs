@@ -22,6 +22,7 @@
 
 mod alarm;
 mod answering;
+mod applications;
 mod assuming;
 mod baton;
 mod baton_address;
@@ -53,11 +54,12 @@ pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use assuming::Counting;
 pub(crate) use baton::{Baton, Guard, Mail, Services, StepSettings};
 pub(crate) use baton_address::{BatonAddress, Visited};
-pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry};
+pub(crate) use directory::{ApplicationEntry, Directory, Listed, QueueCounts, QueueEntry};
 pub(crate) use effects::{Deadlines, PreemptionRequest, StepEffects};
+pub(crate) use monoceros_rules::specs::release::{Cause, Which};
 pub(crate) use node_change::{ForeignReport, NodeChange};
 pub(crate) use offer::{Frame, Offering, RowKey, RowUpdate};
-pub(crate) use op::{Cause, ClaimAnswer, Existing, ManyEnd, NoVictims, Op, StartTime, Which};
+pub(crate) use op::{ClaimAnswer, Existing, ManyEnd, NoVictims, Op, StartTime};
 pub(crate) use placement::{PlaceAnswer, Placement, Takes};
 pub(crate) use slots::{QueueSlot, RowSlot};
 pub(crate) use survey::{AwaitsAnswers, Route, Survey, Surveyed, Surveyor};

@@ -13,6 +13,7 @@ use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
 use monoceros_rules::specs::hold_again::HoldAgain;
 use monoceros_rules::specs::rejection::Rejection;
+use monoceros_rules::specs::release::{Cause, Which};
 use monoceros_rules::values::ids::AllocationId;
 use serde::{Deserialize, Serialize};
 
@@ -185,34 +186,6 @@ pub(crate) enum ClaimAnswer {
     None,
     /// The answer is not wanted any more.
     Cancelled,
-}
-
-/// The allocations that a release names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Which {
-    Uuid(Arc<str>),
-    Key(Arc<str>),
-    All,
-}
-
-/// Why an RM sends a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Cause {
-    /// The RM wants the allocation to end: it gets an answer.
-    Stopped,
-    /// The RM wants the allocation to end because what ran has failed: it gets an answer.
-    Failed,
-    /// Confirms the preemption that the scheduler asked for: no answer.
-    ConfirmedPreemption,
-    /// Confirms the replacement of a placeholder: no answer.
-    ConfirmedReplacement,
-    /// Confirms a timeout: no answer, and pending asks stay.
-    ConfirmedTimeout,
-    /// The RM could not bind the allocation: the ask is pending again.
-    SchedulingFailed,
-    /// The RM can never bind the allocation on that node: the ask is pending again, and does not go
-    /// back there for a while.
-    RefusedForGood,
 }
 
 impl Op {

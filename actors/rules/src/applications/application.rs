@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::applications::application_state::{ApplicationEvent, ApplicationState, Transition};
 use crate::applications::gang::Gang;
 use crate::applications::native::{Native, Stage};
+use crate::applications::owed::OwedGroups;
 use crate::applications::resource_seconds::History;
 use crate::asks::{Asks, Bundled};
 use crate::specs::ask::TaskGroup;
@@ -174,6 +175,8 @@ pub struct Application {
     pub execution_timeout_ms: Option<NonZeroU64>,
     /// The resource-seconds of allocations that have left.
     pub history: History,
+    /// The task groups of its gang whose asks go before others, because they lost members.
+    pub(super) owed: OwedGroups,
     state: ApplicationState,
     log: Vec<(i64, ApplicationState)>,
     allocated: Resources,
@@ -222,6 +225,7 @@ impl Application {
             gang_style: new.gang_style,
             execution_timeout_ms: new.execution_timeout_ms,
             history: History::default(),
+            owed: OwedGroups::new(),
             state: ApplicationState::New,
             log: Vec::new(),
             allocated: Resources::new(),
@@ -602,5 +606,13 @@ impl NewApplication {
             run_limit_ms: None,
             gang_style: GangStyle::Soft,
         }
+    }
+}
+
+#[cfg(test)]
+impl Application {
+    /// A new [`NewApplication::small`] in its queue.
+    pub(crate) fn small(group: Option<DeclaredGroup>) -> Self {
+        Self::new(NewApplication::small(group), Arc::from("root.a"), 0)
     }
 }

@@ -6,12 +6,17 @@
 pub mod application;
 pub mod application_state;
 pub mod backoff;
+pub mod blocked;
 pub mod ended;
 pub mod gang;
 mod gang_domains;
 mod gang_starts;
 pub mod native;
+mod owed;
 mod placeholders;
+pub mod release;
+pub mod reported;
 pub mod resource_seconds;
 pub mod run_limit;
+mod sort_key;
 mod undecided_gang;

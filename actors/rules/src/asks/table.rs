@@ -548,6 +548,20 @@ impl Asks {
         self.set_apart(slot, WaitSet::Due);
     }
 
+    /// Has an ask be tried again because the pause after its refusal of this number is over. Returns
+    /// whether it is tried; an ask that was refused again since has a later deadline of its own.
+    pub fn retry(&mut self, key: &str, retry: u32) -> bool {
+        let Some(slot) = self.slot_of(key) else { return false };
+        let Some(class) = self.class_of(slot) else { return false };
+        let ask = self.ask_mut(slot);
+        let begins = ask.noted_refusals().is_some_and(|refusals| refusals.retries.begin(retry));
+        if begins {
+            ask.refresh();
+            self.set_waits(class, WaitSet::Due);
+        }
+        begins
+    }
+
     /// Ends an exclusion: the ask may use the node again, and is tried again. Returns whether this
     /// exclusion was still in force; the ask may have been excluded again since.
     pub fn admit(&mut self, slot: AskSlot, over: &Exclusion) -> bool {

@@ -15,6 +15,7 @@
 //! usage of users and groups is summed up from their applications; the trackers are only compared
 //! with it.
 
+mod applications;
 mod bundle;
 mod check;
 mod lent;
@@ -29,6 +30,7 @@ mod usage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use applications::BesideBook;
 pub use lost::MembersFact;
 pub use search::{About, Answers, Passes, Prefers};
 
@@ -36,16 +38,15 @@ use crate::allocations::Pairing;
 use crate::applications::application_state::ApplicationState;
 use crate::applications::gang::Group;
 use crate::applications::native::{Native, Stage};
-use crate::asks::Asks;
 use crate::books::Books;
 use crate::limits::{GroupUsage, UserUsage};
-use crate::nodes::{Domain, NodeIndex};
+use crate::nodes::Domain;
 use crate::order::ledger::QueueLedger;
 use crate::pending::nominations::Nominations;
 use crate::pending::reservations::Holder;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
-use crate::specs::ask::{Form, TaskGroup};
+use crate::specs::ask::TaskGroup;
 use crate::specs::constraint::AskConstraint;
 use crate::specs::declaration::Topology;
 use crate::specs::quotas::Held;
@@ -236,40 +237,6 @@ impl ApplicationFact {
     fn waits_for_placeholders(&self, group: &TaskGroup) -> bool {
         let of_group = self.task_groups.get(group);
         of_group.is_some_and(|group| group.count > group.replaced + group.timed_out)
-    }
-
-    /// Returns the pending asks of an application.
-    pub fn asks(asks: &Asks, nodes: &NodeIndex) -> Vec<AskFact> {
-        let slots = asks.slots().into_iter().map(|slot| (slot, asks.ask(slot)));
-        let pending = slots.filter(|(_, ask)| ask.outstanding > 0);
-        let fact = |(slot, ask): (AskSlot, &crate::asks::Ask)| AskFact {
-            slot,
-            key: Arc::clone(&ask.key),
-            resources: Resources::clone(&ask.resources),
-            repeat: ask.outstanding,
-            priority: ask.priority,
-            created_ns: ask.created_ns,
-            sequence: ask.sequence,
-            required_node: ask.required_node.clone(),
-            excluded: ask.request().excluded.iter().map(|it| Arc::clone(&it.node)).collect(),
-            task_group: ask.task_group.clone(),
-            placeholder: ask.placeholder,
-            is_reserved: ask.is_reserved(),
-            is_due_at_reserved: asks
-                .slot_of(&ask.key)
-                .is_some_and(|slot| asks.is_due_at_reserved(slot)),
-            may_not_reserve: ask.may_not_reserve(),
-            is_passed_by: ask.is_passed_by(nodes),
-            was_replaced: ask.search.was_replaced,
-            internal: ask.form == Form::Internal,
-            constraint: ask.wish().map(|it| (Arc::clone(it.terms().constraint()), it.open())),
-            tags: ask.spec.tags.clone(),
-            domain: ask.search.domain.clone(),
-            backs_off: ask.backs_off(),
-            has_failed: ask.starts().is_some(),
-            failed_nodes: ask.failed_nodes().to_vec(),
-        };
-        pending.map(fact).collect()
     }
 }
 

@@ -22,9 +22,12 @@
 //! assert_eq!(times(&left, &Resources::of(&[("vcore", 2), ("memory", 99)])), 3);
 //! ```
 
+mod tried;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec;
 
+pub use self::tried::Tried;
 use crate::asks::Waiting;
 use crate::limits::LimitId;
 use crate::order::keys::{ApplicationKey, QueueKey};

@@ -12,7 +12,11 @@ use super::{Joined, LaneId, Trackers};
 use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 
-/// The lane that an application is in.
+/// The membership of an application in a lane: none while it neither asks for nor holds anything.
+#[derive(Debug, Default)]
+pub struct Membership(Option<JoinedLane>);
+
+/// A lane that an application is in.
 #[derive(Debug)]
 pub struct JoinedLane {
     id: LaneId,
@@ -36,10 +40,110 @@ pub struct Remains {
     pub has_place: bool,
 }
 
-impl JoinedLane {
-    /// Has an application join the lane of its user and group. Returns the group that it counts for,
-    /// too.
+impl Remains {
+    /// Whether the application neither asks for nor holds anything.
+    pub fn is_nothing(self) -> bool {
+        !self.holds && !self.waits
+    }
+}
+
+impl Membership {
+    /// The lane, while the application is in one.
+    pub fn lane(&self) -> Option<&JoinedLane> {
+        self.0.as_ref()
+    }
+
+    /// The lane, if something limits the user or the group in it.
+    pub fn limited(&self) -> Option<LaneId> {
+        self.0.as_ref()?.limited()
+    }
+
+    /// Has an application with its first ask or allocation join the lane of its user and group.
+    /// Returns the group that it counts for from now on, if there is one; `None` also if it was in
+    /// a lane.
     pub fn join(
+        &mut self,
+        trackers: &mut Trackers,
+        submitter: (&Arc<str>, &[String]),
+        application: &Arc<str>,
+        leaf: &Arc<str>,
+    ) -> Option<Arc<str>> {
+        if self.0.is_some() {
+            return None;
+        }
+        let (lane, group) = JoinedLane::join(trackers, submitter, application, leaf);
+        self.0 = Some(lane);
+        group
+    }
+
+    /// Charges a placement that is booked, or waits for its predicate, and counts the application
+    /// as running.
+    pub fn charge(&mut self, application: &str, resources: &Resources, trackers: &mut Trackers) {
+        let lane = self.joined();
+        trackers.charge(lane.id, resources, Loosening::NONE);
+        lane.start(application, trackers);
+    }
+
+    /// Counts the application among the running ones of its user and group: something is placed, or
+    /// a node is reserved.
+    pub fn start(&mut self, application: &str, trackers: &mut Trackers) {
+        self.joined().start(application, trackers);
+    }
+
+    /// Ends a visit: charges the change of what the application holds, counts it as running or no
+    /// longer, and has it leave the lane if nothing remains. Returns whether it left. The visit needs
+    /// the number of a loosening if it [loosens](Self::loosens).
+    pub fn end_visit(
+        &mut self,
+        (application, remains): (&str, Remains),
+        change: &Resources,
+        loosening: Loosening,
+        trackers: &mut Trackers,
+    ) -> bool {
+        let Some(lane) = &mut self.0 else {
+            debug_assert!(remains.is_nothing(), "an application that asks or holds is in a lane");
+            return false;
+        };
+        lane.settle((application, remains), change, loosening, trackers);
+        if !remains.is_nothing() {
+            return false;
+        }
+        trackers.leave(lane.id, application);
+        self.0 = None;
+        true
+    }
+
+    /// Whether the end of a visit gives the user or the group more room, so that it needs the number
+    /// of a loosening.
+    pub fn loosens(&self, remains: Remains, change: &Resources) -> bool {
+        self.0.as_ref().is_some_and(|lane| lane.stops(remains) || change.has_negative())
+    }
+
+    /// Reviews the lane after a reload of limits. Returns the group that the application counts for
+    /// from now on, if it was chosen again.
+    pub fn rejoin(
+        &mut self,
+        (application, groups): (&Arc<str>, &[String]),
+        used: &Resources,
+        trackers: &mut Trackers,
+    ) -> Option<Option<Arc<str>>> {
+        let lane = self.0.as_mut()?;
+        let joined = trackers.rejoin(lane.id, application, groups, used);
+        let group = joined.map(|Joined { lane: id, group }| {
+            lane.id = id;
+            group
+        });
+        lane.is_limited = trackers.is_limited(lane.id);
+        group
+    }
+
+    fn joined(&mut self) -> &mut JoinedLane {
+        self.0.as_mut().expect("an application that asks is in a lane")
+    }
+}
+
+impl JoinedLane {
+    fn join(
         trackers: &mut Trackers,
         (user, groups): (&Arc<str>, &[String]),
         application: &Arc<str>,
@@ -55,7 +159,7 @@ impl JoinedLane {
     }
 
     /// The lane, if something limits the user or the group in it.
-    pub fn limited(&self) -> Option<LaneId> {
+    fn limited(&self) -> Option<LaneId> {
         self.is_limited.then_some(self.id)
     }
 
@@ -65,7 +169,7 @@ impl JoinedLane {
     }
 
     /// Counts the application among the running ones, if it was not counted before.
-    pub fn start(&mut self, application: &str, trackers: &mut Trackers) {
+    fn start(&mut self, application: &str, trackers: &mut Trackers) {
         if !std::mem::replace(&mut self.counts, true) {
             trackers.start(self.id, application);
         }
@@ -73,14 +177,14 @@ impl JoinedLane {
 
     /// Whether the application is to be counted as running no longer. One that has started stays
     /// counted while it has pending asks.
-    pub fn stops(&self, remains: Remains) -> bool {
+    fn stops(&self, remains: Remains) -> bool {
         self.counts && !remains.holds && (!remains.waits || remains.is_starting)
     }
 
     /// Ends a visit: charges the change of what the application holds, and counts it as running, or no
     /// longer. A reduction needs the number of its loosening, and so does an application that
     /// [stops](Self::stops).
-    pub fn settle(
+    fn settle(
         &mut self,
         (application, remains): (&str, Remains),
         change: &Resources,
@@ -102,23 +206,6 @@ impl JoinedLane {
         } else if remains.has_place {
             self.start(application, trackers);
         }
-    }
-
-    /// Reviews the lane after a reload of limits. Returns the group that the application counts for
-    /// from now on, if it was chosen again.
-    pub fn rejoin(
-        &mut self,
-        (application, groups): (&Arc<str>, &[String]),
-        used: &Resources,
-        trackers: &mut Trackers,
-    ) -> Option<Option<Arc<str>>> {
-        let joined = trackers.rejoin(self.id, application, groups, used);
-        let group = joined.map(|Joined { lane, group }| {
-            self.id = lane;
-            group
-        });
-        self.is_limited = trackers.is_limited(self.id);
-        group
     }
 }
 
@@ -174,5 +261,21 @@ mod tests {
         lane.settle(("app-1", NOTHING), &one.times(-1), loosening, &mut trackers);
         assert!(!lane.counts() && trackers.may_start(lane.id()));
         assert_eq!(trackers.headroom(lane.id()).to_string(), "map[vcore:2]");
+    }
+
+    #[test]
+    fn application_leaves_its_lane_when_nothing_remains() {
+        let mut trackers = Trackers::new(&tree("root.etl user=ann apps=1"));
+        let [ann, app, leaf]: [Arc<str>; 3] = ["ann", "app-1", "root.etl"].map(Arc::from);
+        let mut membership = Membership::default();
+        assert!(membership.join(&mut trackers, (&ann, &[]), &app, &leaf).is_none());
+        membership.start(&app, &mut trackers);
+        let (lane, loosening) = (membership.limited().unwrap(), Loosening::NONE.next());
+        let none = Resources::new();
+        assert!(!membership.loosens(HOLDS, &none) && membership.loosens(NOTHING, &none));
+        assert!(!membership.end_visit((&app, HOLDS), &none, loosening, &mut trackers));
+        assert!(!trackers.may_start(lane));
+        assert!(membership.end_visit((&app, NOTHING), &none, loosening, &mut trackers));
+        assert!(membership.lane().is_none());
     }
 }

@@ -70,7 +70,7 @@ mod views;
 mod waiting;
 
 pub use self::ids::{LaneId, LimitId};
-pub use self::joined::{JoinedLane, Remains};
+pub use self::joined::{JoinedLane, Membership, Remains};
 pub use self::lanes::HeldBack;
 pub use self::numbers::{SharedLimits, ShownBy};
 pub use self::reload::{LimitEvent, Moves, Regrouping, Reloaded};

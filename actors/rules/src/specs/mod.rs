@@ -12,4 +12,5 @@ pub mod hold_again;
 pub mod identity;
 pub mod quotas;
 pub mod rejection;
+pub mod release;
 pub mod tags;

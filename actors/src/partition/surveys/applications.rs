@@ -7,7 +7,9 @@ use monoceros_rules::applications::ended::Ended;
 use monoceros_rules::values::ids::ApplicationSlot;
 
 use super::Partition;
-use super::listing::{BRIEF_STOPS_MAX, ENTRIES_MAX, Found, List, Named as _, Rows, Within};
+use super::listing::{
+    BRIEF_STOPS_MAX, ENTRIES_MAX, Found, List, Named as _, PARTS_MAX, Rows, Within,
+};
 use crate::api::listing::ApplicationFilter;
 use crate::application::Application;
 use crate::step::{ApplicationEntry, Baton, Route};
@@ -103,11 +105,13 @@ impl List for Applications {
     }
 
     fn at_application(&self, application: &Application, baton: &Baton) -> Option<ApplicationRow> {
-        if !self.filter.lets_user(application.user()) {
+        if !self.filter.lets_user(&application.known().user) {
             return None;
         }
         let within = self.within.as_ref().filter(|(id, _)| *id == application.known().id);
-        Some(application.row(within.map(|(_, taken)| taken), self.is_brief, baton))
+        let behind = within.map(|(_, taken)| taken);
+        let (book, until_ns) = (application.known(), application.backs_off_until());
+        Some(ApplicationRow::part(book, behind, (PARTS_MAX, self.is_brief), until_ns, baton))
     }
 
     fn at(row: &ApplicationRow) -> Place {

@@ -30,8 +30,8 @@ impl OtherNominations {
 
     /// Takes the lane of one application.
     pub(super) fn ask(&mut self, application: &Application) {
-        if let Some(lane) = application.limited_lane() {
-            self.lanes.insert(application.slot(), lane);
+        if let Some(lane) = application.lane.limited() {
+            self.lanes.insert(application.slot, lane);
         }
     }
 

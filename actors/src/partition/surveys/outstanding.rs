@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use monoceros_rules::applications::application::Application as Book;
+use monoceros_rules::asks::Ask;
 use monoceros_rules::decide::scale_up::{self, ApplicationWaiting, QueueRoom};
 use monoceros_rules::limits::LimitId;
 use monoceros_rules::order::keys::AskKey;
@@ -140,7 +142,8 @@ impl List for WaitingFor {
         let known = application.known();
         let leaf = self.0.waiting_leaf(&known.queue)?;
         let mut limits = BTreeMap::new();
-        let waiting = application.waiting(leaf, &mut limits, baton)?;
+        let tried = application.tried();
+        let waiting = tried.waiting(leaf, &baton.books.trackers, &mut limits)?;
         Some(WaitingRow { id: Arc::clone(&known.id), waiting, limits })
     }
 
@@ -252,6 +255,7 @@ impl List for Outstanding {
 
     fn at_application(&self, application: &Application, _: &Baton) -> Option<OutstandingRow> {
         let place = *self.all.places.get(&application.known().id)?;
+        let tried = application.tried();
         let is_first = place == self.from.application;
         let (class, mut read) =
             if is_first { (self.from.class, self.from.read) } else { (0, None) };
@@ -261,7 +265,10 @@ impl List for Outstanding {
             let (behind, n_read) = read.take().unzip();
             let left = count.saturating_sub(n_read.unwrap_or(0));
             let most = PARTS_MAX - requests.len();
-            let described = application.outstanding(*class, behind.as_ref(), left, most);
+            let requests_of_class = tried.requests(*class, behind.as_ref(), left).take(most);
+            let described: Vec<_> = requests_of_class
+                .map(|(key, ask, count)| (key, outstanding(tried.book, ask, count)))
+                .collect();
             let n_described: u64 = described.iter().map(|(_, request)| request.count).sum();
             let last = described.last().map(|(key, _)| *key);
             requests.extend(described.into_iter().map(|(_, request)| request));
@@ -283,5 +290,20 @@ impl List for Outstanding {
 
     fn parts(row: &OutstandingRow) -> usize {
         row.requests.len()
+    }
+}
+
+/// A pending request that more machines would help, as clients read it.
+fn outstanding(book: &Book, ask: &Ask, count: u64) -> OutstandingRequest {
+    OutstandingRequest {
+        partition: String::new(),
+        application: book.id.to_string(),
+        key: ask.key.to_string(),
+        task_group: ask.task_group.as_deref().cloned().unwrap_or_default(),
+        queue: book.queue.to_string(),
+        resource: (*ask.resources).clone(),
+        count,
+        tags: ask.tags.as_ref().map(|tags| tags.to_map()).unwrap_or_default(),
+        pending_since_ns: ask.stated_creation_ns(),
     }
 }

@@ -190,7 +190,7 @@ impl Survey for GiveBack {
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        let Some((leaf, nth)) = self.concerned(application.leaf_slot()) else { return };
+        let Some((leaf, nth)) = self.concerned(application.leaf_facts.slot) else { return };
         self.applications[nth].push(application.loser(baton).facts(leaf, None));
     }
 

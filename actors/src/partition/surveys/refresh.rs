@@ -74,7 +74,7 @@ impl Survey for Refresh {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         if let Some(update) = application.refresh(baton) {
-            self.below.leave(application.leaf_slot(), update);
+            self.below.leave(application.leaf_facts.slot, update);
         }
     }
 

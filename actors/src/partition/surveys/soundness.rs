@@ -169,7 +169,7 @@ impl List for CheckedApplications {
         application: &Application,
         baton: &Baton,
     ) -> Option<CheckedApplication> {
-        let (book, slot) = (application.known(), application.slot());
+        let (book, slot) = (application.known(), application.slot);
         let is_there = |node| baton.directory.node(node).is_some();
         let its = book.allocations.values().take(LOOKED_AT);
         let orphans = its.filter_map(|id| {

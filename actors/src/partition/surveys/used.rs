@@ -80,8 +80,10 @@ impl Survey for InUse {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let Some(regrouping) = &self.regrouping else { return };
-        let Some((moves, is_running)) = application.moves(regrouping, baton) else { return };
-        let known = application.known();
+        let (known, trackers) = (application.known(), &baton.books.trackers);
+        let Some(lane) = application.lane.lane() else { return };
+        let Some(moves) = regrouping.moves(trackers, lane.id(), &known.groups) else { return };
+        let is_running = lane.counts();
         let (leaf, used) = (Arc::clone(&known.queue), known.allocated().clone());
         self.moving.push(Moving { leaf, moves, used, is_running });
     }

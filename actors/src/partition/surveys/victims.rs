@@ -202,7 +202,7 @@ impl Survey for Victims {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         self.others.ask(application);
-        let Some(leaf) = self.loser(application.leaf_slot()) else { return };
+        let Some(leaf) = self.loser(application.leaf_facts.slot) else { return };
         let winner = Some(self.search.asking.application);
         self.ground.application(&application.loser(baton).facts(leaf, winner));
     }

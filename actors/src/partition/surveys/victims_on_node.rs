@@ -62,7 +62,7 @@ impl Survey for VictimsOnNode {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         self.wants = application.preemptors(baton).pending(self.who.ask);
-        self.lane = application.limited_lane();
+        self.lane = application.lane.limited();
     }
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
@@ -142,7 +142,7 @@ impl Survey for OnItsNode {
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         self.others.ask(application);
-        self.together.insert(application.slot(), application.loser(baton).together());
+        self.together.insert(application.slot, application.loser(baton).together());
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {

@@ -250,14 +250,16 @@ impl Survey for WaitingApplications {
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        let Some(place) = self.places.get(&application.leaf_slot()).copied() else { return };
-        if self.ids.contains_key(&application.slot()) {
-            // Another application had this slot in an earlier step, and is counted.
+        let Some(place) = self.places.get(&application.leaf_facts.slot).copied() else { return };
+        if self.ids.contains_key(&application.slot) {
+            // In an earlier step another application was in its place, and is counted.
             return;
         }
         application.review_leave(self.may_start(place), baton);
-        if let Some(waiting) = application.waiting(place, &mut self.limits, baton) {
-            self.ids.insert(application.slot(), Arc::clone(&application.known().id));
+        if let Some(waiting) =
+            application.tried().waiting(place, &baton.books.trackers, &mut self.limits)
+        {
+            self.ids.insert(application.slot, Arc::clone(&application.known().id));
             self.waiting.insert(waiting);
         }
     }
@@ -330,7 +332,7 @@ impl Survey for Reporting {
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         // Entries that are passed over are of applications that have left.
         while let Some(mut next) = self.order.pop_front() {
-            if next.application != application.slot() {
+            if next.application != application.slot {
                 continue;
             }
             if next.id == application.known().id {
