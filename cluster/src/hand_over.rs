@@ -1,0 +1,159 @@
+//! How an owner gives an RM away: to another member, or to nobody.
+//!
+//! # Invariant
+//! The session ends before the claim changes. If the claim then cannot be written, the RM has no
+//! session, and its next registration is served by whom the claim names.
+
+use crate::arbiter::{Outcome, Reply};
+use crate::member::{Effect, EndReason, Member};
+use crate::names::{Epoch, Owner, RmId, Version};
+use crate::records::{Claim, Record, Versioned};
+use crate::rules::Rule;
+use crate::tasks::{TRIES, Task};
+
+/// A hand-over on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HandOver {
+    to: Owner,
+    /// How often it may still begin again, or send again.
+    tries: u8,
+    /// What is written. `None` while the claim is read.
+    writes: Option<(Claim, Version)>,
+}
+
+/// A deregistration on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Deregistration {
+    epoch: Epoch,
+    /// How often the compare-and-set may still be sent again.
+    resends: u8,
+    /// What is written. `None` while the claim is read.
+    writes: Option<(Claim, Version)>,
+}
+
+impl Member {
+    pub(crate) fn begin_hand_over(&mut self, rm: RmId, to: Owner, out: &mut Vec<Effect>) {
+        if self.tasks.contains_key(&rm) || to == self.me {
+            return out.push(Effect::HandOverEnded(rm, false));
+        }
+        if self.rules.keep(Rule::EndsBeforeHandOver) {
+            self.end_session(&rm, Epoch(u64::MAX), EndReason::Moved(Some(to.clone())), out);
+        }
+        self.read_claim(&rm, out);
+        self.tasks.insert(rm, Task::HandOver(HandOver { to, tries: TRIES, writes: None }));
+    }
+
+    pub(crate) fn hand_over_reply(
+        &mut self,
+        rm: RmId,
+        mut task: HandOver,
+        reply: Reply,
+        out: &mut Vec<Effect>,
+    ) {
+        match (task.writes.take(), reply) {
+            (None, Reply::Read(found, _)) => match self.own_claim(found) {
+                Some(found) => {
+                    let claim = Claim {
+                        epoch: found.value.epoch.next(),
+                        owner: Some(task.to.clone()),
+                        wanted_by: None,
+                        ..found.value
+                    };
+                    self.write_claim(&rm, &claim, Some(found.version), out);
+                    task.writes = Some((claim, found.version));
+                    self.tasks.insert(rm, Task::HandOver(task));
+                }
+                None => out.push(Effect::HandOverEnded(rm, false)),
+            },
+            (None, _) => out.push(Effect::HandOverEnded(rm, false)),
+            (Some((claim, expected)), reply) => {
+                match reply.outcome(&Record::Claim(claim.clone())) {
+                    Outcome::Won(_) => {
+                        let moved = EndReason::Moved(Some(task.to));
+                        self.end_session(&rm, claim.epoch, moved, out);
+                        out.push(Effect::HandOverEnded(rm, true));
+                    }
+                    _ if task.tries == 0 => out.push(Effect::HandOverEnded(rm, false)),
+                    Outcome::Lost(_) => {
+                        task.tries -= 1;
+                        self.read_claim(&rm, out);
+                        self.tasks.insert(rm, Task::HandOver(task));
+                    }
+                    Outcome::Unknown => {
+                        task.tries -= 1;
+                        self.write_claim(&rm, &claim, Some(expected), out);
+                        task.writes = Some((claim, expected));
+                        self.tasks.insert(rm, Task::HandOver(task));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The claim, if it names this member.
+    fn own_claim(&self, found: Option<Versioned<Record>>) -> Option<Versioned<Claim>> {
+        let claim = found.and_then(Versioned::into_claim)?;
+        (claim.value.owner.as_ref() == Some(&self.me)).then_some(claim)
+    }
+
+    /// Ends the session of an RM that deregistered, and then its claim. Ignored if another session
+    /// is there by now.
+    pub(crate) fn begin_deregistration(&mut self, rm: RmId, epoch: Epoch, out: &mut Vec<Effect>) {
+        let serves = self.sessions.get(&rm).is_some_and(|session| session.epoch == epoch);
+        if self.tasks.contains_key(&rm) || !serves {
+            return out.push(Effect::DeregistrationEnded(rm, false));
+        }
+        self.end_session(&rm, epoch, EndReason::Deregistered, out);
+        self.read_claim(&rm, out);
+        let task = Deregistration { epoch, resends: TRIES, writes: None };
+        self.tasks.insert(rm, Task::Deregistration(task));
+    }
+
+    pub(crate) fn deregistration_reply(
+        &mut self,
+        rm: RmId,
+        mut task: Deregistration,
+        reply: Reply,
+        out: &mut Vec<Effect>,
+    ) {
+        match (task.writes.take(), reply) {
+            (None, Reply::Read(found, _)) => match self.ended_claim(found, task.epoch) {
+                Some(found) => {
+                    let claim = Claim { owner: None, wanted_by: None, ..found.value };
+                    self.write_claim(&rm, &claim, Some(found.version), out);
+                    task.writes = Some((claim, found.version));
+                    self.tasks.insert(rm, Task::Deregistration(task));
+                }
+                None => out.push(Effect::DeregistrationEnded(rm, false)),
+            },
+            (None, _) => out.push(Effect::DeregistrationEnded(rm, false)),
+            (Some((claim, expected)), reply) => {
+                match reply.outcome(&Record::Claim(claim.clone())) {
+                    Outcome::Unknown if task.resends > 0 => {
+                        task.resends -= 1;
+                        self.write_claim(&rm, &claim, Some(expected), out);
+                        task.writes = Some((claim, expected));
+                        self.tasks.insert(rm, Task::Deregistration(task));
+                    }
+                    Outcome::Won(_) => out.push(Effect::DeregistrationEnded(rm, true)),
+                    // Lost: somebody has claimed the RM since. Never tried from the top.
+                    Outcome::Lost(_) | Outcome::Unknown => {
+                        out.push(Effect::DeregistrationEnded(rm, false));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The claim, if it is that of the epoch which was ended here.
+    fn ended_claim(
+        &self,
+        found: Option<Versioned<Record>>,
+        epoch: Epoch,
+    ) -> Option<Versioned<Claim>> {
+        if !self.rules.keep(Rule::DeregistersOwnEpoch) {
+            return found.and_then(Versioned::into_claim);
+        }
+        self.own_claim(found).filter(|found| found.value.epoch == epoch)
+    }
+}

@@ -1,0 +1,105 @@
+//! The model of a cluster: members that run the code of this crate, an arbiter, and processes of
+//! RMs, with every order of events and a bounded number of faults.
+//!
+//! # What is explored
+//! Requests to the arbiter and registrations take any time and overtake each other; a process of an
+//! RM leaves its member and registers at any other whenever it likes. This costs nothing. Each of
+//! these counts as a fault: a reply that is lost or late, a request that times out and is carried
+//! out later or never, a registration that arrives twice, a process that stands still, a slow or
+//! cut line to the arbiter, a crash, a second process with the same id, an order to hand over, to
+//! deregister or to leave. One clock may differ from the others by one tick, which is the margin of
+//! a lease. Renewals of a member whose line is not slow are carried out with each tick.
+//!
+//! # What has to hold
+//! In each state: at most one member that an RM listens to decides for it, and no session outlives
+//! its claim by more than a lease (`effects`). With each transition: epochs never go back, a process
+//! that was displaced does not take its session back, no registration is granted after the lease,
+//! and no member gives up without a reason. And from each state, or a sample: once faults have
+//! ended, an RM that registers is served (`recovery`).
+//!
+//! # Bounds
+//! `MONOCEROS_MODEL_STATES` is the number of states at which each search stops, 150,000 if it is not
+//! set; `MONOCEROS_MODEL_FAULTS` adds to the number of faults.
+
+mod actions;
+mod effects;
+mod mutants;
+mod recovery;
+mod search;
+mod world;
+
+use self::search::search;
+
+/// Something that a search includes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Processes crash and start again.
+    Crashes,
+    /// Operators move RMs and end members; RMs deregister.
+    Orders,
+    /// A second process is started with the id of the first.
+    Twins,
+    /// The arbiter goes back to its first state, once.
+    Restores,
+    /// A process that stands still hands over what it decided before. Not promised to be safe.
+    StandingWrites,
+    /// The clock of a process that stands still stops. Not promised to be safe.
+    StoppedClocks,
+    /// The shortest way to a violation is found first.
+    BreadthFirst,
+}
+
+/// Bounds of a search.
+#[derive(Clone, Debug)]
+struct Bounds {
+    members: usize,
+    /// How often each instance registers after the start. Two instances for each RM: the first is
+    /// served when the search begins.
+    knocks: Vec<u8>,
+    ticks: u64,
+    faults: u8,
+    drifts: u8,
+    kinds: Vec<Kind>,
+    /// States at which the search stops.
+    states: usize,
+    /// One state of so many is tried for recovery.
+    recovery_of: u64,
+}
+
+impl Bounds {
+    fn new(knocks: &[u8], ticks: u64, faults: u8, kinds: &[Kind]) -> Self {
+        Self {
+            members: 3,
+            knocks: knocks.to_vec(),
+            ticks,
+            faults: faults + set("MONOCEROS_MODEL_FAULTS", 0),
+            drifts: 0,
+            kinds: kinds.to_vec(),
+            states: set("MONOCEROS_MODEL_STATES", 150_000),
+            recovery_of: 64,
+        }
+    }
+
+    fn has(&self, kind: Kind) -> bool {
+        self.kinds.contains(&kind)
+    }
+}
+
+/// A number from the environment.
+fn set<N: std::str::FromStr>(name: &str, default: N) -> N {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Searches, and fails with the steps that lead to a violation.
+fn holds(name: &str, bounds: &Bounds) {
+    let found = search(bounds, None);
+    println!("{name}: {} states{}", found.states, if found.is_cut { ", cut" } else { "" });
+    if let Some(violation) = found.violation {
+        panic!("{name}:\n{violation}");
+    }
+}
+
+#[test]
+fn two_instances_of_an_rm_have_one_owner() {
+    holds("two instances", &Bounds::new(&[1, 1], 5, 1, &[Kind::Crashes, Kind::Orders]));
+}

@@ -1,0 +1,1 @@
+//! Rules left out one by one.

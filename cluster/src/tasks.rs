@@ -1,0 +1,91 @@
+//! One task for each RM at a time: a registration, a hand-over, or a deregistration.
+
+use crate::arbiter::{Reply, Request};
+use crate::hand_over::{Deregistration, HandOver};
+use crate::member::{Effect, Member, Operation};
+use crate::names::{Nanos, Owner, RmId, Version};
+use crate::records::{Claim, Key, Record};
+use crate::registration::Registering;
+
+/// How often a compare-and-set that was lost is looked at again from the top, and how often one
+/// without a result is sent again.
+pub(crate) const TRIES: u8 = 3;
+
+/// What is under way for an RM.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Task {
+    Registering(Box<Registering>),
+    HandOver(HandOver),
+    Deregistration(Deregistration),
+}
+
+/// Why a registration has no session. All may be tried again, except after [`Refusal::Superseded`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// This member may not decide.
+    #[error("this member may not decide now")]
+    Fenced,
+    /// This member ends.
+    #[error("this member is ending")]
+    Leaving,
+    /// Another registration, hand-over or deregistration of the RM is under way here.
+    #[error("another change of the same resource manager is under way")]
+    Busy,
+    /// The arbiter does not answer. The claim may have been written.
+    #[error("the arbiter does not answer")]
+    ArbiterUnavailable,
+    /// Others changed the claim each time before this member could.
+    #[error("the claim of the resource manager changed {TRIES} times meanwhile")]
+    Contended,
+    /// The owner is alive and could not be reached. It is asked to hand over.
+    #[error("the owner, member `{}`, cannot be reached", .0.member.0)]
+    OwnerUnreachable(Owner),
+    /// The registration was forwarded to a member that does not own the RM.
+    #[error("the owner is member `{}`", .0.member.0)]
+    NotOwner(Owner),
+    /// Another process of the RM registered after this one had its session, or this registration is
+    /// older than another of the same process.
+    #[error("the resource manager was registered again by another process, or later")]
+    Superseded,
+}
+
+impl Member {
+    pub(crate) fn task_reply(&mut self, now: Nanos, rm: RmId, reply: Reply, out: &mut Vec<Effect>) {
+        match self.tasks.remove(&rm) {
+            Some(Task::Registering(task)) => self.registration_reply(now, rm, task, reply, out),
+            Some(Task::HandOver(task)) => self.hand_over_reply(rm, task, reply, out),
+            Some(Task::Deregistration(task)) => self.deregistration_reply(rm, task, reply, out),
+            None => {}
+        }
+        self.leave_when_done(out);
+    }
+
+    /// Ends all tasks: their results are of no use any more.
+    pub(crate) fn refuse_all_tasks(&mut self, out: &mut Vec<Effect>) {
+        for (rm, task) in std::mem::take(&mut self.tasks) {
+            out.push(match task {
+                Task::Registering(task) => {
+                    Effect::Answer(task.registration.call, Err(Refusal::Fenced))
+                }
+                Task::HandOver(_) => Effect::HandOverEnded(rm, false),
+                Task::Deregistration(_) => Effect::DeregistrationEnded(rm, false),
+            });
+        }
+    }
+
+    pub(crate) fn read_claim(&mut self, rm: &RmId, out: &mut Vec<Effect>) {
+        self.ask(Operation::Rm(rm.clone()), Request::Read(Key::Claim(rm.clone())), out);
+    }
+
+    pub(crate) fn write_claim(
+        &mut self,
+        rm: &RmId,
+        claim: &Claim,
+        expected: Option<Version>,
+        out: &mut Vec<Effect>,
+    ) {
+        let (key, record) = (Key::Claim(rm.clone()), Record::Claim(claim.clone()));
+        let request = Request::CompareAndSet { key, expected, record };
+        self.ask(Operation::Rm(rm.clone()), request, out);
+    }
+}
