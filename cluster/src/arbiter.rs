@@ -1,6 +1,6 @@
 //! Operations of the arbiter as data: requests that a member wants sent, and their replies.
 //!
-//! # What an adapter has to keep
+//! # Duties of an adapter
 //! * Each request gets exactly one reply. After a time-out that is [`Reply::Unknown`], even though
 //!   the arbiter may still carry the request out later.
 //! * Reads are linearizable: what was written before the read was sent is in its reply.
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::names::{MemberId, Revision, RmId, Version};
 use crate::records::{Claim, Era, Key, MemberRecord, Record, Versioned};
 
-/// What the arbiter is asked.
+/// Request to the arbiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Reads one record.
@@ -30,7 +30,7 @@ pub enum Request {
     },
 }
 
-/// What the arbiter answered.
+/// Reply of the arbiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reply {
     /// To [`Request::Read`]. `None`: no such record.

@@ -1,4 +1,4 @@
-//! How an owner gives an RM away: to another member, or to nobody.
+//! Hand-over and deregistration: an owner gives an RM away, to another member or to nobody.
 //!
 //! # Invariant
 //! The session ends before the claim changes. If the claim then cannot be written, the RM has no
@@ -15,9 +15,9 @@ use crate::tasks::{TRIES, Task};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HandOver {
     to: Owner,
-    /// How often it may still begin again, or send again.
+    /// Tries left: to begin again, or to send again.
     tries: u8,
-    /// What is written. `None` while the claim is read.
+    /// Claim to be written, and the version that it replaces. `None` while the claim is read.
     writes: Option<(Claim, Version)>,
 }
 
@@ -25,9 +25,9 @@ pub(crate) struct HandOver {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Deregistration {
     epoch: Epoch,
-    /// How often the compare-and-set may still be sent again.
+    /// Tries left to send the compare-and-set again.
     resends: u8,
-    /// What is written. `None` while the claim is read.
+    /// Claim to be written, and the version that it replaces. `None` while the claim is read.
     writes: Option<(Claim, Version)>,
 }
 

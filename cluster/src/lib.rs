@@ -1,4 +1,4 @@
-//! Which member of a cluster serves which resource manager (RM).
+//! Claims of a cluster: the rules by which one of its members serves a resource manager (RM).
 //!
 //! Several processes, the *members*, form one scheduler. Each RM has one *owner* among them, named
 //! by its *claim* in an existing coordination store, the *arbiter* (etcd, or the API server of
@@ -15,7 +15,8 @@
 //!   of one RM of which one stays with an owner that stood still between its look at the clock and
 //!   its write, whose answers were still under way, or whose clock stood still; and an RM that gives
 //!   its proof to another process.
-//! * The epoch of an RM never goes back. After a restored backup that holds from its acceptance on.
+//! * The epoch of an RM never goes back. After a restored backup that holds from one lease
+//!   after its acceptance on.
 //! * Once faults have ended, an RM that registers is served.
 //!
 //! # How it is driven

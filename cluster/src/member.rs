@@ -32,7 +32,7 @@ pub enum Operation {
     Acceptance,
 }
 
-/// What a member is notified of.
+/// Input of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Time has passed. Has to come several times for each [`Timing::renew`]. A member whose front
@@ -74,7 +74,7 @@ pub enum Forwarded {
     NoAnswer,
 }
 
-/// What the service has to do, in this order.
+/// Output of a member: actions for the service, to be carried out in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Send a request to the arbiter.
@@ -146,7 +146,7 @@ pub struct Session {
     pub opened_at: Nanos,
 }
 
-/// What a member keeps when it begins again in the same process.
+/// Knowledge of the store that a member keeps when it begins again in the same process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Known {
     /// Highest revision of the store. Requests note it, and a lower one in the reply shows that the

@@ -45,7 +45,7 @@ impl Observed {
         }
     }
 
-    /// How long the record has had this version, in nanoseconds. `None` if another one was seen.
+    /// Time since the record was first seen with this version, in nanoseconds. `None` if another one was seen.
     pub(crate) fn silence(
         &self,
         member: &MemberId,
@@ -56,8 +56,8 @@ impl Observed {
         (seen.version == version).then(|| now.saturating_sub(seen.since))
     }
 
-    /// How long any one version of the record has been seen: what a member that forgot to compare
-    /// versions would use.
+    /// Time since the last change of the record that was seen, whatever version it has now. Only a
+    /// test uses it, which leaves out the comparison of versions.
     pub(crate) fn silence_of_any(&self, member: &MemberId, now: Nanos) -> Option<Nanos> {
         self.seen.get(member).map(|seen| now.saturating_sub(seen.since))
     }

@@ -41,7 +41,7 @@ pub struct Versioned<T> {
     pub value: T,
 }
 
-/// A member, as it tells all others of itself. Rewritten with each renewal.
+/// Record of a member, written by itself with each renewal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MemberRecord {
     /// The member and its incarnation.
@@ -50,7 +50,7 @@ pub struct MemberRecord {
     pub beat: u64,
     /// Whether the incarnation is over.
     pub life: Life,
-    /// What other members and people know of it.
+    /// Addresses, version and load.
     pub details: Arc<Details>,
 }
 
@@ -80,7 +80,7 @@ pub struct Details {
     pub load: u64,
 }
 
-/// Who serves an RM. One record for each RM, never deleted, so that its epoch never goes back.
+/// Claim of an RM: the member that serves it. One record for each RM, never deleted, so that its epoch never goes back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// Number of the session.
@@ -125,7 +125,7 @@ impl Holder {
     }
 }
 
-/// What holds for the whole store since a restored backup was accepted.
+/// Facts of the whole store since a restored backup was accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Era {
     /// All epochs that are given from now on are larger. 0 as long as no restore was accepted.

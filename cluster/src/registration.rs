@@ -11,6 +11,10 @@
 //!    is wanted here, and the RM is told to come again.
 //!
 //! # Invariants
+//! An owner ends its session before it claims the RM for another registration. Once the claim names
+//! the new process, that one may take the RM to a third member at once, while the reply is still on
+//! its way here and this member would serve the old process.
+//!
 //! A registration is answered with an epoch only after the compare-and-set that wrote this epoch
 //! was won, and after the clock was looked at once more. A registration that gives up without
 //! knowing its result is harmless: its compare-and-set names a version, so it is void as soon as
@@ -18,7 +22,7 @@
 
 use crate::arbiter::{Outcome, Reply, Request};
 use crate::member::{Effect, EndReason, Forwarded, Member, Operation, Session, Status};
-use crate::names::{Nanos, Owner, RmId, Version};
+use crate::names::{Epoch, Nanos, Owner, RmId, Version};
 use crate::records::{Claim, Key, Life, MemberRecord, Record, Versioned};
 use crate::rules::Rule;
 use crate::tasks::{Refusal, TRIES, Task};
@@ -28,9 +32,9 @@ use crate::verdict::{Registration, Verdict, claim_for, judge};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Registering {
     pub(crate) registration: Registration,
-    /// How often it may still begin again from the top.
+    /// Tries left to begin again from the top.
     tries: u8,
-    /// How often the compare-and-set may still be sent again.
+    /// Tries left to send the compare-and-set again.
     resends: u8,
     step: Step,
 }
@@ -199,6 +203,9 @@ impl Member {
         leaves: Option<Owner>,
         out: &mut Vec<Effect>,
     ) {
+        if self.rules.keep(Rule::EndsBeforeClaim) {
+            self.end_session(&rm, Epoch(u64::MAX), EndReason::Superseded, out);
+        }
         let last = found.as_ref().map(|found| &found.value);
         let claim = claim_for(&self.me, last, &task.registration, self.known.floor, self.rules);
         let expected = found.map(|found| found.version);

@@ -106,6 +106,12 @@ impl Member {
             (Round::Writing { begun, expected, record }, reply) => {
                 self.renewal_written(now, begun, expected, record, reply, out);
             }
+            (Round::Reading { begun, own }, Reply::All(snapshot))
+                if self.status == Status::Restored =>
+            {
+                self.round = Round::Idle { begun: Some(begun), own: Some(own) };
+                self.look_for_acceptance(&snapshot, out);
+            }
             (Round::Reading { begun, own }, Reply::All(snapshot)) => {
                 self.round = Round::Idle { begun: Some(begun), own: Some(own) };
                 self.count_renewal(now, begun, out);

@@ -7,7 +7,7 @@
 //!
 //! # How it is accepted
 //! The operator's floor is written into the record of the era. Every member that reads it gives
-//! epochs above the floor only, also for RMs whose claims the backup does not have; a fenced member
+//! epochs above the floor only, one lease after the acceptance at the latest, also for RMs whose claims the backup does not have; a fenced member
 //! begins again.
 //!
 //! # Not promised
@@ -44,7 +44,8 @@ impl Member {
     /// Begins to write the operator's floor. Any member may do so.
     pub(crate) fn accept_restore(&mut self, floor: Epoch, out: &mut Vec<Effect>) {
         if self.acceptance.is_none() {
-            self.acceptance = Some(Acceptance::Reading { floor: floor.max(self.known.epoch) });
+            let floor = floor.max(self.known.epoch).max(self.known.floor.next());
+            self.acceptance = Some(Acceptance::Reading { floor });
             self.ask(Operation::Acceptance, Request::Read(Key::Era), out);
         }
     }

@@ -36,6 +36,8 @@ pub(crate) enum Rule {
     RefusesSuperseded,
     /// A registration is answered after a compare-and-set, also at the owner.
     ClaimsBeforeAnswer,
+    /// An owner ends its session before it claims the RM for another registration.
+    EndsBeforeClaim,
     /// The clock is looked at again before a registration is answered.
     LooksAgainBeforeAnswer,
     /// An epoch is larger than any that the RM shows.

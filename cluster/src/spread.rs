@@ -1,4 +1,4 @@
-//! Where a new RM goes: the less loaded of two members that are drawn by chance.
+//! Choice of a member for a new RM: the less loaded of two members that are drawn by chance.
 //!
 //! Two draws keep the fullest member close to the mean without a common count of all loads; taking
 //! the least loaded of all would send every new RM to the same member until its next renewal.

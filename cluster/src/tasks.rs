@@ -7,11 +7,11 @@ use crate::names::{Nanos, Owner, RmId, Version};
 use crate::records::{Claim, Key, Record};
 use crate::registration::Registering;
 
-/// How often a compare-and-set that was lost is looked at again from the top, and how often one
+/// Number of times that a registration begins from the top after a lost compare-and-set, and that one
 /// without a result is sent again.
 pub(crate) const TRIES: u8 = 3;
 
-/// What is under way for an RM.
+/// Task that is under way for an RM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Task {
     Registering(Box<Registering>),
@@ -19,7 +19,7 @@ pub(crate) enum Task {
     Deregistration(Deregistration),
 }
 
-/// Why a registration has no session. All may be tried again, except after [`Refusal::Superseded`].
+/// Reason why a registration has no session. All may be tried again, except after [`Refusal::Superseded`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
     /// This member may not decide.

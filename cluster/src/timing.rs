@@ -1,9 +1,9 @@
-//! How long a silent member is waited for, and how much earlier that member stops by itself.
+//! Times of a lease: how long others wait for a silent member, and how much earlier it stops itself.
 
 use crate::names::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
-/// What a member keeps back of its lease besides a tenth: for reading the clock, and for writes
+/// Part of the lease that a member keeps back besides a tenth: for reading the clock, and for writes
 /// that are under way to a stream.
 const MARGIN: Nanos = SECOND / 5;
 
@@ -38,13 +38,13 @@ impl Timing {
         Self { lease, decide, renew }
     }
 
-    /// How long one version of a member's record must be seen before the member may be deposed, by
-    /// the observer's clock.
+    /// Time for which one version of a member's record must be seen before the member may be
+    /// deposed, by the observer's clock.
     pub fn lease(self) -> Nanos {
         self.lease
     }
 
-    /// How long a member may decide after it first sent its last renewal that counts, by its own
+    /// Time for which a member may decide after it first sent its last renewal that counts, by its own
     /// clock. Shorter than the lease by a tenth and 0.2 s, so that two clocks may differ by that.
     pub fn decide(self) -> Nanos {
         self.decide

@@ -1,10 +1,10 @@
-//! What a member does with a registration, by the claim as it was read.
+//! Judgement of a registration, by the claim as it was read.
 
 use crate::names::{Epoch, Owner, RmId};
 use crate::records::{Claim, Holder};
 use crate::rules::{Rule, Rules};
 
-/// Number by which the service finds the call that waits for an answer.
+/// Number of the call that waits for an answer, given by the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
@@ -25,7 +25,7 @@ pub struct Registration {
     pub since_ms: u64,
 }
 
-/// What follows from a claim for a registration.
+/// Result of judging a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// This member may claim the RM now. If the RM leaves a live owner, that one is notified.

@@ -1,4 +1,4 @@
-//! What can happen next in a state, and how it happens.
+//! Steps of the model: those that are possible in a state, and how each changes it.
 
 use super::world::{Listens, Process, Running, World, instance_of};
 use super::{Bounds, Kind};
@@ -43,7 +43,8 @@ pub(super) enum Action {
     Twin(usize),
     HandOver(usize, RmId, usize),
     Deregister(usize),
-    Leave(usize),
+    /// A member ends. Its RMs go to the next process, or to nobody.
+    Leave(usize, bool),
     Restore,
     Accept(usize),
 }
@@ -174,7 +175,8 @@ impl World {
                     }
                 }
             }
-            actions.push(Action::Leave(index));
+            actions.push(Action::Leave(index, true));
+            actions.push(Action::Leave(index, false));
         }
     }
 
@@ -212,7 +214,7 @@ impl World {
             Action::TimeOut(index, operation) => {
                 self.faults -= 1;
                 let request = self.processes[*index].open.remove(operation).unwrap();
-                self.ghosts.push(request);
+                self.abandon(request);
                 self.handle(*index, Event::Reply(operation.clone(), Reply::Unknown));
             }
             Action::Ghost(index) => {
@@ -275,7 +277,10 @@ impl World {
                 self.handle(*index, Event::HandOver(rm.clone(), target));
             }
             Action::Deregister(index) => self.deregister(*index),
-            Action::Leave(index) => {
+            Action::Leave(index, false) => {
+                self.handle(*index, Event::Leave(std::collections::BTreeMap::new()));
+            }
+            Action::Leave(index, true) => {
                 let to = self.processes[(index + 1) % self.processes.len()].member.me().clone();
                 let sessions = self.processes[*index].member.sessions();
                 let targets = sessions.keys().map(|rm| (rm.clone(), to.clone())).collect();
@@ -294,8 +299,10 @@ impl World {
         let process = &mut self.processes[index];
         process.running = Running::Dead;
         process.replies.clear();
-        self.ghosts.extend(std::mem::take(&mut process.open).into_values());
         let me = process.member.me().clone();
+        for request in std::mem::take(&mut process.open).into_values() {
+            self.abandon(request);
+        }
         for instance in &mut self.instances {
             if matches!(&instance.listens, Listens::To(owner, _) if *owner == me) {
                 instance.listens = Listens::Idle;

@@ -1,4 +1,4 @@
-//! Carries out what members want, and judges each transition.
+//! Effects of members, carried out in the model, and the properties that are checked.
 
 use super::world::{LEASE, Listens, Mail, Running, World, instance_of};
 use crate::arbiter::{Reply, Request};
@@ -62,7 +62,9 @@ impl World {
         let process = &mut self.processes[index];
         process.running = Running::Dead;
         process.replies.clear();
-        self.ghosts.extend(std::mem::take(&mut process.open).into_values());
+        for request in std::mem::take(&mut process.open).into_values() {
+            self.abandon(request);
+        }
     }
 
     /// Life that the store's record says of an incarnation, if it names it.
@@ -79,7 +81,9 @@ impl World {
         let process = &mut self.processes[index];
         process.member = process.member.again(next);
         process.replies.clear();
-        self.ghosts.extend(std::mem::take(&mut process.open).into_values());
+        for request in std::mem::take(&mut process.open).into_values() {
+            self.abandon(request);
+        }
     }
 
     fn answer(&mut self, index: usize, me: &Owner, call: CallId, answer: &Result<Epoch, Refusal>) {
@@ -144,7 +148,7 @@ impl World {
         registration.is_forwarded = true;
         let target = self.processes.iter().position(|process| process.member.me() == to);
         if let Some(to) = target {
-            self.mail.push(Mail { registration, to });
+            self.send(Mail { registration, to });
         }
     }
 
@@ -182,15 +186,17 @@ impl World {
         {
             self.judge_claim(rm, claim);
         }
+        if self.store.all.era.is_some() {
+            self.accepted_at.get_or_insert(self.now);
+        }
         reply
     }
 
     fn judge_claim(&mut self, rm: &RmId, claim: &Claim) {
         let last = self.epochs.get(rm).copied().unwrap_or_default();
         // Between a restore and its acceptance epochs may be given again.
-        let is_accepted = self.restored_at.is_none()
-            || self.store.all.era.is_some()
-                && self.restored_at.is_none_or(|at| self.now > at + LEASE);
+        let is_accepted =
+            self.restored_at.is_none() || self.accepted_at.is_some_and(|at| self.now > at + LEASE);
         if claim.epoch < last && is_accepted {
             self.violate(format!("the epoch of {rm:?} went back from {last} to {}", claim.epoch));
         }

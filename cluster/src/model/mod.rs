@@ -1,7 +1,7 @@
 //! The model of a cluster: members that run the code of this crate, an arbiter, and processes of
 //! RMs, with every order of events and a bounded number of faults.
 //!
-//! # What is explored
+//! # Events
 //! Requests to the arbiter and registrations take any time and overtake each other; a process of an
 //! RM leaves its member and registers at any other whenever it likes. This costs nothing. Each of
 //! these counts as a fault: a reply that is lost or late, a request that times out and is carried
@@ -10,7 +10,7 @@
 //! deregister or to leave. One clock may differ from the others by one tick, which is the margin of
 //! a lease. Renewals of a member whose line is not slow are carried out with each tick.
 //!
-//! # What has to hold
+//! # Properties
 //! In each state: at most one member that an RM listens to decides for it, and no session outlives
 //! its claim by more than a lease (`effects`). With each transition: epochs never go back, a process
 //! that was displaced does not take its session back, no registration is granted after the lease,
@@ -22,6 +22,7 @@
 //! set; `MONOCEROS_MODEL_FAULTS` adds to the number of faults.
 
 mod actions;
+mod cases;
 mod effects;
 mod mutants;
 mod recovery;
@@ -53,7 +54,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct Bounds {
     members: usize,
-    /// How often each instance registers after the start. Two instances for each RM: the first is
+    /// Registrations of each instance after the start. Two instances for each RM: the first is
     /// served when the search begins.
     knocks: Vec<u8>,
     ticks: u64,
@@ -76,7 +77,7 @@ impl Bounds {
             drifts: 0,
             kinds: kinds.to_vec(),
             states: set("MONOCEROS_MODEL_STATES", 150_000),
-            recovery_of: 64,
+            recovery_of: 256,
         }
     }
 
@@ -99,7 +100,59 @@ fn holds(name: &str, bounds: &Bounds) {
     }
 }
 
+/// Names of all rules, by the source that declares them.
+fn rules_of(source: &str) -> Vec<&str> {
+    let (_, declared) = source.split_once("enum Rule {").expect("it is there");
+    let (declared, _) = declared.split_once('}').expect("it ends");
+    declared
+        .lines()
+        .map(|line| line.trim().trim_end_matches(','))
+        .filter(|line| !line.is_empty() && !line.starts_with("///"))
+        .collect()
+}
+
 #[test]
-fn two_instances_of_an_rm_have_one_owner() {
-    holds("two instances", &Bounds::new(&[1, 1], 5, 1, &[Kind::Crashes, Kind::Orders]));
+fn two_instances_have_one_owner_through_crashes_and_orders() {
+    holds("crashes and orders", &Bounds::new(&[1, 1], 2, 1, &[Kind::Crashes, Kind::Orders]));
+}
+
+#[test]
+fn leases_hold_while_clocks_differ() {
+    let mut bounds = Bounds::new(&[0, 1], 5, 1, &[]);
+    bounds.drifts = 1;
+    holds("clocks", &bounds);
+}
+
+#[test]
+fn two_faults_at_once_leave_one_owner() {
+    let mut bounds = Bounds::new(&[0, 1], 4, 2, &[Kind::Crashes]);
+    bounds.members = 2;
+    holds("two faults", &bounds);
+}
+
+#[test]
+fn two_processes_with_one_id_never_serve_together() {
+    let mut bounds = Bounds::new(&[0, 1], 6, 1, &[Kind::Twins]);
+    bounds.members = 2;
+    holds("twins", &bounds);
+}
+
+#[test]
+fn two_rms_do_not_disturb_each_other() {
+    holds("two RMs", &Bounds::new(&[0, 1, 0, 1], 1, 1, &[]));
+}
+
+#[test]
+fn a_restored_store_is_noticed_and_accepted() {
+    holds("restore", &Bounds::new(&[1, 1], 6, 0, &[Kind::Restores]));
+}
+
+#[test]
+fn faults_that_are_not_promised_are_found() {
+    for kind in [Kind::StandingWrites, Kind::StoppedClocks] {
+        let bounds = Bounds::new(&[0, 1], 6, 1, &[kind, Kind::BreadthFirst]);
+        let found = search(&bounds, None);
+        let violation = found.violation.unwrap_or_default();
+        assert!(violation.ends_with("both decide for RmId(\"rm-0\")"), "{kind:?}: {violation}");
+    }
 }

@@ -1,1 +1,77 @@
-//! Rules left out one by one.
+//! Each rule left out once: the search has to find what goes wrong then.
+
+use super::search::search;
+use super::{Bounds, Kind, rules_of};
+use crate::rules::Rule;
+
+/// Rules with the bounds within which their absence shows, and a part of the violation.
+fn mutants() -> Vec<(Rule, Bounds, &'static str)> {
+    let two = "both decide";
+    let lost = lost();
+    let with = |members, knocks: &[u8], ticks, faults, kinds: &[Kind]| {
+        let mut bounds = Bounds::new(knocks, ticks, faults, kinds);
+        bounds.members = members;
+        bounds
+    };
+    let crashes = &[Kind::Crashes];
+    let orders = &[Kind::Orders];
+    let restores = &[Kind::Restores];
+    vec![
+        (Rule::DecidesWithinLease, with(2, &[0, 1], 4, 1, &[]), two),
+        (Rule::CountsFromFirstSending, with(2, &[0, 1], 7, 1, &[]), two),
+        (Rule::ReadsClaimsAfterRenewal, with(3, &[0, 0], 2, 0, &[]), lost),
+        (Rule::EndsByEpoch, with(2, &[1, 0], 2, 1, &[]), "without a newer claim"),
+        (Rule::OwnContentsAreWon, with(2, &[0, 0], 3, 2, &[]), "not restored"),
+        (Rule::NoticesRestore, with(3, &[1, 1], 6, 0, restores), two),
+        (Rule::WaitsForPredecessor, with(2, &[0, 1], 3, 1, &[Kind::Twins]), two),
+        (Rule::WaitsForLease, with(2, &[0, 1], 2, 1, &[]), two),
+        (Rule::SilenceFromReply, with(2, &[0, 1], 5, 2, &[]), two),
+        (Rule::SilenceOfThisVersion, with(2, &[0, 1], 7, 1, &[]), two),
+        (Rule::ReadsOwnerAfterClaim, with(2, &[1, 1], 2, 1, orders), two),
+        (Rule::ClaimsOfTheDeadAreFree, with(3, &[0, 0], 2, 1, crashes), lost),
+        (Rule::AsksForProof, with(2, &[0, 1], 1, 0, &[]), two),
+        (Rule::RefusesOlderAttempts, with(3, &[2, 1], 1, 0, &[]), two),
+        (Rule::RefusesSuperseded, with(2, &[1, 1], 1, 0, &[]), "took its session back"),
+        (Rule::ClaimsBeforeAnswer, with(2, &[1, 1], 1, 0, &[]), "not above its last"),
+        (Rule::EndsBeforeClaim, with(3, &[0, 1], 1, 2, &[]), two),
+        (Rule::LooksAgainBeforeAnswer, with(2, &[0, 1], 4, 1, &[]), "granted after the lease"),
+        (Rule::EpochAboveShown, with(3, &[2, 0], 1, 0, restores), "not above its last"),
+        (Rule::EpochAboveFloor, with(2, &[1, 1], 7, 0, restores), "went back"),
+        (Rule::EndsBeforeHandOver, with(2, &[0, 1], 1, 2, orders), two),
+        (Rule::HandsOverWanted, with(3, &[0, 0], 2, 0, &[]), "members apart"),
+        (Rule::DeregistersOwnEpoch, with(2, &[1, 1], 1, 1, orders), two),
+        (Rule::EndsBeforeLeaving, with(2, &[0, 1], 1, 2, orders), two),
+    ]
+}
+
+fn lost() -> &'static str {
+    "is not served"
+}
+
+#[test]
+fn each_left_out_rule_causes_a_violation() {
+    let mut survivors = Vec::new();
+    for (rule, mut bounds, expected) in mutants() {
+        bounds.kinds.push(Kind::BreadthFirst);
+        bounds.states = bounds.states.max(1_000_000);
+        let is_of_recovery = expected == lost() || expected == "members apart";
+        bounds.recovery_of = if is_of_recovery { 1 } else { u64::MAX };
+        let found = search(&bounds, Some(rule));
+        let violation = found.violation.unwrap_or_default();
+        let last = violation.lines().last().unwrap_or_default();
+        println!("{rule:?}: {} states: {last}", found.states);
+        if std::env::var_os("MONOCEROS_MODEL_TRACES").is_some() {
+            println!("{violation}");
+        }
+        if !last.contains(expected) {
+            survivors.push(rule);
+        }
+    }
+    assert!(survivors.is_empty(), "not missed: {survivors:?}");
+    for rule in rules_of(include_str!("../rules.rs")) {
+        assert!(
+            mutants().iter().any(|(mutant, ..)| format!("{mutant:?}") == rule),
+            "no test leaves out {rule}"
+        );
+    }
+}

@@ -1,4 +1,4 @@
-//! Whether an RM is served again once faults have ended: tried from a state by going on without any.
+//! Recovery: whether an RM is served again once faults have ended. Tried from a state by going on without any.
 
 use super::world::{Instance, LEASE, Listens, Running, World, rm};
 use crate::member::{Event, Forwarded, Status};
@@ -55,8 +55,8 @@ impl World {
         others.any(|(other, process)| other != index && process.member.me().member == *id)
     }
 
-    /// A new process of the RM registers again and again with the first member that may decide. All
-    /// other processes keep still.
+    /// A new process of the RM registers again and again with the last member that may decide: the
+    /// first ones serve when the search begins. All other processes keep still.
     fn serves_a_newcomer(&mut self, rm: &RmId, do_members_meet: bool) -> bool {
         let newcomer = self.instances.len();
         self.instances.push(Instance {
@@ -76,7 +76,7 @@ impl World {
             let deciding = |process: &super::world::Process| {
                 process.runs() && process.member.may_decide(process.clock)
             };
-            if let Some(at) = self.processes.iter().position(deciding) {
+            if let Some(at) = self.processes.iter().rposition(deciding) {
                 self.knock(newcomer, at);
                 self.go_on(do_members_meet);
             }
@@ -98,9 +98,14 @@ impl World {
         }
     }
 
-    /// Carries out what is on its way. Forwarded registrations that are not answered then time out.
+    /// Carries out what is on its way, and lets time out what is not answered then.
     fn go_on(&mut self, do_members_meet: bool) {
         self.settle(do_members_meet);
+        self.end_forwards(do_members_meet);
+    }
+
+    /// Forwarded registrations that were not answered time out.
+    pub(super) fn end_forwards(&mut self, do_members_meet: bool) {
         for index in 0..self.processes.len() {
             let tasks = self.processes[index].member.tasks.iter();
             let forwarding: Vec<_> = tasks

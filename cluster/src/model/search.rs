@@ -1,4 +1,4 @@
-//! Visits every state that can be reached within the bounds, each once.
+//! Search that visits every state that can be reached within the bounds, each once.
 //!
 //! Depth first keeps few states in memory; breadth first finds the shortest way to a violation.
 //! States are told apart by a hash of 64 bits: with ten million states two of them are taken for
@@ -20,7 +20,7 @@ struct Way {
     before: Option<Rc<Self>>,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) states: usize,

@@ -112,7 +112,7 @@ pub(super) struct Process {
     pub(super) replies: BTreeMap<Operation, Reply>,
 }
 
-/// What a process of an RM does.
+/// State of an RM's process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Listens {
     Idle,
@@ -132,7 +132,7 @@ pub(super) struct Instance {
     pub(super) shown: Vec<Option<Epoch>>,
     /// Largest epoch of a session.
     pub(super) epoch: Option<Epoch>,
-    /// How often it may still register.
+    /// Registrations left.
     pub(super) knocks: u8,
 }
 
@@ -149,9 +149,10 @@ pub(super) struct Mail {
 pub(super) struct World {
     pub(super) now: u64,
     pub(super) store: Store,
-    /// What a restore brings back.
+    /// Store that a restore brings back.
     pub(super) backup: Option<Box<Store>>,
     pub(super) restored_at: Option<u64>,
+    pub(super) accepted_at: Option<u64>,
     pub(super) processes: Vec<Process>,
     pub(super) instances: Vec<Instance>,
     pub(super) mail: Vec<Mail>,
@@ -209,6 +210,7 @@ impl World {
             store: Store::default(),
             backup: None,
             restored_at: None,
+            accepted_at: None,
             processes: Vec::new(),
             instances: Vec::new(),
             mail: Vec::new(),
@@ -276,7 +278,21 @@ impl World {
             is_forwarded: false,
             since_ms: 0,
         };
-        self.mail.push(Mail { registration, to });
+        self.send(Mail { registration, to });
+    }
+
+    /// Puts a registration on its way. The order of mails is that of their calls, since it means
+    /// nothing.
+    pub(super) fn send(&mut self, mail: Mail) {
+        self.mail.push(mail);
+        self.mail.sort_by_key(|mail| (mail.registration.call, mail.to));
+    }
+
+    /// Leaves a request to itself: it may be carried out later or never. Reads are forgotten.
+    pub(super) fn abandon(&mut self, request: Request) {
+        if let Request::CompareAndSet { .. } = request {
+            self.ghosts.push(request);
+        }
     }
 
     /// Brings back the backup.

@@ -1,0 +1,123 @@
+//! Single cases with figures, where the search only says that nothing goes wrong.
+
+use super::world::{LEASE, Listens, Process, World, rm};
+use super::{Bounds, Kind};
+use crate::member::{Effect, Event, Status};
+use crate::names::{Epoch, Incarnation, MemberId, Owner};
+
+/// Three members, and an RM that the first one serves in epoch 1.
+fn world() -> World {
+    World::new(&Bounds::new(&[0, 0], 0, 0, &[]), None)
+}
+
+fn owner_of_claim(world: &World) -> usize {
+    let claim = world.store.claim(&rm(0)).unwrap();
+    let owner = claim.owner.clone().unwrap();
+    world.processes.iter().position(|process| *process.member.me() == owner).unwrap()
+}
+
+#[test]
+fn the_first_session_has_epoch_one() {
+    let world = world();
+    assert_eq!(owner_of_claim(&world), 0);
+    let session = &world.processes[0].member.sessions()[&rm(0)];
+    assert_eq!(session.epoch, Epoch(1));
+    assert!(matches!(world.instances[0].listens, Listens::To(_, Epoch(1))));
+}
+
+#[test]
+fn a_wanted_rm_is_handed_over_a_lease_after_it_registered() {
+    let mut world = world();
+    world.knock(1, 2);
+    world.settle(false);
+    world.end_forwards(false);
+    assert!(world.store.claim(&rm(0)).unwrap().wanted_by.is_some());
+    for _ in 1..LEASE {
+        world.tick(None);
+        world.settle(false);
+        assert_eq!(owner_of_claim(&world), 0, "not within the lease");
+    }
+    world.tick(None);
+    world.settle(false);
+    assert_eq!(owner_of_claim(&world), 2);
+    let claim = world.store.claim(&rm(0)).unwrap();
+    assert_eq!((claim.epoch, &claim.wanted_by), (Epoch(2), &None));
+    assert!(world.processes[0].member.sessions().is_empty());
+}
+
+#[test]
+fn the_last_owner_ends_its_session_when_it_is_notified() {
+    let mut world = world();
+    world.knock(0, 1);
+    world.settle(true);
+    assert_eq!(owner_of_claim(&world), 1);
+    assert!(!world.processes[0].member.sessions().is_empty(), "the notice got lost");
+    world.handle(0, Event::ClaimedElsewhere(rm(0), Epoch(1)));
+    assert!(!world.processes[0].member.sessions().is_empty(), "not its successor");
+    world.handle(0, Event::ClaimedElsewhere(rm(0), Epoch(2)));
+    assert!(world.processes[0].member.sessions().is_empty());
+}
+
+#[test]
+fn a_member_whose_front_is_silent_is_fenced() {
+    let mut world = world();
+    let process = &mut world.processes[0];
+    let clock = process.clock;
+    let wake = Event::Wake { front_answers: false };
+    assert_eq!(process.member.handle(clock + LEASE - 2, wake.clone()), []);
+    let effects = process.member.handle(clock + LEASE - 1, wake);
+    assert!(matches!(effects[..], [Effect::EndSession(..), Effect::Fenced]), "{effects:?}");
+    assert_eq!(process.member.status(), Status::Serving, "until somebody deposes it");
+}
+
+#[test]
+fn a_second_process_with_the_id_makes_the_first_exit() {
+    let mut world = world();
+    let twin = Owner { member: MemberId("a".into()), incarnation: Incarnation(99) };
+    let mut twin = Process::new(twin, None);
+    twin.clock = world.processes[0].clock;
+    world.processes.push(twin);
+    world.processes[0].is_slow = true;
+    for _ in 0..=LEASE {
+        world.tick(None);
+    }
+    // Deposed by its successor, whose record it then finds in place of its own.
+    world.tick(None);
+    assert_eq!(world.processes[3].member.status(), Status::Serving);
+    world.processes[0].is_slow = false;
+    world.settle(true);
+    assert_eq!(world.processes[0].member.status(), Status::Over);
+    assert!(!world.processes[0].runs());
+    assert_eq!(world.violation, None);
+}
+
+#[test]
+fn a_member_that_ends_hands_over_and_leaves() {
+    let mut world = world();
+    let to = world.processes[1].member.me().clone();
+    world.handle(0, Event::Leave([(rm(0), to)].into()));
+    world.settle(true);
+    assert_eq!(owner_of_claim(&world), 1);
+    assert_eq!(world.processes[0].member.status(), Status::Over);
+    // It begins again at once: its record says that it left.
+    world.restart(0);
+    world.tick(None);
+    assert_eq!(world.processes[0].member.status(), Status::Serving);
+}
+
+#[test]
+fn an_accepted_restore_raises_all_epochs_above_its_floor() {
+    let mut world = World::new(&Bounds::new(&[0, 0], 0, 0, &[Kind::Restores]), None);
+    world.tick(None);
+    world.restore();
+    world.tick(None);
+    assert!(world.processes.iter().all(|process| process.member.status() == Status::Restored));
+    world.handle(2, Event::AcceptRestore { floor: Epoch(50) });
+    for _ in 0..2 * LEASE + 2 {
+        world.settle(true);
+        world.tick(None);
+    }
+    world.knock(0, 1);
+    world.settle(true);
+    assert!(matches!(world.instances[0].listens, Listens::To(_, Epoch(51))));
+}
