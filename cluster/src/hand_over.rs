@@ -54,7 +54,7 @@ impl Member {
             (None, Reply::Read(found, _)) => match self.own_claim(found) {
                 Some(found) => {
                     let claim = Claim {
-                        epoch: found.value.epoch.next(),
+                        epoch: found.value.epoch.max(self.known.floor).next(),
                         owner: Some(task.to.clone()),
                         wanted_by: None,
                         ..found.value

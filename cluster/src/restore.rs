@@ -12,7 +12,8 @@
 //!
 //! # Not promised
 //! Until each member has noticed, at most a lease later, two members may serve one RM: the backup
-//! has forgotten one of their claims. A member that started after the restore cannot know of it.
+//! has forgotten one of their claims. A request that was sent before and is carried out long after the
+//! acceptance may find a version that was given again: time-outs have to be shorter than the lease. A member that started after the restore cannot know of it.
 
 use crate::arbiter::{Outcome, Reply, Request, Snapshot};
 use crate::member::{Effect, EndReason, Member, Operation, Status};

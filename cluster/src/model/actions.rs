@@ -71,7 +71,7 @@ impl World {
         for (index, mail) in self.mail.iter().enumerate() {
             if self.processes[mail.to].runs() {
                 actions.push(Action::Arrive(index));
-                if self.faults > 0 {
+                if self.may_fail(bounds) {
                     actions.push(Action::ArriveTwice(index));
                 }
             }
@@ -109,7 +109,7 @@ impl World {
             Running::Frozen { .. } => actions.push(Action::Thaw(index)),
             Running::Yes => {}
         }
-        let may_fail = self.faults > 0;
+        let may_fail = self.may_fail(bounds);
         for operation in process.open.keys() {
             if process.runs() {
                 actions.push(Action::Step(index, operation.clone()));
@@ -143,9 +143,14 @@ impl World {
                 actions.push(Action::Accept(index));
             }
         }
-        if may_fail {
+        if self.faults > 0 {
             self.faults_of(bounds, index, process, actions);
         }
+    }
+
+    /// Whether faults other than a slow line may follow.
+    fn may_fail(&self, bounds: &Bounds) -> bool {
+        self.faults > 0 && !bounds.has(Kind::OnlySlowLines)
     }
 
     fn faults_of(
@@ -156,7 +161,9 @@ impl World {
         actions: &mut Vec<Action>,
     ) {
         if process.runs() {
-            actions.push(Action::Freeze(index));
+            if self.may_fail(bounds) {
+                actions.push(Action::Freeze(index));
+            }
             if !process.is_slow {
                 actions.push(Action::Slow(index));
             }

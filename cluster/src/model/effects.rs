@@ -194,10 +194,12 @@ impl World {
 
     fn judge_claim(&mut self, rm: &RmId, claim: &Claim) {
         let last = self.epochs.get(rm).copied().unwrap_or_default();
-        // Between a restore and its acceptance epochs may be given again.
-        let is_accepted =
-            self.restored_at.is_none() || self.accepted_at.is_some_and(|at| self.now > at + LEASE);
-        if claim.epoch < last && is_accepted {
+        // Registrations that began before the acceptance was known may be given epochs again.
+        let is_accepted = self.restored_at.is_none()
+            || self.accepted_at.is_some_and(|at| claim.since_ms > at + LEASE);
+        // A wish or a deregistration keeps the epoch that the restored store has.
+        let keeps_epoch = claim.wanted_by.is_some() || claim.owner.is_none();
+        if claim.epoch < last && is_accepted && !keeps_epoch {
             self.violate(format!("the epoch of {rm:?} went back from {last} to {}", claim.epoch));
         }
         if claim.epoch > last {

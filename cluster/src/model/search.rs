@@ -54,7 +54,11 @@ fn fingerprint(world: &World) -> u64 {
 pub(super) fn search(bounds: &Bounds, left_out: Option<Rule>) -> Found {
     let mut seen = HashSet::new();
     let mut open: VecDeque<(World, Option<Rc<Way>>)> = VecDeque::new();
-    open.push_back((World::new(bounds, left_out), None));
+    let mut first = World::new(bounds, left_out);
+    for action in &bounds.first {
+        first.act(bounds, action);
+    }
+    open.push_back((first, None));
     let found = |states, violation, is_cut| Found { states, violation, is_cut };
     while let Some((world, way)) =
         if bounds.has(Kind::BreadthFirst) { open.pop_front() } else { open.pop_back() }

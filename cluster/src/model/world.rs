@@ -276,7 +276,7 @@ impl World {
             holder,
             shown_epoch: instance.epoch,
             is_forwarded: false,
-            since_ms: 0,
+            since_ms: self.restored_at.map_or(0, |_| self.now),
         };
         self.send(Mail { registration, to });
     }
