@@ -119,7 +119,7 @@ fn the_build_image_has_the_whole_workspace() {
     // manifest.
     let metadata = ["metadata", "--offline", "--locked", "--no-deps", "--format-version=1"];
     printed(Command::new(env!("CARGO")).args(metadata).current_dir(&folder.0));
-    for folder_of_sources in ["src", "actors", "clients/rust", "proto", "shims"] {
+    for folder_of_sources in ["src", "actors", "clients/rust", "cluster", "proto", "shims"] {
         included(&folder.0.join(folder_of_sources));
     }
 }
