@@ -237,6 +237,9 @@ impl Member {
         }
         let floor = snapshot.era.as_ref().map(|era| era.value.floor).unwrap_or_default();
         self.known.floor = self.known.floor.max(floor);
+        if self.rules.keep(Rule::NoticesRestore) && self.has_lost_a_claim(begun, snapshot) {
+            return self.store_went_back(out);
+        }
         for (rm, claim) in &snapshot.claims {
             let claim = &claim.value;
             self.known.epoch = self.known.epoch.max(claim.epoch);
@@ -262,6 +265,19 @@ impl Member {
                 self.begin_hand_over(rm.clone(), wanted_by.clone(), out);
             }
         }
+    }
+
+    /// Whether the claim of a session is older than the session, though the read was sent after the
+    /// session was opened. A claim of the same epoch with another owner is from another history, too.
+    fn has_lost_a_claim(&self, begun: Nanos, snapshot: &Snapshot) -> bool {
+        let mut settled = self.sessions.iter().filter(|(_, session)| session.opened_at < begun);
+        settled.any(|(rm, session)| {
+            snapshot.claims.get(rm).is_none_or(|claim| {
+                let claim = &claim.value;
+                claim.epoch < session.epoch
+                    || claim.epoch == session.epoch && claim.owner.as_ref() != Some(&self.me)
+            })
+        })
     }
 
     /// Whether an RM may go to a member that wants it: not within a lease after it registered, so

@@ -2,8 +2,9 @@
 //!
 //! # How it is noticed
 //! A reply names a revision that is lower than one known when its request was sent; or the member's
-//! own record is older than its last renewal, or gone. The second sign remains when the restored
-//! store has grown past the revision that was known.
+//! own record is older than its last renewal, or gone; or the claim of a session is older than the
+//! session. The last two signs remain when the restored store has grown past the revision that was
+//! known.
 //!
 //! # How it is accepted
 //! The operator's floor is written into the record of the era. Every member that reads it gives

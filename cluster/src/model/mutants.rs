@@ -2,6 +2,7 @@
 
 use super::actions::Action;
 use super::search::search;
+use super::world::rm;
 use super::{Bounds, Kind, rules_of};
 use crate::member::Operation;
 use crate::rules::Rule;
@@ -39,7 +40,7 @@ fn mutants() -> Vec<(Rule, Bounds, &'static str)> {
         (Rule::EndsBeforeClaim, with(3, &[0, 1], 1, 2, &[]), two),
         (Rule::LooksAgainBeforeAnswer, with(2, &[0, 1], 4, 1, slow), "granted after the lease"),
         (Rule::EpochAboveShown, with(3, &[2, 0], 1, 0, restores), "not above its last"),
-        (Rule::EpochAboveFloor, with(2, &[1, 1], 7, 0, restores), two),
+        (Rule::EpochAboveFloor, with(2, &[2, 1], 6, 0, restores), "went back"),
         (Rule::EndsBeforeHandOver, with(2, &[0, 1], 1, 2, orders), two),
         (Rule::HandsOverWanted, with(3, &[0, 0], 2, 0, &[]), "members apart"),
         (Rule::DeregistersOwnEpoch, with(2, &[1, 1], 1, 1, orders), two),
@@ -85,6 +86,15 @@ fn first(rule: Rule) -> Vec<Action> {
             Action::Slow(1),
             tick(),
         ],
+        // Two epochs are lost by a restore, and a lease passes after it was accepted.
+        Rule::EpochAboveFloor => {
+            let step = || Action::Step(1, Operation::Rm(rm(0)));
+            let registers = [Action::Knock(0, 1), Action::Arrive(0), step(), step()];
+            let accepts = || Action::Step(1, Operation::Acceptance);
+            let restored = [Action::Restore, tick(), Action::Accept(1), accepts(), accepts()];
+            let lease = [tick(), tick(), tick(), tick()];
+            [&registers[..], &registers, &restored, &lease].concat()
+        }
         _ => Vec::new(),
     }
 }
