@@ -24,7 +24,7 @@ use monoceros_rules::waiting::{Parked, Phase};
 
 use super::effects::VisitEffects;
 use super::{Application, events};
-use crate::step::{Baton, Op};
+use crate::step::{Baton, GangOp, Op};
 
 /// An offer.
 impl Application {
@@ -73,7 +73,7 @@ impl Application {
             if let (Some(n_fit), Some(bundle)) = (n_fit, &mut self.bundle) {
                 bundle.note_fitting(n_fit);
             }
-            baton.effects.revisit(self.slot, Op::SettleForLess);
+            baton.effects.revisit(self.slot, Op::Gang(GangOp::SettleForLess));
         } else if obstacle.may_be_gone_by_preemption() {
             self.wish(Preemptor::Gang(self.slot), false, baton);
         }
@@ -251,7 +251,7 @@ impl Application {
         let parked = Parked::refused(&least(&self.book.asks, &bundled), at);
         let Some(bundle) = &mut self.bundle else { return };
         let (pause, retry) = bundle.park_refused(Box::new(parked), baton.now_ns);
-        baton.effects.remind(pause, self.alarm(Op::RetryBundle { retry }));
+        baton.effects.remind(pause, self.alarm(Op::Gang(GangOp::RetryBundle { retry })));
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
     }
@@ -326,7 +326,7 @@ impl Application {
         let growth = baton.books.nodes.growth();
         self.park_bundle_refused(Epoch { loosening: Loosening::NONE, growth }, baton);
         if why == WithdrawReason::Refused && self.book.holds_again() {
-            baton.effects.revisit(self.slot, Op::SettleForLess);
+            baton.effects.revisit(self.slot, Op::Gang(GangOp::SettleForLess));
         }
     }
 

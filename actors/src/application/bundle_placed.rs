@@ -27,7 +27,7 @@ use monoceros_rules::values::resources::Resources;
 
 use super::effects::VisitEffects;
 use super::{Application, events};
-use crate::step::{Baton, NewMembers, NodeWork, Notice, Op, Placement, Resume, Settlement};
+use crate::step::{Baton, GangOp, NewMembers, NodeWork, Notice, Op, Placement, Resume, Settlement};
 
 /// Booked at once.
 impl Application {
@@ -376,7 +376,7 @@ impl Application {
             baton.tally.refused();
         }
         if outcome.is_first_void {
-            let alarm = self.alarm(Op::BundleVoid { since_ns: baton.now_ns });
+            let alarm = self.alarm(Op::Gang(GangOp::BundleVoid { since_ns: baton.now_ns }));
             baton.effects.remind(VOID_MAX, alarm);
         }
         match outcome.next {

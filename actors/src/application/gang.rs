@@ -31,7 +31,9 @@ use super::effects::VisitEffects;
 use super::predicates::TakenBack;
 use super::{Application, Book, events};
 use crate::events::{Event, EventKind};
-use crate::step::{Baton, Ending, NodeWork, Notice, Op, Placement, Released, Successor, Takes};
+use crate::step::{
+    Baton, Ending, GangOp, NodeWork, Notice, Op, Placement, Released, Successor, Takes,
+};
 
 impl Application {
     /// Looks for members that may take the places of placeholders until a node is asked, or gives
@@ -80,7 +82,7 @@ impl Application {
         let Some(entry) = baton.books.allocations.get(placeholder) else { return };
         let Some(group) = entry.spec.place_in().cloned() else { return };
         self.book.gang_mut().take_all_free(&group);
-        baton.effects.revisit(self.slot, Op::EndHolds { group });
+        baton.effects.revisit(self.slot, Op::Gang(GangOp::EndHolds { group }));
     }
 
     /// Notes that there is no other node for the first member, or none for now.
@@ -106,7 +108,7 @@ impl Application {
         let at = self.epoch(baton);
         self.declined.note(Phase::Pairs, at);
         let Some((pause, retry)) = self.pairs.rest(at, baton.now_ns) else { return };
-        baton.effects.remind(pause, self.alarm(Op::RetryPairs { retry }));
+        baton.effects.remind(pause, self.alarm(Op::Gang(GangOp::RetryPairs { retry })));
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
     }
@@ -337,7 +339,7 @@ impl Application {
             && gang.native.as_ref().is_some_and(|native| native.is_over)
         {
             // What it waited for was all that kept the place.
-            baton.effects.revisit(self.slot, Op::EndHolds { group });
+            baton.effects.revisit(self.slot, Op::Gang(GangOp::EndHolds { group }));
         }
         if old.leaving.is_none()
             && let Some(group) = old.spec.place_in()

@@ -47,7 +47,7 @@ use super::effects::{EndedHolds, VisitEffects};
 use super::predicates::GiveUp;
 use super::{Application, events};
 use crate::events::{Event, EventKind};
-use crate::step::{Baton, Consequences, NodeWork, Notice, Op, Placement, Resume, Takes};
+use crate::step::{Baton, Consequences, GangOp, NodeWork, Notice, Op, Placement, Resume, Takes};
 
 /// The longest search for places that were held before: what the gang asks for waits meanwhile.
 const SOUGHT_FOR: Duration = Duration::from_secs(5);
@@ -386,7 +386,9 @@ impl Application {
             return self.decide_without_places(baton, effects);
         }
         let order = self.bundle.as_mut().map_or(0, |bundle| bundle.next_hold_order());
-        baton.effects.remind(left.min(SOUGHT_FOR), self.alarm(Op::HoldAgainOver { order }));
+        baton
+            .effects
+            .remind(left.min(SOUGHT_FOR), self.alarm(Op::Gang(GangOp::HoldAgainOver { order })));
     }
 
     /// Ends the search that this order began, if it goes on.

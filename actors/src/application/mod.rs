@@ -65,8 +65,8 @@ use crate::events::{Event, EventKind};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts, QueueMail};
 use crate::step::{
-    Alarm, Baton, BatonAddress, Ending, Listed, Op, Owner, PlaceAnswer, Placement, Resume, RowKey,
-    RowSlot, RowUpdate, Settlement, Surveyor, Visited,
+    Alarm, Baton, BatonAddress, DueOp, Ending, Listed, Op, Owner, PlaceAnswer, Placement, Resume,
+    RowKey, RowSlot, RowUpdate, Settlement, Surveyor, Visited,
 };
 
 /// Mail that the baton brings to an application.
@@ -213,13 +213,16 @@ impl Application {
             baton.notify_entered(&self.book, change.to, change.message);
             match change.to {
                 ApplicationState::Completing => {
-                    let alarm = self.alarm(Op::CompletingOver { since_ns: baton.now_ns });
+                    let alarm =
+                        self.alarm(Op::Due(DueOp::CompletingOver { since_ns: baton.now_ns }));
                     let leaf = &baton.directory.queue(self.leaf_facts.slot).facts;
                     baton.effects.remind(leaf.config.settings.completing_timeout, alarm);
                 }
                 ApplicationState::Running => {
                     if let Some((wait, until_ns)) = self.run_limit.begin(baton.now_ns) {
-                        let number = baton.effects.arm(wait, self.alarm(Op::RunOver { until_ns }));
+                        let number = baton
+                            .effects
+                            .arm(wait, self.alarm(Op::Due(DueOp::RunOver { until_ns })));
                         self.run_limit.armed(until_ns, number);
                     }
                 }

@@ -28,7 +28,9 @@ use super::predicates::GiveUp;
 use super::{Application, events};
 use crate::events::EventKind;
 use crate::metrics::ActorKind;
-use crate::step::{Baton, Climbing, Consequences, Notice, Op, Owner};
+use crate::step::{
+    Baton, Climbing, Consequences, DueOp, GangOp, Notice, Op, Owner, PreemptionOp, ReservationOp,
+};
 
 /// Message to the RM about an application that ran for too long.
 const STATE_TEXT: &str = "ExecutionTimeout";
@@ -212,77 +214,88 @@ impl Application {
             Op::Stranded(ids) => self.stranded(&ids, baton, effects),
             Op::GiveUp(ids) => self.give_up(&ids, GiveUp::Asked, baton, effects),
             Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
-            op => self.apply_within(op, baton, effects),
+            Op::Gang(op) => self.apply_to_gang(op, baton, effects),
+            Op::Preemption(op) => self.apply_preemption(op, baton, effects),
+            Op::Reservation(op) => self.apply_to_reservation(op, baton, effects),
+            Op::Due(op) => self.time_over(op, baton, effects),
         }
         None
     }
 
-    /// Does what the scheduler orders by itself, of which nothing is left for a later step: for gangs,
-    /// for preemption, when a time is over, and when a node or reservation changed.
-    fn apply_within(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// Carries out an order about the gang of the application.
+    fn apply_to_gang(&mut self, op: GangOp, baton: &mut Baton, effects: &mut VisitEffects) {
         match op {
-            Op::Declare => self.declare(baton, effects),
-            Op::WakeBundle => {
+            GangOp::Declare => self.declare(baton, effects),
+            GangOp::WakeBundle => {
                 self.wake_bundle();
                 effects.touched = true;
             }
-            Op::HoldAgain(again) => self.hold_again(&again, baton, effects),
-            Op::HoldAgainOver { order } => self.hold_again_over(order, baton, effects),
-            Op::SettleForLess => self.settle_for_less(baton, effects),
-            Op::WithdrawBundle => {
+            GangOp::HoldAgain(again) => self.hold_again(&again, baton, effects),
+            GangOp::HoldAgainOver { order } => self.hold_again_over(order, baton, effects),
+            GangOp::SettleForLess => self.settle_for_less(baton, effects),
+            GangOp::WithdrawBundle => {
                 self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
             }
-            Op::AskMembers => self.ask_members(baton),
-            Op::BundleVoid { since_ns } => self.void_bundle(since_ns, baton, effects),
-            Op::EndHolds { group } => self.end_holds(Some(&group), baton, effects),
-            Op::RetryBundle { retry } => {
+            GangOp::AskMembers => self.ask_members(baton),
+            GangOp::BundleVoid { since_ns } => self.void_bundle(since_ns, baton, effects),
+            GangOp::EndHolds { group } => self.end_holds(Some(&group), baton, effects),
+            GangOp::RetryBundle { retry } => {
                 let is_last = self.bundle.as_mut().is_some_and(|bundle| bundle.retry(retry));
                 if is_last && self.book.undecided().is_some() {
                     (effects.touched, effects.retries_bundle) = (true, true);
                 }
             }
-            Op::PlaceholdersOver => self.placeholders_over(baton, effects),
-            Op::RetryPairs { retry } => self.retry_pairs(retry, effects),
-            Op::RoomsAreFree => {
-                // The last victim of the gang's preemption is gone.
+            GangOp::PlaceholdersOver => self.placeholders_over(baton, effects),
+            GangOp::RetryPairs { retry } => self.retry_pairs(retry, effects),
+            GangOp::RoomsAreFree => {
+                // The last victim of the gang's preemption is released.
                 if self.book.seeks_places() {
                     self.wake_bundle();
                 }
                 effects.touched = true;
             }
-            Op::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton, effects),
-            Op::Preempted { ids, grounds, chosen } => {
+        }
+    }
+
+    /// Carries out an order about preemption: for this application, or of its allocations.
+    fn apply_preemption(
+        &mut self,
+        op: PreemptionOp,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        match op {
+            PreemptionOp::MayPreempt { at_ns } => self.look_for_victims(at_ns, baton, effects),
+            PreemptionOp::Preempted { ids, grounds, chosen } => {
                 self.preempted(&ids, (&grounds, &chosen), baton, effects);
             }
-            Op::NotPreempted { key, found } => {
+            PreemptionOp::NotPreempted { key, found } => {
                 self.not_preempted(key.as_deref(), found, baton);
             }
-            Op::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
-            Op::NominationEnded => {
-                // Whatever gave way to the preemptor is tried again, be that placed or not.
+            PreemptionOp::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
+            PreemptionOp::NominationEnded => {
+                // The applications that gave way to the preemptor are tried again, also if it was not placed.
                 self.book.asks.wake_all(&baton.books.nodes);
                 (effects.touched, effects.loosens) = (true, true);
             }
-            Op::WakeNamed(_)
-            | Op::WakeNamedByReturn(_)
-            | Op::Unreserved { .. }
-            | Op::Suspended(_)
-            | Op::ReservationWaited(_)
-            | Op::Claimed { .. } => self.apply_to_reservations(op, baton, effects),
-            op => self.time_over(op, baton, effects),
         }
     }
 
     /// Notes a change of a node that some asks wait for by name, or of a reservation.
-    fn apply_to_reservations(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+    fn apply_to_reservation(
+        &mut self,
+        op: ReservationOp,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
         let (asks, slot) = (&mut self.book.asks, self.slot);
         match op {
-            Op::WakeNamed(node) => {
+            ReservationOp::WakeNamed(node) => {
                 effects.touched |= asks.wake_named(&node);
                 effects.touched |= wake_at_node(asks, slot, &node, false, &baton.books);
                 effects.touched |= self.pairs.looks_elsewhere();
             }
-            Op::WakeNamedByReturn(node) => {
+            ReservationOp::WakeNamedByReturn(node) => {
                 let is_woken = asks.wake_named_by_return(&node);
                 effects.touched |= wake_at_node(asks, slot, &node, true, &baton.books);
                 // A gang that was refused there had that room in hand.
@@ -290,23 +303,26 @@ impl Application {
                 let is_bundle_refused = bundle.is_some_and(|bundle| bundle.is_refused());
                 effects.touched |= is_woken && !is_bundle_refused;
             }
-            Op::Unreserved { key, replaced } => {
+            ReservationOp::Unreserved { key, replaced } => {
                 effects.touched |= asks.reservation_ended(&key, replaced);
             }
-            Op::Suspended(key) => effects.touched |= asks.reservation_suspended(&key),
-            Op::ReservationWaited(key) => effects.touched |= asks.reservation_waited(&key),
-            Op::Claimed { question, answer } => self.claimed(question.0, answer, baton, effects),
-            _ => debug_assert!(false, "an order about nodes and reservations"),
+            ReservationOp::Suspended(key) => effects.touched |= asks.reservation_suspended(&key),
+            ReservationOp::ReservationWaited(key) => {
+                effects.touched |= asks.reservation_waited(&key);
+            }
+            ReservationOp::Claimed { question, answer } => {
+                self.claimed(question.0, answer, baton, effects);
+            }
         }
     }
 
     /// Does what was to be done after some time. An alarm of a state that has ended changes nothing.
-    fn time_over(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+    fn time_over(&mut self, op: DueOp, baton: &mut Baton, effects: &mut VisitEffects) {
         match op {
-            Op::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
-            Op::Retry { key, retry } => effects.touched |= self.book.asks.retry(&key, retry),
-            Op::ChoiceOpens(key) => self.choice_opens(&key, baton, effects),
-            Op::ExclusionOver { key, over } => {
+            DueOp::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
+            DueOp::Retry { key, retry } => effects.touched |= self.book.asks.retry(&key, retry),
+            DueOp::ChoiceOpens(key) => self.choice_opens(&key, baton, effects),
+            DueOp::ExclusionOver { key, over } => {
                 if let Some(slot) = self.book.asks.slot_of(&key)
                     && self.book.asks.admit(slot, &over)
                 {
@@ -315,18 +331,17 @@ impl Application {
                     baton.books.note_change();
                 }
             }
-            Op::StartTimeOver(over) => self.start_time_over(over, effects),
-            Op::BackoffOver { until_ns } => {
+            DueOp::StartTimeOver(over) => self.start_time_over(over, effects),
+            DueOp::BackoffOver { until_ns } => {
                 let backoff = self.backoff.as_mut();
                 effects.touched |= backoff.is_some_and(|it| it.deadline_over(until_ns));
             }
-            Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton, effects),
-            Op::Overdue(id) => self.overdue(id, "execution timeout", baton, effects),
-            Op::RunOver { until_ns } if self.run_limit.is_over(until_ns) => {
+            DueOp::CompletingOver { since_ns } => self.completing_over(since_ns, baton, effects),
+            DueOp::Overdue(id) => self.overdue(id, "execution timeout", baton, effects),
+            DueOp::RunOver { until_ns } if self.run_limit.is_over(until_ns) => {
                 self.run_over(baton, effects);
             }
-            Op::RunOver { .. } => {}
-            _ => debug_assert!(false, "an order that an alarm brings"),
+            DueOp::RunOver { .. } => {}
         }
     }
 
@@ -348,7 +363,7 @@ impl Application {
         let over = Exclusion { node, until_ns: baton.now_ns.saturating_add(wait_ns) };
         self.book.asks.exclude(slot, over.clone());
         let key = Arc::clone(&self.book.asks.ask(slot).key);
-        baton.effects.remind(EXCLUDED_FOR, self.alarm(Op::ExclusionOver { key, over }));
+        baton.effects.remind(EXCLUDED_FOR, self.alarm(Op::Due(DueOp::ExclusionOver { key, over })));
     }
 
     /// Completes an application that was Completing for its time. If it has placeholders, it waits
@@ -388,7 +403,7 @@ impl Application {
         let delay = self.leaf_facts.config.settings.backoff_delay.max(backoff::LEAST);
         let backoff = Backoff::begin(reached, delay, baton.now_ns);
         if let Some(until_ns) = backoff.until_ns() {
-            baton.effects.remind(delay, self.alarm(Op::BackoffOver { until_ns }));
+            baton.effects.remind(delay, self.alarm(Op::Due(DueOp::BackoffOver { until_ns })));
         }
         self.backoff = Some(backoff);
         tracing::debug!(application = %self.book.id, ?delay, "backs off");

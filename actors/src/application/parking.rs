@@ -25,7 +25,7 @@ use monoceros_rules::waiting::obstacle::{Follows, Obstacle};
 use super::effects::VisitEffects;
 use super::{Application, events};
 use crate::events::{Event, EventKind, Message};
-use crate::step::{Baton, Op, StartTime};
+use crate::step::{Baton, DueOp, Op, StartTime};
 
 /// Asks that are not placed.
 impl Application {
@@ -93,7 +93,7 @@ impl Application {
     pub(super) fn arm_wish(&mut self, slot: AskSlot, baton: &mut Baton) {
         let Some(at_ns) = self.book.asks.arm_wish(slot) else { return };
         let key = Arc::clone(&self.book.asks.ask(slot).key);
-        baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::ChoiceOpens(key)));
+        baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::Due(DueOp::ChoiceOpens(key))));
     }
 
     /// Handles the time at which a choice of the constraint of an ask may open.
@@ -149,7 +149,7 @@ impl Application {
         let ask = self.book.asks.ask_mut(slot);
         let key = Arc::clone(&ask.key);
         let (pause, retry) = ask.refusals_mut().retries.pause(baton.now_ns);
-        baton.effects.remind(pause, self.alarm(Op::Retry { key, retry }));
+        baton.effects.remind(pause, self.alarm(Op::Due(DueOp::Retry { key, retry })));
     }
 }
 
@@ -211,7 +211,7 @@ impl Application {
         let ask = of.map(|slot| self.book.asks.ask(slot));
         let key = ask.map(|ask| Arc::clone(&ask.key));
         let over = StartTime::Backoff { key: key.clone(), until_ns };
-        let alarm = self.alarm(Op::StartTimeOver(over));
+        let alarm = self.alarm(Op::Due(DueOp::StartTimeOver(over)));
         let delay = baton.effects.remind_at(until_ns, baton.now_ns, alarm);
         tracing::debug!(application = %self.book.id, ask = key.as_deref(), ?delay,
             "could not be started, and waits");

@@ -23,7 +23,7 @@ use super::Application;
 use super::effects::VisitEffects;
 use super::predicates::GiveUp;
 use crate::events::EventKind;
-use crate::step::{Baton, Ending, Notice, Op, Released};
+use crate::step::{Baton, Ending, GangOp, Notice, Op, Released};
 
 impl Application {
     /// Takes in a placeholder that is an allocation from now on: it is free to be taken, and the time of all
@@ -40,7 +40,7 @@ impl Application {
     /// Sets the deadline of the placeholders, if they need one and have none.
     pub(super) fn arm_placeholders(&mut self, baton: &mut Baton) {
         let Some(wait) = self.book.placeholders_wait(baton.now_ns) else { return };
-        let number = baton.effects.arm(wait, self.alarm(Op::PlaceholdersOver));
+        let number = baton.effects.arm(wait, self.alarm(Op::Gang(GangOp::PlaceholdersOver)));
         self.book.gang_mut().timer = Some(number);
     }
 

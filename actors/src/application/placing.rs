@@ -26,7 +26,7 @@ use super::{Application, Blocked, events};
 use crate::metrics::ActorKind;
 use crate::node::NodeMail;
 use crate::queue::Narrowed;
-use crate::step::{Allocated, Baton, Op, Placement, RowKey, StartTime, Takes};
+use crate::step::{Allocated, Baton, DueOp, Op, Placement, RowKey, StartTime, Takes};
 
 /// Offers.
 impl Application {
@@ -335,7 +335,7 @@ impl Application {
             self.book.member_joined(entry);
         }
         if let Some(over) = StartTime::of(self.book.asks.ask(ask)) {
-            let alarm = self.alarm(Op::StartTimeOver(over));
+            let alarm = self.alarm(Op::Due(DueOp::StartTimeOver(over)));
             baton.effects.remind(baton.settings.start_retry.longest, alarm);
         }
         baton.keep_allocation(self.decided_for(), id);

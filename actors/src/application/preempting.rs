@@ -27,7 +27,9 @@ use monoceros_rules::waiting::obstacle::Obstacle;
 use super::Application;
 use super::effects::VisitEffects;
 use crate::events::{Event, EventKind, Message, Preempted};
-use crate::step::{Baton, Ending, NoVictims, Notice, Op, PreemptionRequest, Released};
+use crate::step::{
+    Baton, Ending, NoVictims, Notice, Op, PreemptionOp, PreemptionRequest, Released,
+};
 
 /// Looking for victims.
 impl Application {
@@ -104,7 +106,7 @@ impl Application {
             baton.directory.preempt_later.insert(self.slot);
         }
         if let Some(at_ns) = turns.due_to_arm() {
-            let alarm = self.alarm(Op::MayPreempt { at_ns: Some(at_ns) });
+            let alarm = self.alarm(Op::Preemption(PreemptionOp::MayPreempt { at_ns: Some(at_ns) }));
             baton.effects.remind_at(at_ns, baton.now_ns, alarm);
         }
     }
@@ -118,7 +120,9 @@ impl Application {
         }
         if let Some(turns) = &mut self.turns {
             turns.all_at_change();
-            baton.effects.revisit(self.slot, Op::MayPreempt { at_ns: None });
+            baton
+                .effects
+                .revisit(self.slot, Op::Preemption(PreemptionOp::MayPreempt { at_ns: None }));
         }
     }
 

@@ -29,7 +29,7 @@ use monoceros_rules::waiting::{Phase, WaitSet};
 use super::effects::VisitEffects;
 use super::{Application, Blocked, events};
 use crate::events::{Event, EventKind};
-use crate::step::{Alarm, Baton, ClaimAnswer, Op};
+use crate::step::{Alarm, Baton, ClaimAnswer, DueOp, Op};
 
 impl Application {
     pub(super) fn reserver(&self, ask: AskSlot) -> Reserver {
@@ -108,7 +108,11 @@ impl Application {
             if let Claim::NotBefore(at_ns) = claim
                 && self.aging.wait_until(at_ns)
             {
-                baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::OldEnough { at_ns }));
+                baton.effects.remind_at(
+                    at_ns,
+                    baton.now_ns,
+                    self.alarm(Op::Due(DueOp::OldEnough { at_ns })),
+                );
             }
             let waits = claim.waits(self.book.asks.ask(slot), waits);
             self.book.asks.set_waits(class, waits);
@@ -250,7 +254,11 @@ impl Application {
         let aged = self.aging.deadline_over(at_ns, baton.now_ns, delay, asks);
         effects.touched |= aged.any;
         if let Some(at_ns) = aged.next_ns {
-            baton.effects.remind_at(at_ns, baton.now_ns, self.alarm(Op::OldEnough { at_ns }));
+            baton.effects.remind_at(
+                at_ns,
+                baton.now_ns,
+                self.alarm(Op::Due(DueOp::OldEnough { at_ns })),
+            );
         }
     }
 

@@ -31,7 +31,7 @@ use super::{Partition, Task};
 use crate::application::Application;
 use crate::events::{Event, EventKind, Message};
 use crate::step::{
-    ApplicationEntry, Baton, BatonAddress, Directory, Notice, Op, QueueSlot, WaitsFor,
+    ApplicationEntry, Baton, BatonAddress, Directory, GangOp, Notice, Op, QueueSlot, WaitsFor,
 };
 
 impl Partition {
@@ -92,7 +92,8 @@ impl Partition {
             let unknown = Rejection::ApplicationUnknown(Arc::clone(&new.id));
             return self.reject(new, unknown, baton);
         };
-        self.agenda.push_back(Task::Visit(slot, vec![Op::HoldAgain(Box::new(again))]));
+        self.agenda
+            .push_back(Task::Visit(slot, vec![Op::Gang(GangOp::HoldAgain(Box::new(again)))]));
     }
 
     /// Returns the path of the application's leaf, and the leaf if it exists.
@@ -151,7 +152,7 @@ impl Partition {
         let slot = enter_directory(new, leaf, terms, baton);
         self.agenda.push_back(Task::Attach(slot));
         if declares {
-            self.agenda.push_back(Task::Visit(slot, vec![Op::Declare]));
+            self.agenda.push_back(Task::Visit(slot, vec![Op::Gang(GangOp::Declare)]));
         }
         baton.happens(|at| Event::of(EventKind::AppNew, &id, at).in_queue(&queue));
         baton.happens(|at| Event::of(EventKind::QueueAppAdded, &queue, at).referring(&id));

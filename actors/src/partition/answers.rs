@@ -12,7 +12,7 @@ use crate::api::predicates::{
     AnswerSink, Answers, PreemptionAnswers, QuestionId, Unasked, Verdict,
 };
 use crate::mailbox::{Mailbox, Receive};
-use crate::step::{Answers as StepAnswers, Baton, ClaimAnswer, Op};
+use crate::step::{Answers as StepAnswers, Baton, ClaimAnswer, Op, ReservationOp};
 
 impl Partition {
     /// Takes answers one after another, each by the application it is about. Consecutive answers
@@ -25,7 +25,10 @@ impl Partition {
             if let Some(claim) = baton.books.unsettled.claim(question.0) {
                 // After the answers before it, since it may be about the same application.
                 self.agenda.extend(together.take().map(Task::TakeAnswers));
-                let op = Op::Claimed { question, answer: claim_answer(verdict.as_ref()) };
+                let op = Op::Reservation(ReservationOp::Claimed {
+                    question,
+                    answer: claim_answer(verdict.as_ref()),
+                });
                 self.agenda.push_back(Task::Visit(claim.application, vec![op]));
                 any = true;
                 continue;

@@ -19,7 +19,7 @@ use super::input::{Control, Input};
 use super::{Partition, Task};
 use crate::api::predicates::{Invalidation, Predicates, QuestionId};
 use crate::mailbox::Receive;
-use crate::step::{Baton, ClaimAnswer, Op};
+use crate::step::{Baton, ClaimAnswer, GangOp, Op, ReservationOp};
 
 /// A changed setting of a session. Sent by its [`ResourceManagerControl`], and by the session to
 /// each of its partitions.
@@ -73,13 +73,14 @@ impl Partition {
         self.give_up_inquiry(baton);
         // Withdrawn first, so that its members are not placed on other nodes.
         if let Some(bundle) = baton.books.unsettled.bundle {
-            self.agenda.push_back(Task::Visit(bundle.application, vec![Op::WithdrawBundle]));
+            self.agenda
+                .push_back(Task::Visit(bundle.application, vec![Op::Gang(GangOp::WithdrawBundle)]));
         }
         let all = baton.books.unsettled.iter().map(|(_, question)| question.allocation);
         self.give_up(all.collect(), baton);
         for (number, claim) in baton.books.unsettled.claims() {
             let (question, answer) = (QuestionId(number), ClaimAnswer::Cancelled);
-            let op = Op::Claimed { question, answer };
+            let op = Op::Reservation(ReservationOp::Claimed { question, answer });
             self.agenda.push_back(Task::Visit(claim.application, vec![op]));
         }
     }

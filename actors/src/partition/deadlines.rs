@@ -12,7 +12,7 @@ use super::input::Input;
 use super::surveys::QuotaScan;
 use super::{Partition, Task};
 use crate::metrics::ActorKind;
-use crate::step::{Alarm, Baton, Op};
+use crate::step::{Alarm, Baton, DueOp, Op, ReservationOp};
 
 /// Time that a dynamic queue is kept while it is empty.
 pub(super) const CLEANING_INTERVAL: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ impl Partition {
             Alarm::ReorderWindow => self.expire_waiting(baton),
             Alarm::ExecutionTimeout { allocation } => {
                 if let Some(entry) = baton.books.allocations.get(allocation) {
-                    let ops = vec![Op::Overdue(allocation)];
+                    let ops = vec![Op::Due(DueOp::Overdue(allocation))];
                     self.agenda.push_back(Task::Visit(entry.application, ops));
                 }
             }
@@ -79,7 +79,10 @@ impl Partition {
         let timeout = baton.settings.patience.wait_timeout;
         let (waited, next_ns) = baton.books.reservations.waited(baton.now_ns, timeout);
         for (application, key) in waited {
-            self.agenda.push_back(Task::Visit(application, vec![Op::ReservationWaited(key)]));
+            self.agenda.push_back(Task::Visit(
+                application,
+                vec![Op::Reservation(ReservationOp::ReservationWaited(key))],
+            ));
         }
         if let Some(next_ns) = next_ns {
             baton.effects.remind_at(next_ns, baton.now_ns, Alarm::ReservationsWaited);

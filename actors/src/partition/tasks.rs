@@ -19,7 +19,8 @@ use crate::api::outcomes::Removed;
 use crate::application::ApplicationMail;
 use crate::metrics::ActorKind;
 use crate::step::{
-    Baton, NodeChange, Notice, Op, PartitionClosed, PreemptionRequest, RowSlot, Survey,
+    Baton, GangOp, NodeChange, Notice, Op, PartitionClosed, PreemptionOp, PreemptionRequest,
+    ReservationOp, RowSlot, Survey,
 };
 
 impl Task {
@@ -113,14 +114,17 @@ impl Partition {
         }
         for (slot, key, why) in std::mem::take(&mut baton.effects.follow_ups.unreserved) {
             let replaced = why == End::Replaced;
-            self.agenda.push_back(Task::Visit(slot, vec![Op::Unreserved { key, replaced }]));
+            self.agenda.push_back(Task::Visit(
+                slot,
+                vec![Op::Reservation(ReservationOp::Unreserved { key, replaced })],
+            ));
         }
         if let Some(bundle) = baton.books.unsettled.bundle
             && bundle.to_ask > 0
             && baton.books.unsettled.room() > 0
         {
             // Room for questions has come: some were answered or withdrawn.
-            baton.effects.revisit(bundle.application, Op::AskMembers);
+            baton.effects.revisit(bundle.application, Op::Gang(GangOp::AskMembers));
         }
         self.may_decide |= !baton.effects.follow_ups.revisits.is_empty();
         for (slot, ops) in
@@ -131,7 +135,9 @@ impl Partition {
         // Searches for victims wait while an application is still releasing: that may be enough.
         if baton.books.changes() != self.changes_at_search && !self.inbox.has_unfinished() {
             for slot in std::mem::take(&mut baton.directory.preempt_later) {
-                baton.effects.revisit(slot, Op::MayPreempt { at_ns: None });
+                baton
+                    .effects
+                    .revisit(slot, Op::Preemption(PreemptionOp::MayPreempt { at_ns: None }));
             }
         }
         if !self.inbox.has_unfinished() {
@@ -153,10 +159,16 @@ impl Partition {
             }
         }
         for (slot, node) in std::mem::take(&mut baton.effects.follow_ups.woken) {
-            self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
+            self.agenda.push_back(Task::Visit(
+                slot,
+                vec![Op::Reservation(ReservationOp::WakeNamed(node))],
+            ));
         }
         for (slot, node) in std::mem::take(&mut baton.effects.follow_ups.woken_by_return) {
-            self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
+            self.agenda.push_back(Task::Visit(
+                slot,
+                vec![Op::Reservation(ReservationOp::WakeNamedByReturn(node))],
+            ));
         }
         self.inquiries.extend(baton.now_ns, baton.effects.preemptors.drain(..));
         let reopened = baton.books.trackers.take_reopened();

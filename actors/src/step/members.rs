@@ -12,7 +12,7 @@ use monoceros_rules::decide::bundle::Found;
 use monoceros_rules::decide::gang::{GangSearch, Member, Next, NotPlaced, take_rooms};
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
-use super::{Baton, Counting, Op};
+use super::{Baton, Counting, GangOp, Op};
 
 impl Baton {
     /// Finds a place for each member, or continues the search that is under way.
@@ -130,7 +130,7 @@ impl Baton {
     /// The bundle in flight is settled or withdrawn: another one may be in flight.
     pub(crate) fn end_flight(&mut self) {
         for slot in self.books.unsettled.end_bundle() {
-            self.effects.revisit(slot, Op::WakeBundle);
+            self.effects.revisit(slot, Op::Gang(GangOp::WakeBundle));
         }
     }
 

@@ -59,7 +59,10 @@ pub(crate) use effects::{Deadlines, PreemptionRequest, StepEffects};
 pub(crate) use monoceros_rules::specs::release::{Cause, Which};
 pub(crate) use node_change::{ForeignReport, NodeChange};
 pub(crate) use offer::{Frame, Offering, RowKey, RowUpdate};
-pub(crate) use op::{ClaimAnswer, Existing, ManyEnd, NoVictims, Op, StartTime};
+pub(crate) use op::{
+    ClaimAnswer, DueOp, Existing, GangOp, ManyEnd, NoVictims, Op, PreemptionOp, ReservationOp,
+    StartTime,
+};
 pub(crate) use placement::{PlaceAnswer, Placement, Takes};
 pub(crate) use slots::{QueueSlot, RowSlot};
 pub(crate) use survey::{AwaitsAnswers, Route, Survey, Surveyed, Surveyor};

@@ -14,7 +14,7 @@ use monoceros_rules::specs::quotas::{Held, QUEUE_BYTES, Standing};
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use super::Baton;
-use super::op::Op;
+use super::op::{Op, ReservationOp};
 use crate::events::{Event, EventKind};
 
 impl Baton {
@@ -36,7 +36,7 @@ impl Baton {
         let key = Arc::clone(&reservation.spec.key);
         if reservations.suspend(nodes, who) {
             tracing::debug!(ask = %key, "reservation suspended");
-            self.effects.revisit(who.application, Op::Suspended(key));
+            self.effects.revisit(who.application, Op::Reservation(ReservationOp::Suspended(key)));
             self.offer.rise_to(0);
         }
     }

@@ -15,7 +15,7 @@ use monoceros_rules::values::resources::Resources;
 
 use super::Baton;
 use super::alarm::Alarm;
-use super::op::Op;
+use super::op::{GangOp, Op, PreemptionOp};
 
 /// Returns the nodes on which a nomination keeps capacity.
 fn nodes_of(nomination: &Nomination) -> BTreeSet<NodeSlot> {
@@ -42,7 +42,7 @@ impl Baton {
         let nodes = BTreeSet::from([node]);
         let confirmed = self.change_kept(&nodes, |nominations| nominations.confirmed(id));
         if confirmed.is_some_and(|confirmed| confirmed.is_last) {
-            self.effects.revisit(application, Op::RoomsAreFree);
+            self.effects.revisit(application, Op::Gang(GangOp::RoomsAreFree));
         }
     }
 
@@ -85,11 +85,11 @@ impl Baton {
         concerned.extend((!is_placed).then_some(preemptor.application()));
         concerned.retain(|slot| self.directory.application(*slot).is_some());
         for slot in concerned {
-            self.effects.revisit(slot, Op::NominationEnded);
+            self.effects.revisit(slot, Op::Preemption(PreemptionOp::NominationEnded));
         }
         let left = self.books.nominations.len();
         for slot in self.directory.wake_for_nominations(left) {
-            self.effects.revisit(slot, Op::MayPreempt { at_ns: None });
+            self.effects.revisit(slot, Op::Preemption(PreemptionOp::MayPreempt { at_ns: None }));
         }
     }
 

@@ -42,6 +42,25 @@ pub(crate) enum Op {
     EndMany(ManyEnd),
     /// The RM removes the application.
     Remove,
+    /// These allocations of it were on a node that left.
+    Stranded(Vec<AllocationId>),
+    /// Placements that wait for their predicate are withdrawn, and places held for members end.
+    GiveUp(Vec<AllocationId>),
+    /// Earlier answers of predicates may be wrong by now.
+    Invalidated(Arc<Invalidation>),
+    /// An order to an application with a gang.
+    Gang(GangOp),
+    /// An order about preemption: of this application, or for it.
+    Preemption(PreemptionOp),
+    /// A change of a reservation, or of a node that only some asks may use.
+    Reservation(ReservationOp),
+    /// An order that an alarm brings after some time.
+    Due(DueOp),
+}
+
+/// An order to an application with a gang.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum GangOp {
     /// The application has joined its queue: places for its declared members are asked for.
     Declare,
     /// No bundle of another application is in flight any more.
@@ -62,10 +81,52 @@ pub(crate) enum Op {
     EndHolds { group: TaskGroup },
     /// Members of a declared gang that nodes refused may be tried again; `retry` numbers the refusal.
     RetryBundle { retry: u32 },
+    /// The placeholders of the application have waited for as long as they may.
+    PlaceholdersOver,
+    /// Members that nodes refused may be tried again in place of placeholders.
+    RetryPairs { retry: u32 },
+    /// All victims of the gang's preemption are confirmed gone.
+    RoomsAreFree,
+}
+
+/// An order about preemption: of this application, or for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum PreemptionOp {
+    /// Asks that waited until this time may have victims searched for them; no time: those that
+    /// waited for a change.
+    MayPreempt { at_ns: Option<i64> },
+    /// These allocations are preempted.
+    Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds>, chosen: Arc<Vec<Chosen>> },
+    /// No victims were found for the ask with this key; without a key, for the gang.
+    NotPreempted { key: Option<Arc<str>>, found: NoVictims },
+    /// The ask with this key has a nomination of this node, from which victims are evicted.
+    Nominated { key: Arc<str>, node: Arc<str> },
+    /// A nomination has ended that concerns this application: its own, or one of a preemptor for
+    /// which allocations of this application were to be evicted.
+    NominationEnded,
+}
+
+/// A change of a reservation, or of a node that only some asks may use.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum ReservationOp {
     /// A node that only some asks may use appeared or grew.
     WakeNamed(Arc<str>),
     /// A placement that was never settled returned its capacity to such a node.
     WakeNamedByReturn(Arc<str>),
+    /// The reservation of the ask with this key was ended; `replaced`: by the reservation of an ask
+    /// that comes before it.
+    Unreserved { key: Arc<str>, replaced: bool },
+    /// The reservation of the ask with this key is suspended.
+    Suspended(Arc<str>),
+    /// The reservation of the ask with this key may have reached its longest wait for quota.
+    ReservationWaited(Arc<str>),
+    /// The question whether an ask may reserve a node was answered, or will never be.
+    Claimed { question: QuestionId, answer: ClaimAnswer },
+}
+
+/// An order that an alarm brings after some time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum DueOp {
     /// An ask that every node refused may be tried again; `retry` numbers the refusal.
     Retry { key: Arc<str>, retry: u32 },
     /// A choice of the placement constraint of an ask may become available.
@@ -76,47 +137,14 @@ pub(crate) enum Op {
     ExclusionOver { key: Arc<str>, over: Exclusion },
     /// Asks that found no node are old enough from this time on to reserve one.
     OldEnough { at_ns: i64 },
-    /// The reservation of the ask with this key was ended; `replaced`: by the reservation of an ask
-    /// that comes before it.
-    Unreserved { key: Arc<str>, replaced: bool },
-    /// The reservation of the ask with this key is suspended.
-    Suspended(Arc<str>),
-    /// The reservation of the ask with this key may have reached its longest wait for quota.
-    ReservationWaited(Arc<str>),
-    /// The question whether an ask may reserve a node was answered, or will never be.
-    Claimed { question: QuestionId, answer: ClaimAnswer },
     /// The back-off that was to end at this time is over.
     BackoffOver { until_ns: i64 },
     /// The application was Completing since then for as long as it may.
     CompletingOver { since_ns: i64 },
-    /// These allocations of it were on a node that left.
-    Stranded(Vec<AllocationId>),
     /// The application has run for as long as it may, until then.
     RunOver { until_ns: i64 },
     /// An allocation ran for as long as its ask allows.
     Overdue(AllocationId),
-    /// The placeholders of the application have waited for as long as they may.
-    PlaceholdersOver,
-    /// Members that nodes refused may be tried again in place of placeholders.
-    RetryPairs { retry: u32 },
-    /// Placements that wait for their predicate are withdrawn, and places held for members end.
-    GiveUp(Vec<AllocationId>),
-    /// Earlier answers of predicates may be wrong by now.
-    Invalidated(Arc<Invalidation>),
-    /// Asks that waited until this time may have victims searched for them; no time: those that
-    /// waited for a change.
-    MayPreempt { at_ns: Option<i64> },
-    /// These allocations are preempted.
-    Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds>, chosen: Arc<Vec<Chosen>> },
-    /// No victims were found for the ask with this key; without a key, for the gang.
-    NotPreempted { key: Option<Arc<str>>, found: NoVictims },
-    /// The ask with this key has a nomination of this node, from which victims are evicted.
-    Nominated { key: Arc<str>, node: Arc<str> },
-    /// All victims of the gang's preemption are confirmed gone.
-    RoomsAreFree,
-    /// A nomination has ended that concerns this application: its own, or one of a preemptor for
-    /// which allocations of this application were to be evicted.
-    NominationEnded,
 }
 
 /// A deadline that a failed start sets.

@@ -21,7 +21,10 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::api::predicates::{Elsewhere, Scope};
-use crate::step::{Cause, ClaimAnswer, ForeignReport, ManyEnd, NoVictims, StartTime, Which};
+use crate::step::{
+    Cause, ClaimAnswer, DueOp, ForeignReport, GangOp, ManyEnd, NoVictims, PreemptionOp,
+    ReservationOp, StartTime, Which,
+};
 
 /// Asserts at compile time that a type can be kept, sent anywhere, written, read and handed in
 /// again.
@@ -150,6 +153,68 @@ fn held_places() -> HoldAgain {
     HoldAgain { since_ns: Some(4), places: vec![(TaskGroup::new("g".into()), 2)] }
 }
 
+/// Returns the orders that are grouped by their subject.
+fn ops_by_subject() -> Vec<Op> {
+    let text = || Arc::<str>::from("text");
+    let gang = each!(GangOp {
+        PlaceholdersOver,
+        RetryPairs { retry: 3 },
+        Declare,
+        RetryBundle { retry: 3 },
+        WakeBundle,
+        HoldAgain(Box::new(held_places())),
+        HoldAgainOver { order: 3 },
+        SettleForLess,
+        WithdrawBundle,
+        AskMembers,
+        BundleVoid { since_ns: 5 },
+        EndHolds { group: TaskGroup::new("g".into()) },
+        RoomsAreFree,
+    });
+    let preemption = each!(PreemptionOp {
+        MayPreempt { at_ns: Some(6) },
+        Preempted {
+            ids: vec![allocation(1)],
+            grounds: Arc::new(Grounds::Quota { queue: text() }),
+            chosen: Arc::new(vec![victim()]),
+        },
+        NotPreempted {
+            key: Some(text()),
+            found: NoVictims {
+                why: NoPreemption::Stale(Stale::Room),
+                nodes_were_tried: true,
+                changes: 3,
+                bound_ends_ns: Some(4),
+            },
+        },
+        Nominated { key: text(), node: text() },
+        NominationEnded,
+    });
+    let reservation = each!(ReservationOp {
+        WakeNamed(text()),
+        WakeNamedByReturn(text()),
+        Unreserved { key: text(), replaced: true },
+        Suspended(text()),
+        ReservationWaited(text()),
+        Claimed { question: QuestionId(8), answer: ClaimAnswer::Passed },
+    });
+    let due = each!(DueOp {
+        ChoiceOpens(text()),
+        Retry { key: text(), retry: 1 },
+        ExclusionOver { key: text(), over: Exclusion { node: text(), until_ns: 2 } },
+        OldEnough { at_ns: 7 },
+        BackoffOver { until_ns: i64::MIN },
+        CompletingOver { since_ns: 1 },
+        Overdue(allocation(3)),
+        RunOver { until_ns: 9 },
+        StartTimeOver(StartTime::Backoff { key: Some(text()), until_ns: 6 }),
+    });
+    let gang = gang.into_iter().map(Op::Gang);
+    let preemption = preemption.into_iter().map(Op::Preemption);
+    let reservation = reservation.into_iter().map(Op::Reservation);
+    gang.chain(preemption).chain(reservation).chain(due.into_iter().map(Op::Due)).collect()
+}
+
 fn ops() -> Vec<Op> {
     let text = || Arc::<str>::from("text");
     let existing = Existing { spec: full_ask(), uuid: text(), node: text() };
@@ -167,63 +232,23 @@ fn ops() -> Vec<Op> {
             are_all: true,
         }),
         Remove,
-        WakeNamed(text()),
-        WakeNamedByReturn(text()),
-        ChoiceOpens(text()),
-        Retry { key: text(), retry: 1 },
-        ExclusionOver { key: text(), over: Exclusion { node: text(), until_ns: 2 } },
-        OldEnough { at_ns: 7 },
-        Unreserved { key: text(), replaced: true },
-        Suspended(text()),
-        ReservationWaited(text()),
-        Claimed { question: QuestionId(8), answer: ClaimAnswer::Passed },
-        BackoffOver { until_ns: i64::MIN },
-        CompletingOver { since_ns: 1 },
         Stranded(vec![allocation(1), allocation(2)]),
-        Overdue(allocation(3)),
-        RunOver { until_ns: 9 },
         GiveUp(vec![]),
-        PlaceholdersOver,
-        RetryPairs { retry: 3 },
-        Declare,
-        RetryBundle { retry: 3 },
-        WakeBundle,
-        HoldAgain(Box::new(held_places())),
-        HoldAgainOver { order: 3 },
-        SettleForLess,
-        WithdrawBundle,
-        AskMembers,
-        BundleVoid { since_ns: 5 },
-        EndHolds { group: TaskGroup::new("g".into()) },
-        MayPreempt { at_ns: Some(6) },
-        StartTimeOver(StartTime::Backoff { key: Some(text()), until_ns: 6 }),
-        Preempted {
-            ids: vec![allocation(1)],
-            grounds: Arc::new(Grounds::Quota { queue: text() }),
-            chosen: Arc::new(vec![victim()]),
-        },
-        NotPreempted {
-            key: Some(text()),
-            found: NoVictims {
-                why: NoPreemption::Stale(Stale::Room),
-                nodes_were_tried: true,
-                changes: 3,
-                bound_ends_ns: Some(4),
-            },
-        },
-        Nominated { key: text(), node: text() },
-        RoomsAreFree,
-        NominationEnded,
         Invalidated(Arc::new(Invalidation { nodes: vec!["n".into()], ..Invalidation::default() })),
+        Gang(GangOp::Declare),
+        Preemption(PreemptionOp::NominationEnded),
+        Reservation(ReservationOp::Suspended(text())),
+        Due(DueOp::OldEnough { at_ns: 7 }),
     });
+    ops.extend(ops_by_subject());
     for answer in each!(ClaimAnswer { Passed, Refused, None, Cancelled }) {
-        ops.push(Op::Claimed { question: QuestionId(1), answer });
+        ops.push(Op::Reservation(ReservationOp::Claimed { question: QuestionId(1), answer }));
     }
     let times = each!(StartTime {
         Backoff { key: None, until_ns: 5 },
         Holds { key: text(), times: 2 },
     });
-    ops.extend(times.into_iter().map(Op::StartTimeOver));
+    ops.extend(times.into_iter().map(|over| Op::Due(DueOp::StartTimeOver(over))));
     for which in each!(Which { Uuid(text()), Key(text()), All }) {
         ops.push(Op::Release { which, cause: Cause::Stopped, reason: None, had_waiting: true });
     }
@@ -380,7 +405,7 @@ fn inputs() -> Vec<Input> {
     inputs.extend(controls.into_iter().map(Input::Control));
     let ways = each!(Predicates { Local, Remote { in_flight: 4, holds: true }, Hold });
     inputs.extend(ways.into_iter().map(|way| Input::Control(Control::Predicates(way))));
-    let order = Box::new(Op::PlaceholdersOver);
+    let order = Box::new(Op::Gang(GangOp::PlaceholdersOver));
     let alarms = each!(Alarm {
         Order { application, id: id(), op: order },
         NominationsWaited,

@@ -10,7 +10,7 @@ use monoceros_rules::pending::nominations::Victim;
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 
 use super::super::Task;
-use crate::step::{Baton, Op};
+use crate::step::{Baton, Op, PreemptionOp};
 
 /// Allocations to be evicted.
 #[derive(Default)]
@@ -66,7 +66,10 @@ impl Eviction {
         let (grounds, chosen) = (Arc::clone(grounds), Arc::new(chosen.to_vec()));
         self.by_loser.into_iter().map(move |(loser, ids)| {
             let (grounds, chosen) = (Arc::clone(&grounds), Arc::clone(&chosen));
-            Task::Visit(loser, vec![Op::Preempted { ids, grounds, chosen }])
+            Task::Visit(
+                loser,
+                vec![Op::Preemption(PreemptionOp::Preempted { ids, grounds, chosen })],
+            )
         })
     }
 }

@@ -39,7 +39,8 @@ use crate::application::Application;
 use crate::events::{Event, EventKind};
 use crate::queue::Queue;
 use crate::step::{
-    AwaitsAnswers, Baton, NoVictims, Op, PreemptionRequest, QueueSlot, Route, Survey,
+    AwaitsAnswers, Baton, GangOp, NoVictims, Op, PreemptionOp, PreemptionRequest, QueueSlot, Route,
+    Survey,
 };
 
 /// Most domains in which places are searched for a group that has to stay in one.
@@ -404,9 +405,9 @@ impl Search {
         let nominated = match (spec, plan.places.first()) {
             (Some(spec), Some(place)) => {
                 let node = Arc::clone(baton.books.nodes.id(place.node));
-                Some(Op::Nominated { key: Arc::clone(&spec.key), node })
+                Some(Op::Preemption(PreemptionOp::Nominated { key: Arc::clone(&spec.key), node }))
             }
-            _ if !plan.has_victims() => Some(Op::RoomsAreFree),
+            _ if !plan.has_victims() => Some(Op::Gang(GangOp::RoomsAreFree)),
             _ => None,
         };
         orders.extend(nominated.map(|op| Task::Visit(who.application(), vec![op])));
@@ -528,7 +529,7 @@ fn not_preempted(
     found: NoVictims,
     partition: &mut Partition,
 ) {
-    let op = Op::NotPreempted { key, found };
+    let op = Op::Preemption(PreemptionOp::NotPreempted { key, found });
     partition.agenda.push_back(Task::Visit(who.application(), vec![op]));
 }
 

@@ -28,7 +28,7 @@ use super::limits_left::OtherNominations;
 use crate::application::Application;
 use crate::node::Node;
 use crate::queue::Queue;
-use crate::step::{AwaitsAnswers, Baton, NoVictims, Op, Route, Survey};
+use crate::step::{AwaitsAnswers, Baton, NoVictims, Op, PreemptionOp, Route, Survey};
 
 /// The first round: the node.
 pub(in crate::partition) struct VictimsOnNode {
@@ -244,7 +244,7 @@ fn found_none_until(
 ) {
     let key = Some(Arc::clone(&spec.key));
     let found = NoVictims { why, nodes_were_tried: true, changes: 0, bound_ends_ns };
-    let op = Op::NotPreempted { key, found };
+    let op = Op::Preemption(PreemptionOp::NotPreempted { key, found });
     partition.agenda.push_back(Task::Visit(who.application, vec![op]));
 }
 
@@ -281,5 +281,8 @@ fn carry_out(
     baton.nominate(Preemptor::Ask(who), nomination);
     partition.agenda.extend(eviction.orders(&grounds, &plan.chosen));
     let (key, node) = (Arc::clone(&spec.key), Arc::clone(baton.books.nodes.id(node)));
-    partition.agenda.push_back(Task::Visit(who.application, vec![Op::Nominated { key, node }]));
+    partition.agenda.push_back(Task::Visit(
+        who.application,
+        vec![Op::Preemption(PreemptionOp::Nominated { key, node })],
+    ));
 }
