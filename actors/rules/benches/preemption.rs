@@ -135,7 +135,7 @@ fn plan_500_of_those_who_opted_out(bencher: Bencher) {
 }
 
 /// One after another, as their RM confirms at once: each ask is placed before the next is planned.
-/// 4,000 surveys would be too dear, so the survey is made anew for each 500.
+/// 4,000 surveys would be too dear, so a new survey is made for each 500.
 #[divan::bench]
 fn plan_4000_small_on_8_surveys(bencher: Bencher) {
     bencher.with_inputs(|| cluster(ASKS, Preemption::Itself, 0)).bench_local_values(

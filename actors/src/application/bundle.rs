@@ -313,7 +313,8 @@ impl Application {
         }
     }
 
-    /// Parks a gang whose bundle was withdrawn because predicates keep it from its places.
+    /// Parks a gang whose bundle was withdrawn because predicates refused its places or the RM did
+    /// not answer.
     fn park_withdrawn(&mut self, why: WithdrawReason, baton: &mut Baton) {
         if why == WithdrawReason::Refused {
             self.note_bundle_attempt(baton);

@@ -1,15 +1,16 @@
 //! Nodes that asks of this application have reserved: `docs/scheduling.md#reservations`.
 //!
 //! Which ask reserves which node, and what becomes of it, is decided by rules
-//! ([`monoceros_rules::decide::reservations`], [`monoceros_rules::decide::at_reserved`]); here it is
-//! carried out. An ask that found no node, and is old enough, reserves one within the offer that it
-//! found none with; the RM is asked first whether it may, unless the ask requires the node. Where
-//! the RM is asked by questions, the ask waits as if it could reserve none until the answer comes.
+//! ([`monoceros_rules::decide::reservations`], [`monoceros_rules::decide::at_reserved`]); here it
+//! is carried out. An ask that found no node reserves one in the same offer, if the rules allow it.
+//! Unless it requires the node, it has to be old enough, and either all nodes together have
+//! capacity for it or enough growths have passed it by; and the RM is asked first. Where the RM
+//! answers later, the ask waits as if it could reserve none until the answer comes.
 //!
 //! # Invariants
-//! * An ask is marked as reserved exactly while the books have a reservation of it. Where another
-//!   ends it (the node leaves, an ask requires it), this application is visited before anything
-//!   else is decided.
+//! * An ask is marked as reserved exactly while the books have a reservation of it. If something
+//!   else ends that reservation (the node leaves, an ask requires it), this application is visited
+//!   before anything else is decided.
 //! * One deadline is armed for the next ask that will be old enough, however many there are
 //!   ([`Aging`](monoceros_rules::pending::aging::Aging)).
 

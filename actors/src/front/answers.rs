@@ -35,7 +35,7 @@ struct Batch {
     withdrawn: Vec<QuestionId>,
     /// `None` while there is no message.
     kind: Option<BatchKind>,
-    /// The list that was written to last, by its place in the usual order.
+    /// The list that was written to last, by its position in the usual order.
     stage: u8,
 }
 

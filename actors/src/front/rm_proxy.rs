@@ -5,9 +5,10 @@
 //! the last message to an earlier session and the first to its successor; a table with a lock would not.
 //!
 //! # Invariants
-//! * At most one live `Rm` has an id. A registration silences the earlier session before the new one
-//!   starts. A registration with an invalid configuration is not sent here and changes nothing.
-//! * No text is read here, since all RMs would wait for it.
+//! * Each id belongs to at most one live `Rm`. A registration silences the earlier session before
+//!   the new one starts. A registration with an invalid configuration is not sent here and changes
+//!   nothing.
+//! * No configuration is parsed here, since all RMs would have to wait.
 //! * The scheduler ends with this actor, because nothing could be reached without it.
 
 use std::cell::Cell;

@@ -19,11 +19,12 @@ impl Node {
         baton.tally.predicate_passed(is_void);
         let (is_confirmed, assumed) = (confirmation == Confirmation::Confirmed, passed.assumed);
         let in_bundle = books.allocations.get(id).is_some_and(Allocation::is_in_bundle);
-        // Members of a bundle are checked in sight of each other's places, and are settled
+        // Members of a bundle are checked with each other's places counted, and are settled
         // together.
         if is_confirmed != assumed && !(in_bundle && is_confirmed) {
-            // A placement that the RM itself counted (assumed) is no change to its later answers.
-            // If such a placement is not made, that is a change.
+            // If the RM already counted the placement here (`assumed`), its later answers include
+            // it and stay valid. If it did not count a placement that is made, or counted one that
+            // is not made, later answers may be void.
             books.unsettled.changed_by(self.slot, passed.scope.elsewhere().map(AsRef::as_ref));
         }
         if !is_confirmed {

@@ -22,7 +22,8 @@ use crate::events::{Event, EventKind, Message, Summary};
 use crate::step::{Alarm, Baton, Entered, Notice};
 
 impl Partition {
-    /// Logs the applications that left in the step that came home, and keeps those that ended.
+    /// Logs the applications that ended or were removed in the step that is over, and keeps those
+    /// that ended.
     pub(super) fn keep_terminated(&mut self, baton: &mut Baton) {
         if baton.effects.ended.terminated.is_empty() && baton.effects.ended.removed.is_empty() {
             return;

@@ -5,8 +5,8 @@
 //! other work there is no pause.
 //!
 //! # Invariants
-//! * Between two slices something else has its turn, if there is anything: also in virtual time,
-//!   where no slice takes any.
+//! * Between two slices other work has its turn, if there is any. That holds in virtual time, too,
+//!   where a slice takes no time.
 
 /// The time that other work gets between two slices, as a multiple of the first slice's time.
 const TIMES: i64 = 4;

@@ -8,10 +8,10 @@
 //! one entry of the leaf that is skipped.
 //!
 //! # Order
-//! Lanes are in the order of their first applications. The first application of the leaf that may
-//! use an offer is searched in one lane after the other, until a lane begins behind the best that
-//! was found. A lane that has none notes the epoch of that search, as a queue does, and is skipped
-//! until something changes.
+//! Lanes are sorted by their first applications. To find the first application that may use an
+//! offer, lanes are searched in this order, until the next lane begins behind the best application
+//! found so far. A lane without such an application notes the epoch of the search, as a queue does,
+//! and is skipped until something changes.
 //!
 //! The chosen application keeps the offer while it comes before its runner-up. The runner-up may be
 //! the head of a lane that was not searched, though that application may be unable to use the

@@ -2,7 +2,7 @@
 
 use monoceros_rules::values::slots::Slot;
 
-/// A queue of this partition: its place in the directory.
+/// A queue of this partition: its slot in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueSlot(pub(crate) u32);
 

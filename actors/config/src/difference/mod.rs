@@ -88,7 +88,7 @@ impl Weight {
     }
 }
 
-/// One sentence.
+/// One sentence of the comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Importance of the change.

@@ -98,8 +98,8 @@ pub struct Circumstances {
     pub leaving: Option<Leaving>,
     /// The preemptor, and the rule by which it is preempted.
     pub preempted_for: Option<Arc<Grounds>>,
-    /// Protects an allocation that was preempted and stayed: it is not preempted again before that
-    /// time, ns since the epoch.
+    /// The time until which the allocation is not preempted again, ns since the epoch: it was told
+    /// to end, and its RM reported that it stays.
     pub stays_until_ns: i64,
     /// The part in the replacement of a placeholder.
     pub pairing: Pairing,

@@ -16,7 +16,8 @@ use crate::values::ids::{AskSlot, NodeSlot};
 use crate::waiting::WaitSet;
 
 impl Application {
-    /// Keeps the domains in which places were found, each with the place of its group in the declaration.
+    /// Keeps the domains in which places were found, each with the index of its group in the
+    /// declaration.
     pub fn choose_domains<'a>(&mut self, chosen: impl Iterator<Item = (usize, &'a Domain)>) {
         let mut chosen = chosen.peekable();
         let Some(native) = self.native_mut().filter(|_| chosen.peek().is_some()) else { return };

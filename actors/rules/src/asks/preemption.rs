@@ -48,7 +48,7 @@ pub struct NotCleared {
 }
 
 impl Tries {
-    /// Begins a try, with so many changes by now.
+    /// Begins a try; `changes` is the number of changes so far.
     pub fn begin(&mut self, changes: u64, now_ns: i64) {
         *self = Self { last: Some((now_ns, changes)), ..Self::default() };
     }

@@ -63,7 +63,7 @@ impl Asks {
     }
 
     /// A choice of the constraint of the ask with this key may open now. If one does, the ask is tried
-    /// anew. Returns the ask, and whether one does; `None` if it is not pending.
+    /// again. Returns the ask, and whether one does; `None` if it is not pending.
     pub fn choice_opens(&mut self, key: &str, now_ns: i64) -> Option<(AskSlot, bool)> {
         let slot = self.slot_of(key)?;
         let is_due = self.wish_is_due(slot, now_ns);

@@ -101,12 +101,12 @@ pub struct Members<'a> {
     pub tags: Option<&'a Tags>,
 }
 
-/// Which members of a bundle: the place of their group, and theirs in the group.
+/// Members of a bundle, by two indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MembersAt {
-    /// The place of the group in the bundle.
+    /// The index of the group in the bundle.
     pub group: usize,
-    /// The place of the members in the group.
+    /// The index of the members in the group.
     pub members: usize,
 }
 
@@ -132,7 +132,7 @@ pub struct Found {
 /// The domain of a group that has to stay in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// The place of the group in the bundle.
+    /// The index of the group in the bundle.
     pub group: usize,
     /// The domain.
     pub domain: Domain,
@@ -289,7 +289,7 @@ impl Found {
         &self.chosen
     }
 
-    /// The domains of the groups that have to stay in one, each with the place of its group.
+    /// The domains of the groups that have to stay in one, each with the index of its group.
     pub fn chosen(&self) -> impl Iterator<Item = (usize, &Domain)> {
         self.chosen.iter().map(|chosen| (chosen.group, &chosen.domain))
     }

@@ -31,7 +31,7 @@ pub enum AfterRefusal {
     /// The placement was to take the place of a placeholder, on this node if it is given: other places
     /// are next.
     OtherPlaces(Option<NodeSlot>),
-    /// Other nodes are asked.
+    /// The ask is tried on other nodes.
     OtherNodes,
     /// The ask waits as one that every node has refused.
     Rests,

@@ -36,7 +36,7 @@ pub struct Tables {
 struct QueueLimits {
     users: BTreeMap<Arc<str>, Arc<Limit>>,
     any_user: Option<Arc<Limit>>,
-    /// Each with its place in the order in which they were written, the wildcard last.
+    /// Each with its position in the order in which they were written, the wildcard last.
     groups: BTreeMap<Arc<str>, (usize, Arc<Limit>)>,
 }
 

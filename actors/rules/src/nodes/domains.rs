@@ -170,8 +170,9 @@ impl NodeIndex {
         domains.iter().all(|domain| domain.is_of(attributes))
     }
 
-    /// Whether a node that grew after the growth number `mark` lies in a domain of one of these
-    /// attributes that may hold the whole amount for it. `false` is certain.
+    /// Whether a node that grew after the growth number `mark` is in a domain that may have enough
+    /// capacity. `wanted` has, for each attribute, the amount that one of its domains has to hold.
+    /// `true` may be wrong, `false` never is.
     pub fn may_fit_since(&self, mark: Growth, wanted: &[(Arc<str>, Resources)]) -> bool {
         let fits = |slot: NodeSlot| {
             wanted.iter().any(|(key, total)| match self.domains.kept(key) {

@@ -1,5 +1,5 @@
-//! The last growths, each with what the node had left then, and the count of consecutive growths
-//! that passed an ask by.
+//! The last growths ([`Growth`]): each with the available amount of the node at that time.
+//! [`PassedBy`] counts consecutive growths that left too little for an ask.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! Lent nodes: nodes set aside by a reservation whose capacity asks of a higher priority may use.
+//! Lending: an ask of a higher priority may use the capacity of a node that another ask has
+//! reserved. These are the operations of the index on the tree of such nodes (`LentNodes`).
 //!
 //! # Why a tree of its own
 //! Most searches end among the nodes that are open to all. An ask that finds nothing there, and may
@@ -8,7 +9,7 @@
 //! that asks that cannot borrow are not woken.
 //!
 //! # Invariants
-//! * The tree has exactly the nodes that are open and set aside within the bound.
+//! * The tree has exactly the open nodes that are set aside as [`SetAside::Bounded`].
 //! * A growth or a return of such a node is listed like that of a node open to all.
 //! * [`NodeIndex::may_lend_since`] never says `false` where a node that grew since has capacity for
 //!   `least`, and was reserved by an ask of a lower effective priority.

@@ -1,4 +1,5 @@
-//! The tree of nodes whose capacity may be lent; see [`lending`](super::lending).
+//! `LentNodes`: the tree of nodes whose capacity may be lent. The operations of the index on it are
+//! in [`lending`](super::lending).
 
 use super::node::{IndexedNode, Key};
 use super::room::Room;

@@ -237,7 +237,7 @@ fn ids_break_ties_in_whatever_order_the_nodes_came() {
     let mut nodes = index(NodeSortPolicy::Fair);
     add(&mut nodes, "z", &amount(1, 1));
     for at in 0..400 {
-        // Two runs into gaps that are halved each time, until labels are spread anew.
+        // Two runs into gaps that are halved each time, until labels are spread again.
         add(&mut nodes, &format!("m{at:04}"), &amount(1, 1));
         add(&mut nodes, &format!("b{:04}", 999 - at), &amount(1, 1));
     }

@@ -51,7 +51,7 @@ pub fn exposed_priority(raw: i32, policy: PriorityPolicy, offset: i32) -> i32 {
     }
 }
 
-/// The facts that decide the place of a queue among its siblings.
+/// The facts that decide the position of a queue among its siblings.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueView<'a> {
     /// The priority it shows, see [`exposed_priority`].
@@ -68,7 +68,7 @@ pub struct QueueView<'a> {
     pub path: &'a Arc<str>,
 }
 
-/// The place of a queue among its siblings.
+/// The position of a queue among its siblings.
 // The derived order is that of the fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueKey {
@@ -96,7 +96,7 @@ impl QueueKey {
     }
 }
 
-/// The facts that decide the place of an application in its leaf.
+/// The facts that decide the position of an application in its leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplicationView<'a> {
     /// The highest priority among its pending asks, else [`MIN_PRIORITY`].

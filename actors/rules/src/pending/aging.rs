@@ -1,8 +1,8 @@
-//! When asks that found no node become old enough to reserve one.
+//! Keeps the time at which asks that found no node become old enough to reserve one.
 //!
 //! # Invariants
-//! * One deadline is armed for the next ask that will be old enough, however many there are. An older
-//!   deadline changes nothing.
+//! * One deadline is in force, for the next ask that will be old enough, however many there are. If
+//!   an earlier deadline has replaced it, the end of the replaced one changes nothing.
 //! * Asks created up to `reached_ns` were woken before, and are not woken again.
 
 use std::time::Duration;

@@ -41,7 +41,7 @@ pub struct AskSpec {
     pub preemption: Preemption,
     /// Whether it is a placeholder for a member of its task group, which it then has.
     pub placeholder: bool,
-    /// The form in which it came in.
+    /// The kind of message in which the RM sent it, which decides its answer.
     pub form: Form,
     /// The tags as sent.
     pub tags: Option<Tags>,

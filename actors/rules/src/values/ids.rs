@@ -23,12 +23,12 @@ crate::slot! {
 }
 
 crate::slot! {
-    /// An ask: a place in the table of its application.
+    /// An ask: its slot in the table of its application.
     pub struct AskSlot;
 }
 
 crate::slot! {
-    /// A class of asks: a place in the table of their application.
+    /// A class of asks: its slot in the table of their application.
     pub struct ClassId;
 }
 

@@ -1,4 +1,5 @@
-//! The bound of a bundle: of the members of a gang that find places all at once or none of them.
+//! The places that a bundle waits for after it has found too few. (A bundle is the members of a
+//! gang that are placed together or not at all.)
 
 use std::sync::Arc;
 

@@ -47,7 +47,7 @@ pub enum Obstacle {
 pub enum Follows {
     /// Its class waits, and no node was looked for.
     Nothing,
-    /// Its search begins anew, with all nodes.
+    /// Its search begins again, with all nodes.
     BeginsAnew,
     /// It may reserve a node.
     MayReserve,

@@ -49,7 +49,7 @@ macro_rules! each {
     }};
 }
 
-/// An allocation of this place in the table. Only the table gives ids, so it is read.
+/// The allocation with this slot in the table. Only the table gives ids, so it is read.
 fn allocation(slot: u32) -> AllocationId {
     serde_json::from_str(&format!(r#"{{"slot":{slot},"serial":3}}"#)).unwrap()
 }

@@ -188,7 +188,7 @@ impl List for EndedApplications {
                 slice.push::<Self>(EndedRow::of(number, ended, &partition.name));
             }
             if slice.is_full() {
-                // The last row names the place where the slice ended.
+                // `reached` is not needed: the next slice begins behind the last row of this one.
                 break;
             }
         }

@@ -1,4 +1,5 @@
-//! The last decisions, newest first. The partition has them itself, by number.
+//! Lists the last decisions by number, newest first. The baton carries them, so this list visits no
+//! actor.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The effects of a plan on the applications that lose something by it: the same for a guarantee, a
-//! node and a maximum.
+//! Evictions: what a plan means for the applications that lose allocations by it. The same for all
+//! three kinds of preemption: for a guarantee, for a required node, and for usage above a maximum.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Limits of users and groups were loosened: leaves compute the bounds of their lanes again, then
-//! the queues above them.
+//! A survey after limits of users and groups were loosened: each leaf concerned computes the bounds
+//! of its lanes again, then each queue above computes its own from those of its children.
 //!
-//! Each queue is visited once, however many children below it changed, so that a burst of releases
-//! costs one pass; it takes in only the children whose update differs from what it has.
+//! Each queue is visited once, however many of its children changed, so that a burst of releases
+//! costs one pass. A queue sends an update to its parent only if its bound has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -47,7 +47,7 @@ impl World {
         self.asks.put(spec, 0, sequence).0
     }
 
-    /// The search of an ask that somebody refused.
+    /// Returns the search of an ask, where a test enters the nodes that refused it.
     fn trying(&mut self, slot: AskSlot) -> &mut Try {
         let (era, growth) = (self.books.unsettled.era(), self.books.nodes.growth());
         self.asks.ask_mut(slot).trying_since(era, growth)

@@ -33,8 +33,8 @@ pub struct Paused {
     tried: Tried,
 }
 
-/// By the place of a group in its bundle, the domains that did not take it, each with those inside of
-/// which it lies.
+/// By the index of a group in its bundle, the domains that did not take it, each with those inside
+/// of which it lies.
 pub(super) type Tried = FxHashSet<(usize, Vec<Domain>)>;
 
 /// A search that found no places, so far.
@@ -151,7 +151,7 @@ fn find_by(
 }
 
 impl Slice {
-    /// A slice of so many looks from now on, for a try that is given up beyond.
+    /// A slice of `looks` looks from now on, for a try that is given up beyond.
     pub(super) fn of(looks: u64, nodes: &NodeIndex) -> Self {
         let until = nodes.looks().saturating_add(looks);
         Self { until, has_progress: true, tried: Tried::default() }

@@ -216,7 +216,7 @@ struct Plain {
     free: Resources,
 }
 
-/// All places by plain search: sort everything anew for each member.
+/// All places by plain search: sort everything again for each member.
 fn plainly(
     nodes: &NodeIndex,
     order: &NodeOrder,

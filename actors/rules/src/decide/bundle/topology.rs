@@ -65,8 +65,8 @@ struct Run<'b, 'a> {
     is_of_one_size: bool,
 }
 
-/// Looks for places for the group that begins at this place in the order. Returns how many entries
-/// of the order were placed: 0, they may go anywhere.
+/// Looks for places for the group that begins at this position in the order. Returns how many
+/// entries of the order were placed: 0, they may go anywhere.
 pub(super) fn place(
     nodes: &mut NodeIndex,
     bundle: &[Group<'_>],

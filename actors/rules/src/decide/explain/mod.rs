@@ -296,7 +296,7 @@ fn is_room_excluded(index: &NodeIndex, ask: &Ask) -> bool {
     !ask.request().excluded.is_empty() && index.first(&request).is_some()
 }
 
-/// Predicates refuse an ask every node with room.
+/// The reason of an ask for which predicates refuse every node with room.
 pub fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
     let excluded = ask.request().excluded.iter().map(|excluded| excluded.until_ns).min();
     let retry = ask.refusals().and_then(|refusals| refusals.retries.until_ns());

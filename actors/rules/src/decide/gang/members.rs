@@ -12,7 +12,7 @@ use crate::specs::ask::{Form, TaskGroup};
 use crate::values::ids::AskSlot;
 use crate::values::resources::Resources;
 
-/// By the place of a group in the bundle, the domains where a member of it was refused.
+/// By the index of a group in the bundle, the domains where a member of it was refused.
 pub type AvoidedDomains = BTreeMap<usize, Vec<Domain>>;
 
 /// The nodes that members may use while places are looked for.

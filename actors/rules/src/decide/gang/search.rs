@@ -115,9 +115,9 @@ enum Doing {
     /// Finds places on nodes.
     #[default]
     Find,
-    /// Asks about the member at this place in the list.
+    /// Asks about the member at this index in the list.
     Ask(usize),
-    /// Moves the member at this place in the list to another node.
+    /// Moves the member at this index in the list to another node.
     Move(usize),
     /// Counts the members of a group that pass.
     Count(Count),
@@ -131,7 +131,7 @@ struct Count {
     group: usize,
     /// The ask of the member that was refused.
     refused: AskSlot,
-    /// The next place in the list.
+    /// The next index in the list.
     at: usize,
     /// The number of questions that are left.
     left: usize,
@@ -275,7 +275,7 @@ impl MemberSearch {
         None
     }
 
-    /// Begins anew, with nodes where starts failed.
+    /// Begins again, with nodes where starts failed.
     fn begin_on_all_nodes(&mut self, nodes: &NodeIndex) {
         self.allowed = AllowedNodes::Any;
         self.since = nodes.growth();
@@ -286,7 +286,7 @@ impl MemberSearch {
         (self.refused, self.n_domains) = (None, 0);
     }
 
-    /// The member at this place in the list, at its node.
+    /// The member at this index in the list, at its node.
     fn member(&self, at: usize) -> Member {
         let place = self.step.found.places()[at];
         let (ask, _) = self.bundled[place.of.group][place.of.members];

@@ -24,7 +24,8 @@ struct World {
 }
 
 impl World {
-    /// So many members, which take all of `n0`. Places are held for them, or they have asks.
+    /// A gang of `n_members` members, which take all of `n0`. Places are held for them, or they
+    /// have asks.
     fn new(n_members: i64, is_held: bool) -> Self {
         let mut books = Books::new(NodeOrder::default());
         let node = books.nodes.insert(Arc::from("n0"), vcores(9), vcores(n_members), true).unwrap();

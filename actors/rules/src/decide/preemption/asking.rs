@@ -196,7 +196,7 @@ impl Asking {
         matches!(self.preemptors.first(), Some((Preemptor::Gang(_), _)))
     }
 
-    /// One preemptor for a plan. `leaf` is the place of its leaf among the queues surveyed;
+    /// One preemptor for a plan. `leaf` is the index of its leaf among the queues surveyed;
     /// `nodes_were_tried` says that nodes with room were tried for it without result.
     pub fn preemptor(&self, leaf: usize, nodes_were_tried: bool) -> Demand {
         let amounts = self.members.iter().map(|kind| self.kinds[*kind].amount.clone());

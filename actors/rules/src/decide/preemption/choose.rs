@@ -25,7 +25,7 @@ use super::score::Weight;
 use super::solution::{Goal, Solution};
 use crate::values::ids::AllocationId;
 
-/// With so many candidates the best set is found.
+/// The number of candidates up to which the best set is found.
 const EXACT: usize = 16;
 
 /// A search for the best set.
@@ -297,7 +297,7 @@ impl Planner {
             if !is_nothing(&without) {
                 continue;
             }
-            // Those behind it are taken anew, since the order in which they are taken matters.
+            // Those behind it are taken again, since the order in which they are taken matters.
             let behind: Vec<usize> = search.chosen.drain(at..).collect();
             let members = |at: &usize| search.items[*at].members.iter().copied();
             let all: Vec<u32> = behind.iter().flat_map(members).collect();

@@ -8,7 +8,7 @@ use crate::values::resources::Resources;
 pub struct Demand {
     /// The application of the preemptor.
     pub application: ApplicationSlot,
-    /// The place of its leaf among the surveyed queues.
+    /// The index of its leaf among the surveyed queues.
     pub queue: usize,
     /// The priority; of a gang, that of its lowest group.
     pub priority: i32,
@@ -54,7 +54,7 @@ impl Demand {
 /// A node that is tried for a member, if some allocations were gone.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    /// The place of the member among those of the preemptor.
+    /// The index of the member among those of the preemptor.
     pub member: usize,
     /// The node.
     pub node: NodeSlot,

@@ -1,21 +1,24 @@
-//! The queues as one preempting queue sees them: the remaining guarantee of each, while candidates
+//! The queues as one preemptor sees them: the remaining guarantee of each queue, while candidates
 //! are tentatively removed and put back.
 //!
-//! # What remains of a guarantee
-//! A queue *has remaining* its own guarantee less what it uses, and no more than what remains above
-//! it. What has neither a guarantee of its own nor one above has no remaining guarantee at all, which is
-//! not the same as none that remains: such a queue may lose everything, and can take nothing. Two
-//! exceptions: of the asking leaf its own guarantee counts alone, and where it has one, the
-//! guarantee of a queue above it does not decide between the queues below that.
+//! # Remaining guarantee
+//! The remaining guarantee of a queue is its own guarantee less its usage, and at most the
+//! remaining guarantee of the queues above it. It may be negative. A queue without a guarantee, own
+//! or above, has no remaining guarantee. That is not the same as zero: any of its allocations may
+//! be preempted, and it cannot be the queue of a preemptor. Two exceptions, both only if the
+//! preemptor's leaf has a guarantee of its own:
+//! * For this leaf, only its own guarantee counts.
+//! * For every other queue, the guarantees of the queues below root that it shares with the
+//!   preemptor's leaf are ignored, and with them those further up.
 //!
 //! # Usage
-//! The allocated amount, without what is being preempted already. Nominations of earlier preemptors
-//! that are not placed yet count as used where the preemptor's queue is judged, so that many
-//! consecutive asks take no more than one large one. They do not count as usage of a queue that
-//! loses.
+//! The usage is the allocated amount without the allocations that are being preempted. When the
+//! preemptor's queue is judged, nominations of earlier preemptors that are not placed yet count as
+//! usage, too, so that many consecutive asks take no more than one large one. When a queue that may
+//! lose allocations is judged, they do not count.
 //!
 //! # Invariants
-//! * Whatever is taken and given back leaves every number as it was.
+//! * Taking an amount and giving it back leaves every number unchanged.
 
 use std::sync::Arc;
 
@@ -33,7 +36,7 @@ use crate::values::resources::{Limits, Resources};
 pub struct QueueFacts {
     /// The full path.
     pub path: Arc<str>,
-    /// The place of the queue above among the surveyed queues; `None` for root.
+    /// The index of the queue above among the surveyed queues; `None` for root.
     pub parent: Option<usize>,
     /// The guarantee of the queue itself.
     pub guaranteed: Option<Resources>,
@@ -255,8 +258,8 @@ impl Hierarchy {
         remaining.iter().all(|left| *left == UNSET) || remaining.iter().any(|left| *left < 0)
     }
 
-    /// Whether a leaf may lose something to one who wants this: it has no guarantee, or is above it
-    /// in something that is wanted.
+    /// Whether a leaf may lose allocations to a preemptor with this demand: it has no guarantee, or
+    /// is above it in a demanded resource.
     pub(super) fn may_lose(&self, leaf: usize, demand: &[i64]) -> bool {
         let remaining = self.remaining(leaf);
         remaining.iter().all(|left| *left == UNSET)

@@ -16,7 +16,7 @@ use crate::values::ids::{AllocationId, ApplicationSlot};
 pub struct Loser<'a> {
     /// The application.
     pub book: &'a Application,
-    /// Its place in the directory.
+    /// Its slot in the directory.
     pub slot: ApplicationSlot,
     /// How much it may lose, by the settings of its leaf.
     pub bounds: &'a EvictionBounds,
@@ -36,8 +36,8 @@ pub struct Together {
 }
 
 impl Loser<'_> {
-    /// The facts for a survey. `queue` is the place of its queue among those surveyed; there is no
-    /// `winner` where a queue is above its maximum.
+    /// The facts for a survey. `queue` is the index of its queue among those surveyed; there is no
+    /// `winner` if a queue is above its maximum.
     pub fn facts(&self, queue: usize, winner: Option<ApplicationSlot>) -> ApplicationFacts {
         let (evictions, bounds, now_ns) = (&self.books.evictions, self.bounds, self.now_ns);
         let is_barred = |winner| evictions.is_barred(winner, self.slot, now_ns);

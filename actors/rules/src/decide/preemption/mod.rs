@@ -40,7 +40,7 @@
 //! confirmation:         nominations.confirmed(victim)
 //! placed, refused, …:   nominations.end
 //! ```
-//! A plan that is [`Stale`] is made anew at once, [`PLANNED_ANEW`] times at most. [`NoPreemption`] is what
+//! A plan that is [`Stale`] is made again at once, [`PLANNED_ANEW`] times at most. [`NoPreemption`] is what
 //! becomes of an attempt without result; but for [`NoPreemption::NodesAreNominated`] the next one may come
 //! after [`TRY_AGAIN`], and after something has changed.
 //!

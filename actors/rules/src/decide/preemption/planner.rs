@@ -200,7 +200,7 @@ impl Planner {
         }
     }
 
-    /// What may be taken is found out anew, since an earlier plan may have changed it.
+    /// Finds again which candidates may be taken, since an earlier plan may have changed that.
     pub(super) fn begin(&mut self) -> Result<(), NoPreemption> {
         (self.steps_left, self.wide_left, self.elsewhere) = (STEPS, WIDE, Elsewhere::Unknown);
         let fence = self.tree.fence(&self.total);
@@ -367,7 +367,7 @@ impl Planner {
         solution.order.iter().copied().filter(on_node).collect()
     }
 
-    /// The place of an allocation among the candidates.
+    /// The index of an allocation among the candidates.
     pub(super) fn find(&mut self, id: AllocationId) -> Option<u32> {
         self.index_ids();
         self.by_id.get(&id).copied()

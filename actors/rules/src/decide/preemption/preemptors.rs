@@ -23,7 +23,7 @@ use crate::waiting::WaitSet;
 pub struct Preemptors<'a> {
     /// The application.
     pub book: &'a Application,
-    /// Its place in the directory.
+    /// Its slot in the directory.
     pub slot: ApplicationSlot,
     /// The slot of its leaf.
     pub leaf: u32,

@@ -30,7 +30,7 @@ use crate::values::resources::{Limits, Name, Resources};
 /// A queue whose time is watched.
 #[derive(Debug)]
 pub struct Watched<'a> {
-    /// The place of the queue above among the watched queues.
+    /// The index of the queue above among the watched queues.
     pub parent: Option<usize>,
     /// The timer.
     pub timer: &'a mut QuotaTimer,
@@ -69,7 +69,7 @@ pub struct QuotaPlan {
 /// The part of a leaf in the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafPlan {
-    /// The place of the leaf among the surveyed queues.
+    /// The index of the leaf among the surveyed queues.
     pub queue: usize,
     /// The part of the target.
     pub target: Resources,

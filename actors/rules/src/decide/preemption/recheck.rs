@@ -6,9 +6,10 @@
 //! step that carries it out. No victim is preempted for an outdated plan.
 //!
 //! # Sparing once more
-//! What is not needed any more is left alone. Of victims that the RM was asked about only the last
-//! ones may be left out, and none if the RM wanted more gone than was needed: its answer is about
-//! this order, and it knows more.
+//! A victim that is not needed any more is spared. A victim that the RM was not asked about may
+//! always be spared. Of those it was asked about, only the last ones in order may be, because its
+//! answer is about this order; and none of them if the RM added victims of its own, since it knows
+//! more.
 
 use super::demand::Judge;
 use super::plan::{Place, Plan};
@@ -24,7 +25,7 @@ impl Planner {
     /// is to be carried out: the plan, or a smaller one.
     ///
     /// # Errors
-    /// What is no longer so: then a plan is to be made anew.
+    /// The part of the plan that is not valid any more. Then a new plan is to be made.
     pub fn recheck(&mut self, plan: &Plan, judge: &dyn Judge) -> Result<Plan, Stale> {
         self.begin().map_err(|why| match why {
             NoPreemption::BeyondGuarantee | NoPreemption::NoGuarantee => Stale::Guarantee,

@@ -111,7 +111,7 @@ pub fn plan(ask: &AskSpec, node: &RequiredNode<'_>) -> Option<RequiredPlan> {
 
 impl RequiredNode<'_> {
     /// When it is worth another look though nothing has changed on the node, ns since the epoch:
-    /// the first that stayed may be taken again, or, where somebody goes with others that run
+    /// the first that stayed may be taken again, or, where a victim goes with others that run
     /// elsewhere, a while later. `None` where only a change of the node can help.
     pub fn bound_ends_ns(&self) -> Option<i64> {
         let on_node = self.holds.iter().map(|it| it.allocation);

@@ -26,7 +26,7 @@ pub(super) fn own_bits(allocation: &Allocation) -> u8 {
     opted_out | originator
 }
 
-/// The bit of a member of a group of which so many run, and so many are needed.
+/// The bit of a member of a group of which `real` members run, and `needed` are needed.
 pub(super) fn gang_bit(real: u32, needed: u32) -> u8 {
     if real <= needed { GANG } else { 0 }
 }

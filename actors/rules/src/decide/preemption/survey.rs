@@ -38,7 +38,7 @@ pub const STAYS: &str = "monoceros.io/stays";
 /// For so long what has stayed is not told to end again.
 pub const STAYS_FOR: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// Marks what has no place in a table.
+/// Marks an entry that has no index in a table.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The facts of an application that may lose allocations.
@@ -46,7 +46,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub struct ApplicationFacts {
     /// The application.
     pub slot: ApplicationSlot,
-    /// The place of its queue among the surveyed queues.
+    /// The index of its queue among the surveyed queues.
     pub queue: usize,
     /// How many more of its allocations may be preempted now; `None`: any number. See
     /// [`History::allowance`](crate::pending::history::History::allowance).
@@ -140,7 +140,7 @@ impl NodeFacts {
     }
 }
 
-/// An preemptor, as those see it who have nodes reserved.
+/// A preemptor, as seen by asks that have nodes reserved.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
     /// The preemptor.
@@ -191,7 +191,7 @@ pub(super) struct Candidate {
     pub(super) group: u32,
     /// [`score`](super::score) bits that it has by itself.
     pub(super) bits: u8,
-    /// The place of its kind among the kinds of candidates.
+    /// The index of its kind among the kinds of candidates.
     pub(super) class: u8,
     /// The priority as it is seen from the queue that it shares with the preemptor.
     pub(super) priority: i64,
@@ -207,7 +207,7 @@ pub(super) struct SurveyedApplication {
     pub(super) queue: u32,
     pub(super) allowance: Option<u32>,
     pub(super) goes_as_one: bool,
-    /// The place of its first group among all groups.
+    /// The index of its first group in the list of all groups.
     pub(super) first_group: u32,
     pub(super) groups: Vec<TaskGroup>,
     /// The number of allocations it has that do not leave yet.
@@ -496,7 +496,7 @@ fn may_be_taken_at_ns(allocation: &Allocation, least: std::time::Duration) -> i6
     after(since_ns, least).max(stays_until_ns)
 }
 
-/// The place of an allocation among the kinds of candidates for a guarantee.
+/// The index of an allocation's kind among the kinds of candidates for a guarantee.
 pub(super) fn class_of(allocation: &Allocation, is_short: bool) -> u8 {
     if allocation.is_hold() {
         return 0;

@@ -23,11 +23,11 @@ enum Step {
     Charge(Entries),
     /// The queue uses this amount, which is less than before.
     Discharge(Entries),
-    /// So many milliseconds pass, then the scan comes. It fires, or not.
+    /// This many milliseconds pass, then the scan comes. It fires, or not.
     Scan(i64, bool),
     /// A run is over.
     End,
-    /// The start time is so many milliseconds after the beginning, or none.
+    /// The start time is this many milliseconds after the beginning, or none.
     Starts(Option<i64>),
 }
 

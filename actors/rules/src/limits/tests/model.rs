@@ -1,6 +1,6 @@
 //! Trackers against a model that keeps nothing but the applications and the limits as written, and
-//! counts everything anew whenever it is asked. The model has no lanes and no bounds, because those
-//! are what may be wrong.
+//! counts everything again whenever it is asked. The model has no lanes and no bounds, because
+//! those are what may be wrong.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

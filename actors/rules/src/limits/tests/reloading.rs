@@ -356,7 +356,8 @@ fn a_reload_concerns_only_leaves_under_other_limits() {
         ),
         ("its group", "root.a user=ann vcore=5; root.b user=* vcore=5", &["root.c"]),
         (
-            // An application that counts for no group there may be in the group.
+            // An application that counts for no group at root may be a member of the group that is
+            // added.
             "another group's",
             "root group=dev,ops vcore=9; root.a user=ann vcore=5; root.b user=* vcore=5",
             &["root.a", "root.b"],

@@ -1,9 +1,11 @@
-//! Counters of allocations: how many of a family are in each group of nodes.
+//! Counters of allocations for placement constraints: how many allocations of a *family* (those
+//! whose tags satisfy the same expressions) are in each group of nodes.
 //!
-//! An allocation counts from the moment its node holds it until the node lets it go: as *there* at
-//! once, as *booked* when its RM has been notified of it. Maxima are compared with the first count,
-//! minima with the second: a placement that waits for its predicate, or a place that is held for a
-//! member of a gang, must not attract others and is in their way already.
+//! Each counter has two counts. *There* counts an allocation from the moment its node holds it,
+//! *booked* from the moment its RM has been notified of it, both until the node releases it. Maxima
+//! are compared with *there*, minima with *booked*: a placement that waits for its predicate, or a
+//! place held for a member of a gang, already takes up what a maximum allows, and must not yet
+//! satisfy a minimum.
 //!
 //! `needed` decides what is counted, `moves` follows changes of nodes.
 

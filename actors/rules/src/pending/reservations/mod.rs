@@ -410,7 +410,7 @@ impl Reservations {
     }
 }
 
-/// The place of a reservation in the order by stated priority and age.
+/// The position of a reservation in the order by stated priority and age.
 fn place(who: Reserver, reservation: &Reservation) -> (i32, Reverse<i64>, Reserver) {
     (reservation.spec.priority, Reverse(reservation.holder.created_ns), who)
 }

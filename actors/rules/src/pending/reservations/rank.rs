@@ -41,7 +41,7 @@ pub struct EffectivePriority {
 
 impl EffectivePriority {
     /// The effective priorities of a request of this priority in the queues from its leaf up to
-    /// root, each with its place in the directory.
+    /// root, each with the slot of the queue in the directory.
     pub fn of<'a>(priority: i32, upward: impl Iterator<Item = (u32, &'a QueueSettings)>) -> Self {
         let mut seen = i64::from(priority);
         let mut at = SmallVec::new();
@@ -108,7 +108,7 @@ impl Holder {
     }
 }
 
-/// The place of a request among those that would reserve nodes.
+/// The position of a request among those that would reserve nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
     /// The priority in each queue of the path.

@@ -84,9 +84,9 @@ enum Change {
     /// An ask of an application tries to reserve a node, which it may require.
     Make((u32, u32), u32, bool),
     End((u32, u32)),
-    /// Everything on a node ends, and the node goes and comes again.
+    /// All reservations on a node end, and the node is removed and added again.
     Renew(u32),
-    /// Everything of an application ends.
+    /// All reservations of an application end.
     Leave(u32),
 }
 

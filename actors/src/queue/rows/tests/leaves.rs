@@ -1,6 +1,7 @@
-//! Leaves below root whose applications share limits, against a flat list: the first that may use an
-//! offer gets it, nobody is forgotten, and no leaf is looked into for ever. The limits are those that
-//! leaves show to root, those that they keep to themselves, and maxima of the leaves.
+//! Tests root and its leaves, whose applications share limits, against a flat list of applications:
+//! each offer goes to the first application that may use it, none is missed, and offers come to an
+//! end. There are limits that a leaf reports to root, limits that a leaf keeps to itself, and
+//! maxima of leaves.
 
 use monoceros_rules::order::keys::{QueueKey, QueueView};
 use monoceros_rules::values::epoch::Epoch;

@@ -33,7 +33,7 @@ fn topology(required: &str, preferred: &[&str]) -> Topology {
     Topology::new(required.to_owned(), preferred).unwrap()
 }
 
-/// A group of so many members of this size.
+/// A group of `count` members of this size.
 fn group<'a>(size: &'a Resources, count: u32, topology: &'a Topology) -> Group<'a> {
     let members = vec![Members { request: NodeRequest::of(size), count, tags: None }];
     Group { members, topology: Some(topology), avoid: &[] }
@@ -182,7 +182,7 @@ fn a_group_is_looked_for_again_when_a_domain_that_may_take_it_has_grown() {
     assert_eq!(places(&mut nodes, &bundle).unwrap(), ["n0 n0 n0 n1"]);
 }
 
-/// The domains of one attribute that take so many of one size, with what would be left.
+/// The domains of one attribute that take `count` members of one size, with what would be left.
 fn taking(nodes: &NodeIndex, key: &str, size: i64, count: i64) -> Vec<(i64, String)> {
     let mut domains: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
     for slot in nodes.iter() {

@@ -15,7 +15,8 @@ use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::{Limits, Resources};
 
 pub(super) const SECOND: i64 = 1_000_000_000;
-/// The time in every cluster unless it passes.
+/// The time at which tests begin, ns since the epoch. Only tests that let time pass use later
+/// times.
 pub(super) const NOW: i64 = 1_000_000 * SECOND;
 
 pub(super) fn vcore(n: i64) -> Resources {

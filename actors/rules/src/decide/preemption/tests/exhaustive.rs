@@ -361,7 +361,7 @@ impl<'a> Laws<'a> {
                 <= self.seen(self.preemptor.queue, shared, self.preemptor.priority)
     }
 
-    /// Whether its gang needs it once so many of its members are gone.
+    /// Whether its gang needs it once this many of its members are gone.
     fn is_short(&self, it: &Allocation, gone: usize) -> bool {
         let is_mate = |mate: &Allocation| {
             mate.application == it.application

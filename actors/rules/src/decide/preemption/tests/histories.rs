@@ -29,11 +29,11 @@ const BOUNDS: EvictionBounds = EvictionBounds {
 enum Step {
     /// A queue asks for this much, and preempts if it may.
     Ask(usize, i64),
-    /// The victims of the one who has waited longest are confirmed, one by one.
+    /// The victims of the preemptor that has waited longest are confirmed, one by one.
     Confirm,
     /// A queue places this much on a node, if there is room that is nobody's.
     Place(usize, usize, i64),
-    /// An preemptor gives up.
+    /// A preemptor gives up.
     Withdraw,
 }
 
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One who waits for victims.
+/// A preemptor that waits for its victims to end.
 struct Waiting {
     preemptor: Preemptor,
     queue: usize,

@@ -9,7 +9,7 @@ impl<K: Ord + Clone, V, B: Bound> Leaf<K, V, B> {
         self.entries.binary_search_by(|entry| entry.key.cmp(key))
     }
 
-    /// Counts the keys, from the first on, that are `before` something.
+    /// Returns the number of leading keys for which `before` is true.
     pub(super) fn before(&self, before: impl Fn(&K) -> bool) -> usize {
         self.entries.partition_point(|entry| before(&entry.key))
     }
