@@ -163,7 +163,8 @@ fn commit() -> Option<String> {
 
 /// CPU time of all cores so far, and that of this program's children.
 struct Busy {
-    /// In core time.
+    /// Time since the start of the machine: busy and idle time of all cores, divided by their
+    /// number.
     passed: Duration,
     all: Duration,
     ours: Duration,

@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench grpc`, or with parts of row names after `--`. The service is the
 //! `monoceros` binary in its own process. The shim here sends 50,000 asks in messages of 1,000 or
-//! of one, with numbers or without, or one by one through the client library, and counts
+//! of one, with sequence numbers (`client_seq`) or without, or one by one through the client
+//! library, or one by one to 5,000 nodes with a predicate for each placement, and counts
 //! allocations until the last has arrived. See docs/performance.md.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
@@ -89,7 +90,7 @@ fn ask(number: usize) -> si::Allocation {
 /// How the asks are sent.
 #[derive(Clone, Copy)]
 enum Way {
-    /// In messages of this many, with numbers or without.
+    /// In messages of this many, with sequence numbers or without.
     Messages { batch: usize, numbered: bool },
     /// One call for each through the client library.
     Library,

@@ -1,15 +1,17 @@
 //! Cost of a release while 1,000 declared gangs are pending that cannot be placed.
 //!
-//! `cargo bench --bench parked_gangs -- [FILTER]` prints a row per case: CPU time and heap
-//! allocations of each of some hundred releases, medians of some runs, and how many gangs they let
-//! run; then the CPU time of three seconds without changes. The row before it is the same without
-//! gangs: the cost of the release itself, including its notification. FILTER is a part of the name
-//! of a case.
+//! `cargo bench --bench parked_gangs -- [FILTER]` prints two rows per case: without gangs (the cost
+//! of the release itself, with its notification) and with them. A row has CPU time and heap
+//! allocations per release, the number of gangs that start after the releases, CPU time of three
+//! seconds without changes, and CPU time to take in a gang. The figures are medians of five runs,
+//! except the number of gangs and the time without changes, which are of the first run. FILTER is a
+//! part of the name of a case.
 //!
-//! If capacity is short, each of 1,000 nodes has a little room, and the quota is sufficient. A
-//! release makes room on its node for no member, for one of a gang of many, or for exactly one
-//! gang. If quota is short, the same applies to the queue. Heap allocations hardly depend on the
-//! load of the machine, CPU times do. See docs/performance.md for the figures.
+//! In most cases capacity is short: each of 1,000 nodes has a little room, and the quota is
+//! sufficient. A release makes room on its node for no member, for some members of a gang, or for
+//! one whole gang. In the other cases the quota of the queue is short: a release makes room for a
+//! part of a gang, or for a whole one. Heap allocations hardly depend on the load of the machine,
+//! CPU times do. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 

@@ -87,7 +87,7 @@ async fn quota_fair() {
 async fn run_backlog(asks: usize, places: usize) -> (f64, f64) {
     let shape = shape_quota_fair(10, 100, asks);
     let shim = Shim::start(&shape.config, Threads::One).await;
-    // A full node, so that all asks were tried before.
+    // A node too small for any ask, so that every ask has been tried once before the measurement.
     shim.nodes(1, &[("memory", 1), ("vcore", 1)]).await;
     shim.applications(shape.applications, shape.queue).await;
     shim.asks("ask", asks, shape.applications, &SMALL).await;

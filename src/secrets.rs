@@ -1,8 +1,8 @@
 //! Masks secret values among the settings outside the queue configuration.
 //!
-//! A value is masked if its key looks secret, for every reader: documents are stored and passed on
-//! by those who may read them. A client that sends the mask back keeps the present value, so that a
-//! document can be read, changed and sent as a whole.
+//! A value is masked if its key looks secret, even for administrators: a document that they may
+//! read can be stored or passed on to others who may not. If a client sends the mask back, the
+//! present value is kept, so a document can be read, changed and sent back as a whole.
 
 use std::collections::BTreeMap;
 

@@ -47,7 +47,7 @@ pub fn configuration(data: &[u8]) {
     }
 }
 
-/// Checks the place in a message, for a text of so many bytes.
+/// Checks the position in a message, for a text of this many bytes.
 fn check_line(message: &str, path: &str, bytes: usize) {
     assert!(!message.is_empty() && message.chars().count() <= MESSAGE, "{message}");
     assert!(!message.contains('\n'), "{message}");

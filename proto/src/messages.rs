@@ -13,13 +13,13 @@ use crate::si::v1::{
 };
 
 impl Resource {
-    /// With so many cores.
+    /// With this many cores.
     #[must_use]
     pub fn cores(self, cores: i64) -> Self {
         self.with("vcore", cores.saturating_mul(1_000))
     }
 
-    /// With so many GiB of memory.
+    /// With this many GiB of memory.
     #[must_use]
     pub fn gibibytes(self, gibibytes: i64) -> Self {
         self.with("memory", gibibytes.saturating_mul(1 << 30))
@@ -113,7 +113,7 @@ impl AddApplicationRequest {
 }
 
 impl TaskGroup {
-    /// So many members that are needed at once. Nothing is held for them: they start when all have
+    /// Needs this many members at once. Nothing is held for them: they start when all have
     /// asked, unless [`Self::member`] says what one of them is.
     pub fn new(name: impl Into<String>, min_members: i32) -> Self {
         Self { name: name.into(), min_members, ..Self::default() }

@@ -1,10 +1,11 @@
 //! Applications that show why requests are pending: a queue that always wants more than its quota,
-//! with a user at the limit; reports that take back their queue's guarantee; a container for which
-//! a node is reserved; one too large for any node; and two that are rejected.
+//! with a user at the limit; short report jobs, whose queue takes back its guarantee from its
+//! neighbour; a container for which a node is reserved; one too large for any node; and two that
+//! are rejected.
 //!
 //! # Invariants
-//! * The number is bounded: none of a kind is submitted while existing ones want more than a number
-//!   of cores.
+//! * The number of applications is bounded: none is submitted while the existing ones of its kind
+//!   want more than a fixed number of cores (`Show::most`).
 
 use std::time::Duration;
 

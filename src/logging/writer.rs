@@ -50,7 +50,8 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// Returns the part of `whole` that this class may fill.
+    /// Returns how full the queue may become by a line of this class, if `whole` is its bound of
+    /// lines or bytes.
     fn share(self, whole: usize) -> usize {
         match self {
             Self::Detail => whole / 2,

@@ -1,10 +1,11 @@
 //! Queue configurations of policy groups: the file `GROUP.yaml` of a folder applies to resource
 //! managers of the group that bring no configuration.
 //!
-//! The files are read and watched like the file for all others, with two differences. A file that
-//! is unusable at the start does not stop the service from starting, but its group from
-//! registering. And a registration of a group without a text reads the file itself, since it may
-//! just have been written.
+//! The files are read and watched like the service's own queue file (`queues_file`), with two
+//! differences. If a file is unusable when the service starts, the service starts all the same, but
+//! resource managers of that group cannot register without a configuration of their own. And if a
+//! resource manager registers while its group has no usable text yet, the file is read at once,
+//! since it may just have been written. The *text* of a group is the contents of its file.
 //!
 //! # Invariants
 //! * A text that was usable applies to its group until another text is usable, or until SIGHUP

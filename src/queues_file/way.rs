@@ -50,7 +50,8 @@ pub(super) struct Way {
     names: BTreeSet<PathBuf>,
     /// The name at the end of each way.
     ends: BTreeSet<PathBuf>,
-    /// The directories that contain links and files.
+    /// The directories that contain a link on the ways, or the file or folder at their ends. An
+    /// event occurs in one of them when a file is written or a link is set.
     near: BTreeSet<PathBuf>,
     /// The folder whose `*.yaml` files count.
     folder: Option<PathBuf>,

@@ -1,11 +1,11 @@
 //! The door: limits the reads in progress and the bytes of documents in memory.
 //!
 //! # Invariants
-//! * One read of a [`Kind`] and partition is in progress at a time, whatever its parameters and
-//!   edge; in total no more than [`READINGS_MAX`].
+//! * One read of a [`Kind`] and partition has the turn at a time, whatever its parameters and
+//!   whether it came over gRPC or REST; at most [`READINGS_MAX`] reads have a turn at all.
 //! * Memory is reserved before a client gets a document, and released with its last byte.
-//! * A read that waits for memory holds no turn, and no more than [`WAITING_MAX`] documents wait:
-//!   clients that receive nothing cannot keep others from reading small documents.
+//! * A read gives back its turn before it waits for memory, and at most [`WAITING_MAX`] documents
+//!   wait for memory: clients that receive nothing cannot keep others from reading small documents.
 
 use std::collections::HashMap;
 use std::fmt;

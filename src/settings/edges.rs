@@ -52,7 +52,8 @@ pub struct GrpcSettings {
     pub max_streams: NonZeroUsize,
     /// Most open connections. Default 1,024.
     pub max_connections: NonZeroUsize,
-    /// Most resource managers registered at a time; with rules, per caller. Default 256.
+    /// Most resource managers registered at a time; with access rules, for each token or
+    /// certificate. Default 256.
     pub max_sessions: NonZeroUsize,
     /// Whether replies are compressed (gzip) for clients that accept it. Default true: saves
     /// network, costs CPU on both sides.
@@ -71,7 +72,7 @@ pub struct RestSettings {
     /// Address to listen on. Port 0 selects a free one. Default 127.0.0.1:9080.
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
-    /// Whether metrics need no identity even with rules. Default false.
+    /// Whether metrics need no identity even with access rules. Default false.
     pub open_metrics: bool,
     /// Largest request body, in bytes. A larger one gets 413. Default 8 MiB.
     pub max_body_bytes: NonZeroUsize,

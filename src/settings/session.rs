@@ -94,8 +94,9 @@ impl SessionSettings {
         ItemsAndBytes { items: NonZeroUsize::new(items).unwrap_or(NonZeroUsize::MIN), bytes }
     }
 
-    /// Returns the bounds of the ingress: an item per 4 KiB. As many items may be undecided before
-    /// nothing more is read from the streams of the resource manager.
+    /// Returns the bounds of requests that are held while an earlier number is missing:
+    /// `ingress_bytes`, and one item per 4 KiB of them. The scheduler gets the same bound of items:
+    /// while as many of a resource manager are undecided, nothing more is read from its streams.
     pub fn ingress(&self) -> ItemsAndBytes {
         let bytes = self.ingress_bytes;
         let items = NonZeroUsize::new(bytes.get() / INGRESS_BYTES_PER_ITEM);

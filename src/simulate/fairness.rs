@@ -161,9 +161,9 @@ impl Fairness {
         self.waited
     }
 
-    /// Returns the leaves by path, each with the mean share of its entitlement, the mean of how it
-    /// was served while it wanted something, and the milliseconds for which it was pending without
-    /// its due.
+    /// Returns for each leaf: its path; its mean share of its entitlement; how well it was served
+    /// on average while it wanted something (1 is fully; `None` if it never did); and for how many
+    /// milliseconds it had pending requests and less than its due.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = (&str, f64, Option<f64>, i64)> {
         self.leaves.iter().map(|(path, leaf)| {
             let served = (leaf.wanted > 0).then(|| mean(leaf.served_sum, leaf.wanted, 1.0));

@@ -246,7 +246,7 @@ async fn a_link_is_followed_when_its_target_changes() {
     watching.until_read(1, &queues(1)).await;
 }
 
-/// As `mv w w_; mkdir w` does, for the directory of the file and its parents.
+/// The directory of the file, or the one above, is replaced by a new one: `mv w w_; mkdir w`.
 #[tokio::test]
 async fn a_replaced_directory_is_noticed() {
     let folder = Folder::new("replaced");

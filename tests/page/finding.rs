@@ -1,4 +1,4 @@
-//! Ways to what somebody looks for: the filter of all views, the dialog that goes to anything,
+//! Ways to what a user looks for: the filter of all views, the dialog that goes to anything,
 //! groups, the panel beside a list, maps of nodes, and texts to copy.
 
 use monoceros_proto::si::v1 as si;

@@ -106,9 +106,9 @@ impl Counted {
         true
     }
 
-    /// Checks the counts at a quiet moment: allocations that are counted but were not notified are
-    /// held places or wait for a placeholder to end. Afterwards the counts equal the running
-    /// allocations.
+    /// Checks the counts when nothing is left to decide: allocations that are counted but were not
+    /// notified are held places or wait for a placeholder to end. Afterwards the counts equal the
+    /// running allocations.
     pub(crate) fn settles(&mut self, facts: &Facts) -> Vec<String> {
         let node_of = |slot| {
             let node = facts.nodes.iter().find(|node| node.slot == slot);

@@ -8,9 +8,10 @@
 //! its name is its application and key, and the scheduler may show another name.
 //!
 //! # Expected answers
-//! A line of one item that is waited for is judged strictly: the state before the line determines
-//! the answer. Lines of several items, or lines that are not waited for, are judged only by rules
-//! that hold in any order; at the next quiet moment the state is copied from the scheduler.
+//! A script line is judged strictly if it has one item and the run waits after it (it does not end
+//! in `&`): the state before the line determines the answer. Other lines are judged only by rules
+//! that hold in any order; when the scheduler has nothing left to decide, the state is copied from
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,7 +51,8 @@ pub(crate) struct Judge {
     apps: BTreeMap<String, String>,
     nodes: BTreeSet<String>,
     live: BTreeMap<Id, Live>,
-    /// Allocations of `live` that were notified without a UUID since the last quiet moment.
+    /// Allocations of `live` that were notified without a UUID since the last comparison with the
+    /// state of the scheduler.
     unnamed: BTreeSet<Id>,
     /// Keys, with their applications, that were ever used in the present form.
     today: BTreeSet<Id>,
@@ -498,8 +500,8 @@ impl Judge {
         }
     }
 
-    /// Checks a quiet moment: missing notifications, differences from the state shown by the
-    /// scheduler, and decisions that exceeded a limit.
+    /// Checks when the scheduler has nothing left to decide: missing notifications, differences
+    /// from the state shown by the scheduler, and decisions that exceeded a limit.
     pub(crate) fn settles(&mut self, facts: &Facts, nodes: &[NodeSnapshot]) -> Vec<String> {
         let line_items = std::mem::take(&mut self.line_items);
         for item in &line_items {

@@ -34,7 +34,8 @@ async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
 fn waiting_for_a_limit_costs_no_visits() {
     for of_one_user in [true, false] {
         let [few, many] = [3, 60].map(|n| in_virtual_time(messages_of_a_release(n, of_one_user)));
-        // One message more for each waiting application: the books are checked at the quiet moment.
+        // One message more for each waiting application: when nothing is left to decide, the test
+        // reads the state of every application to check it.
         assert_eq!(many - few, 57, "{few} messages for 3, {many} for 60");
     }
 }
@@ -69,7 +70,8 @@ fn satisfied_waiters_are_not_woken_by_later_releases() {
         in_virtual_time(played)
     };
     let [few, many] = [of(3), of(40)];
-    // One message more for each leaf: the books are checked at the quiet moment.
+    // One message more for each leaf: when nothing is left to decide, the test reads the state of
+    // every leaf to check it.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 
@@ -79,7 +81,8 @@ fn satisfied_waiters_are_not_woken_by_later_releases() {
 fn a_release_for_one_of_many_visits_no_other() {
     let of = |leaves| in_virtual_time(messages_to_leaves(leaves, "", "release a0 uuid=all#1"));
     let [few, many] = [of(3), of(40)];
-    // One message more for each leaf: the books are checked at the quiet moment.
+    // One message more for each leaf: when nothing is left to decide, the test reads the state of
+    // every leaf to check it.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 
@@ -112,7 +115,8 @@ async fn messages_of_a_start(leaves: usize) -> u64 {
 #[test]
 fn a_start_of_one_application_visits_no_other() {
     let [few, many] = [3, 40].map(|leaves| in_virtual_time(messages_of_a_start(leaves)));
-    // One message more for each leaf: the books are checked at the quiet moment.
+    // One message more for each leaf: when nothing is left to decide, the test reads the state of
+    // every leaf to check it.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
 }
 
@@ -145,6 +149,7 @@ async fn messages_of_a_reload(leaves: usize) -> u64 {
 #[test]
 fn changed_limits_of_a_leaf_visit_no_other_leaf() {
     let [few, many] = [3, 40].map(|leaves| in_virtual_time(messages_of_a_reload(leaves)));
-    // Two more for each leaf: the books are checked after the reload and at the quiet moment.
+    // Two messages more for each leaf: the test reads the state of every leaf to check it, after
+    // the reload and when nothing is left to decide.
     assert_eq!(many - few, 2 * 37, "{few} messages for 3 leaves, {many} for 40");
 }

@@ -74,7 +74,8 @@ fn asked(asks: &[Asked], name: &str) -> String {
     asks.iter().enumerate().map(ask).collect()
 }
 
-/// Usage and next placements, with a restart after the reload or without.
+/// Plays `before`, which ends with a reload; then, if `restarts`, the RM registers again and
+/// reports everything. Returns what `after` prints: placements, and the usage of users.
 fn played(before: &str, after: &str, restarts: bool) -> String {
     in_virtual_time(async {
         let mut world = World::new(How::Plain);

@@ -3,13 +3,15 @@
 //! # Structure
 //! A `Conversation` makes all decisions. The attachment holds it under a lock, carries out its
 //! effects and wakes those who wait. Three parties call it: the scheduler's threads through the
-//! session's callback, the two directions of the stream, and a task for timeouts and written syncs.
+//! session's callback, the two directions of the stream, and a task that handles timeouts and cache
+//! syncs that have been written to the connection.
 //!
 //! # Invariants
 //! * No code waits under the lock, and no effect calls back into the attachment.
-//! * Effects are carried out under the lock, hence in the order in which they were decided. A
-//!   notification that is only recorded (`record`) is sent after the lock is released: it comes from
-//!   the one thread that notifies for its partition, and nothing waits then that it could overtake.
+//! * Effects are carried out under the lock, hence in the order in which they were decided. One
+//!   exception: if `record` returns true, the caller queues the notification itself, after the lock
+//!   is released. The order holds: one thread notifies for each partition, and `record` returns
+//!   true only if no earlier response is withheld.
 //! * At most one [`StreamHandle`] is the callback stream: the newest.
 //!
 //! Reading order: this file (stream, time, effects), `notifications` (from the scheduler and the

@@ -1,8 +1,8 @@
 //! Placement constraints of the legacy dialect, translated to the present form.
 //!
-//! Every legacy expression means "one of the values is found under the key": a field for other
-//! operators exists, but no value for it. An expression without values means that the key exists. A
-//! constraint to a single host is translated to a required node.
+//! Every legacy expression means "one of these values is found under the key": it has an operator
+//! field, but the dialect defines no other operator. An expression that lists no values means that
+//! the key exists. A constraint to a single host is translated to a required node.
 
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::legacy::v0::placement_constraint::Constraint as Kind;

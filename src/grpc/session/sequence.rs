@@ -191,8 +191,8 @@ impl<T> Sequence<T> {
         Next::Done
     }
 
-    /// Records that the oldest request in flight is taken. Returns whether streams have to be woken
-    /// to report it.
+    /// Records that the scheduler has taken the oldest request in flight. Returns whether to wake
+    /// the streams, which report the number taken.
     pub(super) fn mark_taken(&mut self) -> bool {
         self.in_flight = self.in_flight.map(|in_flight| in_flight.saturating_sub(1));
         self.taken += 1;

@@ -256,8 +256,9 @@ async fn present_client_gets_only_known_fields() {
         .assert_eq(&released.to_text_format());
 }
 
-/// A client library that keeps unknown fields, as most do, sends them back. If a UUID were among
-/// them, the report would be in the older form and never answered.
+/// Most client libraries keep unknown fields: they send them back when the RM reports the
+/// allocation as existing. With a UUID among them, the report would be in the older form, which is
+/// not confirmed.
 #[tokio::test]
 async fn echoed_allocation_is_in_the_present_form() {
     let service = Service::start();

@@ -13,7 +13,7 @@ async fn release_of_unknown_object_is_counted() {
         rm.release("app", "nothing", r#"partitionName: "nowhere""#).await;
         let mut n = 3;
         if !rm.is_legacy() {
-            // Only the newest shims can send this, with the next free number.
+            // Type 5 is SCHEDULING_FAILED_ON_RM, which the legacy dialect lacks.
             rm.release("app", "nothing", "terminationType: 5").await;
             n += 1;
         }

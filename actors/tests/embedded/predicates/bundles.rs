@@ -462,8 +462,8 @@ fn of_two_competing_gangs_one_waits_for_the_other() {
     });
 }
 
-/// A gang of three in flight: questions about `m1` and `m2` are open on n001 and n002, a place is
-/// held on n003, and `m2` has passed. Two more nodes have free capacity. Then `story` happens.
+/// A gang of three that is being placed: `m2` has passed on n002, the question about `m1` on n001
+/// is open, and a place is held on n003. n004 and n005 are free. Then `story` happens.
 fn in_the_air<F: Future<Output = ()>>(story: impl FnOnce(Rc<World>) -> F) {
     play_gang(64, |world| async move {
         let world = Rc::new(world);

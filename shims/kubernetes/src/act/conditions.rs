@@ -39,7 +39,7 @@ enum Written {
     Conflict,
     /// A later attempt may succeed.
     Failed,
-    /// The server refuses it for good.
+    /// The server refuses the write, and would refuse it again.
     Refused,
 }
 

@@ -2,9 +2,10 @@
 //!
 //! # What it reads
 //! A [`Scene`]: the nodes with their labels and taints, the pods that run or are assumed on each,
-//! volumes and claims. It follows the cluster and the scheduler's decisions, so that two pods of
-//! one turn see each other. A pod is compiled once, when it is expected; a check then reads one
-//! node.
+//! volumes and claims. It follows the cluster, and counts each placement as soon as the scheduler
+//! makes it: a pod that is checked later sees the pods placed just before. The rules of a pod are
+//! compiled before the first question about it ([`Scene::expect`]), and again if the pod changes; a
+//! check then looks only at the node in question and at counts that are kept up to date.
 //!
 //! # Two kinds of rules
 //! | about the node alone | about other pods |
@@ -12,9 +13,9 @@
 //! | cordon, taints, node selector, node affinity | host ports, pod affinity, spread, volumes |
 //!
 //! Rules about other pods are counted rather than searched: each rule in use has a tally of pods by
-//! domain, updated when pods come and go. Pods with the same labels are one kind, which knows the
-//! rules about it. So a check costs the same on a full cluster as on an empty one, and a pod that
-//! comes or goes is compared with no rule about others.
+//! domain, updated when pods are added and removed. Pods with the same labels are one kind, which
+//! knows the rules about it. So a check costs the same on a full cluster as on an empty one, and a
+//! pod that is added or removed is compared with no rule about others.
 //!
 //! # When refused pods are tried again
 //! A refused pod may pass after a change elsewhere that only the scene knows. [`Scene::take_unblocked`]

@@ -85,7 +85,7 @@ pub struct Explanation {
     pub keys: Vec<String>,
     /// The cause, in one word.
     pub cause: String,
-    /// The queue, user or node that decides.
+    /// What the cause is about: a queue, user, group, node or partition.
     pub object: String,
     /// The cause, in a sentence.
     pub message: String,

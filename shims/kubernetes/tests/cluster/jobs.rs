@@ -217,7 +217,8 @@ fn larger_member_counts_while_the_gang_is_undecided() {
         world.settle().await;
         assert_eq!(world.count(&[first, large]), 2);
         assert_eq!(events(&world, "GangResized").len(), 1);
-        // A member larger than its held place is scheduled by itself, with a warning.
+        // The gang is decided now: a member larger than its group declares is scheduled outside the
+        // gang, with a warning.
         let mut three = pod_of("job", small);
         three["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("3");
         world.add("three", three);

@@ -1,7 +1,7 @@
-//! The sinks of predicate answers: the partitions that asked.
+//! Where answers to predicate questions go: one sink for each partition that has asked.
 //!
-//! A question carries the sink of its partition. The conversation, which is pure data, keeps a
-//! small number in its place.
+//! A question arrives with the sink of its partition. `Conversation` holds plain data only, so its
+//! tickets carry a number, and this table has the sink of each number.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Random histories against a model that counts everything anew.
+//! Random histories against a model that counts everything again.
 
 use std::collections::BTreeMap;
 

@@ -75,8 +75,8 @@ pub async fn a_leader_that_is_paused(cluster: &mut Cluster) -> anyhow::Result<()
     const AT_ONCE: usize = 64;
     cluster.create_namespace("paused", json!({})).await?;
     cluster.nodes(10, 32).await?;
-    // For a while after waking it does not learn of the new leader. It must notice by its clock
-    // that it may not act.
+    // For a while after it wakes, the paused leader does not learn of the new one. It has to notice
+    // by its own clock that it may not act.
     let has_slept = Arc::new(AtomicBool::new(false));
     let is_deaf = Arc::clone(&has_slept);
     let slow = Proxy::start(cluster, move |method, path| {
