@@ -2,8 +2,9 @@
 //!
 //! # Why
 //! A sent message is kept, encoded, until the client has received it (module `outbox::sent`). The
-//! stream sends the same shared bytes, so nothing is encoded twice. The numbers, which change from
-//! one delivery to the next, are appended behind them.
+//! stream sends the same shared bytes, so nothing is encoded twice. The message's own number and
+//! the number of the last request taken change from one delivery to the next; they are appended
+//! behind the encoded bytes.
 //!
 //! # Invariant
 //! Protobuf readers merge the two parts of a message in any split. Only lists may occur in both

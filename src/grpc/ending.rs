@@ -2,14 +2,15 @@
 //!
 //! # Why
 //! A connection closes in order once its last stream has ended, and a watching stream (health,
-//! reflection, metrics) never ends by itself: one such client would keep the service up until it is
-//! cut off. Health and reflection come from a library, so the end is added around them.
+//! reflection, metrics) never ends by itself: one such client would keep the service up until the
+//! connection is cut off. Health and reflection come from a library, so this wrapper ends their
+//! streams.
 //!
 //! # Invariants
-//! * Frames that are ready when the shutdown comes are sent before the end.
+//! * Frames that are ready when the shutdown begins are sent before the end.
 //! * After the end is sent, the requests of the stream end too: a service that waits for the next
-//!   one would keep the stream open.
-//! * Before the shutdown frames pass unchanged.
+//!   request would keep the stream open.
+//! * Before the shutdown, frames pass unchanged.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -77,8 +77,8 @@ pub trait StreamKind: Send + Sync + 'static {
         None
     }
 
-    /// Forwards a request to the scheduler at once, after all earlier ones. A caller that does not
-    /// wait until it is taken has to bound the requests in flight.
+    /// Forwards a request to the scheduler at once, after all earlier requests. A caller that does
+    /// not wait until the scheduler has taken the request must bound the requests in flight.
     fn forward<'s>(
         session: &'s Session,
         handle: &'s SchedulerHandle,
@@ -127,8 +127,8 @@ pub enum Forwarded<'s> {
     Whole(Handover),
     /// Forwarded in parts.
     Parts(BoxFuture<'s, Result<(), UpdateError>>),
-    /// Forwarded in part; the rest follows only while this is awaited. Until then nothing else may
-    /// be forwarded.
+    /// Forwarded in part. The rest is forwarded only while this future is awaited; no other request
+    /// may be forwarded before it completes.
     More(BoxFuture<'s, Result<(), UpdateError>>),
 }
 

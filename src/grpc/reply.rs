@@ -20,7 +20,7 @@ pub trait Reply: Message + Default + 'static {
     /// entries at the end are 0.
     fn lengths(&self) -> [usize; MOST_LISTS];
 
-    /// Adds every item to `cutter`, in that order.
+    /// Adds every item to `cutter`, in the order of [`lengths`](Self::lengths).
     fn cut(self, cutter: &mut Cutter<Self>);
 
     /// Appends the items of `later`, list by list.
@@ -89,7 +89,7 @@ impl<R: Reply> Cutter<R> {
         }
     }
 
-    /// The message to which an item of `bytes`, overhead included, is to be added.
+    /// Returns the message to which an item of `bytes`, overhead included, is to be added.
     pub fn item(&mut self, bytes: usize) -> &mut R {
         let full = self.open_items == self.bounds.chunk_items
             || self.open_bytes.saturating_add(bytes) > self.bounds.chunk_bytes;

@@ -39,7 +39,7 @@ pub(super) async fn open<K: StreamKind>(
     edge: Arc<GrpcEdge>,
     request: Request<Streaming<K::Request>>,
 ) -> Result<Response<ReplyStream<K>>, Status> {
-    // The library's stream is empty: the messages were taken out before it.
+    // `IncomingLayer` has taken the messages out of the library's stream, which is now empty.
     let (metadata, extensions, _) = request.into_parts();
     let messages = Messages::taken_from(&extensions);
     let mut requests = messages.ok_or_else(|| internal("a stream came without its messages"))?;

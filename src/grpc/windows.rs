@@ -43,7 +43,8 @@ impl Windows {
     /// The windows of a connection with at most `streams` streams.
     pub(super) fn new(streams: NonZeroU32) -> Self {
         let streams = u64::from(streams.get());
-        // Charge per byte in the smallest frames, doubled since the budget is half of the window.
+        // Budget charged per byte, in frames of the smallest size; doubled, since the budget is
+        // half of the connection's window.
         let (cost, of) = (2 * (CHEAP - SMALLEST), SMALLEST);
         let stream = (LARGEST * of / cost / streams).clamp(STREAM_LEAST, STREAM_MOST);
         let connection = (streams * stream * cost).div_ceil(of).min(LARGEST);

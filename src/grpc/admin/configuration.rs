@@ -39,7 +39,8 @@ const PERSIST: &str = "x-si-persist";
 
 /// Most lines of differences in a reply.
 const MOST_DIFFERENCES: usize = 1_000;
-/// Most bytes of that text: 64 KiB, far below the usual limit of gRPC clients (4 MiB).
+/// Most bytes of the differences and warnings: 64 KiB, far below the usual limit of gRPC clients (4
+/// MiB).
 const MOST_DIFFERENCE_BYTES: usize = 64 << 10;
 /// Prefix of warnings in a reply.
 const WARNING: &str = "warning: ";
@@ -49,7 +50,7 @@ const WARNING: &str = "warning: ";
 pub(super) enum Enforcement {
     /// Applies the configuration if it has no errors.
     Apply,
-    /// Changes nothing; the caller wants to know the effect.
+    /// Changes nothing; the caller wants to know the effect of the configuration.
     Try,
 }
 
@@ -69,7 +70,7 @@ pub(super) struct ChangeLocks(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>
 impl ChangeLocks {
     fn of(&self, rm_id: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut locks = locked(&self.0);
-        // An entry known only to this table is not in use.
+        // An entry that only this table references is not in use.
         locks.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(locks.entry(rm_id.to_owned()).or_default())
     }
@@ -232,7 +233,8 @@ fn accepted(update: &ConfigurationUpdate) -> Response<si::UpdateConfigurationRes
     response
 }
 
-/// One line per warning, within `bytes` and a line that counts the rest.
+/// Returns one line per warning, in at most `bytes`. If warnings are left out, one more line counts
+/// them.
 fn warnings(update: &ConfigurationUpdate, bytes: usize) -> String {
     let mut text = String::new();
     for (n_listed, warning) in update.warnings.iter().enumerate() {

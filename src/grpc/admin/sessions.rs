@@ -13,7 +13,7 @@ use crate::grpc::session::SessionStatus;
 use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
 
-/// Reported to later clients if the operator gave no reason.
+/// Reason that is reported to later clients if the operator gave none.
 const DEREGISTERED: &str = "deregistered";
 
 /// Maximum length of a reason: it is kept, and reported in a status to every later client.

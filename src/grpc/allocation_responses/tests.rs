@@ -35,8 +35,8 @@ fn amount(amounts: &[(&str, i64)]) -> si::Resource {
     si::Resource { resources: resources.collect() }
 }
 
-/// Sends allocation notifications of all kinds to the callback: for asks and in the present form,
-/// with several resource amounts, and a release.
+/// Lets the scheduler send notifications of every kind to the callback: new allocations for asks,
+/// for allocations of the present form, with one or several resources, and a release.
 pub(in crate::grpc) async fn notify(callback: Arc<impl ResourceManagerCallback>) {
     let scheduler = Scheduler::builder().start().unwrap();
     let rm_id = "rm".to_owned();
@@ -154,7 +154,7 @@ fn messages() -> impl Strategy<Value = si::AllocationResponse> {
     })
 }
 
-/// Returns one message with the items of all.
+/// Joins the items of all messages in one message.
 fn joined(messages: impl IntoIterator<Item = si::AllocationResponse>) -> si::AllocationResponse {
     let mut all = si::AllocationResponse::default();
     for message in messages {

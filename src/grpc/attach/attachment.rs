@@ -2,9 +2,9 @@
 //!
 //! # Structure
 //! A `Conversation` makes all decisions. The attachment holds it under a lock, carries out its
-//! effects and wakes those who wait. Three parties call it: the scheduler's threads through the
-//! session's callback, the two directions of the stream, and a task that handles timeouts and cache
-//! syncs that have been written to the connection.
+//! effects and wakes the callers that wait. Three parties call it: the scheduler's threads through
+//! the session's callback, the two directions of the stream, and a task that handles timeouts and
+//! cache syncs that have been written to the connection.
 //!
 //! # Invariants
 //! * No code waits under the lock, and no effect calls back into the attachment.
@@ -48,7 +48,7 @@ mod sinks;
 #[cfg(test)]
 mod tests;
 
-/// Receives responses withheld until the shim confirmed them.
+/// Receives responses that were withheld until the shim confirmed them.
 pub trait AllocationSink: Send + Sync + 'static {
     /// Delivers a response whose turn has come. Must not call the attachment.
     fn deliver(&self, response: si::AllocationResponse);
@@ -76,7 +76,7 @@ pub struct Attachment {
 struct AttachmentState {
     conversation: Conversation,
     stream: Option<Arc<StreamHandle>>,
-    /// The number of streams so far.
+    /// The number of streams opened in this session.
     streams: u64,
     sinks: Sinks,
     /// Callers that wait for the answer to a request, by its number.
@@ -141,7 +141,7 @@ impl Attachment {
     /// Ends the stream for good.
     pub fn close(&self, end: &StreamEnd) {
         self.end.get_or_init(|| end.clone());
-        // The task does the rest: the caller may be in the middle of a delivery.
+        // The watching task does the rest, since the caller may be in the middle of a delivery.
         self.ended.cancel();
     }
 
@@ -186,7 +186,7 @@ impl Attachment {
     pub async fn all_delivered(&self) {
         loop {
             let mut none_withheld = pin!(self.none_withheld.notified());
-            // From here on no notification is missed.
+            // No notification is missed after this call.
             none_withheld.as_mut().enable();
             if !self.lock().conversation.withholds() {
                 return;
@@ -281,8 +281,8 @@ impl Attachment {
         debug_assert!(undo.is_empty(), "only the shim has placements undone");
     }
 
-    /// Runs one step of the conversation and carries out its effects. Returns the result of the step,
-    /// and the placements that the shim wants undone.
+    /// Runs one step of the conversation and carries out its effects. Returns the result of the
+    /// step, and the placements that the shim refused.
     fn work_on<T>(
         &self,
         state: &mut AttachmentState,
@@ -304,7 +304,7 @@ impl Attachment {
         (result, undo)
     }
 
-    /// Carries out the effects in order. Returns the placements to be undone.
+    /// Carries out the effects in order. Returns the placements to be released.
     fn carry_out(&self, state: &mut AttachmentState) -> Vec<si::AllocationRelease> {
         let mut undo = Vec::new();
         let mut has_delivered = false;

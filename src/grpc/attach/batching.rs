@@ -84,7 +84,8 @@ pub(super) struct Batcher {
     limits: Limits,
     metrics: CallbackMetrics,
     window: Window,
-    /// Returned unread by the shim, or to be asked about more nodes; sent before `waiting`.
+    /// Questions that the shim returned unread, or that have more nodes to be asked about; sent
+    /// before `waiting`.
     retries: VecDeque<Pending>,
     waiting: VecDeque<Pending>,
     /// The state of each question. A question in the two queues without a state was cancelled.
@@ -187,8 +188,9 @@ impl Batcher {
         None
     }
 
-    /// The next batch, if questions are queued and the window has room. It names nodes and bundles
-    /// that are then in `dictionary` and `bundles`; the updates of both must be sent first.
+    /// Returns the next batch, if questions are queued and the window has room. The batch names
+    /// nodes and bundles by their entries in `dictionary` and `bundles`; the updates of both must
+    /// be sent first.
     pub(super) fn next_batch(
         &mut self,
         now: Instant,
@@ -253,7 +255,7 @@ impl Batcher {
             }
             n_nodes += nodes;
             n_bytes += bytes;
-            // A held place has no allocation and no end that the shim would be notified of.
+            // A hold is not an allocation, and the shim is not notified of its end.
             let is_hold = pending.question.group.is_some();
             let assume = self.limits.assume && pending.question.allocate && !is_hold;
             queries.push(Query { pending, nodes, assume, cancelled: false, forgotten: false });
@@ -294,8 +296,8 @@ impl Batcher {
         of_key.find(|assumed| assumed.application == request.application).map(|one| &one.node)
     }
 
-    /// Marks queries in flight about a request that the shim is told to forget: the shim may assume
-    /// it before or after that.
+    /// Marks queries in flight about a request that the shim has to forget: the shim may assume the
+    /// request before or after it is notified.
     pub(super) fn forgotten(&mut self, request: &RequestName) {
         for batch in self.in_flight.values_mut() {
             for query in batch.queries.iter_mut().flatten() {

@@ -1,9 +1,9 @@
 //! The places of gang members that are decided as a whole (a bundle), as announced on one stream.
 //!
 //! # Why not in the questions
-//! Whether a member may run can depend on the places of the others. A thousand members in each of a
-//! thousand questions would be a million places, so a question only names its bundle. All places
-//! are sent before the first question, and later only the changed ones.
+//! Whether a member may run can depend on the places of the other members. A thousand members in
+//! each of a thousand questions would be a million places, so a question only names its bundle. All
+//! places are sent before the first question, and later only the changed ones.
 //!
 //! # Invariants
 //! * When a question about a member is sent, the shim has received the places of all members as of
@@ -32,7 +32,7 @@ pub(super) struct Bundles {
 struct Known {
     application: Arc<str>,
     newest: Arc<QuestionBundle>,
-    /// The question that brought it.
+    /// The question with which the bundle arrived.
     as_of: QuestionId,
     announced: Option<Arc<QuestionBundle>>,
     /// The previous bundle, if its end is still to be announced.
@@ -61,8 +61,8 @@ impl Bundles {
         self.by_partition.insert(question.ticket.partition, known);
     }
 
-    /// The messages that must precede the recorded questions. They name nodes that are then in the
-    /// dictionary, whose updates must be sent first.
+    /// Returns the messages that must precede the recorded questions. They name nodes by their
+    /// indexes in `dictionary`, whose updates must be sent first.
     pub(super) fn updates(
         &mut self,
         dictionary: &mut Dictionary,

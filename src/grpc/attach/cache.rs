@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! A shim answers predicates from its own cache of nodes and pods. It learns of a new allocation
-//! from the orchestrator only after seconds, and would until then pass two requests for the same
-//! capacity. So each allocation is sent to it here before the next question.
+//! from the orchestrator only after seconds; until then it would let two requests pass for the same
+//! capacity. So each allocation is sent to the shim here before the next question.
 //!
 //! # Invariants
 //! * Every change of an allocation is sent as a [`CacheSync`](cb::CacheSync) first, so that later
@@ -12,7 +12,7 @@
 //! * A stream begins with all running allocations that the RM was notified of and did not report
 //!   itself. One exception: if no questions were to be asked (`callback.predicates` = `none`) and
 //!   allocations were made before the first stream that keeps a cache, no stream of the session
-//!   begins so, and releases while no such stream is there are never sent.
+//!   begins with them, and releases that happen while no such stream is open are never sent.
 //! * A response with allocations that the shim has to assume is withheld until their sync has
 //!   passed the stream's [`Gate`], for a limited time, and no longer than the stream lasts.
 //! * Responses are delivered in the order in which they came, including withheld ones.
@@ -64,7 +64,8 @@ pub(super) struct Confirmed {
     pub(super) deliver: Vec<si::AllocationResponse>,
     /// Placements that the shim refused, to be released in the scheduler.
     pub(super) undo: Vec<si::AllocationRelease>,
-    /// Syncs that make the shim forget them, since it may have meant others.
+    /// Syncs that make the shim forget these placements, since it may have refused only some of
+    /// them.
     pub(super) forget: Vec<cb::CacheSync>,
     /// Keys of failures without an application that several applications use; nothing is undone.
     pub(super) ambiguous: Vec<String>,
@@ -105,7 +106,7 @@ pub(super) struct Cache {
     ledger: Option<Ledger>,
     /// The partition named last, shared by most entries.
     partition: Arc<str>,
-    /// Set if allocations were made before the ledger: a snapshot would be incomplete.
+    /// Set if allocations were made before the ledger was kept: a snapshot would be incomplete.
     incomplete: bool,
     /// Requests that the RM reported as running.
     reported: HashSet<RequestName>,
@@ -134,7 +135,7 @@ struct Withheld {
 }
 
 impl Cache {
-    /// Creates an empty cache. With `keep`, allocations are recorded for a stream that will come.
+    /// Creates an empty cache. With `keep`, allocations are recorded for a later stream.
     pub(super) fn new(keep: bool) -> Self {
         Self {
             seq: 0,
@@ -154,8 +155,8 @@ impl Cache {
         if self.gate.is_some() { self.seq } else { 0 }
     }
 
-    /// Whether a notification must be recorded or may have to wait. If not, remembers that new
-    /// allocations went unrecorded.
+    /// Whether a notification must be recorded or may have to wait. If not, records that new
+    /// allocations are missing in the ledger.
     fn must_record(&mut self, n_new: usize) -> bool {
         let is_in_use = self.ledger.is_some() || self.withholds();
         self.incomplete |= !is_in_use && n_new > 0;
@@ -201,8 +202,8 @@ impl Cache {
         self.withheld.drain(..).map(|withheld| withheld.response).collect()
     }
 
-    /// Records a notification like [`Self::pass`], if recording is all there is to do; otherwise
-    /// returns false. `confirm` is called with each new allocation.
+    /// Records a notification like [`Self::pass`], if nothing else is needed; otherwise returns
+    /// false. `confirm` is called with each new allocation.
     pub(super) fn record(
         &mut self,
         notification: &AllocationNotices<'_>,
@@ -227,7 +228,7 @@ impl Cache {
         true
     }
 
-    /// Records everything except new allocations. Returns those released or removed.
+    /// Records everything except new allocations. Returns the allocations released or removed.
     fn note_others(&mut self, response: &si::AllocationResponse) -> Vec<cb::ForgotAllocation> {
         for rejected in &response.rejected_allocations {
             let name = RequestName::new(&rejected.application_id, &rejected.allocation_key);
@@ -403,7 +404,7 @@ impl Cache {
         }
         let RequestName { application, key } = name;
         let of_key = ledger.entry(key).or_default();
-        // The RM gave it back, and it was allocated again.
+        // The RM has returned the earlier allocation, and the request was allocated again.
         of_key.retain(|one| one.application != application || one.uuid != uuid);
         of_key.push(Placed { application, uuid, node, partition: Arc::clone(&self.partition) });
         true

@@ -50,7 +50,7 @@ const SAVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 /// An effect outside of the stream, to be carried out in order.
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect {
-    /// Sets how the scheduler asks from now on.
+    /// Sets the mode in which the scheduler asks predicates.
     Mode(PredicateMode),
     /// Answers a question of the scheduler.
     Answer(Answer),
@@ -115,11 +115,11 @@ struct Stream {
     saves: Saves,
     pulse: Pulse,
     out: Outgoing,
-    /// The remark on its answers if a part of them is ignored, with the reason.
+    /// The remark on the shim's answers if a part of them is ignored, with the reason.
     remark: Option<&'static str>,
 }
 
-/// The remark on answers that count less than they state.
+/// The remark on answers whose `elsewhere` is ignored.
 const WITHOUT_A_VIEW: &str = "the shim says what its answers depend on (`elsewhere`), which counts with the \
                               capability CACHE_SYNC alone: each depends on everything, and one placement \
                               settles per round trip";
@@ -177,7 +177,7 @@ impl Conversation {
         let in_flight = self.options.placements_in_flight;
         self.options = options;
         if self.options.placements_in_flight != in_flight {
-            // Both are sent to the scheduler together.
+            // The mode and the number of placements in flight are sent to the scheduler together.
             self.effects.push(Effect::Mode(self.mode));
         }
         self.set_mode(now);
@@ -387,7 +387,7 @@ impl Conversation {
         let cache_seq = self.cache.seq();
         let batcher = self.stream.as_ref().and_then(|stream| stream.batcher.as_ref());
         let queued_batches = batcher.map_or(0, |batcher| clamped(batcher.queued_batches()));
-        // Set by the caller, which has a clock.
+        // The caller sets it, since the conversation has no clock.
         let timestamp_nano = 0;
         Body::Heartbeat(cb::Heartbeat { nonce, reply, cache_seq, queued_batches, timestamp_nano })
     }

@@ -73,7 +73,8 @@ impl Dictionary {
         self.removing.remove(node);
     }
 
-    /// Removes nodes no longer named. A node that comes again gets another index.
+    /// Removes nodes that were not named since the last sweep. A node that is added again gets
+    /// another index.
     pub(super) fn sweep(&mut self, now: Instant) {
         if self.sweep.is_none_or(|due| now < due) {
             return;

@@ -59,7 +59,8 @@ impl Events {
     /// received none of this session.
     pub(super) fn attach(&mut self, hello: &cb::Hello, max_bytes: usize) {
         let first = self.first();
-        // A number not assigned yet belongs to another session, whose events are not here.
+        // A number that was not assigned yet belongs to another session, whose events are not in
+        // this ring.
         let asked = if hello.last_event_seq > self.last { 1 } else { hello.last_event_seq + 1 };
         let next = asked.max(first);
         let dropped = if hello.last_event_seq == 0 { 0 } else { next - asked };

@@ -1,7 +1,7 @@
 //! The callback options of one RM: the settings of the service, overridden by its registration.
 //!
-//! A registration overrides the settings for this RM, and these override the settings for all: the
-//! one that knows the shim best decides.
+//! The registration of an RM overrides the settings for this RM, and these override the settings
+//! for all RMs: the source that knows the shim best decides.
 
 use crate::extra_config::ExtraConfig;
 use crate::settings::Settings;

@@ -24,7 +24,7 @@ pub(super) const ITEM_OVERHEAD_BYTES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Outgoing {
     queue: VecDeque<Body>,
-    /// Since when messages are queued and none was taken.
+    /// The time since which messages are queued and none was taken.
     since: Option<Instant>,
     /// Maximum size of a message.
     max_bytes: usize,
@@ -136,7 +136,7 @@ fn joins(last: &cb::CacheSync, next: &cb::CacheSync) -> bool {
     if old.forget_allocations.is_empty() && new.forget_allocations.is_empty() {
         return true;
     }
-    // If both name a request, its order would be lost.
+    // If both syncs name a request, the order of its changes would be lost.
     let before: HashSet<_> = requests(old).collect();
     !requests(new).any(|request| before.contains(&request))
 }

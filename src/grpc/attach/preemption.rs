@@ -1,5 +1,5 @@
-//! Preemption questions: which of these allocations must leave a node before the request fits
-//! there?
+//! Preemption questions: which of these allocations must be evicted from a node before the request
+//! fits on it?
 //!
 //! The engine asks in groups, the most promising first, so that a shim need not simulate every node
 //! of the cluster to find the one to be used.
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// The answer to one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preempted {
-    /// The request fits once this many of the allocations have left, in the order of the question.
+    /// The request fits once this many of the allocations have ended, in the order of the question.
     Victims(usize),
     /// The request does not fit, or the answer is invalid.
     Failed,

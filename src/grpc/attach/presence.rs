@@ -1,4 +1,4 @@
-//! The way in which predicates are asked with a stream, and the rule without one.
+//! Decides how predicates are asked while a shim is attached, and which rule applies without one.
 //!
 //! Without a stream a verdict has to be chosen: passing everything may place pods where they cannot
 //! run, and holding everything stops the cluster. The settings choose; the shim may choose for its
@@ -27,7 +27,7 @@ pub(super) enum PredicateMode {
 #[derive(Debug)]
 pub(super) struct Presence {
     attached: bool,
-    /// Whether it also judges places to be held.
+    /// Whether the shim also judges places to be held.
     holds: bool,
     /// Whether a shim has answered predicates in this session, now or before.
     known: bool,

@@ -1,8 +1,8 @@
 //! One callback stream, in both directions.
 //!
 //! It ends with a [`StreamEnd`]. A shim that has sent Hello receives a Goodbye before the status.
-//! It says in terms of the protocol whether to register again and when to reconnect; many clients
-//! never look at the details of a status.
+//! The Goodbye says, in terms of the protocol, whether to register again and when to reconnect;
+//! many clients never read the details of a status.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(in crate::grpc) fn open(
     edge: Arc<GrpcEdge>,
     request: &Request<Streaming<cb::ShimMessage>>,
 ) -> Result<Response<Messages>, Status> {
-    // The library's stream is empty: the messages were taken out before it.
+    // `IncomingLayer` has taken the messages out of the library's stream, which is now empty.
     let messages = Incoming::taken_from(request.extensions());
     let messages = messages.ok_or_else(|| internal("a stream came without its messages"))?;
     let attempt = attempt(request.metadata()).map_err(Status::from)?;
@@ -76,7 +76,7 @@ struct ShimReader {
 struct ShimWriter {
     edge: Arc<GrpcEdge>,
     stream: Arc<StreamHandle>,
-    /// Tells the body for which cache sync its next chunk needs a receipt.
+    /// Passes to the body the receipt that its next chunk needs.
     receipts: Receipts,
     /// Whether a Goodbye was sent.
     goodbye: bool,

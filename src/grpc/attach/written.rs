@@ -8,12 +8,12 @@
 //! streams. In each step a small message that was taken later can overtake it.
 //!
 //! # What is enough
-//! The bytes of a connection are in one order. The HTTP/2 layer keeps a chunk of a body until its
-//! last byte is in the write buffer of the connection (or the stream is lost): it owns the only
-//! copy, so it cannot release it earlier. Hence the chunks here report when they are dropped, and
-//! an allocation passed to its stream after that is written after its sync. The peer of the
-//! connection receives them in that order. Which stream its program reads first is its own concern;
-//! and two connections, or a proxy, do not keep the order.
+//! The bytes of a connection are in one order. The HTTP/2 layer keeps a chunk of a body until the
+//! chunk's last byte is in the write buffer of the connection (or the stream is lost): it owns the
+//! only copy, so it cannot release the chunk earlier. Hence the chunks here report when they are
+//! dropped, and an allocation passed to its stream after that is written after its sync. The peer
+//! of the connection receives them in that order. Which stream its program reads first is its own
+//! concern. Over two connections, or through a proxy, the order is not kept.
 //!
 //! # Invariants
 //! * A sync is noted as written after it was written, never before. If its stream is lost, it may
@@ -44,7 +44,7 @@ pub(super) struct WrittenSyncs {
     news: Notify,
 }
 
-/// Notes on use that everything up to a cache sync was written.
+/// When used, notes that all messages up to a cache sync were written.
 #[derive(Clone, Debug)]
 pub(super) struct Receipt {
     seq: u64,

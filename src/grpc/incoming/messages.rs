@@ -2,9 +2,10 @@
 //!
 //! # Why not by the library
 //! The library reserves memory when a length is announced, decompresses a message as soon as it is
-//! complete, and decodes it before its content can be checked: a client that sends little costs
-//! three times memory and time. Here memory is taken on credit as bytes arrive, large messages are
-//! decompressed and measured on a separate thread, and decoding waits until the sender is known.
+//! complete, and decodes it before its content can be checked. So a client that sends little costs
+//! much memory and time, in three ways. Here memory is taken on credit as bytes arrive, large
+//! messages are decompressed and measured on a separate thread, and decoding waits until the sender
+//! is known.
 //!
 //! # Invariants
 //! * Waiting for a message can be cancelled at any time: the bytes received so far are kept.

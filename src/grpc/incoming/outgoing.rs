@@ -55,7 +55,8 @@ struct Watch {
 }
 
 impl Outgoing {
-    /// The reply `body`, of which some has to be received in each interval of `patience`, if given.
+    /// Wraps `body`. If `patience` is given, the client has to receive some of it in each such
+    /// interval.
     pub(super) fn new(
         body: Body,
         call: Arc<Call>,

@@ -1,7 +1,7 @@
 //! The lowest rate at which a request body may arrive.
 //!
-//! A client on a slow line is tolerated, a client that has stopped is cut off, and so is one that
-//! sends a byte now and then to look alive. While others wait for the memory that a message holds,
+//! A client on a slow line is tolerated. A client that has stopped is cut off, and so is one that
+//! sends single bytes to seem alive. While other messages wait for the memory that a message holds,
 //! its client has to be faster.
 
 use std::time::Duration;

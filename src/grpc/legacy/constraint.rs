@@ -22,7 +22,8 @@ pub struct Constraint {
 }
 
 impl Constraint {
-    /// Translates the constraint of an ask. One without a kind, or with empty lists, has no effect.
+    /// Translates the constraint of an ask. A constraint without a kind, or with empty lists, has
+    /// no effect.
     pub fn of(constraint: Option<legacy::PlacementConstraint>) -> Self {
         let Some(Kind::SimpleConstraint(simple)) = constraint.and_then(|kind| kind.constraint)
         else {

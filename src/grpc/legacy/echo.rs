@@ -1,15 +1,15 @@
 //! Fields that a legacy reply repeats from earlier requests and the scheduler does not keep: the
 //! queue of an application, and the priority of an ask as written.
 //!
-//! An ask may be sent again with another priority, and this may be rejected while the first ask
-//! stays pending. A rejection names only the key, and an accepted ask is not answered. So the last
-//! few texts of a key are kept; an allocation, whose priority is a number, gets the text for that
-//! number.
+//! An ask may be sent again with another priority, and the second request may be rejected while the
+//! first ask stays pending. A rejection names only the key, and an accepted ask is not answered. So
+//! the last few priority texts of a key are kept. An allocation has its priority as a number, and
+//! gets the text for that number.
 //!
 //! # Invariants
 //! * Nothing is kept of an application that was removed from its partition or rejected.
-//! * An ask is dropped once it has all its allocations, when it is withdrawn, and when it was
-//!   rejected as often as it was sent. Only asks with a field to repeat are kept.
+//! * An ask is dropped once it has all its allocations, when it is withdrawn, or when it was
+//!   rejected as often as it was sent. Asks without a field to repeat are never kept.
 //! * The cost of one ask does not depend on the number of applications.
 
 use std::collections::BTreeMap;
@@ -73,8 +73,8 @@ impl KnownAsk {
 }
 
 impl Echoes {
-    /// Records an ask for `n` allocations that is sent to the scheduler; `priority` as the
-    /// scheduler gets it.
+    /// Records an ask for `n` allocations that is sent to the scheduler. `priority` is the number
+    /// that the scheduler receives.
     pub fn asked(
         &mut self,
         (partition, application, key): (&str, &str, &str),

@@ -6,8 +6,8 @@
 //! other unit.
 //!
 //! # When an amount is too large
-//! An item whose amount overflows in the conversion is refused alone: a truncated number would be
-//! worse than none.
+//! An item whose amount overflows in the conversion is refused; the other items of the message are
+//! not affected. A truncated number would be worse than none.
 
 use monoceros_proto::si::v1 as si;
 use serde::Deserialize;

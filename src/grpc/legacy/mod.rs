@@ -8,9 +8,8 @@
 //! UpdateResponse ◀─ response ◀─ messages of the scheduler, and refusals in Operations
 //! ```
 //!
-//! # Invariants
-//! * The operations of one message reach the scheduler in the order of [`request`], and never wait
-//!   for items of another stream: there is none.
+//! * The operations of one message reach the scheduler in the order of [`request`]. They never wait
+//!   for items of another stream, since there is none.
 //! * An item refused here is answered here, and an item ignored here is counted; none is lost.
 //! * A client that has to register again receives `RESYNC` before the status.
 //!
@@ -140,7 +139,7 @@ impl StreamKind for Legacy {
         &session.legacy.outbox
     }
 
-    /// The only signal of any revision that is sent as a message of the stream.
+    /// The only signal, in any revision, that is sent as a message of the stream.
     fn farewell(end: &StreamEnd) -> Option<Self::Reply> {
         end.demands_registration().then(|| legacy::UpdateResponse {
             action: ActionFromScheduler::Resync.into(),

@@ -24,7 +24,7 @@ use crate::logbook::streams::StreamPermit;
 /// A stream of events.
 pub(super) type Events<E> = Pin<Box<dyn Stream<Item = Result<E, Status>> + Send>>;
 
-/// A subscription, and the place that it takes among the event streams.
+/// A subscription, and the permit that counts it among the open event streams.
 pub(super) struct Followed(EventSubscription, StreamPermit);
 
 /// The caller of an event stream.

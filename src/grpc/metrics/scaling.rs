@@ -33,7 +33,7 @@ const QUEUE: &str = "yunikorn.apache.org/queue";
 const PENDING_SINCE: &str = "yunikorn.apache.org/pendingSince";
 /// Tag of members of a task group.
 const TASK_GROUP: &str = "yunikorn.apache.org/task-group-name";
-/// Tag of requests for several allocations: for how many of them more machines would help.
+/// Tag of a request for several allocations: the number of them for which more machines would help.
 const COUNT: &str = "monoceros/count";
 
 const NS_PER_S: i64 = 1_000_000_000;

@@ -1,5 +1,5 @@
-//! The messages of one session for one kind of stream: queued until a stream takes them, then kept
-//! until the client has surely received them.
+//! The messages of one session for one kind of stream. They are queued until a stream takes them,
+//! then kept until the client has certainly received them.
 //!
 //! # Why not a channel
 //! Streams come and go while the session stays: a channel would have to be passed on together with
@@ -92,13 +92,15 @@ pub trait AnyOutbox {
     /// Whether a stream is bound.
     fn is_bound(&self) -> bool;
 
-    /// Drops sent messages confirmed by time, in case no later message triggers that.
+    /// Drops sent messages that count as confirmed because enough time has passed. Needed if no
+    /// later message triggers it.
     fn forget_confirmed(&self);
 
     /// Wakes the bound stream, if any.
     fn wake(&self);
 
-    /// Ends the stream if it is numbered (or is not); queued messages wait for the next stream.
+    /// Ends the bound stream, if it numbers its requests as `numbered` says. Queued messages wait
+    /// for the next stream.
     fn end_stream(&self, numbered: bool, end: &StreamEnd);
 
     /// Drops all messages, now and later, and ends the bound stream. Returns whether there was one.
@@ -150,8 +152,8 @@ impl<R: Reply> Outbox<R> {
         Ok(CrossesMark(crosses))
     }
 
-    /// The next message, if `stream` is the bound one. `leaving` is called, under the lock of the
-    /// delivery, with a message that is sent for the first time.
+    /// Returns the next message, if `stream` is the bound one. Calls `leaving`, under the lock of
+    /// the delivery, with a message that is sent for the first time.
     pub fn take(
         &self,
         stream: &Arc<StreamHandle>,
@@ -211,7 +213,7 @@ impl<R: Reply> Outbox<R> {
         Ok(())
     }
 
-    /// Unbinds `stream`, which has ended; undelivered messages go to the next one.
+    /// Unbinds `stream`, which has ended. Undelivered messages are sent on the next stream.
     pub fn release(&self, stream: &Arc<StreamHandle>) {
         let mut delivery = self.delivery();
         if is_same(delivery.stream.as_ref(), stream) {
@@ -237,7 +239,7 @@ impl<R: Reply> Outbox<R> {
         delivery.must_resync |= self.bounds.resyncs && has_something;
     }
 
-    /// Drops sent messages until `load` fits, and some more, so that this is rare.
+    /// Drops sent messages until `load` fits, and some more, so that this is rarely needed.
     #[cold]
     fn make_room(&self, load: Load) {
         let mut delivery = self.delivery();

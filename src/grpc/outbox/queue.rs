@@ -3,8 +3,8 @@
 //!
 //! # Why both are counted here
 //! One bound applies to queued and kept messages together: a client that reads fast and never
-//! confirms holds as much memory as one that does not read. A push must learn at once whether there
-//! is room, without taking the lock under which messages are sent.
+//! confirms holds as much memory as a client that does not read. A push must know at once whether
+//! there is room, without taking the lock under which messages are sent.
 //!
 //! # Invariants
 //! * Queued and kept messages together never exceed [`Bounds::outbox`].

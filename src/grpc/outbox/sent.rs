@@ -1,16 +1,17 @@
 //! The sent messages that may have to be sent again.
 //!
 //! # When a message is confirmed
-//! When the client acknowledges it. For a client that never acknowledges: [`grace`](Sent::new)
-//! after the message was first written, if a stream that received it is still open. A dead peer
-//! would have been detected by then, and HTTP/2 keeps the order. Time without a stream does not
-//! count. Confirmed messages are dropped; the others are sent again on the next stream.
+//! A message is confirmed when the client acknowledges it. For a client that never acknowledges, it
+//! is confirmed [`grace`](Sent::new) after it was first written, if a stream that received it is
+//! still open: a dead peer would have been detected within that time, and HTTP/2 keeps the order.
+//! Time without a stream does not count. Confirmed messages are dropped; the others are sent again
+//! on the next stream.
 //!
 //! # How often
 //! A client that reconnects repeatedly without acknowledging receives the same messages again until
-//! the grace is over; a client that always resumes from the same number, for ever. Once [sixteen
-//! times](REPEATS) the original bytes were repeated it has to register again: no message is dropped
-//! silently.
+//! the grace is over. A client that always resumes from the same number would receive them for
+//! ever. Once [sixteen times](REPEATS) the original bytes were repeated, the client has to register
+//! again: no message is dropped silently.
 //!
 //! # Why encoded
 //! A kept message is nearly always dropped without being read again: the bytes take one heap
@@ -19,7 +20,8 @@
 //!
 //! # Invariants
 //! * Kept messages are in the order of their numbers, without a gap.
-//! * Messages before the cursor were written to the present stream, those behind it were not yet.
+//! * Messages before the cursor were written to the present stream; those behind it were not
+//!   written yet.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -47,7 +49,7 @@ pub(super) struct Sent {
     last_seq: u64,
     /// The highest number discarded unconfirmed, and when it was sent.
     discarded: Option<(u64, Instant)>,
-    /// Set when a stream was lost that may not have delivered a discarded message.
+    /// Set when a stream was lost and a discarded message may not have been delivered.
     has_gap: bool,
     /// Whether messages carry their numbers.
     numbered: bool,
@@ -57,7 +59,7 @@ pub(super) struct Sent {
     lost_at: Option<Instant>,
     /// Bytes written for the first time since nothing was kept.
     first_bytes: usize,
-    /// Bytes written again since then.
+    /// Bytes written again since nothing was kept.
     repeated_bytes: usize,
 }
 
@@ -74,8 +76,8 @@ struct SentMessage {
 pub(super) struct Missing;
 
 impl Sent {
-    /// Nothing was sent yet. Messages stay unconfirmed for `grace`; if zero, they are not kept for
-    /// clients without numbers.
+    /// Creates an empty history. Messages stay unconfirmed for `grace`; if it is zero, they are not
+    /// kept for clients without numbers.
     pub(super) fn new(grace: Duration) -> Self {
         Self {
             grace,
@@ -136,7 +138,8 @@ impl Sent {
         self.drop_while(|kept| kept.seq <= seq)
     }
 
-    /// Drops messages confirmed by the time elapsed. Returns the load freed.
+    /// Drops messages that count as confirmed because enough time has passed. Returns the load
+    /// freed.
     pub(super) fn expire(&mut self, now: Instant) -> Load {
         if self.acknowledges {
             return Load::default();

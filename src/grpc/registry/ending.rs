@@ -14,9 +14,9 @@ use super::super::session::state::SessionState;
 use super::Registry;
 
 impl Registry {
-    /// Stops the current session of `rm_id` (only if its number is `number`, if given): its
-    /// allocations are released, and its streams end OK. Later clients learn `by`. Returns the
-    /// session, if there was one, and the counts of what was removed.
+    /// Stops the current session of `rm_id`; if `number` is given, only the session with this
+    /// number. Its allocations are released, and its streams end OK. Later clients learn the cause
+    /// `by`. Returns the session, if there was one, and the counts of removed objects.
     pub async fn stop(
         &self,
         rm_id: &str,
@@ -27,7 +27,7 @@ impl Registry {
         let mut current = slot.write().await;
         let is_it = |session: &&Arc<Session>| number.is_none_or(|it| it == session.number());
         let session = Arc::clone(current.as_ref().filter(is_it)?);
-        // If its callback hangs the session ends all the same, with unknown counts.
+        // If the callback of the session hangs, the session ends all the same, with unknown counts.
         let removed = timeout(self.registration.timeout, self.handle.deregister(rm_id)).await;
         self.end(&mut current, &session, by, &StreamEnd::Deregistered).await;
         drop(current);
@@ -51,7 +51,7 @@ impl Registry {
     /// Applies the timeouts of a session until it stops.
     pub(super) async fn apply_timeouts(self: Arc<Self>, session: Arc<Session>) {
         let mut deadlines = session.deadlines();
-        // Often enough to free the messages of an idle session soon; never without a pause.
+        // Often enough that the messages of an idle session are freed soon; never without a pause.
         let mut forgetting = interval(session.grace().max(Duration::from_secs(1)));
         forgetting.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while session.state() != SessionState::Stopped {
@@ -104,7 +104,7 @@ impl Registry {
         by: &str,
         end: &StreamEnd,
     ) {
-        // Fails only if the scheduler no longer knows it.
+        // Fails only if the scheduler no longer knows the session.
         let _ = self.handle.stop_resource_manager(session.rm_id()).await;
         current.take();
         self.current().remove(session.rm_id());

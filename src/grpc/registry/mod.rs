@@ -5,12 +5,12 @@
 //! the streams of all resource managers would wait too.
 //!
 //! # Invariants
-//! * A request is forwarded to the scheduler only while its session is the current one: forwarding
+//! * A request is forwarded to the scheduler only while its session is the current one. Forwarding
 //!   holds the slot's lock for reading; registering or stopping a session holds it for writing,
-//!   from before the scheduler is notified until the new session, or none, is in place. Hence a
+//!   from before the scheduler is notified until the slot has the new session or is empty. Hence a
 //!   request from before a re-registration never reaches the new session.
-//! * Registrations of one id are served in order of arrival (tokio's lock is fair); those of
-//!   different ids do not wait for each other.
+//! * Registrations of one id are served in order of arrival (tokio's lock is fair). Registrations
+//!   of different ids do not wait for each other.
 //! * A registration that fails leaves the current session as it was.
 //! * Each session has one keeper task until it stops; only this task applies timeouts.
 
@@ -71,8 +71,8 @@ pub struct Registry {
     /// Queue configurations for resource managers that bring none.
     policies: Option<Arc<PolicyFiles>>,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
-    /// The current sessions again, for readers that need no slot lock. A registration in progress
-    /// has an entry without a session, which counts towards the limit.
+    /// A second copy of the current sessions, for readers that need no slot lock. A registration in
+    /// progress has an entry without a session, which counts towards the limit.
     current: Mutex<BTreeMap<String, CurrentSession>>,
     tombstones: Mutex<Tombstones>,
 }
@@ -96,13 +96,13 @@ pub struct Registered {
     pub taken: Option<u64>,
 }
 
-/// An entry reserved for a session in preparation; removed on drop if the session never came.
+/// An entry reserved for a session in preparation. Removed on drop if no session was opened.
 struct Reservation<'r> {
     registry: &'r Registry,
     rm_id: &'r str,
 }
 
-/// The terms of a resource manager: the settings with its own overrides.
+/// The terms of a resource manager: the settings with its overrides.
 struct Overrides {
     terms: Terms,
     options: LegacyOptions,
@@ -451,10 +451,10 @@ fn random_id() -> AsciiMetadataValue {
     text.parse().expect("hexadecimal digits are ASCII")
 }
 
-/// The first session number of a run, so that numbers rise over restarts: seconds since the epoch,
-/// followed by 24 bits to count. The count starts with the fraction of the second, so that a
-/// service started twice within one second gives different numbers: a client of the first run must
-/// not be taken for one of the second.
+/// Returns the first session number of a run: seconds since the epoch, followed by 24 bits for
+/// counting, so that numbers rise over restarts. The count starts with the fraction of the second,
+/// so that a service started twice within one second uses different numbers: a client of the first
+/// run must not be taken for a client of the second.
 fn first_session_number(now_ns: i64) -> u64 {
     const SECOND_NS: u64 = 1_000_000_000;
     let now_ns = u64::try_from(now_ns).unwrap_or_default();

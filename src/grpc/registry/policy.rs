@@ -41,8 +41,8 @@ impl Registry {
         }
     }
 
-    /// Whether a registration may continue `session`: it brings the configuration in force, or
-    /// none.
+    /// Whether a registration may continue `session`: its configuration is the one in force, or it
+    /// has none.
     pub(super) async fn can_continue(
         &self,
         session: &Session,

@@ -1,7 +1,7 @@
 //! Checks of a registration before it is sent to the scheduler: sizes, mode and policy group.
 //!
-//! A registration replaces the current session. One that cannot succeed is refused before that, so
-//! that a mistake of a new client does not cost the current session anything.
+//! A registration replaces the current session. A registration that cannot succeed is refused
+//! before that, so a mistake of a new client does not affect the current session.
 
 use monoceros_proto::si::v1 as si;
 use tonic::metadata::MetadataMap;

@@ -336,7 +336,7 @@ fn concurrent_registrations_respect_the_limit() {
         let refused =
             |outcome: &&_| matches!(outcome, Err(RegistrationRefusal::TooManySessions(2)));
         assert_eq!(outcomes.iter().filter(refused).count(), 2);
-        // Reserved entries of failed registrations are free again.
+        // Failed registrations have released their reserved entries.
         world.registry.stop("one", None, "operator").await.unwrap();
         world.register_other("bad", "partitions: 7").await.err().unwrap();
         world.register_other("other", "").await.unwrap();

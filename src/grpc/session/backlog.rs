@@ -31,9 +31,9 @@ pub struct Marks {
 #[must_use = "the session has to look"]
 pub struct CrossesMark(pub bool);
 
-/// The load of all outboxes of one session. Many threads count here without a lock. A thread that
-/// moves the load over a mark is told so and has to review the session: after any crossing at least
-/// one thread does, and uses the load at that time.
+/// The load of all outboxes of one session. Many threads count here without a lock. If a thread
+/// moves the load over a mark, the call returns that, and the thread has to review the session. So
+/// after any crossing at least one thread reviews it, with the load at that time.
 #[derive(Debug)]
 pub struct Backlog {
     marks: Marks,
@@ -107,7 +107,7 @@ impl Backlog {
         Load { items: self.items.load(Ordering::SeqCst), bytes: self.bytes.load(Ordering::SeqCst) }
     }
 
-    /// Whether the load is too high now; `was` is the answer of the last call.
+    /// Whether the load is too high now; `was` is the previous answer.
     pub fn is_too_much(&self, was: bool) -> bool {
         let (load, Marks { high, low }) = (self.load(), self.marks);
         if was {

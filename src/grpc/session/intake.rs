@@ -2,9 +2,9 @@
 //! tasks that wait for room in it.
 //!
 //! # Why no task of its own
-//! The stream that brings the next request forwards it and all held requests behind it: with one
-//! stream at a time no request changes threads. A stream that forwards for others does not read
-//! meanwhile, as flow control wants it.
+//! The stream that receives the next request forwards it and all held requests behind it, so with
+//! one stream at a time no request changes threads. A stream that forwards for others does not read
+//! in the meantime, which is what flow control needs.
 //!
 //! # Invariant
 //! No task waits while it holds the lock, and no other lock is taken under it.
@@ -43,7 +43,7 @@ pub(in crate::grpc) enum Arrived<'s> {
 /// The permission to forward requests, returned on drop.
 pub(in crate::grpc) struct Forwarder<'s> {
     session: &'s Session,
-    /// Set when no forwarded request is waiting to be taken.
+    /// Set when no forwarded request waits to be taken.
     is_done: bool,
 }
 
@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Resolves when there may be room again. Enable it before trying a request.
+    /// Resolves when there may be room again. Call `enable` on it before trying a request.
     pub(in crate::grpc) fn room(&self) -> Notified<'_> {
         self.intake.room.notified()
     }

@@ -26,7 +26,7 @@ const GONE: &str = "the session has ended";
 
 impl Session {
     /// Starts the session after the scheduler has accepted it. No decision is made until a stream
-    /// can carry it.
+    /// for allocations is open.
     pub fn begin(self: &Arc<Self>, control: ResourceManagerControl) {
         let delivery: Weak<dyn AllocationSink> = Arc::<Self>::downgrade(self);
         self.attachment.begin(control.clone(), delivery);

@@ -2,9 +2,10 @@
 //! scheduler's messages go, and whether decisions may be made for it.
 //!
 //! # Structure
-//! `status` derives the status and its effects from events, `sequence` orders numbered requests;
-//! both are free of streams, locks and clocks. The session holds each under a lock and carries out
-//! their results. Streams reference their session weakly, so there is no reference cycle.
+//! `status` derives the status and its effects from events, and `sequence` orders numbered
+//! requests; both are free of streams, locks and clocks. The session holds each of them under a
+//! lock and carries out their results. Streams reference their session weakly, so there is no
+//! reference cycle.
 //!
 //! # Invariants
 //! * After every bind, unbind or change of the backlog, `Session::review` derives the new status
@@ -80,7 +81,7 @@ struct Live {
     status: LiveStatus,
     /// The latest connection attempt seen, if the client counts them.
     attempt: Option<Attempt>,
-    /// How long items may wait for each other, and how many may wait.
+    /// How long items may wait for objects that they name, and how many items may wait.
     reorder: (Duration, usize),
     /// Set once the scheduler has accepted the session.
     control: Option<ResourceManagerControl>,
@@ -119,13 +120,13 @@ pub struct Registrant {
     pub number: u64,
     /// The version of the resource manager.
     pub version: String,
-    /// Never empty.
+    /// The policy group. Never empty.
     pub policy_group: String,
     /// The queue configuration brought by the registration; empty if none.
     pub config: String,
     /// Build information of the resource manager's program.
     pub build_info: BTreeMap<String, String>,
-    /// Nanoseconds since the epoch.
+    /// The time of the registration, in nanoseconds since the epoch.
     pub registered_at_ns: i64,
 }
 

@@ -2,15 +2,15 @@
 //! which are missing. Free of streams and clocks.
 //!
 //! # Why numbers
-//! A broken stream loses the requests in flight, and the client cannot know which; and the streams
-//! of a session overtake each other. With one number per request, counted over all streams of the
-//! session, requests take effect in the order in which they were made, the client learns the last
-//! number taken, and a request sent again is not taken twice.
+//! A broken stream loses the requests in flight, and the client cannot know which; and requests on
+//! the streams of a session overtake each other. With one number per request, counted over all
+//! streams of the session, requests take effect in the order in which they were made, the client
+//! learns the last number taken, and a request sent again is not taken twice.
 //!
 //! # Invariants
 //! * Requests are taken in the order of their numbers, each once, without a gap.
-//! * Held requests belong to the present [generation](Numbering::generation), and their numbers
-//!   were not taken.
+//! * Held requests belong to the present [generation](Numbering::generation), and none of their
+//!   numbers was taken.
 //! * Held requests never exceed the bounds, except by the next request in order.
 //! * One task at a time forwards: the one that got [`Arrival::Forward`], until [`Sequence::next`]
 //!   returns [`Next::Done`].
@@ -30,8 +30,8 @@ pub(in crate::grpc) const REPORT_AFTER: u64 = 1_000;
 pub(super) struct Sequence<T> {
     bounds: Load,
     patience: Duration,
-    /// Identifies the instance that numbers; another instance that takes over begins a new
-    /// generation.
+    /// Identifies the instance that numbers the requests. Another instance that takes over begins a
+    /// new generation.
     generation: u64,
     /// The last number taken.
     taken: u64,
@@ -39,11 +39,11 @@ pub(super) struct Sequence<T> {
     load: Load,
     /// The number of requests forwarded and not yet taken. `None` if no task forwards.
     in_flight: Option<u64>,
-    /// Since when requests are held that cannot be forwarded.
+    /// The time since which requests are held that cannot be forwarded.
     gap_since: Option<Instant>,
     /// Set while a task watches the deadline of the gap.
     is_watched: bool,
-    /// Set when a stream has reported everything taken so far and waits for more.
+    /// Set when a stream has reported every number taken up to now and waits for more.
     wants_report: bool,
 }
 
@@ -133,8 +133,8 @@ impl<T> Sequence<T> {
         self.numbering()
     }
 
-    /// The present numbering. Requests in flight count as taken: they will be before any stream
-    /// reports.
+    /// The present numbering. Requests in flight count as taken, since they are taken before any
+    /// stream reports.
     pub(super) fn numbering(&self) -> Numbering {
         let taken = self.taken + self.in_flight.unwrap_or(0);
         Numbering { generation: self.generation, taken }
@@ -205,8 +205,8 @@ impl<T> Sequence<T> {
         self.gap_since = (!self.held.is_empty()).then_some(now);
     }
 
-    /// The last number taken, for a stream that has reported `reported`; `reported` is larger if the stream
-    /// began while requests were in flight.
+    /// The last number taken, for a stream that has reported `reported`. `reported` is larger if
+    /// the stream began while requests were in flight.
     pub(super) fn taken(&mut self, reported: u64) -> u64 {
         self.wants_report |= reported >= self.taken;
         self.taken

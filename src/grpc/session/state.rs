@@ -22,11 +22,11 @@ use tokio::time::Instant;
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// Registered; no stream that carries allocations has been opened yet.
+    /// Registered, but no stream that carries allocations has been opened yet.
     Unattached,
-    /// Such a stream is open.
+    /// A stream that carries allocations is open.
     Running,
-    /// The stream was lost, or none was opened in time.
+    /// That stream was lost, or none was opened in time.
     Paused,
     /// Final.
     Stopped,

@@ -22,10 +22,10 @@ use crate::grpc::kind::Dialect;
 const MIXED: &str = "the streams of a session have numbers in their requests, or none of them has: \
                      register to change it";
 
-/// The instance whose numbers are valid.
+/// The instance whose request numbers are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Counter {
-    /// The instance of the first stream with numbers will be.
+    /// To be decided by the first stream with numbers: its instance.
     Undecided,
     /// An instance without a name.
     Unnamed,
@@ -33,12 +33,12 @@ enum Counter {
 }
 
 impl Counter {
-    /// After a stream with numbers.
+    /// The counter after a stream with numbers was bound.
     fn of(instance: Option<&str>) -> Self {
         instance.map_or(Self::Unnamed, |name| Self::Named(name.to_owned()))
     }
 
-    /// After a registration. An unnamed instance may name itself with its first stream.
+    /// The counter after a registration. An unnamed instance may name itself with its first stream.
     fn registered(instance: Option<&str>) -> Self {
         instance.map_or(Self::Undecided, |name| Self::Named(name.to_owned()))
     }
@@ -54,7 +54,7 @@ pub(super) struct LiveStatus {
     lost: Option<Cause>,
     /// The end of the session, once it has ended.
     end: Option<StreamEnd>,
-    /// The queue configuration brought or set since; empty if none.
+    /// The latest queue configuration, from the registration or an operator; empty if none.
     config: String,
     /// The instance that last registered or opened a stream, if it is named.
     instance: Option<String>,
@@ -88,8 +88,8 @@ pub(super) struct Effects {
 pub(super) enum Expiry {
     /// The session continues, possibly in another state.
     GoesOn(Effects),
-    /// The session has to be stopped. The caller does so, since the scheduler has to be notified and no
-    /// stream may bind meanwhile.
+    /// The session has to be stopped. The caller stops it, since the scheduler has to be notified
+    /// and no stream may bind before that is done.
     Stop,
 }
 
@@ -177,7 +177,8 @@ impl LiveStatus {
     }
 
     /// Whether an instance of that name may register and continue the session. If requests were
-    /// numbered it needs a name, since without one it could not be distinguished from the earlier instance.
+    /// numbered, the instance needs a name, since without one it could not be distinguished from
+    /// the earlier instance.
     pub(super) fn can_be_continued_by(&self, instance: Option<&str>) -> bool {
         self.is_usable() && (instance.is_some() || !self.was_numbered)
     }
@@ -198,8 +199,8 @@ impl LiveStatus {
     }
 
     /// Checks whether such a stream may bind. Either all streams of an instance are numbered or
-    /// none, and only the instance that registered last may number. Changes nothing: see
-    /// [`bound`](Self::bound).
+    /// none, and only the instance that registered last may number its requests. Changes nothing:
+    /// [`bound`](Self::bound) records the stream.
     pub(super) fn admits(
         &self,
         dialect: Dialect,
@@ -220,8 +221,8 @@ impl LiveStatus {
             };
             return Err(StreamEnd::Superseded { by });
         }
-        // The opposite is allowed: a numbered stream ends those without, since a new instance
-        // numbers.
+        // The opposite is allowed: a numbered stream ends the streams without numbers, since it
+        // belongs to a new instance that numbers.
         if self.is_numbered == Some(true) && !is_numbered {
             return Err(StreamEnd::Misnumbered(MIXED));
         }
@@ -264,8 +265,8 @@ impl LiveStatus {
         self.settled(effects)
     }
 
-    /// State that the client does not know of was lost: no more streams may bind. Open streams
-    /// continue.
+    /// Records a loss of state that the client cannot know of. No more streams may bind; open
+    /// streams continue.
     pub(super) fn mark_lost(&mut self, cause: Cause) {
         self.lost.get_or_insert(cause);
     }

@@ -23,7 +23,7 @@ pub struct Terms {
     pub bounds: Bounds,
     /// How long items may wait for objects that they name.
     pub reorder_window: Duration,
-    /// Most items that may wait so in one partition.
+    /// Most items that may wait for objects in one partition.
     pub reorder_items: usize,
     /// Bounds of numbered requests held because they came early.
     pub ingress: Load,

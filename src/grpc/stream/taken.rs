@@ -1,5 +1,5 @@
-//! When a stream reports the last number taken: with any reply, or in a message of its own after a
-//! while without replies.
+//! Decides when a stream reports the last number taken: with any reply, or, after a while without
+//! replies, in a message of its own.
 
 use std::time::Duration;
 

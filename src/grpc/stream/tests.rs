@@ -72,7 +72,7 @@ fn node_request(id: &str) -> si::NodeRequest {
     si::NodeRequest { nodes: vec![node], rm_id: "rm".to_owned(), ..Default::default() }
 }
 
-/// Encoded requests that have arrived.
+/// Returns a stream of encoded requests that have arrived.
 fn come(requests: &[si::NodeRequest]) -> Messages {
     let mut body = Vec::new();
     for request in requests {
@@ -102,7 +102,7 @@ fn session_in_metadata_must_match() {
     });
 }
 
-/// Calls on a broken connection are processed late.
+/// Calls on a broken connection may be processed late.
 #[test]
 fn stream_of_an_earlier_attempt_is_refused() {
     play(async |edge| {
@@ -117,7 +117,8 @@ fn stream_of_an_earlier_attempt_is_refused() {
         assert!(second.stream.end().is_none(), "it goes on");
         let third = of("client.3").await.unwrap();
         assert!(matches!(second.stream.end(), Some(StreamEnd::Displaced { .. })));
-        // A client with another name may be newer, and so may one that does not count.
+        // A client with another name may be newer, and so may a client that does not count
+        // attempts.
         let other = of("other.1").await.unwrap();
         assert!(matches!(third.stream.end(), Some(StreamEnd::Displaced { .. })));
         reader::<Nodes>(&edge).bind("rm").await.unwrap();

@@ -72,7 +72,8 @@ impl<K: StreamKind> ReplyWriter<K> {
                 let status = || Err(self.stream.status(&end));
                 return Some(farewell.map_or_else(status, |reply| Ok(reply.into())));
             }
-            // Read before the outbox: any answer that is due is queued by then.
+            // Read before the outbox: if the client has closed its side, every answer that is due
+            // is in the outbox already.
             let half_closed = self.stream.is_half_closed();
             if let Some(reply) = self.next_reply(half_closed) {
                 return Some(Ok(reply));
@@ -103,7 +104,7 @@ impl<K: StreamKind> ReplyWriter<K> {
         let traces = self.edge.traces.as_ref();
         let mut new = Vec::new();
         let reply = session.take::<K>(&self.stream, |reply| {
-            // Checked now: allocations are followed before their reply is queued.
+            // Checked at this time because allocations are traced before their reply is queued.
             if traces.is_some_and(|traces| !traces.is_idle()) {
                 new.extend(reply.new_allocations());
             }
@@ -127,7 +128,7 @@ impl<K: StreamKind> ReplyWriter<K> {
 
 impl<K: StreamKind> Drop for ReplyWriter<K> {
     fn drop(&mut self) {
-        // Closed first: a bind that comes later releases the stream itself.
+        // Closed first: a bind that comes later sees the end and releases the stream itself.
         self.stream.close(StreamEnd::ClientGone);
         if let Some(session) = self.stream.session() {
             session.release::<K>(&self.stream);

@@ -1,8 +1,8 @@
 //! Notifications to an attachment, from the scheduler and from the RM's other streams.
 //!
-//! The RM's messages are processed before the scheduler gets them: an allocation reported by the RM
-//! must not be announced to the shim as one of the scheduler, and the scheduler's answer could
-//! otherwise come before the record of the report.
+//! The RM's messages are processed before the scheduler receives them. Otherwise an allocation
+//! reported by the RM could be announced to the shim as an allocation of the scheduler, and the
+//! scheduler's answer could arrive before the report is recorded.
 
 use monoceros_actors::{AllocationNotices, PredicateQuestion, QuestionId};
 use monoceros_proto::si::v1 as si;
@@ -37,9 +37,9 @@ impl Attachment {
         self.work(|conversation, now| conversation.allocations(now, response));
     }
 
-    /// Records an allocation notification. Returns whether that is all: no stream keeps a cache
-    /// that must be synced first, and no earlier response is withheld. A later stream gets the
-    /// allocations in its initial snapshot.
+    /// Records an allocation notification. Returns true if nothing else is needed: no stream keeps
+    /// a cache that must be synced first, and no earlier response is withheld. A later stream
+    /// receives the allocations in its initial snapshot.
     pub fn record(&self, notification: &AllocationNotices<'_>) -> bool {
         self.lock().conversation.record(notification)
     }
@@ -59,7 +59,7 @@ impl Attachment {
         self.work(|conversation, now| conversation.push_states(now, states));
     }
 
-    /// Records allocations and releases of the RM; call it before the scheduler gets them.
+    /// Records allocations and releases of the RM. Call it before the scheduler receives them.
     pub fn allocations_from_rm(&self, request: &si::AllocationRequest) {
         let lost = si::TerminationType::SchedulingFailedOnRm;
         let mut state = self.lock();
@@ -76,7 +76,7 @@ impl Attachment {
         }
     }
 
-    /// Records nodes of the RM; call it before the scheduler gets them.
+    /// Records nodes of the RM. Call it before the scheduler receives them.
     pub fn nodes_from_rm(&self, request: &si::NodeRequest) {
         let mut state = self.lock();
         let now = Instant::now();

@@ -1,9 +1,9 @@
 //! Requests to the shim whose caller waits: its state dump, saving a configuration, and the effect
 //! of preemptions.
 //!
-//! The conversation numbers each request; here the number leads to the caller. No caller waits for
-//! ever: the conversation answers each request by its deadline, and the end of the session drops
-//! the waiting callers, who then get an error.
+//! The conversation numbers each request; the table here has the caller of each number. No caller
+//! waits for ever: the conversation answers each request by its deadline, and the end of the
+//! session drops the waiting callers, who then get an error.
 
 use std::collections::BTreeMap;
 

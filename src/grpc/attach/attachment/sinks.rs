@@ -26,7 +26,7 @@ pub(super) struct AnswersInARow {
 }
 
 impl Sinks {
-    /// The number of this sink; added if it is new.
+    /// Returns the number of this sink, which is added if it is new.
     pub(super) fn number(&mut self, sink: AnswerSink) -> u32 {
         if let Some((number, _)) = self.open.iter().find(|(_, known)| known.is(&sink)) {
             return *number;
@@ -49,7 +49,7 @@ impl AnswersInARow {
         self.answers.push(PredicateAnswer { id, verdict });
     }
 
-    /// Sends the collected answers; those for a removed partition are dropped.
+    /// Sends the collected answers. Answers for a removed partition are dropped.
     pub(super) fn send(&mut self, sinks: &Sinks) {
         let answers = std::mem::take(&mut self.answers);
         if let Some(sink) = sinks.open.get(&self.partition)

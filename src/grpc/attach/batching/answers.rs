@@ -207,7 +207,7 @@ impl Batcher {
         });
     }
 
-    /// Ends a batch once it is answered completely, or its last message has come.
+    /// Ends a batch once all its queries are answered, or its last message has arrived.
     fn close_batch(&mut self, now: Instant, id: u64, last: bool, turn: &mut Turn) {
         let Entry::Occupied(batch) = self.in_flight.entry(id) else {
             debug_assert!(false, "batch {id} is in flight until this ends it");

@@ -62,7 +62,7 @@ pub(super) struct Query {
     pub(super) nodes: usize,
     pub(super) assume: bool,
     pub(super) cancelled: bool,
-    /// Whether the shim was told to forget the request, before or after it assumed it.
+    /// Whether the shim was notified to forget the request, before or after it assumed it.
     pub(super) forgotten: bool,
 }
 

@@ -184,7 +184,7 @@ fn long_questions_are_asked_in_parts() {
     assert!(turn.answers.is_empty());
     let batch = bench.batch().unwrap();
     assert_eq!(batch.queries[0].node_index, [2, 3]);
-    // It evaluated one node; the other is unknown.
+    // The shim evaluated one node; the other is unknown.
     bench.say(batch.batch_id, vec![result(0, 1, &[])]);
     let batch = bench.batch().unwrap();
     assert_eq!(batch.queries[0].node_index, [3, 4]);
@@ -258,7 +258,7 @@ fn stale_shim_is_slowed_and_reported_once() {
     let mut n_batches = 0;
     let mut behind = Vec::new();
     bench.ask(1, &["n1"]);
-    // Like the scheduler: unanswered questions are asked again at once.
+    // Unanswered questions are asked again at once, as the scheduler does.
     while bench.now < start + 20 * SECOND {
         bench.cache_seq = 5;
         let Some(batch) = bench.batch() else {

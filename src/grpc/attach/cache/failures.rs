@@ -24,7 +24,8 @@ impl Cache {
         for failure in &ack.failures {
             match self.take_failed(ack.cache_seq, failure) {
                 FailedPlacements::These(placed) => {
-                    // The shim does not say which of several it refused: it must forget all.
+                    // The shim does not report which of several placements it refused, so it must
+                    // forget all of them.
                     let forgotten: Vec<_> = match &placed[..] {
                         [] | [_] => Vec::new(),
                         several => several

@@ -21,7 +21,7 @@ fn new(allocations: Vec<si::Allocation>) -> si::AllocationResponse {
     si::AllocationResponse { new: allocations, ..Default::default() }
 }
 
-/// An allocation of another application than the usual one.
+/// An allocation of an application other than the usual one.
 fn of(application: &str, key: &str, node: &str) -> si::Allocation {
     si::Allocation { application_id: application.to_owned(), ..allocation(key, node) }
 }
@@ -350,7 +350,7 @@ fn failure_with_application_concerns_only_it() {
     assert_eq!(undone(&failed), ["one"]);
     assert_eq!(failed.deliver[0].new[0].application_id, "two");
     assert_eq!((failed.forget, failed.ambiguous), (vec![], vec![]));
-    // Also after it was delivered.
+    // A failure with an application concerns a delivered allocation, too.
     let failures = vec![failure("two", "a")];
     let failed = cache.acknowledge(&cb::CacheSyncAck { cache_seq: seq, failures }).unwrap();
     assert_eq!(undone(&failed), ["two"]);
@@ -409,7 +409,7 @@ fn known(cache: &Cache) -> Vec<String> {
     known
 }
 
-/// One cache that records notifications, and one that gets the messages.
+/// Two caches: the first records notifications, the second processes the messages.
 struct Two(std::sync::Mutex<[Cache; 2]>);
 
 impl ResourceManagerCallback for Two {

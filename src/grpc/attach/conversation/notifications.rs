@@ -1,7 +1,7 @@
 //! Notifications of the scheduler and of the RM's other streams, and questions of the scheduler.
 //!
-//! Messages of the RM are processed here before the scheduler gets them, so that the shim's cache
-//! never lags behind the RM's own messages.
+//! Messages of the RM are processed here before the scheduler receives them, so that the shim's
+//! cache never lags behind the RM's own messages.
 
 use monoceros_actors::{AllocationNotices, QuestionId, Scope, Verdict};
 use monoceros_proto::si::v1 as si;
@@ -28,7 +28,8 @@ impl Conversation {
                     Some(Verdict::Presumed { reasons })
                 }
                 (PredicateMode::Remote { holds: false }, _) if question.group.is_some() => {
-                    // The question was meant for the earlier stream: this shim only knows requests.
+                    // The question was asked for the earlier stream. The present shim only knows
+                    // requests.
                     Some(Verdict::Passed { position: 0, scope: Scope::Static, assumed: false })
                 }
                 (PredicateMode::Remote { .. }, Some(_)) if question.candidates.is_empty() => {
@@ -77,7 +78,7 @@ impl Conversation {
     }
 
     /// Records an allocation notification, if nothing else is needed. Otherwise returns false, and
-    /// the response has to come to [`allocations`](Self::allocations).
+    /// the caller has to pass the response to [`allocations`](Self::allocations).
     pub(in crate::grpc::attach) fn record(&mut self, notification: &AllocationNotices<'_>) -> bool {
         let mut batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
         self.cache.record(notification, |new| {

@@ -25,7 +25,7 @@ const MESSAGE_BYTES: usize = 2 << 20;
 const LEAST_MESSAGE_BYTES: usize = 64 << 10;
 
 impl Conversation {
-    /// Starts a stream; an earlier one ends.
+    /// Starts a stream, and ends an earlier one.
     pub(in crate::grpc::attach) fn attach(
         &mut self,
         now: Instant,

@@ -91,9 +91,10 @@ fn groups_are_skipped_and_nesting_is_bounded() {
     assert!(measure(&shapes, of, &b"\xa3\x01".repeat(1_000)).is_broken);
 }
 
-/// The attribute's key declares a number of eight bytes. The decoder reads a map entry of ten
-/// bytes, and then allocations. A reader that took the eight bytes would find a text behind
-/// them, as long as all allocations.
+/// A map entry of the node's attributes has the wire type of an eight-byte number. The decoder
+/// reads it all the same as an entry of ten bytes, and behind it the allocations. If measuring took
+/// the eight bytes for a number, it would find a text behind them that is as long as all
+/// allocations.
 #[test]
 fn map_entry_with_wrong_wire_type_is_measured() {
     let (shapes, of) = shapes();
@@ -146,7 +147,8 @@ fn recursive_messages_are_counted() {
 fn nesting_limit_equals_the_decoders() {
     let shapes = Shapes::new();
     let of = shapes.method("/si.v1.Scheduler/Update").unwrap().request;
-    // An ask, its constraint, a simple one, of nodes, an expression; then one in another.
+    // Field numbers from outside to inside: ask, constraint, simple constraint, node constraint,
+    // expression. On deeper levels, field 1.
     let path = [1, 9, 1, 1, 2];
     let nested = |n_levels: usize| {
         let mut bytes = Vec::new();
@@ -201,7 +203,7 @@ impl Liberties<'_> {
         self.number(u64::from(number << 3 | wire_type), bytes);
         match length {
             0 => self.number(300, bytes),
-            // Would be a list of nodes outside of a group.
+            // Outside of a group, these bytes would be a list of nodes.
             length => bytes.extend(b"\x0a\x00".repeat(length / 2)),
         }
     }

@@ -89,7 +89,7 @@ impl RawMessage {
             return Ok(Decoded { message: self.decode_at_once()?, credit: None });
         }
         let (weight, bytes) = (self.weight(), self.bytes);
-        // Credit of another pool is returned together with the bytes.
+        // If the bytes have credit of another pool, it is returned when the bytes are dropped.
         let (mut credit, received) = if Arc::ptr_eq(self.credit.pool(), &pool) {
             (self.credit, None)
         } else {

@@ -129,7 +129,7 @@ async fn unreadable_messages_give_a_reason() {
     assert_eq!(code(refusal(&framed(2, b"")).await), Code::Internal);
     assert_eq!(code(refusal(&framed(0, b"abc")[..6]).await), Code::Internal);
     assert_eq!(code(refusal(&framed(1, b"no gzip at all, and long enough")).await), {
-        // The length given in the last bytes.
+        // The last bytes, read as the decompressed length, exceed the limit.
         Code::ResourceExhausted
     });
     let mut lies = gzip(&request(1_000).encode_to_vec());

@@ -13,7 +13,7 @@ fn arrive(sequence: &mut Sequence<u64>, number: u64, now: Instant) -> Arrival<u6
     sequence.arrive(0, number, number, Load { items: 1, bytes: 10 }, now)
 }
 
-/// Forwards until no request is left; returns those taken.
+/// Forwards until no request is left. Returns the requests taken.
 fn forward(sequence: &mut Sequence<u64>, now: Instant) -> Vec<u64> {
     let mut all = Vec::new();
     loop {

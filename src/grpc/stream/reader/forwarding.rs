@@ -28,8 +28,8 @@ const NUMBER_MISSING: StreamEnd = StreamEnd::Misnumbered(
 );
 
 impl<K: StreamKind> RequestReader<K> {
-    /// Processes a batch: a request and those that `more` has ready. They are forwarded together,
-    /// since each call wakes a thread.
+    /// Processes a batch: the request `first` and the further ones that `more` returns. They are
+    /// forwarded together, since each call wakes a thread.
     pub(in crate::grpc::stream) async fn accept(
         &mut self,
         first: K::Request,
@@ -55,7 +55,7 @@ impl<K: StreamKind> RequestReader<K> {
         }
     }
 
-    /// Processes a batch of numbered requests. `next` is given the number of items so far.
+    /// Processes a batch of numbered requests. `next` receives the number of items read before.
     async fn accept_numbered(
         &self,
         slot: &Slot,
@@ -79,7 +79,8 @@ impl<K: StreamKind> RequestReader<K> {
         end
     }
 
-    /// Processes a batch of requests without numbers. `next` is given the number of items so far.
+    /// Processes a batch of requests without numbers. `next` receives the number of items read
+    /// before.
     async fn accept_unnumbered(
         &self,
         slot: &Slot,
@@ -140,8 +141,8 @@ impl<K: StreamKind> RequestReader<K> {
         Ok((request, items))
     }
 
-    /// Holds a numbered request until it is next; `due` is then the permission to forward. Returns
-    /// the number of items.
+    /// Holds a numbered request until it is the next one; `due` is then set to the permission to
+    /// forward. Returns the number of items.
     async fn hold<'s>(
         &self,
         slot: &Slot,
@@ -236,7 +237,7 @@ impl<K: StreamKind> RequestReader<K> {
         if self.edge.shutdown.is_cancelled() {
             return Err(StreamEnd::ShuttingDown);
         }
-        // The session was not ended, or it would not be the current one.
+        // The session is still the current one, so it was not ended on purpose.
         error!(rm = session.rm_id(), %error, "the scheduler does not know a session that is open");
         let (edge, session) = (Arc::clone(&self.edge), Arc::clone(session));
         // In a task of its own, since this one holds the lock of the slot.

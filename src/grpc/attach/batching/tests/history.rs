@@ -240,7 +240,8 @@ impl History {
     }
 
     fn check_end(mut self) -> Result<(), TestCaseError> {
-        // The shim's remaining requests are those answered as assumed and not cancelled since.
+        // Every request that the shim still assumes was answered as assumed and not cancelled
+        // since.
         for key in &self.view {
             let id: u64 = key.parse().unwrap();
             let good =
