@@ -1,10 +1,10 @@
 //! Settings of the service: the defaults in `config/monoceros.toml`, which is part of the binary,
 //! overridden by a file, then by the environment, then by flags.
-//!
 //! # Invariants
 //! * Every key has its default in that file and nowhere else; [`Settings`] has no `Default`.
 //! * An unknown key is an error that names the key and its source.
-//! * The message of an error is complete. An error has no source that would repeat it.
+//! * The message of an error is complete: the error has no `source()` that would repeat a part of
+//!   it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -136,16 +136,16 @@ pub struct Settings {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
-    /// Whether that file, and those of the policy groups, are read again when they change, besides
-    /// at SIGHUP. Default true.
+    /// Whether the file `queues` and the files of the policy groups are also read when they change,
+    /// and not only at SIGHUP. Default true.
     pub watch_queues: bool,
     /// Most placements per partition that wait for a predicate of a remote shim. Default 64. One
     /// keeps the order of placements exact; more hide the round trip.
     pub placements_in_flight: NonZeroUsize,
-    /// Whether asks that fit no node reserve one. Default true; the variable `DISABLE_RESERVATION`
-    /// sets it to false.
+    /// Whether an ask that fits on no node may reserve one. Default true; the variable
+    /// `DISABLE_RESERVATION` sets it to false.
     pub reservations: bool,
-    /// Minimum age of such an ask, in seconds. Default 2.
+    /// Minimum age of an ask that reserves a node, in seconds. Default 2.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub reservation_delay: Duration,
     /// Most of the capacity of open nodes that asks without a required node may reserve, in
@@ -159,8 +159,8 @@ pub struct SchedulerSettings {
     /// failure. Default 1; not 0.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub start_retry: Duration,
-    /// Longest wait of such a request, in seconds. Default 60. An allocation that was kept for so
-    /// long counts as started.
+    /// Longest wait of a request after a failed start, in seconds. Default 60. An allocation that
+    /// was kept for this time counts as started.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub start_retry_max: Duration,
     /// Microseconds that the scheduler's threads poll for messages before they sleep. Default 0, at
@@ -241,8 +241,8 @@ impl Settings {
         disable_reservation: Option<&str>,
         flags: &Flags,
     ) -> Result<(Self, Values), SettingsError> {
-        // Each layer is checked on top of those below it, because the error of an unknown key does
-        // not name its source.
+        // Each layer is checked together with the layers below it, because the error of an unknown
+        // key does not name its source.
         let mut layers = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
         if let Some(path) = file {
             let text = input::read_text(path).map_err(SettingsError::Unreadable)?;
@@ -302,7 +302,7 @@ impl Settings {
             ));
         }
         if Duration::from_micros(scheduler.spin_us) > SPIN_MAX {
-            // A longer spin is a core that is never idle.
+            // With a longer spin, a core would never be idle.
             let (spin_us, most) = (scheduler.spin_us, SPIN_MAX.as_micros());
             return Err(format!("`scheduler.spin_us` ({spin_us}) is more than {most}"));
         }
@@ -343,7 +343,7 @@ fn values_of(layers: &ConfigBuilder<DefaultState>) -> Values {
         }
     }
     let mut values = Values::new();
-    // The layers were built before, so this does not fail.
+    // The same layers were built before, so this does not fail.
     let built = layers.build_cloned().and_then(|config| config.collect()).unwrap_or_default();
     for (key, value) in built {
         enter(value, key, &mut values);

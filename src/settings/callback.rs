@@ -26,15 +26,15 @@ pub struct CallbackSettings {
     #[serde(default)]
     pub predicates_of: HashMap<String, Asking>,
     /// Longest wait for the answer to a question. Default 2 s, from 10 ms to 30 s. A longer wait
-    /// tolerates slower shims, and holds the quota and node of a lost question for longer.
+    /// tolerates slower shims, and holds quota and node of an unanswered question for longer.
     #[serde(deserialize_with = "question_timeout")]
     pub predicate_timeout: Duration,
-    /// The answer assumed after that. Default `fail`.
+    /// The answer assumed when `predicate_timeout` is over. Default `fail`.
     pub on_timeout: OnTimeout,
     /// How long decisions wait for a stream before `after_grace` applies. Default 60 s.
     #[serde(deserialize_with = "span")]
     pub reattach_grace: Duration,
-    /// The answer assumed after that. Default `hold`.
+    /// The answer assumed when `reattach_grace` is over. Default `hold`.
     pub after_grace: AfterGrace,
     /// Most unanswered batches. Default 16. More hide a longer round trip.
     pub max_inflight_batches: NonZeroU32,
@@ -56,7 +56,7 @@ pub struct CallbackSettings {
     /// Time limit for the shim's part of a state dump. Default 30 s.
     #[serde(deserialize_with = "span")]
     pub state_dump_timeout: Duration,
-    /// Largest size of that part, in bytes. Default 64 MiB.
+    /// Largest size of the shim's part of a state dump, in bytes. Default 64 MiB.
     pub state_dump_max_bytes: NonZeroUsize,
     /// How long an allocation is withheld until the shim's `CacheSync` for it is written or, if the
     /// shim confirms allocations first, acknowledged. Default 2 s.
@@ -181,7 +181,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| format!("`{text}` is not a duration (such as `500ms`, `2s` or `1m30s`)"))
 }
 
-/// Longer durations are mistakes, and could not be added to a time.
+/// Whether a duration is plausible. A longer one is a mistake, and could not be added to a time.
 fn is_sane(duration: Duration) -> bool {
     const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
     !duration.is_zero() && duration <= LONGEST

@@ -1,7 +1,7 @@
 //! Sections `grpc` and `rest`: addresses, bounds and encryption of the edges.
 //!
-//! By default both listen on this machine only: without rules and TLS everybody who can reach them
-//! may do everything.
+//! By default both edges listen on this machine only: without access rules and TLS, everybody who
+//! can reach them may do everything.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -72,7 +72,8 @@ pub struct RestSettings {
     /// Address to listen on. Port 0 selects a free one. Default 127.0.0.1:9080.
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
-    /// Whether metrics need no identity even with access rules. Default false.
+    /// Whether metrics can be read without a token or certificate even with access rules. Default
+    /// false.
     pub open_metrics: bool,
     /// Largest request body, in bytes. A larger one gets 413. Default 8 MiB.
     pub max_body_bytes: NonZeroUsize,
@@ -102,8 +103,8 @@ pub struct ReadSettings {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a section (with keys such as `tls.certificate`)")]
 pub struct TlsSettings {
-    /// The server certificate (PEM), followed by those that lead from it to one that clients trust.
-    /// Default: none, and no TLS.
+    /// The server certificate (PEM), followed by the intermediate certificates up to one that
+    /// clients trust. Default: none, and no TLS.
     pub certificate: Option<PathBuf>,
     /// The private key of the certificate (PEM, no passphrase).
     pub key: Option<PathBuf>,

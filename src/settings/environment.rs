@@ -1,7 +1,7 @@
 //! Settings from environment variables: `MONOCEROS__SECTION__KEY`.
 //!
-//! Two underscores separate the parts, because keys contain single ones. A variable with one too
-//! few would be ignored silently, so such variables are found and logged.
+//! Two underscores separate the parts, because keys contain single ones. A variable with a single
+//! underscore in place of two would be ignored silently, so such variables are found and logged.
 
 use config::Environment;
 
@@ -10,8 +10,8 @@ use crate::cli::GRPC_VARIABLE;
 /// Prefix of the variables. Two underscores follow it.
 const ENVIRONMENT_PREFIX: &str = "MONOCEROS";
 
-/// A variable that other schedulers of this interface know, too: it switches off reservations by
-/// age. It counts as part of the environment.
+/// A variable that other schedulers of this interface know, too: it switches off all reservations
+/// by age. It counts as part of the environment.
 pub(super) const DISABLE_RESERVATION: &str = "DISABLE_RESERVATION";
 
 /// Parses the value of [`DISABLE_RESERVATION`].

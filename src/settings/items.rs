@@ -1,7 +1,8 @@
 //! Sections of applications, asks, nodes, decisions, metrics, health and events.
 //!
-//! A registration cannot change `applications`, `asks` and `nodes`, which protect what all resource
-//! managers share. It may change `event`, because only a shim knows how many events it can pass on.
+//! A registration cannot change `applications`, `asks` and `nodes`, which protect resources that
+//! all resource managers share. It may change `event`, because only a shim knows how many events it
+//! can pass on.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;

@@ -16,7 +16,8 @@ use super::seconds;
 pub struct KubernetesSettings {
     /// Pods with one of these as `schedulerName` are scheduled. Default `monoceros`.
     pub scheduler_names: Vec<String>,
-    /// Namespace of the lease and the ConfigMaps. Default: that of the own pod, or of the context.
+    /// Namespace of the lease and the ConfigMaps. Default: the namespace of the own pod or, outside
+    /// a cluster, of the context.
     pub namespace: Option<String>,
     /// Name of the lease that selects the active replica. Default: none, and there is one replica.
     pub lease: Option<String>,
@@ -63,7 +64,7 @@ pub enum Victims {
     /// By eviction, and by deletion if budgets forbid it for `eviction_timeout`.
     EvictThenDelete,
     /// By eviction. If budgets forbid it for `eviction_timeout`, the victim stays and the scheduler
-    /// looks for others.
+    /// searches for other victims.
     EvictThenGiveBack,
     /// By eviction, however long budgets forbid it.
     Evict,

@@ -27,8 +27,8 @@ pub(super) const RUST_LOG: &str = "RUST_LOG";
 
 impl LogSettings {
     /// Takes the filter from [`RUST_LOG`], unless an environment variable of our own sets one.
-    /// `RUST_LOG` is checked less strictly than the setting, as other programs do: it may be meant
-    /// for several.
+    /// `RUST_LOG` is checked less strictly than the setting, as in other programs: it may be meant
+    /// for several programs.
     pub(super) fn follow(
         &mut self,
         rust_log: Option<&str>,
@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(followed(None, &own(&[])).unwrap(), "warn");
         assert_eq!(followed(Some(" "), &own(&[])).unwrap(), "warn");
-        // As other programs take it: a module alone means all of it.
+        // As in other programs, a module without a level means all its levels.
         for filter in ["debug,hyper=off", "monoceros"] {
             assert_eq!(followed(Some(filter), &own(&[])).unwrap(), filter);
         }

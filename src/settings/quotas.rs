@@ -24,7 +24,7 @@ pub struct QuotaSettings {
     pub partitions: u64,
     /// Queues, configured or created on demand. Default 50,000.
     pub queues: u64,
-    /// Approximate bytes of all of it. Default 4 GiB.
+    /// Approximate bytes of all these objects. Default 4 GiB.
     pub bytes: u64,
 }
 

@@ -34,12 +34,12 @@ pub fn parse(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(sum)
 }
 
-/// As [`parse`], with the reason as `Err`.
+/// Parses like [`parse`], with the reason as `Err`.
 pub fn read(text: &str) -> Result<Duration, String> {
     parse(text).ok_or_else(|| not_a_span(&text))
 }
 
-/// For `deserialize_with`.
+/// Deserializes a duration, for `deserialize_with`.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Duration, D::Error> {

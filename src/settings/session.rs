@@ -25,8 +25,9 @@ pub struct SessionSettings {
     /// Own.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub attach_timeout: Duration,
-    /// How long a session may be paused before it is stopped and loses everything. Default 120 s. A
-    /// longer time survives longer absences, and keeps the capacity of a dead manager. Own.
+    /// How long a session may be paused before it is stopped and loses all its allocations. Default
+    /// 120 s. With a longer time the session survives longer absences, but the capacity of a
+    /// resource manager that never returns stays in use for longer. Own.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub pause_timeout: Duration,
     /// Handling of messages that a lost stream may have lost. Default `replay`. Own.
@@ -36,7 +37,7 @@ pub struct SessionSettings {
     #[serde(deserialize_with = "seconds::deserialize")]
     pub delivery_grace: Duration,
     /// Outbox of a resource manager: most bytes (as encoded) that are kept for it, per kind of
-    /// stream. The other bounds follow from it ([`Self::outbox`]). A larger one survives longer
+    /// stream. The other bounds follow from it ([`Self::outbox`]). A larger outbox survives longer
     /// absences and takes more memory. Default 256 MiB.
     pub outbox_bytes: NonZeroUsize,
     /// Ingress of a resource manager: most bytes of numbered requests that are held while an
@@ -51,7 +52,7 @@ pub struct SessionSettings {
     /// Default 1 s; zero rejects at once. Own.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub reorder_window: Duration,
-    /// Most such items per partition. Default 10,000. Own.
+    /// Most items per partition that wait for their application or node. Default 10,000. Own.
     pub reorder_items: usize,
     /// Whether an item with an unknown enumeration value is ignored. Otherwise the mildest value is
     /// assumed. Default false. Own.

@@ -19,7 +19,8 @@ pub struct CallbackOptions {
 
 /// Extra-configuration key of [`CallbackOptions::placements_in_flight`].
 const IN_FLIGHT: &str = "scheduling.placementsInFlight";
-/// Events that an RM may receive in 2 s; also the default of the event ring.
+/// Extra-configuration key: most events that an RM receives in a second; also the default capacity
+/// of the event ring.
 const REQUEST_CAPACITY: &str = "event.requestCapacity";
 
 impl CallbackOptions {
