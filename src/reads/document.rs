@@ -20,8 +20,8 @@ use super::door::{Door, Room};
 /// The smallest size for which compression pays.
 const GZIP_FROM: usize = 1400;
 
-/// The slice size in which a document is passed on: a layer that copies its input copies no more
-/// than this.
+/// Size of the slices in which a document is passed on: a layer that copies its input copies no
+/// more than one slice.
 const SLICE_BYTES: usize = 64 << 10;
 
 /// The result of a read, before it has memory reserved.
@@ -32,8 +32,8 @@ pub(crate) struct Draft {
     pub(crate) steps: Option<Steps>,
     /// The start of the next page, if there is one.
     pub(crate) next: Option<String>,
-    /// Version of the content. Where the scheduler can give it without a read, an unchanged
-    /// document is served from the cache.
+    /// Version of the content, if the scheduler can give it without a read. If the version is
+    /// unchanged, the document is served from the cache.
     pub(crate) version: Option<String>,
 }
 

@@ -3,7 +3,8 @@
 //! # Invariants
 //! * One read of a [`Kind`] and partition has the turn at a time, whatever its parameters and
 //!   whether it came over gRPC or REST; at most [`READINGS_MAX`] reads have a turn at all.
-//! * Memory is reserved before a client gets a document, and released with its last byte.
+//! * Memory is reserved before a client gets a document, and released with the document's last
+//!   byte.
 //! * A read gives back its turn before it waits for memory, and at most [`WAITING_MAX`] documents
 //!   wait for memory: clients that receive nothing cannot keep others from reading small documents.
 
@@ -33,8 +34,8 @@ const TURN_PATIENCE: Duration = Duration::from_secs(30);
 /// The longest wait for a reservation.
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The kind of a document. One read per kind is in progress at a time, for one partition or for
-/// all.
+/// The kind of a document. One read of a kind and partition is in progress at a time; a read of all
+/// partitions counts as one more partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Queues,

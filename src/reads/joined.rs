@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! If thirty-two dashboards request one list each second, it would be read and encoded thirty-two
-//! times. Instead only one read of it is in progress at a time, and requests that arrive meanwhile
-//! wait for the *next* one, together with all others for the same document.
+//! times a second. Instead only one read of the list is in progress at a time, and requests that
+//! arrive during this read wait for the *next* one, together with all others for the same document.
 //!
 //! After a long read, a pause of three times its duration follows before the same document is read
 //! again. So the longest lists together take a quarter of a core, however many clients request them
@@ -39,7 +39,7 @@ type WeakReading<E> = WeakShared<BoxFuture<'static, Result<Arc<Document>, E>>>;
 /// depends on.
 type Wanted = (Kind, String, Vec<u8>);
 
-/// The reads of one edge that have not begun. The door limits those in progress.
+/// The reads of one edge that have not begun. The door limits the reads in progress.
 pub(crate) struct Joined<E> {
     door: Door,
     tables: Arc<Mutex<Tables<E>>>,
@@ -113,7 +113,7 @@ where
                 sleep_until(until).await;
             }
             let turn = this.door.turn(key.0, &key.1).await;
-            // Later requests have to wait for the next read.
+            // Requests that arrive after this have to wait for the next read.
             let in_hand = {
                 let mut tables = this.tables();
                 tables.waiting.remove(&key);
@@ -170,7 +170,7 @@ mod tests {
     use super::super::document::Draft;
     use super::*;
 
-    /// Counts reads when they begin; they end when the test lets them.
+    /// Counts reads when they begin. A read ends when the test lets it.
     struct Source {
         joined: Joined<Busy>,
         begun: Arc<AtomicU32>,
@@ -215,7 +215,8 @@ mod tests {
         }
     }
 
-    /// The total duration of a read that takes this long, after a read of the other.
+    /// Reads the first document, then the second, where each read takes `takes`. Returns the
+    /// duration of the second, with its wait.
     async fn after_one_of(takes: Duration, wanted: [&'static str; 2]) -> Duration {
         let joined: Joined<Busy> = Joined::new(Door::new(1 << 20));
         let read = |wanted: &'static str| {

@@ -37,7 +37,7 @@ use crate::logbook::Logbook;
 use crate::settings::Settings;
 use crate::traces::Traces;
 
-/// The scheduler and everything that the edges read of it.
+/// The scheduler, and all state that the edges share for their reads.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The scheduler.
