@@ -6,11 +6,12 @@
 //! number of connections.
 //!
 //! # Invariants
-//! * A slow TLS handshake delays no one: handshakes run concurrently with each other and with the
-//!   acceptance of new connections.
+//! * A slow TLS handshake delays no other client: handshakes run concurrently with each other and
+//!   with the acceptance of new connections.
 //! * A connection is passed on once its handshake is complete and its client has sent something;
 //!   for HTTP/2 the preface, since an HTTP/2 server has no timeout for it.
-//! * Among silent clients, the oldest makes room for the next; for the others see `slots`.
+//! * Among silent clients, the oldest makes room for the next. `slots` has the limits of all other
+//!   connections.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -63,7 +64,8 @@ pub struct Connections {
     slots: Arc<ConnectionSlots>,
     /// Connections whose client has not begun.
     newcomers: JoinSet<Option<Connection>>,
-    /// Connections whose clients are silent, oldest first; some may have begun meanwhile.
+    /// Connections whose clients were silent when they were added, oldest first. Some clients may
+    /// have begun since.
     oldest: VecDeque<AbortHandle>,
     stop: CancellationToken,
 }
@@ -325,7 +327,7 @@ mod tests {
             }
             let mut probe = TcpStream::connect(address).await.unwrap();
             probe.write_all(b"GET /").await.unwrap();
-            // The first was closed by now, or will be soon.
+            // The first silent connection is closed, or will be soon.
             assert_eq!(silent[0].read(&mut [0; 1]).await.unwrap_or(0), 0);
             (silent, probe)
         });

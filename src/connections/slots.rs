@@ -1,17 +1,17 @@
 //! The limits of an edge's connections, and the handling of those beyond the limit.
 //!
 //! # Why connections beyond the limit are accepted
-//! A health probe opens a connection of its own. If nothing were accepted beyond the limit, a
+//! A health probe opens a connection of its own. If no connection were accepted beyond the limit, a
 //! client that opens the maximum number of connections would make the service's own watchdogs kill
-//! it. So a few more are accepted, which answer health only, and the oldest of which makes room for
-//! the next.
+//! the service. So a few more are accepted. They answer health only, and the oldest of them makes
+//! room for the next.
 //!
 //! # Invariants
 //! * The number of open connections never exceeds the limits: served connections, those that answer
 //!   health only, and newcomers that have sent nothing yet.
-//! * A connection with an open call that counts is never closed to make room. An idle one is, once
-//!   all slots are taken: first the oldest never used by an authorized caller, then the oldest of
-//!   all.
+//! * A connection with an open call that counts is never closed to make room. Once all slots are
+//!   taken, an idle connection is closed: the oldest that was never used by an authorized caller
+//!   or, if there is none, the oldest of all.
 //! * Calls that anyone may make do not count, and neither does a call whose message has not
 //!   arrived: otherwise a client could keep a slot just by opening one.
 

@@ -1,7 +1,7 @@
 //! One connection: reading, writing, and the conditions under which it is closed.
 //!
 //! # Invariants
-//! * A client that receives nothing of what is written to it for the configured time is cut off; a
+//! * A client that receives nothing of the data written to it for the configured time is cut off; a
 //!   slow client is not. To tell them apart, the system is asked to buffer little unsent data.
 //! * A connection ends as soon as it is [cut](Peer::cut).
 //! * Its slot is returned after its descriptor is closed.
