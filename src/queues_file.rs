@@ -1,9 +1,9 @@
 //! The queue configuration of resource managers that bring none. It is a file, read at the start,
-//! at each SIGHUP and, unless that is switched off, whenever it changes. Policy groups have files
-//! of their own (`policies`).
+//! at each SIGHUP and, unless `scheduler.watch_queues` is off, whenever it changes. Policy groups
+//! have files of their own (`policies`).
 //!
-//! Unlike [`files`](crate::files) it is not read every few seconds: a half-written file may be
-//! valid, and would remove queues. The file is watched (`watch`), and read once no more changes
+//! Unlike [`files`](crate::files), the file is not read every few seconds: a half-written file may
+//! be valid, and would remove queues. The file is watched (`watch`), and read once no more changes
 //! follow.
 //!
 //! # Invariants
@@ -100,7 +100,8 @@ impl QueuesFile {
 
     /// Applies the text if it has changed since the last read.
     ///
-    /// A missing or empty file is taken for a write in progress. Whoever means it sends SIGHUP.
+    /// A missing or empty file is taken for a write in progress. Only SIGHUP reads an empty file as
+    /// it is.
     fn read_changed(&self) {
         let file = self.path.display();
         let found = if self.is_special() {
@@ -126,7 +127,7 @@ impl QueuesFile {
         }
     }
 
-    /// Whether the path leads to something other than a file, such as a pipe, which may have no end
+    /// Whether the path leads to an object that is no file, such as a pipe, which may have no end
     /// or no writer.
     fn is_special(&self) -> bool {
         self.path.metadata().is_ok_and(|metadata| !metadata.is_file())

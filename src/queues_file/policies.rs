@@ -5,9 +5,10 @@
 //! differences. If a file is unusable when the service starts, the service starts all the same, but
 //! resource managers of that group cannot register without a configuration of their own. And if a
 //! resource manager registers while its group has no usable text yet, the file is read at once,
-//! since it may just have been written. The *text* of a group is the contents of its file.
+//! since it may just have been written.
 //!
 //! # Invariants
+//! A *text* is the content of a group's file.
 //! * A text that was usable applies to its group until another text is usable, or until SIGHUP
 //!   finds the file missing or empty.
 //! * Texts reach the scheduler one after another, the newest of a group last.
@@ -102,7 +103,7 @@ impl PolicyFiles {
             return Err("it is no file".to_owned());
         }
         let text = input::read_text(&path).map_err(|reason| reason.to_string())?;
-        // The next `look` checks the text, once the file has come to rest.
+        // When the file is at rest, the next `look` checks the text.
         let seen = Err("it was read at a registration".to_owned());
         self.table().seen.insert(group.to_owned(), seen);
         Ok(Some(text.into()))
@@ -199,7 +200,7 @@ impl GroupTexts {
             Ok(text) if is_usable(path, &text) => {
                 let text: Arc<str> = text.into();
                 self.usable.insert(group.clone(), Arc::clone(&text));
-                // The receiver is gone only while the service stops, as below.
+                // Sending fails only while the service stops, as below.
                 let _ = self.changes.send((group, text));
             }
             Ok(_) => {}

@@ -1,15 +1,15 @@
 //! Waits until a file, or a file of a folder, has changed and its writer is done.
 //!
 //! # What can happen to a file
-//! It is written in place, at once or in several steps. It is replaced by renaming another file
-//! over it. It is a link that is changed, or a link on the path to it is, as when Kubernetes swaps
-//! `..data` in a mounted `ConfigMap`, or a release swaps `current`. Or a directory on the path is
-//! replaced. So every directory on the [way](super::way) is watched. In each case the file may be
-//! missing for a while. The same can happen to each file of a folder, and to the folder.
+//! A file is written in place, at once or in several steps. Or another file is renamed over it. Or
+//! it is a link and the link is changed, or a link on the path to it is changed, as when Kubernetes
+//! swaps `..data` in a mounted `ConfigMap`, or a release swaps `current`. Or a directory on the
+//! path is replaced. So every directory on the [way](super::way) is watched. In each case the file
+//! may be missing for a while. The same can happen to each file of a folder, and to the folder.
 //!
 //! # Invariants
 //! * [`FileWatch::at_rest`] returns only after [`QUIET`] without an event and without a known open
-//!   writer, so the file that is then read is complete as far as the system can sender.
+//!   writer, so the file that is then read is complete as far as the system can know.
 //! * A file is watched before it is read, so no change is missed in between.
 
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Interval between checks if the system sends no notifications.
 const POLL_EVERY: Duration = Duration::from_secs(5);
 /// Most attempts to follow a way that keeps changing, before waiting for the next event. Each
-/// change brings an event of its own.
+/// change causes an event of its own.
 const MOST_TRIES: usize = 8;
 
 /// A change, or a possible change, of files.
@@ -129,7 +129,8 @@ impl<'a> FileWatch<'a> {
             // Fails if the directory was removed, which is common.
             let _ = self.watcher.unwatch(&directory);
         }
-        // A part of the way that is not watched yet may be changed meanwhile.
+        // A part of the way that is not watched yet may change during this, so the way is followed
+        // again.
         for _ in 0..MOST_TRIES {
             let way = self.place.way();
             self.way.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&way);
@@ -143,7 +144,7 @@ impl<'a> FileWatch<'a> {
 
     /// Watches the directories of the way, parents first.
     fn watch(&mut self, way: &Way) -> notify::Result<()> {
-        // A polling watcher notices a replaced directory by its contents.
+        // A polling watcher notices by its contents that a directory was replaced.
         let wanted = if self.polls { way.near().clone() } else { way.directories() };
         let mut refused = None;
         for directory in wanted {
@@ -198,7 +199,7 @@ impl<'a> FileWatch<'a> {
         }
     }
 
-    /// Whether one of these is a link or a directory on the way.
+    /// Whether one of these paths is a link or a directory on the way.
     fn change_way(&self, changed: &[PathBuf]) -> bool {
         let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         changed.iter().any(|changed| !way.ends_at(changed))

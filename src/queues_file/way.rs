@@ -1,8 +1,8 @@
 //! The way to a file: every name on its path, links followed.
 //!
 //! # Why the whole way
-//! A path leads elsewhere when any name on it changes: a directory is replaced by another of the
-//! same name, or a link is changed. A watch of the file alone would keep watching the old one.
+//! A path leads to another file when any name on it changes: a directory is replaced by another of
+//! the same name, or a link is changed. A watch of the file alone would keep watching the old file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -100,7 +100,7 @@ impl Way {
         &self.near
     }
 
-    /// Returns those, and the directories of all other names on the way.
+    /// Returns the directories of [`near`](Self::near), and those of all other names on the way.
     pub(super) fn directories(&self) -> BTreeSet<PathBuf> {
         let above = self.names.iter().filter_map(|name| name.parent());
         above.map(Path::to_owned).chain(self.near.iter().cloned()).collect()
@@ -134,7 +134,7 @@ fn steps(path: &Path) -> Vec<PathStep> {
     path.components().rev().filter_map(step).collect()
 }
 
-/// Whether a file of a folder counts.
+/// Whether a file of a folder is read, by its name.
 pub(super) fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "yaml")
 }
