@@ -19,7 +19,7 @@ fn queues(of_partition: &str) -> String {
     )
 }
 
-/// Two pods of `be` have all of the machine when one of `ls` arrives, which preempts.
+/// Two pods of `be` hold the whole machine when a pod of `ls` arrives, which preempts.
 const TAKES_BACK: &str = "old,2000,1,0,0,,BE,Running,0,1000,0,,\n\
                           new,2000,1,0,0,,BE,Running,1,1001,1,,\n\
                           owner,2000,1,0,0,,LS,Running,10,60,10,,yes\n";
@@ -83,7 +83,7 @@ fn an_eviction_costs_what_its_victim_had_done() {
     assert_eq!(evictions["by_grounds"][0]["for_queue"], "root.ls");
     assert_eq!(evictions["pods"][0]["pod"], "new");
     assert_eq!(evictions["pods"][0]["time"], 40.0);
-    // From 1 to 40 it had 2000 thousandths of a core and 1 MiB.
+    // From second 1 to second 40, `new` held 2000 thousandths of a core and 1 MiB.
     assert_eq!(evictions["wasted"]["vcore"], 39.0 * 2000.0);
     assert_eq!(evictions["wasted"]["memory"], 39.0 * f64::from(1 << 20));
     // Both pods of `be` ran for 1000 s in the end, `owner` for 50 s.
@@ -97,8 +97,8 @@ fn an_eviction_costs_what_its_victim_had_done() {
 fn fairness_is_reported_as_means_over_time() {
     let json = json(&report(TAKES_BACK, queues(""), Assumptions::default()));
     let fairness = &json["fairness"];
-    // For 30 s `ls` has nothing of its entitlement. Then all have theirs, although a pod of `be` is
-    // pending.
+    // For 30 s `ls` has nothing of its entitlement. Then every queue has its entitlement, although
+    // a pod of `be` is pending.
     assert_eq!(fairness["jain"], (0.5 * 30.0 + 50.0) / 80.0);
     assert_eq!(fairness["least_jain"], 0.5);
     assert_eq!(fairness["waited"], 80.0);

@@ -29,7 +29,7 @@ pub(crate) enum Decision {
         machine: usize,
         uuid: String,
     },
-    /// The pod must leave, for the reason `why`.
+    /// The pod is evicted, for the reason `why`.
     Preempted {
         pod: usize,
         uuid: String,
@@ -92,7 +92,8 @@ impl Decisions {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a decision since the last return. It may have been taken already.
+    /// Waits until a decision was recorded since the last call. [`take`](Self::take) may have
+    /// returned it already.
     pub(crate) async fn more(&self) {
         self.wake.notified().await;
     }
@@ -194,7 +195,7 @@ impl ResourceManagerCallback for Decisions {
         Err(format!("wants a GPU of {}, has `{}`", pod.models.join(" or "), machine.model))
     }
 
-    /// A pod that is not admitted to a machine stays so, whatever leaves the machine.
+    /// Evictions do not change whether a pod is admitted to a machine.
     fn preemption_predicates(
         &self,
         args: &si::PreemptionPredicatesArgs,

@@ -9,12 +9,12 @@ use super::trace::Trace;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Eviction {
-    /// When the pod was gone, in milliseconds on the clock of the trace.
+    /// When the pod exited, in milliseconds on the clock of the trace.
     pub(crate) at: i64,
     pub(crate) pod: usize,
     pub(crate) machine: usize,
     pub(crate) grounds: Grounds,
-    /// The time that it ran on its machine, and the part of it that was lost, in milliseconds.
+    /// The time that the pod ran on its machine, and the part of it that was lost, in milliseconds.
     pub(crate) ran: i64,
     pub(crate) lost: i64,
 }
@@ -78,12 +78,12 @@ impl Work {
         }
     }
 
-    /// Returns amount × seconds.
+    /// Returns the lost amount × seconds.
     pub(crate) fn of(&self, kind: ResourceKind) -> f64 {
         self.0[kind as usize] as f64 / 1000.0
     }
 
-    /// Returns this as a share of `whole`, in amount × milliseconds. 0 if `whole` is 0.
+    /// Returns the lost work as a share of `whole`, in amount × milliseconds. 0 if `whole` is 0.
     pub(crate) fn share(&self, kind: ResourceKind, whole: i128) -> f64 {
         if whole == 0 { 0.0 } else { self.0[kind as usize] as f64 / whole as f64 }
     }

@@ -3,15 +3,16 @@
 //! # Entitlement of a queue
 //!
 //! A queue is entitled to its guarantee, at most its maximum. For a resource without a guarantee,
-//! it is entitled to an equal part of the parent's entitlement minus the guarantees of all
-//! siblings, as is each sibling without a guarantee. Root is entitled to the cluster.
+//! each sibling without one is entitled to an equal part of the rest: the parent's entitlement
+//! minus the guarantees of all its children. Root is entitled to the cluster.
 //!
 //! # How well a queue is served
 //!
-//! A queue wants what it has and what is pending. Its due is all of that. If that exceeds its
-//! entitlement to some resource, all amounts are scaled down equally until they fit: a queue that
-//! may have half of the cores that it wants can use half of the memory. It is served as well as its
-//! worst resource, as a share of its due: 1 if it has all, whatever it has beyond.
+//! A queue *wants* the amounts that it holds and the amounts that are pending. Its *due* is all of
+//! that. If that exceeds its entitlement to some resource, all amounts are scaled down equally
+//! until they fit: a queue that may have half of the cores that it wants can use half of the
+//! memory. The queue is served as well as its worst resource, as a share of its due: 1 if it holds
+//! its whole due, or more.
 //!
 //! # Jain's index
 //!
@@ -83,7 +84,7 @@ impl LeafSample {
 pub(crate) struct Fairness {
     /// The leaves by path.
     leaves: BTreeMap<String, LeafFairness>,
-    /// Jain's index now, and × milliseconds. `None` while no pod is pending.
+    /// Jain's index now, and its sum in index × milliseconds. `None` while no pod is pending.
     jain: Option<f64>,
     jain_sum: f64,
     least: Option<f64>,
@@ -100,8 +101,8 @@ pub(crate) struct LeafFairness {
     served: Option<f64>,
     served_sum: f64,
     waits: bool,
-    /// The time that it wanted something, and the time that it was pending without its due, in
-    /// milliseconds.
+    /// The time in which the leaf wanted something, and the time in which it had pending requests
+    /// and less than its due, in milliseconds.
     wanted: i64,
     short: i64,
 }

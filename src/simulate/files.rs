@@ -56,7 +56,7 @@ mod tests {
         // Busy enough for pods to be pending, and short enough that unplaceable pods, which are
         // retried every half minute, do not dominate.
         trace.pods.retain(|pod| pod.creation < 16 * 3600);
-        // Ties, which the seed shuffles.
+        // Pods created at the same time, which the seed shuffles.
         for pod in &mut trace.pods {
             pod.creation -= pod.creation % 7200;
         }

@@ -35,10 +35,11 @@ const SHAPES: usize = 1000;
 pub(crate) struct Fragmentation {
     /// Distinct asks and GPU models, with the number of their rows.
     shapes: Vec<(Pod, i128)>,
-    /// The free amount of each machine and, by kind, free × rows for which that is stranded.
+    /// The free amount of each machine and, by kind, that amount × the rows for which it is
+    /// stranded.
     machines: Vec<(Amount, [i128; 3])>,
     models: Vec<String>,
-    /// Rows that ask for each kind.
+    /// Number of rows that ask for each kind.
     rows: [i128; 3],
     free: [i128; 3],
     stranded: [i128; 3],

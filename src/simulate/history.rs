@@ -25,7 +25,7 @@ pub(crate) struct History {
 /// The record of a pod. Times are in milliseconds on the clock of the trace.
 #[derive(Clone, Debug)]
 pub(crate) struct PodHistory {
-    /// The leaf that it was submitted to.
+    /// The leaf to which the pod was submitted.
     pub(crate) queue: String,
     pub(crate) outcome: PodOutcome,
     /// Time of its first start.
@@ -48,8 +48,8 @@ impl PodHistory {
         }
     }
 
-    /// Returns the outcome of a pod without a machine. `never_placed` is for one that never had
-    /// one.
+    /// Returns the outcome of a pod that has no machine. `never_placed` is the outcome if it never
+    /// had a machine.
     pub(crate) fn outcome_unplaced(&self, never_placed: PodOutcome) -> PodOutcome {
         if self.start.is_some() { PodOutcome::Preempted } else { never_placed }
     }
@@ -116,7 +116,7 @@ impl Usage {
         self.most_pending = self.most_pending.max(self.pending);
     }
 
-    /// Returns the largest amount at a time.
+    /// Returns the largest amount that was in use at one time.
     pub(crate) fn peak(&self, kind: ResourceKind) -> i64 {
         self.peak[kind as usize]
     }

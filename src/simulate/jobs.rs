@@ -22,7 +22,8 @@ pub(crate) struct Job {
     pub(crate) pods: Vec<usize>,
     is_gang: bool,
     is_submitted: bool,
-    /// The scheduler ended its application before, so later pods are submitted without a gang.
+    /// Whether the scheduler has ended the application. Later pods are then submitted without a
+    /// gang.
     is_over: bool,
     /// Number of unfinished pods.
     n_left: usize,
@@ -102,9 +103,9 @@ impl Jobs {
 }
 
 impl Job {
-    /// Returns the declared task groups: one per kind of pod, or none if it is no gang, or one that
-    /// the scheduler ended before. `all_preempt` is the default for pods without a preemption
-    /// policy.
+    /// Returns the declared task groups, one per kind of pod. Empty if the application is no gang,
+    /// or the scheduler has ended it before. `all_preempt` is the default for pods without a
+    /// preemption policy.
     pub(crate) fn task_groups(&self, trace: &Trace, all_preempt: bool) -> Vec<si::TaskGroup> {
         let mut groups: Vec<si::TaskGroup> = Vec::new();
         for pod in &self.pods {

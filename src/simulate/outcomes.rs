@@ -130,7 +130,7 @@ fn shares_of_gpus_add_up_to_whole_ones() {
 
 #[test]
 fn a_large_pod_reserves_a_node_if_enabled() {
-    // The second machine fits none of them. With it, quotas do not limit the pods.
+    // No pod fits on the second machine, whose capacity keeps quotas from limiting the pods.
     let machines = format!("{MACHINES}m2,4000,3000,0,\n");
     let rows = [
         "first,100,3200,0,0,,LS,Running,0,50,0",
@@ -176,7 +176,8 @@ fn capacity_is_held_for_later_gang_pods() {
         ],
         &["g1 0 100 Completed", "other 90 110 Completed", "g2 50 90 Completed"],
     );
-    // Places are held for at most a quarter of an hour. A later pod asks like any other.
+    // Places are held for at most a quarter of an hour. A pod that arrives later asks like any
+    // other.
     check_gangs(
         &[
             "g1,3000,1,0,0,,LS,Running,0,2000,0,g",

@@ -44,7 +44,7 @@ pub(crate) struct EvictionRow {
     node: String,
     grounds: String,
     for_queue: Option<String>,
-    /// The time that it ran on its machine, and the part of it that was lost, in seconds.
+    /// The time that the pod ran on its machine, and the part of it that was lost, in seconds.
     ran: f64,
     lost: f64,
 }
@@ -64,11 +64,11 @@ pub(crate) struct FairnessFacts {
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueFairness {
     pub(crate) queue: String,
-    /// Mean share of its entitlement over the makespan.
+    /// Mean share of the queue's entitlement over the makespan.
     pub(crate) of_owed: f64,
-    /// Mean of how it was served while it wanted something.
+    /// How well the queue was served on average while it wanted something (1 is fully).
     pub(crate) served: Option<f64>,
-    /// Seconds for which it was pending without its due.
+    /// Seconds for which the queue had pending requests and less than its due.
     pub(crate) short: f64,
 }
 

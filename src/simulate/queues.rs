@@ -2,7 +2,7 @@
 //!
 //! Every pod is an application, and its QoS class selects the queue. Without a queue configuration
 //! of the user there is one leaf below root per class of the trace, without guarantee and maximum.
-//! With one, its leaves are used.
+//! If the user gives a configuration, its leaves are used.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -104,9 +104,9 @@ pub(crate) struct SeriesColumns {
     pub(crate) pending_pods: Vec<usize>,
     /// Share of the free amount that a random pod of the trace cannot use.
     pub(crate) fragmentation: Named<Vec<f64>>,
-    /// Jain's index of how the leaves are served. `None` while no pod is pending.
+    /// Jain's index of how well the leaves are served. `None` while no pod is pending.
     pub(crate) jain: Vec<Option<f64>>,
-    /// Evictions so far.
+    /// Number of evictions up to each time.
     pub(crate) evictions: Vec<usize>,
     pub(crate) queues: BTreeMap<String, QueueColumns>,
 }
@@ -115,7 +115,7 @@ pub(crate) struct SeriesColumns {
 pub(crate) struct QueueColumns {
     /// Largest share of the cluster's capacity in any resource.
     pub(crate) dominant_share: Vec<f64>,
-    /// Share of its entitlement, and how well it is served, as `fairness` defines them.
+    /// Share of the queue's entitlement, and how well it is served, as `fairness` defines them.
     pub(crate) of_owed: Vec<Option<f64>>,
     pub(crate) served: Vec<Option<f64>>,
     pub(crate) allocated: Named<Vec<i64>>,

@@ -20,11 +20,11 @@ pub(crate) struct Sample {
     pub(crate) running: usize,
     pub(crate) pending: Amount,
     pub(crate) n_pending: usize,
-    /// Jain's index of how the leaves are served (`fairness`). `None` while no pod is pending.
+    /// Jain's index of how well the leaves are served (`fairness`). `None` while no pod is pending.
     pub(crate) jain: Option<f64>,
     /// The state of each leaf, by path.
     pub(crate) leaves: Vec<LeafSample>,
-    /// Evictions so far.
+    /// Number of evictions up to this time.
     pub(crate) n_evicted: usize,
     /// The share of free amounts that the pods of the trace cannot use, by kind (`fragmentation`).
     pub(crate) fragmentation: [f64; 3],
@@ -36,11 +36,11 @@ pub(crate) struct LeafSample {
     pub(crate) path: String,
     /// Amount held by its pods.
     pub(crate) held: Amount,
-    /// The largest share of its entitlement that it has of any resource. `None` if it is entitled
-    /// to nothing.
+    /// The largest share of its entitlement to any resource that the leaf holds. `None` if it is
+    /// entitled to nothing.
     pub(crate) of_owed: Option<f64>,
-    /// The share of its due that it has, at most 1 (`fairness`). `None` if it wants nothing to
-    /// which it is entitled.
+    /// The share of its due that the leaf holds, at most 1 (`fairness`). `None` if it wants nothing
+    /// to which it is entitled.
     pub(crate) served: Option<f64>,
     /// Whether any of its pods is pending.
     pub(crate) waits: bool,

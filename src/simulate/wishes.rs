@@ -46,7 +46,8 @@ impl Wishes {
         tags
     }
 
-    /// Returns the preemption policy of its ask. `all_preempt` is the default for pods without one.
+    /// Returns the preemption policy of the pod's ask. `all_preempt` is the default for pods
+    /// without one.
     pub(crate) fn policy(&self, all_preempt: bool) -> Option<si::PreemptionPolicy> {
         let is_said = all_preempt || self.preempts.is_some() || self.preemptable.is_some();
         is_said.then(|| si::PreemptionPolicy {
@@ -88,7 +89,8 @@ pub(super) fn of_row(row: &mut CsvRow<'_>) -> Option<Wishes> {
 }
 
 /// Parses a constraint, which may be empty. `None` after a mistake. Without this check the
-/// scheduler would reject the pod in the middle of a replay, without its line.
+/// scheduler would reject the pod in the middle of a replay, and the message would not name the
+/// line.
 fn constraint(row: &mut CsvRow<'_>) -> Option<String> {
     let text = row.object(CONSTRAINT)?;
     if !text.is_empty()

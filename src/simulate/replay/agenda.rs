@@ -1,4 +1,4 @@
-//! Planned events of pods: the times of the trace, and those that follow from decisions.
+//! Planned events of pods: the times of the trace, and times that follow from decisions.
 //!
 //! # Invariant
 //! Events are in order of time. At one time, ends come first, then exits of evicted pods, then
@@ -14,7 +14,7 @@ pub(super) enum EventKind {
     End {
         attempt: u32,
     },
-    /// The pod's attempt with this number leaves after its eviction.
+    /// The pod's attempt with this number exits after its eviction.
     Leave {
         attempt: u32,
     },

@@ -1,9 +1,9 @@
 //! Sampling after each step: compares the scheduler's allocated amounts with the replay's, and adds
 //! a sample to the report.
 //!
-//! The scheduler also counts capacity held for gang pods that have not arrived, the replay does
-//! not. Amounts and entitlements of leaf queues are read from the scheduler, which alone knows its
-//! queues.
+//! The scheduler also counts capacity held for gang pods that have not arrived; the replay does not
+//! count it. Amounts and entitlements of leaf queues are read from the scheduler, since the replay
+//! does not know the queues.
 
 use std::collections::BTreeMap;
 

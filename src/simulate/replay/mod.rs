@@ -14,9 +14,9 @@
 //! # Gangs
 //! A gang is one application. It is submitted when the first of its pods arrives, with task groups
 //! for all of them. Each pod asks when it arrives. So a gang is admitted when there is capacity for
-//! all of it, and capacity for later pods is held. If none of its pods is present for so long that
-//! its places are given up and the scheduler ends the application, the next pod submits it again,
-//! not as a gang.
+//! all of it, and capacity for later pods is held. If no pod of the gang exists for so long that
+//! its holds end and the scheduler ends the application, the next pod submits the application
+//! again, without a gang.
 //!
 //! # Preemption
 //! A victim holds its allocation until the resource manager confirms its exit, which the replay
@@ -86,11 +86,11 @@ pub(crate) enum ReplayError {
 /// Assumptions of a replay that are not in the trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Assumptions {
-    /// Pods without a preemption policy may preempt others.
+    /// Whether pods without a preemption policy may preempt others.
     pub(crate) all_preempt: bool,
-    /// Time that a victim needs to leave, in milliseconds.
+    /// Time that a victim needs to exit, in milliseconds.
     pub(crate) confirm_after: i64,
-    /// The work of a victim is kept: it asks again for the rest.
+    /// Whether the work of a victim is kept: it then asks again for the remaining time.
     pub(crate) keep_progress: bool,
 }
 
@@ -207,8 +207,8 @@ impl Replay {
             (EventKind::End { attempt } | EventKind::Leave { attempt }, PodState::Running(run)) => {
                 attempt != run.attempt
             }
-            // A pod that has to leave after its deletion in the trace is withdrawn by another
-            // event.
+            // The end of a pod that does not run, or the withdrawal of a pod that is not pending. A
+            // victim that exits after its deletion in the trace is withdrawn by another event.
             (EventKind::End { .. } | EventKind::Leave { .. } | EventKind::Withdraw, _) => true,
         })
     }
