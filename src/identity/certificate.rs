@@ -1,7 +1,7 @@
 //! The names that a client certificate proves.
 //!
-//! Only certificates verified by the TLS handshake get here, and of a chain only the first one: its
-//! key is the one that the client owns.
+//! Only certificates that the TLS handshake has verified are passed to this module, and of a chain
+//! only the first one: the client has proved that it owns this certificate's key.
 
 use std::fmt;
 use std::str::FromStr;

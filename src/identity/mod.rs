@@ -53,7 +53,7 @@ pub enum Denied {
         /// The resource manager of which it wanted to read.
         rm_id: String,
     },
-    /// The caller is known but may not read what concerns all.
+    /// The caller is known but may not read data that concern all resource managers.
     #[error("{caller} may not read what concerns all resource managers")]
     ReadAll {
         /// The name of the caller.
@@ -184,7 +184,8 @@ impl Identity {
         }
     }
 
-    /// Checks a change of one resource manager that itself and administrators may make.
+    /// Checks the right to change one resource manager: it has this right itself, and so have
+    /// administrators.
     pub fn check_rm_or_admin(&self, rm_id: &str) -> Result<(), Denied> {
         self.check_admin().or_else(|_| self.check_rm(rm_id))
     }
@@ -214,7 +215,7 @@ impl Identity {
         }
     }
 
-    /// Checks the part of a right that does not depend on the resource manager.
+    /// Checks the part of a right that can be checked without knowing the resource manager.
     pub fn check_at_the_door(&self, right: Right) -> Result<(), Denied> {
         match right {
             Right::Nothing => Ok(()),

@@ -1,7 +1,7 @@
 //! One identity rule of the settings: a holder and its grants.
 //!
-//! A rule only grants. Since no rule denies, their order does not matter, and each can be
-//! understood alone.
+//! A rule only grants rights. Since no rule denies any, the order of the rules does not matter, and
+//! each rule can be understood alone.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Brief rows of lists: without nested lists, as a table of many rows needs them.
 //!
 //! A full row of an application or node contains all its requests and allocations, which are most
-//! of the document. A client that needs only their numbers passes `?brief`.
+//! of the document. A client that needs only their counts passes `?brief`.
 
 use monoceros_actors::snapshot::{ApplicationSnapshot, AskSnapshot, NodeSnapshot};
 use serde::Serialize;

@@ -56,7 +56,7 @@ fn threads() -> String {
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut ids: Vec<u32> = ids.take(LISTED).collect();
     ids.sort_unstable();
-    // A thread may end meanwhile.
+    // A thread may end between the listing and the read of its file.
     let lines = ids
         .iter()
         .filter_map(|id| line(*id, &fs::read_to_string(format!("{THREADS}/{id}/stat")).ok()?));

@@ -1,8 +1,8 @@
 //! Reads of a partition's documents: whole, by page, or not at all if the client has the current
 //! one.
 //!
-//! A page begins after the last row of the page before, not at a number. So a row that is added or
-//! removed between two pages does not shift others, and none is shown twice or skipped.
+//! A page begins after the last row of the page before, not at an offset. So a row that is added or
+//! removed between two pages does not shift others: no row is shown twice or skipped.
 //!
 //! # Invariants
 //! * A [`Subject`] contains everything that the endpoint takes from the request. Requests with
@@ -140,7 +140,8 @@ where
     edge.joined.read(subject.kind, &subject.partition, wanted, read).await
 }
 
-/// Returns the cached document if it was read at one step, and the partition has made none since.
+/// Returns the cached document if it was read at one step, and the partition has made no step
+/// since.
 async fn same<S: Reads>(
     source: &S,
     partition: &str,

@@ -126,7 +126,7 @@ fn readable(wanted: &str, names: &[String], caller: &Identity) -> Result<String,
         return Ok(wanted.to_owned());
     }
     if caller.check_read_all().is_ok() {
-        // Answers are shared between callers, so the name is resolved before.
+        // Answers are shared between callers, so the name is resolved before the read.
         return Ok(qualified(wanted, names).to_owned());
     }
     let mut names = names.iter().filter(|name| plain_name(name) == wanted);

@@ -17,9 +17,9 @@ use monoceros_actors::{
 use crate::dump::{self, DumpError, DumpRequest};
 use crate::logbook::Logbook;
 
-/// The reads of this edge. Each answer is consistent, except lists and long trees of queues, in
-/// which only each row is. A partition is named plainly, which selects the first of that name, or
-/// with its RM as `[rm]name`.
+/// The reads of this edge. Each answer is consistent, except lists and long trees of queues, where
+/// only each single row is consistent. A partition is named plainly, which selects the first of
+/// that name, or with its RM as `[rm]name`.
 pub trait Reads: Clone + Send + Sync + 'static {
     /// Returns the names of all partitions with their RMs, in the order of [`Self::partitions`].
     fn partition_names(&self) -> Vec<String>;
@@ -42,7 +42,8 @@ pub trait Reads: Clone + Send + Sync + 'static {
         &self,
         partition: &str,
     ) -> impl Future<Output = Result<Vec<ShownRule>, ReadError>> + Send;
-    /// Returns the number of a partition's last step, after everything that it has received so far.
+    /// Returns the number of a partition's last step, after all inputs that it received before this
+    /// call.
     fn steps(&self, partition: &str) -> impl Future<Output = Result<Steps, ReadError>> + Send;
     /// Returns the tree of queues: all, or one queue with its ancestors and its subtree.
     fn queues(

@@ -5,12 +5,12 @@
 //!                                    └ too many: the oldest is given up  └ full: lost
 //! ```
 //!
-//! The scheduler delivers the times of a traced placement as one value ([`PlacementTrace`]), before it
-//! notifies the resource manager. Only the time of the reply is missing then: the stream that sends
-//! the reply reports it here, and all spans are emitted at once.
+//! The scheduler delivers the times of a traced placement as one value ([`PlacementTrace`]), before
+//! it notifies the resource manager. At that time only the time of the reply is missing: the stream
+//! that sends the reply reports it here, and all spans are emitted at once.
 //!
 //! # Invariants
-//! * Nothing waits for the collector, which may never be reachable: at most `MOST_PENDING`
+//! * No code waits for the collector, which may never be reachable: at most `MOST_PENDING`
 //!   placements and `traces.queue` spans are kept, and any beyond are dropped.
 //! * A failure to export is logged once, and so is the recovery.
 //! * Without an endpoint nothing is recorded and no connection is made.
@@ -31,7 +31,7 @@ use self::export::Export;
 use crate::locked::locked;
 use crate::settings::TraceSettings;
 
-/// Most placements decided whose reply was not sent yet; their resource managers may be away.
+/// Most decided placements whose reply was not sent yet. Their resource managers may be absent.
 const MOST_PENDING: usize = 4_096;
 
 /// The counters, set once there is a scheduler.
@@ -172,7 +172,7 @@ impl PendingJourneys {
     }
 }
 
-/// A hash of what a reply says of an allocation; not unique.
+/// Hash of the names by which a reply identifies an allocation; not unique.
 fn name(rm_id: &str, application: &str, key: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (rm_id, application, key).hash(&mut hasher);

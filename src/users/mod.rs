@@ -51,8 +51,8 @@ pub fn apply(
         .user_group_resolver(LDAP, ldap))
 }
 
-/// Makes the LDAP resolver from the files of `directory`. `is_wanted`: the queues use it from the
-/// start.
+/// Makes the LDAP resolver from the files of `directory`. `is_wanted` says whether the queues use
+/// it from the start.
 #[cfg(feature = "ldap")]
 fn ldap_resolver(
     directory: &Path,

@@ -298,7 +298,7 @@ mod tests {
         assert!(following.next_lines().await.unwrap().starts_with(b"{\"InstanceUUID\""));
         // Between the greeting and the next lines, the ring drops events.
         let lowest = more(&scheduler, 20..26).await;
-        // The pump has read all events: unread ones would count as new.
+        // Waits until the pump has read all events. Unread ones would count as new.
         while following.lease.position() != Some(following.events.range(0, 0).highest + 1) {
             tokio::task::yield_now().await;
         }

@@ -6,9 +6,9 @@
 //! the new lines once, as one chunk of bytes, and sends it to every stream.
 //!
 //! # Invariants
-//! * A queue stream receives every chunk from the number at which it began, or is closed.
-//! * At most [`WAITING_MAX`] events are queued for a stream. A slower one is closed after it has
-//!   received its queue.
+//! * A stream receives every chunk from the number at which it began, or is closed.
+//! * At most [`WAITING_MAX`] events are queued for a stream. A stream that reads too slowly is
+//!   closed after it has received its queue.
 //! * Without streams there is no reader: it ends with the next event.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,7 +101,7 @@ impl Pump {
         pumped.listeners.clear();
     }
 
-    /// Sends a chunk to all streams, and returns whether any stream is open.
+    /// Sends a chunk to all streams. Returns whether any stream is open.
     fn hand_out(&self, position: u64, chunk: &Chunk) -> bool {
         let mut pumped = self.pumped();
         pumped.listeners.retain(|listener| listener.takes(chunk));
