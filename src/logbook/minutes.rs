@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! * Samples are in order of time, a minute apart, and cover at most a day: the oldest is dropped.
-//! * A sample does not wait for a partition that hangs: it is taken without a number.
+//! * A sample does not wait for a partition that hangs: it is then taken without numbers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,20 +1,21 @@
 //! Rate limit of log lines: one per kind, resource manager and second.
 //!
-//! A kind is a place in the code, together with the values of [`KIND_FIELDS`] if the line has some:
-//! the key of a setting, the state that is entered. Identifiers of items are not part of it. So
-//! 50,000 faulty requests of a resource manager give one line a second, which states how many it
+//! A kind is a location in the code, together with the values of [`KIND_FIELDS`] if the line has
+//! some: the key of a setting, the state that is entered. Identifiers of items are not part of it.
+//! So 50,000 faulty requests of a resource manager give one line a second, which states how many it
 //! stands for.
 //!
-//! Records ([`is_record`]) are never dropped, because somebody will look for each: acts of
-//! administrators, and findings in an operator's file, which come no faster than the file changes.
+//! Records ([`is_record`]) are never dropped, because each may be needed later: acts of
+//! administrators, and findings in an operator's file, which are no more frequent than changes of
+//! that file.
 //!
 //! # Invariants
-//! * At most one line per kind, resource manager and second, and at most [`KINDS`] per place,
+//! * At most one line per kind, resource manager and second, and at most [`KINDS`] per location,
 //!   resource manager and second, whatever the values are.
 //! * Dropped lines are counted: on the next line of the kind or, if none comes for two seconds, by
 //!   [`Kinds::overdue`].
-//! * The table has at most [`ENTRIES`] entries, plus one for each place in the code. If it is full,
-//!   lines of one place share an entry for all resource managers.
+//! * The table has at most [`ENTRIES`] entries, plus one for each location in the code. If it is
+//!   full, lines of one location share an entry for all resource managers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -28,7 +29,7 @@ use super::AUDIT;
 pub(super) const KIND_FIELDS: [&str; 6] =
     ["kind", "key", "state", "change", "warning", "log.target"];
 
-/// Kinds of one place and one resource manager that are distinguished in a second.
+/// Kinds of one location and one resource manager that are distinguished in a second.
 const KINDS: u32 = 32;
 
 /// Entries of the table.
@@ -42,7 +43,7 @@ const OVERDUE: Duration = Duration::from_secs(2);
 /// Longest stored name of a resource manager, in bytes.
 const NAME_BYTES: usize = 128;
 
-/// Whether lines from this place are records, which are never dropped.
+/// Whether lines from this location are records, which are never dropped.
 pub(super) fn is_record(place: &Metadata<'_>) -> bool {
     let fields = place.fields();
     place.target() == AUDIT || ["file", "files"].iter().any(|name| fields.field(name).is_some())
@@ -107,8 +108,8 @@ impl Entry {
 }
 
 impl Kinds {
-    /// Decides about a line from `place` about `rm`, at `now`. `kind` holds the values that
-    /// distinguish its kind, and may be empty.
+    /// Decides about a line from the location `place` about `rm`, at `now`. `kind` holds the values
+    /// that distinguish its kind, and may be empty.
     pub(super) fn admit(
         &mut self,
         place: &'static Metadata<'static>,
@@ -119,7 +120,7 @@ impl Kinds {
         let site = place.callsite();
         let of_kind = self.hasher.hash_one((&site, rm, kind));
         if !kind.is_empty() && !self.is_written(of_kind, now) {
-            // A further kind of its place in this second.
+            // A further kind of its location in this second.
             let of_place = self.hasher.hash_one((&site, rm, KINDS));
             if let Some(entry) = self.entry(of_place, place, rm, now)
                 && entry.take(now, KINDS) == Verdict::LeftOut
@@ -186,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// A place in the code.
+    /// A location in the code.
     struct Place(Metadata<'static>);
 
     impl Callsite for Place {

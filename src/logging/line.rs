@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! * Values are [cleaned](clean) in both forms, also where JSON would escape them: programs that
-//!   read the log print what they read.
+//!   read the log print the values as they read them.
 //! * A value has at most [`VALUE_BYTES`] bytes before it is cleaned. The bytes cut off are counted.
 
 use std::fmt::{self, Write as _};
@@ -102,7 +102,7 @@ impl Fields {
 }
 
 /// Whether a value needs quotes to show where it ends. The form depends on the value alone, so that
-/// two lines about one thing agree.
+/// a value looks the same in all lines.
 fn needs_quotes(text: &str) -> bool {
     let is_special = |c: char| c.is_whitespace() || c.is_control() || "\"={}".contains(c);
     text.is_empty() || text.contains(is_special)
@@ -113,7 +113,7 @@ fn needs_quotes(text: &str) -> bool {
 pub(super) struct KindOf {
     /// The resource manager, or else the number of its session.
     pub(super) rm: Option<String>,
-    /// Values that distinguish its kind from others of its place in the code. May be empty.
+    /// Values that distinguish its kind from other kinds of its location in the code. May be empty.
     pub(super) kind: String,
 }
 

@@ -56,7 +56,7 @@ pub const AUDIT: &str = "monoceros::audit";
 /// The target of the few lines about the log itself.
 const SELF: &str = "monoceros::logging";
 
-/// Kinds with dropped lines that are reported in a second.
+/// Most kinds whose dropped lines are reported in a second.
 const OVERDUE_REPORTS: usize = 16;
 
 /// Time limit for writing the last lines when the process ends.
@@ -81,8 +81,8 @@ impl Log {
     pub fn start(settings: &LogSettings) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&settings.filter)
             .map_err(|error| anyhow::anyhow!("settings: `log.filter`: {error}"))?;
-        // The system signals a file that may not grow. The signal would end the process unless it
-        // is caught; then the write fails. It stays caught when this value is dropped.
+        // The system sends a signal when a file may not grow. Uncaught, the signal would end the
+        // process; caught, only the write fails. It stays caught when this value is dropped.
         let _ = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;
         let is_coloured = is_coloured(
             io::stderr().is_terminal(),
@@ -121,7 +121,7 @@ impl LogControl {
         Ok(())
     }
 
-    /// Counts the lines so far.
+    /// Returns the counts of lines.
     pub fn counts(&self) -> LineCounts {
         self.lines.counts()
     }
@@ -287,7 +287,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let thread = thread.name().unwrap_or("(no name)");
     let backtrace = Backtrace::capture();
-    // The place distinguishes kinds.
+    // The location of the panic distinguishes kinds.
     if backtrace.status() == BacktraceStatus::Captured {
         error!(target: "monoceros::panic", thread, kind = place, message, %backtrace);
     } else {

@@ -11,7 +11,8 @@
 //! * [`Lines::put`] never waits and never fails: it takes no lock that is held across a system
 //!   call, and a line that does not fit is counted as lost.
 //! * At most [`LINES`] lines and [`BYTES`] bytes are queued. Debug lines may fill half of that,
-//!   audit lines all, others most: important lines are not displaced by debugging output.
+//!   audit lines all, other lines seven eighths: important lines are not displaced by debugging
+//!   output.
 //! * A line that was not written completely is counted as lost. The next one begins on a new line.
 //! * Once writing works again, the first line states how many were lost. The writer tries this
 //!   every second, also when there is nothing else to write.
@@ -61,7 +62,7 @@ impl Class {
     }
 }
 
-/// Counts of lines so far.
+/// Counts of lines since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
     /// Written.
@@ -74,7 +75,7 @@ pub struct LineCounts {
     pub waiting: u64,
 }
 
-/// The entry of the queue.
+/// The sending side of the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     queue: SyncSender<String>,
