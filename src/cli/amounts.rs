@@ -40,7 +40,7 @@ impl Use {
         }
     }
 
-    /// Returns the other types than cores and memory that have a usage or limit above zero.
+    /// Returns the types other than cores and memory that have a usage or limit above zero.
     fn others(&self) -> impl Iterator<Item = &str> {
         let named: BTreeSet<&str> = self
             .used
@@ -57,7 +57,7 @@ impl Use {
         self.used.keys().chain(self.most.keys()).map(String::as_str)
     }
 
-    /// Whether there are other types than cores and memory.
+    /// Whether there are types other than cores and memory.
     pub(super) fn has_others(&self) -> bool {
         self.others().next().is_some()
     }

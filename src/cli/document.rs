@@ -4,7 +4,6 @@
 //! differences that make them easier to use: amounts are `{"vcore": 1000}`, numbers are numbers,
 //! and zeros are included. Numbers of sessions stay texts, because programs that read numbers as
 //! floating point would change them.
-//! floating point would change them.
 
 use std::sync::OnceLock;
 
@@ -48,7 +47,7 @@ pub(super) fn yaml(document: &impl Serialize) -> anyhow::Result<String> {
     Ok(clean_lines(&text).into_owned())
 }
 
-/// Formats a document as YAML that others may follow.
+/// Formats a document as YAML that other documents may follow.
 pub(super) fn yaml_part(document: &Value) -> anyhow::Result<String> {
     Ok("---\n".to_owned() + &yaml(document)?)
 }

@@ -3,9 +3,9 @@
 //! A command that talks to a running scheduler only uses its gRPC services, so an operator's
 //! program can do the same. A refusal is printed with the scheduler's reason.
 //!
-//! There are few flags: a flag is for what changes from one start to the next (addresses, files).
-//! Everything else is a setting, which a file can keep and explain. Flags that select the scheduler
-//! may stand anywhere on the line.
+//! There are few flags: a flag is for values that change from one start to the next (addresses,
+//! files). Everything else is a setting, which a file can keep and explain. Flags that select the
+//! scheduler may stand anywhere on the line.
 //!
 //! # Invariants
 //! * Text from outside cannot control the terminal (`logging::clean`).
@@ -182,7 +182,7 @@ fn command() -> clap::Command {
     finished(Cli::command())
 }
 
-/// The same without the `help` command, which needs no page.
+/// Returns the command line without the `help` command, which needs no page.
 fn documented() -> clap::Command {
     let command = Cli::command().disable_help_subcommand(true);
     finished(command.mut_subcommand("config", |config| config.disable_help_subcommand(true)))

@@ -112,7 +112,8 @@ fn say_unknown(answer: &v1::DrainNodesResponse) -> io::Result<ExitCode> {
     Ok(if all_known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Waits until nothing runs on the nodes, and prints what is left whenever that changes.
+/// Waits until nothing runs on the nodes, and prints the remaining allocations whenever they
+/// change.
 async fn until_empty(
     cluster: &mut Cluster,
     ids: &[String],

@@ -161,7 +161,7 @@ impl Printer {
         })
     }
 
-    /// Formats the entries that are new, changed or gone since the last call.
+    /// Formats the entries that are new, have changed or have disappeared since the last call.
     fn changes<T: Item>(&mut self, items: &[T]) -> anyhow::Result<String> {
         let (mut rows, mut text) = (Vec::new(), String::new());
         let mut before = std::mem::take(&mut self.printed);
