@@ -1,7 +1,7 @@
 //! Applications that show why requests are pending: a queue that always wants more than its quota,
 //! with a user at the limit; short report jobs, whose queue takes back its guarantee from its
-//! neighbour; a container for which a node is reserved; one too large for any node; and two that
-//! are rejected.
+//! neighbour; a container for which a node is reserved; one too large for any node; and two
+//! applications that are rejected.
 //!
 //! # Invariants
 //! * The number of applications is bounded: none is submitted while the existing ones of its kind
@@ -17,7 +17,8 @@ struct Show {
     /// Time of the first submission, and the interval of later ones, in seconds.
     first: u64,
     every: u64,
-    /// None is submitted while existing ones want more cores than this.
+    /// Most cores that existing applications of this kind may want. While they want more, none is
+    /// submitted.
     most: u64,
 }
 
@@ -36,7 +37,7 @@ const SHOWS: [Show; 7] = [
 pub(super) struct Contention([Duration; SHOWS.len()]);
 
 impl Contention {
-    /// Starts at the beginning of the cluster.
+    /// Starts the times of all kinds with the cluster.
     pub(super) fn new() -> Self {
         Self(SHOWS.map(|show| Duration::from_secs(show.first)))
     }

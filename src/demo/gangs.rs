@@ -1,4 +1,5 @@
-//! The gangs of the demo, declared ones and ones with placeholders. `docs/gangs.md` explains both.
+//! The gangs of the demo: declared gangs, and gangs with placeholders. `docs/gangs.md` explains
+//! both.
 //!
 //! # Placeholders
 //! A gang with placeholders is submitted with their total amount, and asks for one placeholder per

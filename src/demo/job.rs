@@ -13,7 +13,7 @@ use crate::chance::Chance;
 /// The first container, which asks for the others. Its end is the end of its application.
 pub(super) const DRIVER: &str = "driver";
 
-/// End of a container that ends together with something else.
+/// The end of a container or application that has no time of its own.
 pub(super) const FOREVER: Duration = Duration::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

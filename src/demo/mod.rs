@@ -1,8 +1,8 @@
 //! `monoceros serve --demo`: a simulated resource manager, which shows a newcomer a busy cluster.
 //!
-//! It is a client like any other: it speaks gRPC over the loopback interface, and the server treats
-//! it like any client. [`model`] decides what it wants, and this file sends that through the client
-//! library. When its session is lost, it forgets everything and starts a new cluster.
+//! It is a client like any other: it uses gRPC over the loopback interface, and the server treats
+//! it like any client. [`model`] decides which requests it makes, and this file sends them through
+//! the client library. When its session is lost, it drops its state and starts a new cluster.
 
 pub mod cluster;
 mod contention;
@@ -30,7 +30,7 @@ pub const RM_ID: &str = "demo";
 
 const QUEUES: &str = include_str!("queues.yaml");
 
-/// Equal seeds give equal wishes. The outcome depends on the scheduler.
+/// The seed of the demo. Equal seeds give equal requests; the outcome depends on the scheduler.
 const SEED: u64 = 40;
 
 /// Interval of the model's ticks.

@@ -7,9 +7,9 @@
 //!
 //! # Invariants
 //! * The state is bounded: at most [`MOST_APPLICATIONS`], each with a bounded number of containers.
-//! * The demand of the usual applications stays below the tide, which moves between about 45 % and
-//!   70 % of the cluster. So the cluster is busy even with the applications that show contention,
-//!   and not always full.
+//! * The demand of the usual applications stays below the tide, which moves between 50 % and 70 %
+//!   of the cluster. So the cluster is busy even with the applications that show contention, and
+//!   not always full.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -177,7 +177,7 @@ impl Model {
             self.next_arrival = self.now + Duration::from_secs(1);
             return;
         }
-        // Far below the tide they arrive faster, so that the cluster fills soon.
+        // Far below the tide, applications arrive faster, so that the cluster fills soon.
         let most = if wanted < tide * 3 / 4 { 1 } else { 4 };
         self.next_arrival = self.now + self.chance.seconds(0, most);
         let may_come = |kind: &JobKind| wanted_of(&self.applications, *kind) <= most_cores(*kind);
@@ -278,7 +278,7 @@ impl Model {
         }
     }
 
-    /// Releases a container whose application has ended meanwhile.
+    /// Releases a container whose application has ended since it was requested.
     fn run_for_nothing(&mut self, id: &str, key: &str) {
         self.orders.releases.push(release(id, key, TerminationType::StoppedByRm));
     }
@@ -301,8 +301,8 @@ impl Model {
         }
         let Some(application) = self.applications.get_mut(&id) else { return };
         if application.places.gone(&key) {
-            // A replaced or given up placeholder is not needed any more, nor is one whose member
-            // was asked for already.
+            // A replaced or given up placeholder is not needed any more. The same applies to a
+            // placeholder whose member was asked for already.
             let is_over =
                 matches!(cause, TerminationType::PlaceholderReplaced | TerminationType::Timeout);
             if !is_over && application.later > 0 {
@@ -345,8 +345,8 @@ impl Model {
                     info!(application = id, took = format_args!("{took} s"), "job is done");
                     removed.push(id.clone());
                 }
-                // It should complete by itself now. It is removed later if no completion is
-                // reported.
+                // The application should complete by itself now. If no completion is reported, it
+                // is removed later.
                 kind if kind.completes()
                     && application.is_done()
                     && application.ends == FOREVER =>
@@ -388,7 +388,7 @@ impl Model {
         }
     }
 
-    /// Returns the largest demand of the usual applications.
+    /// Returns the most cores that the usual applications want, running or not.
     fn wanted_cores(&self) -> u64 {
         let tide = self.applications.values();
         let tide = tide.filter(|application| JobKind::AS_THEY_COME.contains(&application.kind));
@@ -410,7 +410,7 @@ impl Model {
     }
 }
 
-/// Returns the largest demand of a kind's applications.
+/// Returns the most cores that applications of a kind want, running or not.
 fn wanted_of(applications: &BTreeMap<String, Application>, kind: JobKind) -> u64 {
     let of_kind = applications.values().filter(|application| application.kind == kind);
     of_kind.map(Application::cores).sum()
@@ -441,8 +441,8 @@ fn pod(id: &str, key: &str) -> BTreeMap<String, String> {
     tags.map(|(tag, value)| (format!("kubernetes.io/meta/{tag}"), value)).into()
 }
 
-/// Returns the demand of a kind above which no more are submitted. Gangs may want more than their
-/// queues have, so that some are pending now and then.
+/// Returns the demand of a kind above which no more applications of it are submitted. Gangs may
+/// want more than their queues have, so that some are pending now and then.
 fn most_cores(kind: JobKind) -> u64 {
     match kind {
         JobKind::Service => CORES / 6,

@@ -48,7 +48,7 @@ impl ResourceManagerCallback for RecordingCallback {
 struct Gang {
     members: usize,
     is_declared: bool,
-    /// Ticks at which it was pending, with some or none of its placeholders.
+    /// Number of ticks at which it was pending, with some or none of its placeholders.
     waited: u32,
     placeholders_placed: usize,
     replaced: usize,
@@ -71,8 +71,8 @@ impl Gang {
         Some(Self { members: usize::try_from(cores / 4_000).unwrap(), ..Self::default() })
     }
 
-    /// Checks that a declared gang has all of its members or none, and that one with placeholders
-    /// has no member before all of its placeholders.
+    /// Checks that a declared gang has all of its members or none, and that a gang with
+    /// placeholders has no member before all of its placeholders.
     fn look(&mut self, application: &ApplicationSnapshot) {
         let id = &application.application_id;
         let all = application.allocations.len();

@@ -144,7 +144,7 @@ fn a_preempted_container_is_confirmed_and_requested_again() {
     assert_ne!(orders.asks[0].allocation_key, key, "asks come before releases");
 }
 
-/// Returns a model with one accepted application of this kind. Others are removed.
+/// Returns a model with one accepted application of this kind. All other applications are removed.
 fn with_one(kind: &str) -> (Model, String) {
     let mut model = Model::new(7);
     for tick in 1.. {
