@@ -1,4 +1,4 @@
-//! The kinds of stream, and what differs between them.
+//! The kinds of stream, and the differences between them.
 //!
 //! Opening, binding, reading, writing and ending are written once, in `stream`. A type per kind
 //! supplies the rest, so the compiler keeps requests of one kind out of the outbox of another.

@@ -9,8 +9,9 @@
 //!   still processed.
 //!
 //! # Numbered requests
-//! A client may number its requests over all its streams. They are then forwarded in that order, by
-//! the stream that brought the next one; see the sequence of the session.
+//! A client may number its requests over all its streams. The requests are then forwarded in the
+//! order of their numbers, by the stream that received the next one; see the sequence of the
+//! session.
 
 use std::pin::Pin;
 use std::sync::Arc;

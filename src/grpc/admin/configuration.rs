@@ -7,7 +7,8 @@
 //! present usage.
 //!
 //! A resource manager may change its own configuration if it is alone in its policy group
-//! (`docs/reloading.md#who-may-change-it`). A caller that may read a configuration may try one.
+//! (`docs/reloading.md#who-may-change-it`). A caller that may read a configuration may also try a
+//! new one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

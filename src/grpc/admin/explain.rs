@@ -73,7 +73,7 @@ impl Reasons {
     ) -> Self {
         let mut reasons = BTreeMap::new();
         for id in applications.iter().take(APPLICATIONS_MAX) {
-            // Empty for an application that was removed meanwhile.
+            // Empty for an application that was removed since it was listed.
             let explained = handle.explain_with_keys(partition, id).await.unwrap_or_default();
             for class in explained.into_iter().map(Arc::new) {
                 for key in &class.allocation_keys {

@@ -2,8 +2,8 @@
 //! tests play years of a session in virtual time, and there are no races.
 //!
 //! # Use
-//! The caller has an input (a message of the shim, a question of the scheduler, a timeout that [was
-//! due](Conversation::due)) and calls its method. Afterwards messages may be
+//! Each input (a message of the shim, a question of the scheduler, a timeout that [was
+//! due](Conversation::due)) has a method. After its call, messages may be
 //! [taken](Conversation::take), and [effects](Conversation::effects) must be carried out in order.
 //!
 //! # Invariants

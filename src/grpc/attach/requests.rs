@@ -1,7 +1,7 @@
 //! Rare requests to a shim: state dumps and saving a configuration.
 //!
-//! A caller waits for each, so each has a deadline. A state comes in parts and has a bound, because
-//! only the shim decides how long it is.
+//! A caller waits for each request, so each has a deadline. A state arrives in parts and has a
+//! bound, because only the shim decides how long it is.
 
 use std::collections::BTreeMap;
 

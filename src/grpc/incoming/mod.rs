@@ -79,7 +79,7 @@ pub(super) struct Common {
     budget: Budget,
     max_bytes: usize,
     max_items: usize,
-    /// How long a body may arrive, or a reply be taken, without progress.
+    /// How long a body may arrive, or a reply be received, without progress.
     patience: Duration,
     calls: Arc<OpenCalls>,
 }

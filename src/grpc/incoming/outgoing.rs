@@ -6,9 +6,9 @@
 //! the memory, and a resource manager that makes no progress is paused.
 //!
 //! # How
-//! A reply is passed on in slices, so that a slow client can be distinguished from one that receives
-//! nothing. Only the HTTP/2 layer can reset a stream, so the whole connection is closed if a reply
-//! stalls.
+//! A reply is passed on in slices, so that a slow client can be distinguished from a client that
+//! receives nothing. Only the HTTP/2 layer can reset a stream, so the whole connection is closed if
+//! a reply stalls.
 //!
 //! # Invariants
 //! * A call counts as open until its reply is received or abandoned.

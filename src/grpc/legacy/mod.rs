@@ -8,6 +8,7 @@
 //! UpdateResponse ◀─ response ◀─ messages of the scheduler, and refusals in Operations
 //! ```
 //!
+//! # Invariants
 //! * The operations of one message reach the scheduler in the order of [`request`]. They never wait
 //!   for items of another stream, since there is none.
 //! * An item refused here is answered here, and an item ignored here is counted; none is lost.

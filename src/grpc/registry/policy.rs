@@ -1,4 +1,4 @@
-//! The queue configuration of a registration: whether it conflicts with its policy group, equals the
+//! The queue configuration of a registration: whether it conflicts with its policy group, is the
 //! one in force, or comes from the service.
 
 use monoceros_actors::RegisterError;

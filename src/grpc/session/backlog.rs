@@ -42,7 +42,7 @@ pub struct Backlog {
 }
 
 impl Load {
-    /// The sum of both.
+    /// The sum of both loads.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

@@ -202,7 +202,7 @@ impl Session {
         end
     }
 
-    /// Ends the streams with numbers, or those without.
+    /// Ends the streams with numbers or, if `numbered` is false, the streams without numbers.
     fn end_streams(&self, numbered: bool, end: &StreamEnd) {
         for (_, _, outbox) in self.outboxes() {
             outbox.end_stream(numbered, end);
@@ -248,7 +248,8 @@ impl Session {
         })
     }
 
-    /// Announces the earlier one of both deadlines.
+    /// Announces the earlier of the two deadlines: that of the status, and that of a gap in the
+    /// numbers.
     pub(super) fn announce_deadline(&self, live: &Live) {
         let due = live.status.life().deadline().into_iter().chain(self.intake.due()).min();
         self.deadline.send_if_modified(|announced| std::mem::replace(announced, due) != due);

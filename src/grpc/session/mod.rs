@@ -1,5 +1,5 @@
-//! A session: one registration of a resource manager as the edge sees it. It knows where the
-//! scheduler's messages go, and whether decisions may be made for it.
+//! A session: one registration of a resource manager as the edge sees it. It queues the scheduler's
+//! messages for the streams, and determines whether decisions may be made for the resource manager.
 //!
 //! # Structure
 //! `status` derives the status and its effects from events, and `sequence` orders numbered

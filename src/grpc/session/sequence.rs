@@ -12,8 +12,8 @@
 //! * Held requests belong to the present [generation](Numbering::generation), and none of their
 //!   numbers was taken.
 //! * Held requests never exceed the bounds, except by the next request in order.
-//! * One task at a time forwards: the one that got [`Arrival::Forward`], until [`Sequence::next`]
-//!   returns [`Next::Done`].
+//! * One task at a time forwards: the task that received [`Arrival::Forward`], until
+//!   [`Sequence::next`] returns [`Next::Done`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;

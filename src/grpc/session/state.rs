@@ -50,9 +50,9 @@ pub enum LifecycleEvent {
 /// How long a session may stay in a temporary state.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// In [`SessionState::Unattached`].
+    /// Longest time in [`SessionState::Unattached`].
     pub attach: Duration,
-    /// In [`SessionState::Paused`].
+    /// Longest time in [`SessionState::Paused`].
     pub pause: Duration,
 }
 

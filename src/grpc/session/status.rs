@@ -2,8 +2,8 @@
 //! so that every order of events can be tested.
 //!
 //! # Why effects
-//! Streams come and go on their own threads, and the backlog grows on those of the scheduler. Each
-//! thread reports its event here and carries out the [`Effects`], both under one lock: so the
+//! Streams bind and end on their own threads, and the backlog grows on the scheduler's threads.
+//! Each thread reports its event here and carries out the [`Effects`], both under one lock: so the
 //! scheduler sees the changes in order.
 //!
 //! # Invariants

@@ -123,7 +123,7 @@ impl Batcher {
         }
     }
 
-    /// The shim returned the question unread: it is asked again while there is time.
+    /// Handles a question that the shim returned unread: it is asked again while there is time.
     fn shed(&mut self, now: Instant, sent: Instant, mut pending: Pending, turn: &mut Turn) {
         self.metrics.query(QueryOutcome::Shed);
         let first_sent = *pending.sent.get_or_insert(sent);

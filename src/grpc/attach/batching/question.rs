@@ -50,7 +50,7 @@ pub(super) struct Pending {
     /// The number of candidates refused so far.
     pub(super) refused: usize,
     pub(super) reasons: Vec<(String, u32)>,
-    /// When it was first sent, if the shim has returned it unread since.
+    /// When the question was first sent, if the shim has returned it unread since.
     pub(super) sent: Option<Instant>,
 }
 

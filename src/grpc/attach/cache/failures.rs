@@ -90,8 +90,8 @@ impl Cache {
     /// Releases a placement that the shim refused, and removes it from withheld responses.
     fn undo(&mut self, placed: &Placed, failure: &cb::CacheSyncFailure) -> si::AllocationRelease {
         for withheld in &mut self.withheld {
-            // Without UUIDs all are equal here; if one key has several allocations, the key
-            // identifies them.
+            // In the present form all UUIDs are empty, and each key has one allocation. In the
+            // older form, UUIDs distinguish several allocations of a key.
             let is_it = |one: &si::Allocation| {
                 *one.application_id == *placed.application
                     && one.allocation_key == failure.allocation_key

@@ -235,7 +235,8 @@ fn failed_placement_is_undone_and_node_excluded() {
     assert!(undo.exclude_node, "the scheduler is to look for another node");
 }
 
-/// The present form has no UUID that would identify one of several allocations of a key.
+/// In the present form each allocation has a key of its own and no UUID. In the older form, several
+/// allocations of a key are distinguished by UUIDs.
 #[test]
 fn only_the_failed_placement_is_withheld() {
     let today = |key: &str| si::Allocation { uuid: String::new(), ..allocation(key, "n1") };
@@ -375,7 +376,7 @@ fn failure_without_application_undoes_withheld_allocations() {
     // One application is left with the key.
     assert_eq!(undone(&ack(&mut cache, seq, "a")), ["one"]);
 
-    // Two are running, and either may be meant.
+    // Allocations of two applications run under the key, and either may be meant.
     let other = pass(&mut cache, new(vec![of("two", "b", "n1")])).assume[0].cache_seq;
     cache.acknowledge(&cb::CacheSyncAck { cache_seq: other, failures: vec![] }).unwrap();
     let failed = ack(&mut cache, other, "b");

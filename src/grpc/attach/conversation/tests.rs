@@ -371,7 +371,7 @@ fn violation_leaves_no_question_unanswered() {
     };
     for broken in [result(99, 1), result(1, 99)] {
         let mut talk = TestedConversation::required();
-        // The first fills the window, so that the others are sent in one batch.
+        // The first question fills the window, so that the other questions are sent in one batch.
         talk.attach(&cb::Hello { max_inflight_batches: 1, ..predicates() });
         (1..=3).for_each(|id| talk.ask(id, &["n1"]));
         let first = talk.batches().remove(0);

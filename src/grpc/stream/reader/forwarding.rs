@@ -240,7 +240,7 @@ impl<K: StreamKind> RequestReader<K> {
         // The session is still the current one, so it was not ended on purpose.
         error!(rm = session.rm_id(), %error, "the scheduler does not know a session that is open");
         let (edge, session) = (Arc::clone(&self.edge), Arc::clone(session));
-        // In a task of its own, since this one holds the lock of the slot.
+        // In a task of its own, since the present task holds the lock of the slot.
         tokio::spawn(async move { edge.registry.scheduler_lost(&session).await });
         Err(StreamEnd::Internal("the scheduler lost the session through a bug"))
     }
