@@ -6,8 +6,8 @@
 //! # Invariants
 //! * One dump is made at a time, because it holds the whole state twice. A second caller waits.
 //! * Each row (an application, a node, a user) is consistent. Lists and different keys are read at
-//!   different times, so an application that ends meanwhile may be listed as running and as ended.
-//! * A resource manager that has no state to give, or takes too long, leaves its part empty. The
+//!   different times, so an application that ends in between may be listed as running and as ended.
+//! * The part of a resource manager that has no state to report, or takes too long, is empty. The
 //!   rest of the dump is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,7 +116,7 @@ struct Document {
     groups: Vec<OfPartition<GroupSnapshot>>,
 }
 
-/// A user or group. Each partition knows a part of its usage.
+/// A user or group, with its usage in one partition.
 #[derive(Debug, Serialize)]
 struct OfPartition<T> {
     partition: String,

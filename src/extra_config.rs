@@ -2,8 +2,8 @@
 //! edges read.
 //!
 //! # Why one reader
-//! Sessions, the oldest dialect and callback streams each have keys of their own, and say how a
-//! value is parsed. A value that cannot be used is handled here, alike for all.
+//! Sessions, the oldest dialect and callback streams each have keys of their own, and pass a
+//! function that parses a value. Unusable values are handled here, in the same way for all.
 //!
 //! # Invariants
 //! * An unusable value changes nothing: the setting of the service applies. It is logged as a
@@ -41,7 +41,7 @@ impl<'e> ExtraConfig<'e> {
         self.entries.get(key).map(String::as_str)
     }
 
-    /// Sets `place` to the value under `key`, if there is one that `read` accepts.
+    /// Sets `place` to the value under `key`, if there is a value that `read` accepts.
     pub fn set<T>(&mut self, key: &str, place: &mut T, read: impl Fn(&str) -> Result<T, String>) {
         for (given, text) in self.entries.iter().filter(|(given, _)| is_spelling_of(given, key)) {
             match read(text) {
@@ -63,7 +63,7 @@ impl<'e> ExtraConfig<'e> {
         }
     }
 
-    /// Counts the values that could not be used so far.
+    /// Returns the number of values that could not be used.
     pub fn n_unusable(&self) -> usize {
         self.n_unusable
     }

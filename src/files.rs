@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! * The value in use is always valid: files that cannot be read or parsed change nothing.
-//! * A state of the files is logged once, however long it lasts.
+//! * Each state of the files is logged once, however long it lasts.
 
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};

@@ -38,8 +38,9 @@ pub struct InForce {
 }
 
 impl InForce {
-    /// Makes the document of a resource manager, or that of a scheduler without any. It parses the
-    /// configuration, so a large one belongs on a thread for blocking work.
+    /// Makes the document of a resource manager or, for `None`, of a scheduler without a
+    /// registration. It parses the configuration, so a large one belongs on a thread for blocking
+    /// work.
     pub fn of(present: Option<ConfigurationSnapshot>) -> Self {
         let (queues, extra) = present.map_or_else(Default::default, |present| {
             let configuration = config::parse(&present.config);

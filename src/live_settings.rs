@@ -1,6 +1,6 @@
 //! Settings that take effect without a restart: the log filter, the events that are kept and sent,
-//! and the interval of health checks. An operator changes these while something is wrong, when a
-//! restart would destroy the evidence.
+//! and the interval of health checks. An operator changes them during a problem, when a restart
+//! would destroy the evidence.
 //!
 //! At SIGHUP all settings are read again, in the same order of sources as at the start. Other keys
 //! configure sockets, sessions and partitions, and take effect at the next start.
@@ -31,12 +31,13 @@ pub struct LiveSettings {
     handle: SchedulerHandle,
     logbook: Logbook,
     log: LogControl,
-    /// Values in force, or waiting for the next start.
+    /// Values in force, or values that wait for the next start.
     seen: Mutex<Values>,
 }
 
 impl LiveSettings {
-    /// Builds it for a service that was started with `values`, read from `file` and `flags`.
+    /// Creates the value for a service that was started with `values`, read from `file` and
+    /// `flags`.
     pub fn new(
         (file, flags, values): (Option<PathBuf>, Flags, Values),
         handle: SchedulerHandle,

@@ -1,12 +1,12 @@
 //! Masks secret values among the settings outside the queue configuration.
 //!
 //! A value is masked if its key looks secret, even for administrators: a document that they may
-//! read can be stored or passed on to others who may not. If a client sends the mask back, the
+//! read can be stored or passed on to people who may not. If a client sends the mask back, the
 //! present value is kept, so a document can be read, changed and sent back as a whole.
 
 use std::collections::BTreeMap;
 
-/// Stands in place of a secret.
+/// The text shown in place of a secret.
 const MASK: &str = "********";
 
 /// Parts of keys that mark a secret value.

@@ -1,9 +1,9 @@
 //! `monoceros serve`: the scheduler with its edges, from the first listener to the last stream.
 //!
 //! # Order
-//! Everything that a wrong setting can break is tried before anything listens, so that a service
+//! Every step that a wrong setting can break is tried before anything listens, so that a service
 //! that answers is one that runs. Signals are caught before the addresses are printed, because a
-//! reader of that line may send one at once. At the end the edges stop first and the scheduler
+//! reader of that line may send a signal at once. At the end the edges stop first and the scheduler
 //! last, so that its last messages are sent.
 //!
 //! # When things go wrong
@@ -124,7 +124,7 @@ pub async fn run(
     let logbook = Logbook::begin(&handle, &settings, &shutdown).await;
     let loaded = (args.config.clone(), flags(args), values);
     let live = LiveSettings::new(loaded, handle.clone(), logbook.clone(), log.clone());
-    // The first source, so that the log has the lines of the others.
+    // The first source, so that a new log filter applies to the log lines of the other sources.
     sources.insert(0, Arc::new(live));
     let edges = JoinSet::new();
     let mut service = Running { settings, handle, traces, shutdown, watchdog, systemd, edges };
@@ -163,7 +163,7 @@ struct Running {
 
 /// Why the service ends.
 enum Ended {
-    /// A signal came, or an administrator's call.
+    /// A signal or an administrator's call requested the end.
     Asked,
     /// An edge ended by itself, with this result.
     Edge(Result<anyhow::Result<()>, JoinError>),
@@ -252,7 +252,8 @@ impl Running {
         }
     }
 
-    /// Ends the edges and then the scheduler. Cuts off what takes longer than the grace period.
+    /// Ends the edges and then the scheduler. Work that takes longer than the grace period is cut
+    /// off.
     async fn shut_down(mut self) {
         self.shutdown.cancel();
         drop(self.watchdog);
@@ -387,7 +388,7 @@ mod tests {
 
     use super::*;
 
-    /// Ends the system that it is called in, and the front with it.
+    /// A callback that ends the actor system that calls it, and the front with it.
     struct Deadly;
 
     impl ResourceManagerCallback for Deadly {

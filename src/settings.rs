@@ -1,5 +1,6 @@
 //! Settings of the service: the defaults in `config/monoceros.toml`, which is part of the binary,
 //! overridden by a file, then by the environment, then by flags.
+//!
 //! # Invariants
 //! * Every key has its default in that file and nowhere else; [`Settings`] has no `Default`.
 //! * An unknown key is an error that names the key and its source.

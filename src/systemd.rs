@@ -54,7 +54,8 @@ impl Systemd {
             return Ok(Self(None));
         }
         let (send, notifications) = sync_channel(MOST_QUEUED);
-        // Half of the timeout, as systemd recommends, so that a late one is not too late.
+        // Half of the timeout, as systemd recommends, so that a delayed sign of life still arrives
+        // in time.
         let beat = sd_notify::watchdog_enabled().map(|longest| longest / 2);
         let work = move || notify_until_end(&notifications, &healthy, beat);
         thread::Builder::new().name("systemd".to_owned()).spawn(work)?;
@@ -91,7 +92,7 @@ impl Systemd {
         }
     }
 
-    /// Queues a notification. `false` if it will not be sent.
+    /// Queues a notification. Returns `false` if it will not be sent.
     fn send(&self, notification: Notification) -> bool {
         self.0.as_ref().is_some_and(|send| send.try_send(notification).is_ok())
     }

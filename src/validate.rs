@@ -35,13 +35,13 @@ pub struct Fault {
     /// `E_…`, which `docs/configuration.md` explains. `None` for a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// The line, counted from 1. `None` if the fault has no place.
+    /// The line, counted from 1. `None` if the fault has no position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     /// The column, counted from 1 in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
-    /// The keys that lead to the place. Empty at the top.
+    /// The keys that lead to the position. Empty at the top.
     pub path: String,
     /// The message.
     pub message: String,
@@ -166,7 +166,7 @@ pub fn n_queues(queue: &QueueConfig) -> usize {
     1 + queue.children.iter().map(n_queues).sum::<usize>()
 }
 
-/// Counts the leaves among them.
+/// Counts the leaves below and including `queue`.
 pub fn n_leaves(queue: &QueueConfig) -> usize {
     usize::from(queue.is_leaf) + queue.children.iter().map(n_leaves).sum::<usize>()
 }

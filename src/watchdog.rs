@@ -10,8 +10,8 @@
 //! and earlier questions get their usual time for an answer.
 //!
 //! # Invariants
-//! * A lost front is found at the next tick, one that does not answer after `FRONT_TICKS`. Health
-//!   changes at once.
+//! * A lost front is found at the next tick, and a front that does not answer after `FRONT_TICKS`.
+//!   Health changes at once.
 //! * A step is logged once when it is late, and once more when it is home.
 //! * Nothing here waits for the scheduler.
 
@@ -33,8 +33,8 @@ pub const TICK: Duration = Duration::from_millis(250);
 /// Ticks without a change after which a step is late: one second.
 const STEP_TICKS: u32 = 4;
 
-/// Ticks without an answer after which the front is stuck: five seconds. The front answers in turn,
-/// and a request of a hundred thousand items takes its time.
+/// Ticks without an answer after which the front is stuck: five seconds. The front answers after
+/// its earlier requests, and a request of a hundred thousand items takes its time.
 const FRONT_TICKS: u32 = 20;
 
 /// Whether the scheduler answers.
@@ -214,7 +214,7 @@ struct Rule {
     partitions: BTreeMap<(Arc<str>, Arc<str>), PartitionState>,
 }
 
-/// The repetitions of a partition's last sign.
+/// A partition's last sign, and the number of ticks for which it has not changed.
 #[derive(Clone, Copy, Debug, Default)]
 struct PartitionState {
     /// The running step at its last answer.
@@ -227,7 +227,7 @@ impl PartitionState {
     /// Adds a sign, and returns whether the partition is late.
     fn tick(&mut self, sign: Sign) -> bool {
         match sign {
-            // A removed partition is handled elsewhere, and does not appear at the next tick.
+            // A removed partition is handled by other code, and does not appear at the next tick.
             Sign::Gone => self.ticks = 0,
             Sign::Silent => self.ticks += 1,
             Sign::Alive { step: Some(step) } if self.step == Some(step) => self.ticks += 1,

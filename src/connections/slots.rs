@@ -41,7 +41,7 @@ pub struct Limits {
     pub spare: usize,
     /// Connections that have sent nothing yet.
     pub newcomers: usize,
-    /// The longest time in which a client may receive nothing of what is written to it.
+    /// The longest time in which a client may receive nothing of the data written to it.
     pub patience: Duration,
 }
 

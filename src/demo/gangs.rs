@@ -3,8 +3,8 @@
 //!
 //! # Placeholders
 //! A gang with placeholders is submitted with their total amount, and asks for one placeholder per
-//! member. When each has a node, it asks for its members. For each member, the scheduler requests
-//! the end of a placeholder, and the member runs once that is confirmed.
+//! member. When each placeholder has a node, the gang asks for its members. For each member, the
+//! scheduler requests the end of a placeholder, and the member runs once that end is confirmed.
 //!
 //! # Declared
 //! A declared gang is submitted with its task groups, and asks only for its driver. The scheduler

@@ -57,7 +57,7 @@ impl JobKind {
         Self::Training,
     ];
 
-    /// Returns its queues, and the prefix of its applications' names.
+    /// Returns the queues of this kind, and the prefix of its applications' names.
     pub(super) fn names(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Spark => (&["root.spark"], "spark"),
@@ -85,7 +85,7 @@ impl JobKind {
         matches!(self, Self::Mpi | Self::Training)
     }
 
-    /// Returns the users who submit it.
+    /// Returns the users who submit applications of this kind.
     pub(super) fn users(self) -> &'static [&'static str] {
         match self {
             Self::Adhoc => &["erin", "frank"],
@@ -95,12 +95,12 @@ impl JobKind {
         }
     }
 
-    /// Whether it completes by itself when its tasks are done.
+    /// Whether an application of this kind completes by itself when its tasks are done.
     pub(super) fn completes(self) -> bool {
         matches!(self, Self::Batch | Self::Mpi | Self::Adhoc | Self::Bulk | Self::Report)
     }
 
-    /// Returns the name of its containers, except the driver.
+    /// Returns the name of the containers of this kind, except the driver.
     pub(super) fn container(self) -> &'static str {
         match self {
             Self::Spark => "executor",
@@ -127,7 +127,7 @@ pub(super) struct Application {
     /// Keys of running containers, each with its end.
     pub(super) running: BTreeMap<String, Duration>,
     pub(super) places: Places,
-    /// Time of its removal, whatever its state.
+    /// Time at which the application is removed, whatever its state.
     pub(super) ends: Duration,
 }
 

@@ -167,7 +167,8 @@ impl Identity {
         self.check_admin().is_ok()
     }
 
-    /// Checks whether the caller may act as `rm_id`: register it, open its streams, and see its data.
+    /// Checks whether the caller may act as `rm_id`: register it, open its streams, and see its
+    /// data.
     pub fn check_rm(&self, rm_id: &str) -> Result<(), Denied> {
         let Some(grant) = self.grant()? else { return Ok(()) };
         if grant.speaks_for(rm_id) {
@@ -190,7 +191,7 @@ impl Identity {
         self.check_admin().or_else(|_| self.check_rm(rm_id))
     }
 
-    /// Whether the caller may read what concerns this resource manager.
+    /// Whether the caller may read data of this resource manager.
     pub fn may_read(&self, rm_id: &str) -> bool {
         self.check_read(rm_id).is_ok()
     }
@@ -205,7 +206,7 @@ impl Identity {
         }
     }
 
-    /// Checks whether the caller may read what concerns all resource managers.
+    /// Checks whether the caller may read data that concern all resource managers.
     pub fn check_read_all(&self) -> Result<(), Denied> {
         match self.grant()? {
             Some(grant) if !(grant.admin || grant.read) => {

@@ -3,7 +3,7 @@
 //! managers.
 //!
 //! # Invariants
-//! * Everything here is bounded: a day of samples, one outcome, and as many streams as the settings
+//! * All records are bounded: a day of samples, one outcome, and as many streams as the settings
 //!   allow on both edges together.
 //! * A read of the logbook does not query the scheduler.
 
@@ -42,7 +42,7 @@ pub struct Logbook {
     pub streams: OpenStreams,
     /// Sessions of resource managers.
     pub sessions: Sessions,
-    /// Distinguishes the event numbers of this run of the process from those of any other.
+    /// Distinguishes the event numbers of this run of the process from those of any other run.
     pub run: Arc<str>,
     events_per_answer: Arc<AtomicUsize>,
     /// Pause between health checks. `None` switches them off.

@@ -33,7 +33,8 @@ pub fn clean_lines(text: &str) -> Cow<'_, str> {
     replaced(text, is_unfit_in_lines, |c, out| _ = write!(out, "{}", c.escape_unicode()))
 }
 
-/// Escapes such characters in the texts of a JSON document, so that it still means the same.
+/// Escapes such characters in the texts of a JSON document, so that the document still means the
+/// same.
 pub fn clean_json(document: &str) -> Cow<'_, str> {
     replaced(document, is_unfit_in_lines, |c, out| {
         let mut units = [0; 2];
@@ -78,7 +79,7 @@ fn replaced(
 mod tests {
     use super::*;
 
-    /// Everything that must not come out, by its number.
+    /// All characters that must not be in the output, by their numbers.
     fn unfit() -> impl Iterator<Item = char> {
         let ranges = [
             0..=0x1f,

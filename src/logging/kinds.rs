@@ -52,9 +52,9 @@ pub(super) fn is_record(place: &Metadata<'_>) -> bool {
 /// Decision about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Write the line, and state how many of its kind were dropped before it.
+    /// Write the line, and state how many lines of its kind were dropped before it.
     Write { left_out: u64 },
-    /// Drop the line: one of its kind was written in this second.
+    /// Drop the line: a line of its kind was written in this second.
     LeftOut,
 }
 

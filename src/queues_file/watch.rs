@@ -183,8 +183,8 @@ impl<'a> FileWatch<'a> {
                         !changed.iter().any(|path| file.starts_with(path))
                     });
                     if self.change_way(&changed) {
-                        // Followed at once, so that writes at the new place are noticed. An error
-                        // is logged when the change is complete.
+                        // Followed at once, so that writes to the new file are noticed. An error is
+                        // logged when the change is complete.
                         let _ = self.follow();
                     }
                 }

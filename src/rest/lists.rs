@@ -1,5 +1,5 @@
 //! Reads of a partition's documents: whole, by page, or not at all if the client has the current
-//! one.
+//! document.
 //!
 //! A page begins after the last row of the page before, not at an offset. So a row that is added or
 //! removed between two pages does not shift others: no row is shown twice or skipped.

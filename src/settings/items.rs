@@ -154,7 +154,7 @@ impl AskSettings {
 }
 
 impl HealthSettings {
-    /// Returns the pause between health checks. `None` if there is only the first.
+    /// Returns the pause between health checks. `None` if there is only the first check.
     pub fn interval(&self) -> Option<Duration> {
         Some(self.check_interval).filter(|pause| !pause.is_zero())
     }

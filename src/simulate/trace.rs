@@ -2,7 +2,6 @@
 //!
 //! # How a row becomes a pod
 //! A row records three times: creation, start and deletion. The replay decides the start itself, so
-//! A row records three times: creation, start and deletion. The replay decides the start itself, so
 //! only the creation and *how long the pod holds its resources* are used ([`Lifetime::of`]). The
 //! phase is only copied into the report: a failed pod, for instance, held its resources until it
 //! failed.

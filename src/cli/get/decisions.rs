@@ -1,8 +1,8 @@
 //! Lists recent decisions, the newest last, and new ones as they are made.
 //!
 //! # Invariant
-//! A decision does not change, so while decisions are watched each is printed once. A message
-//! states when more were made between two reads than the scheduler keeps.
+//! A decision does not change, so while decisions are watched each is printed once. If more
+//! decisions were made between two reads than the scheduler keeps, a message says so.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! Events over HTTP: a range by number, or a stream of new ones.
 //!
 //! # Invariants
-//! * Every answer is a range of numbers without a gap. A stream that cannot continue without one
+//! * Every answer is a range of numbers without a gap. A stream that cannot continue without a gap
 //!   says so and ends.
 //! * The order of the checks is part of the interface: tracking, then the number of streams, then
 //!   the parameters.
@@ -191,14 +191,14 @@ impl EventStream {
         line.into()
     }
 
-    /// Returns the first past events, from `wanted` or from the oldest kept one. That one may be
-    /// dropped during the read, so the read is repeated then.
+    /// Returns the first past events, from `wanted` or from the oldest kept one. If the oldest one
+    /// is dropped during the read, the read is repeated.
     fn oldest(&mut self, wanted: u64) -> Option<Bytes> {
         (0..LOOKS).find_map(|_| self.past(wanted.max(self.events.range(0, 0).lowest)))
     }
 
-    /// Returns the next past events. With the last of them the stream joins the listeners, and
-    /// receives later events from there. `None` if events were dropped.
+    /// Returns the next past events. With the last of them the stream joins the listeners, which
+    /// receive all later events. `None` if events were dropped.
     fn past(&mut self, from: u64) -> Option<Bytes> {
         let position = self.lease.position()?;
         let mut missing = position.saturating_sub(from);

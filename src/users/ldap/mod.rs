@@ -110,7 +110,7 @@ fn url(settings: &LdapSettings) -> String {
     format!("{scheme}://{host}:{port}")
 }
 
-/// Returns the attributes to search for: the configured ones and that of the groups.
+/// Returns the attributes to search for: the configured ones, and the attribute with the groups.
 fn attributes(settings: &LdapSettings) -> Vec<&str> {
     let group = settings.group_attribute.as_str();
     let mut names: Vec<_> = settings.return_attributes.iter().map(String::as_str).collect();
