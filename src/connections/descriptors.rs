@@ -22,7 +22,7 @@ const THREADS_PART: usize = 4;
 /// Descriptors of one partition thread: those of its runtime.
 const PER_THREAD: usize = 4;
 
-/// Assumed number of open descriptors if the system does not say.
+/// Assumed number of open descriptors if the system does not report it.
 const OPEN_ALREADY: usize = 32;
 
 /// Upper limit requested: each descriptor costs the kernel memory.
@@ -70,7 +70,7 @@ fn threads_of(allowed: usize) -> usize {
 fn shared(wanted: [Limits; 2], free: usize) -> [Limits; 2] {
     let half = free / 2;
     let [grpc, rest] = wanted.map(|limits| limits.in_all());
-    // An edge may use what the other one does not need.
+    // An edge may use the share that the other edge does not need.
     let of_grpc = half.max(free.saturating_sub(rest)).min(grpc);
     let of_rest = free.saturating_sub(of_grpc);
     [wanted[0].within(of_grpc), wanted[1].within(of_rest)]

@@ -6,8 +6,8 @@
 //!
 //! # Invariant
 //! Every status carries its reason twice: in the trailer `x-si-reason`, for clients that do not
-//! decode error details, and in `google.rpc.ErrorInfo`, with what it concerns. `RetryInfo` is
-//! present if a retry makes sense, with the time to wait.
+//! decode error details, and in `google.rpc.ErrorInfo`, with the object that it concerns.
+//! `RetryInfo` is present if a retry makes sense, with the time to wait.
 
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ pub enum StreamEnd {
     /// An internal error.
     #[error("{0}: register again")]
     Internal(&'static str),
-    /// The client is gone; nobody reads this status.
+    /// The client has disconnected; nobody reads this status.
     #[error("the client has gone")]
     ClientGone,
 }

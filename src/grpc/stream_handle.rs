@@ -5,7 +5,7 @@
 //! to which a stream is bound holds its handle; the handle references the session weakly.
 //!
 //! # Invariants
-//! * The first reason given for the end of a stream is the one that the client reads.
+//! * The client reads the first reason that was given for the end of a stream.
 //! * A stream that has ended cannot be bound any more. Ending a bound stream also releases it from
 //!   its session.
 

@@ -10,7 +10,7 @@
 pub enum Right {
     /// None: probes, and documents without facts of any cluster.
     Nothing,
-    /// To match any rule. The reply contains only what the caller may read.
+    /// To match any rule. The reply contains only data that the caller may read.
     Known,
     /// To read of one resource manager: `rm_ids` with its id, `read`, or `admin`. A call that may
     /// name a resource manager and names none needs [`Self::ReadAll`].

@@ -21,7 +21,7 @@ pub struct UserSettings {
     /// which need not exist.
     pub ldap_dir: PathBuf,
     /// Longest lookup before the user counts as unresolvable. Default 10 s. Messages of the
-    /// resource manager wait meanwhile.
+    /// resource manager wait during the lookup.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub lookup_timeout: Duration,
 }

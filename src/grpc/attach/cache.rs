@@ -15,7 +15,7 @@
 //!   begins with them, and releases that happen while no such stream is open are never sent.
 //! * A response with allocations that the shim has to assume is withheld until their sync has
 //!   passed the stream's [`Gate`], for a limited time, and no longer than the stream lasts.
-//! * Responses are delivered in the order in which they came, including withheld ones.
+//! * Responses are delivered in the order in which they arrived, including withheld ones.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

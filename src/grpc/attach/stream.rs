@@ -1,7 +1,7 @@
 //! One callback stream, in both directions.
 //!
 //! It ends with a [`StreamEnd`]. A shim that has sent Hello receives a Goodbye before the status.
-//! The Goodbye says, in terms of the protocol, whether to register again and when to reconnect;
+//! The Goodbye states, in terms of the protocol, whether to register again and when to reconnect;
 //! many clients never read the details of a status.
 
 use std::pin::Pin;
@@ -139,7 +139,7 @@ impl ShimReader {
         let named = (hello.session_id != 0).then(|| hello.session_id.to_string());
         let (slot, session) = self.edge.registry.find(&hello.rm_id, named.as_deref()).await?;
         {
-            // The slot stays locked so that the session cannot be stopped meanwhile.
+            // The slot stays locked so that the session cannot be stopped during the attachment.
             let _current = slot.read().await;
             let scheduler_id = self.edge.registry.scheduler_id();
             let scheduler_id = scheduler_id.to_str().unwrap_or_default().to_owned();

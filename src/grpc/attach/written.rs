@@ -96,7 +96,7 @@ impl Receipt {
 }
 
 impl Receipts {
-    /// Sets the receipt of a sync that will be in the next chunk; it also covers earlier ones.
+    /// Sets the receipt of a sync that will be in the next chunk. It also covers earlier syncs.
     pub(super) fn expect(&self, receipt: Receipt) {
         *locked(&self.0) = Some(receipt);
     }

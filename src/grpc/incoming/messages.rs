@@ -8,7 +8,7 @@
 //! is known.
 //!
 //! # Invariants
-//! * Waiting for a message can be cancelled at any time: the bytes received so far are kept.
+//! * Waiting for a message can be cancelled at any time: the received bytes are kept.
 //! * No more of a message is kept than there is credit for, and no worker thread is blocked for
 //!   longer than a message of [`AT_ONCE_BYTES`] takes.
 
@@ -49,7 +49,7 @@ pub(in crate::grpc) use self::raw::{Charge, Decoded, RawMessage};
 pub(in crate::grpc) enum Broken {
     /// The service refuses them.
     Refused(StreamEnd),
-    /// The client has gone.
+    /// The client has disconnected.
     Gone,
 }
 
@@ -75,7 +75,7 @@ struct Frames {
     common: Arc<Common>,
 }
 
-/// The next step with the bytes read so far.
+/// The next step, given the bytes that were read.
 enum Step {
     /// Read more bytes.
     More,

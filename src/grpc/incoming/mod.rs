@@ -258,7 +258,7 @@ impl Common {
     }
 }
 
-/// Lets the service answer a request. If decoding takes long, tells the runtime that the thread
+/// Lets the service answer a request. If decoding takes long, notifies the runtime that the thread
 /// blocks.
 async fn answer<S: Service<Request<Body>>>(
     inner: &mut S,

@@ -145,8 +145,8 @@ impl Session {
         self.review_locked(&mut live);
     }
 
-    /// Records that a message of the client could not be read. Open streams continue; later ones
-    /// are refused until the client registers again and reports everything.
+    /// Records that a message of the client could not be read. Open streams continue; streams that
+    /// are opened later are refused until the client registers again and reports everything.
     pub fn mark_items_lost(&self) {
         self.live().status.mark_lost(Cause::ItemsLost);
     }

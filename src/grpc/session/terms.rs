@@ -1,8 +1,8 @@
 //! The terms of a session: the settings of the service, as overridden by the resource manager.
 //!
 //! A resource manager knows best how long its restart takes and how fast it reads, so it may
-//! override these terms in the `extraConfig` of its registration. It cannot override what protects
-//! the service as a whole: limits on memory may be lowered, but not raised above the settings.
+//! override these terms in the `extraConfig` of its registration. It cannot weaken the protection
+//! of the service as a whole: limits on memory may be lowered, but not raised above the settings.
 
 use std::num::NonZeroUsize;
 use std::str::FromStr;

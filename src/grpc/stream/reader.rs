@@ -120,7 +120,7 @@ impl<K: StreamKind> RequestReader<K> {
         self.caller.check_rm(rm_id)?;
         let (slot, session) = self.edge.registry.find(rm_id, self.named.as_deref()).await?;
         {
-            // The slot stays locked so that the session cannot be stopped meanwhile.
+            // The slot stays locked so that the session cannot be stopped during the bind.
             let _current = slot.read().await;
             let binding = Binding {
                 resume: self.resume,

@@ -26,7 +26,7 @@
 //! # Invariants, checked in every run
 //! * No machine holds more than its capacity, and no pod runs on a GPU model that it does not
 //!   accept.
-//! * After every step, root's allocated amount equals what the replay counts as running.
+//! * After every step, root's allocated amount equals the amount that the replay counts as running.
 //!
 //! # The parts
 //! `agenda` plans events, `attempts` changes the states of pods, `requests` builds messages for the

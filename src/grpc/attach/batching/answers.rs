@@ -148,7 +148,7 @@ impl Batcher {
         let position = pending.candidates()[position];
         let scope = match scope {
             // Without a cache that follows the decisions, any decision may invalidate an answer
-            // that depends on other nodes, whatever the answer says about that.
+            // that depends on other nodes, whatever scope the answer states.
             Scope::Elsewhere(_) if !self.limits.follows => {
                 turn.is_unheeded |= !std::mem::replace(&mut self.was_unheeded, true);
                 Scope::Topology

@@ -47,7 +47,7 @@ pub(in crate::grpc::attach) struct Answer {
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) question: Question,
-    /// The number of candidates refused so far.
+    /// The number of candidates that were refused.
     pub(super) refused: usize,
     pub(super) reasons: Vec<(String, u32)>,
     /// When the question was first sent, if the shim has returned it unread since.
@@ -88,7 +88,7 @@ impl Question {
 }
 
 impl Pending {
-    /// Positions of the nodes not refused so far, in order.
+    /// Positions of the nodes that were not refused, in order.
     pub(super) fn candidates(&self) -> &[usize] {
         &self.question.candidates[self.refused..]
     }
