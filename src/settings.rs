@@ -140,8 +140,8 @@ pub struct SchedulerSettings {
     /// Whether the file `queues` and the files of the policy groups are also read when they change,
     /// and not only at SIGHUP. Default true.
     pub watch_queues: bool,
-    /// Most placements per partition that wait for a predicate of a remote shim. Default 64. One
-    /// keeps the order of placements exact; more hide the round trip.
+    /// Most placements per partition that wait for a predicate of a remote shim. Default 64. With
+    /// 1, the order of placements is exact; a larger number hides the round trip.
     pub placements_in_flight: NonZeroUsize,
     /// Whether an ask that fits on no node may reserve one. Default true; the variable
     /// `DISABLE_RESERVATION` sets it to false.

@@ -52,7 +52,7 @@ struct Gang {
     waited: u32,
     placeholders_placed: usize,
     replaced: usize,
-    /// Members that were placed, without placeholders.
+    /// Number of members that were placed. Placeholders do not count.
     started: usize,
     /// Largest number of members at a time.
     together: usize,

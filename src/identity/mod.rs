@@ -177,7 +177,7 @@ impl Identity {
         Err(Denied::Rm { caller: grant.caller.clone(), rm_id: rm_id.to_owned() })
     }
 
-    /// [`Self::may_administer`], with the reason if not.
+    /// Checks [`Self::may_administer`]. The error has the reason.
     pub fn check_admin(&self) -> Result<(), Denied> {
         match self.grant()? {
             Some(grant) if !grant.admin => Err(Denied::Admin { caller: grant.caller.clone() }),
@@ -196,7 +196,7 @@ impl Identity {
         self.check_read(rm_id).is_ok()
     }
 
-    /// [`Self::may_read`], with the reason if not.
+    /// Checks [`Self::may_read`]. The error has the reason.
     pub fn check_read(&self, rm_id: &str) -> Result<(), Denied> {
         match self.grant()? {
             Some(grant) if !(grant.admin || grant.read || grant.speaks_for(rm_id)) => {

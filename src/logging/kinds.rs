@@ -81,7 +81,7 @@ struct Entry {
     rm: Box<str>,
     /// When the last line was written, or when the counted second began.
     since: Duration,
-    /// Lines, or kinds, in that second.
+    /// Number of lines, or of kinds, in that second.
     written: u32,
     left_out: u64,
 }

@@ -36,7 +36,7 @@ pub struct CallbackSettings {
     pub reattach_grace: Duration,
     /// The answer assumed when `reattach_grace` is over. Default `hold`.
     pub after_grace: AfterGrace,
-    /// Most unanswered batches. Default 16. More hide a longer round trip.
+    /// Most unanswered batches. Default 16. A larger number hides a longer round trip.
     pub max_inflight_batches: NonZeroU32,
     /// Most nodes per batch. Default 512.
     pub max_nodes_per_batch: NonZeroU32,
@@ -71,8 +71,8 @@ pub struct CallbackSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Asking {
-    /// Not before a stream that answers them was attached in the session. Afterwards as
-    /// [`Required`](Self::Required), unless the shim states otherwise.
+    /// Predicates are not called until a stream that answers them was attached in the session.
+    /// Afterwards as [`Required`](Self::Required), unless the shim states otherwise.
     Auto,
     /// Never: every node passes.
     None,

@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Returns the output of three reads.
+    /// Returns the output of four reads.
     fn watched(form: Form) -> String {
         let looks: [&[Job]; 4] = [
             &[Job("a", "On"), Job("b", "On")],

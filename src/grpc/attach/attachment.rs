@@ -195,7 +195,7 @@ impl Attachment {
         }
     }
 
-    /// Records cache syncs that were written to the connection.
+    /// Returns the record of cache syncs that were written to the connection.
     pub(super) fn written(&self) -> &Arc<WrittenSyncs> {
         &self.written
     }

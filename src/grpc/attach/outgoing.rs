@@ -114,7 +114,7 @@ impl Outgoing {
         self.queue.is_empty()
     }
 
-    /// Since when messages are queued and none was taken.
+    /// Returns the time since which messages are queued and none was taken.
     pub(super) fn waits_since(&self) -> Option<Instant> {
         self.since
     }

@@ -33,7 +33,7 @@ pub(super) struct Presence {
     known: bool,
     /// The policy for its absence, as requested by the last stream.
     wish: AbsentPolicy,
-    /// Since when no shim answers predicates.
+    /// The time since which no shim answers predicates.
     missing_since: Option<Instant>,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct States {
     attached: Option<usize>,
     /// The latest state of each request, by application and key.
     latest: BTreeMap<(String, String), si::UpdateContainerSchedulingStateRequest>,
-    /// Since when states are kept.
+    /// The time since which states are kept.
     since: Option<Instant>,
     sent: Option<Instant>,
 }

@@ -19,7 +19,7 @@ use crate::identity::{Identity, Right};
 use crate::reads::Kind;
 
 /// Receives reports until the client ends the stream. A message that names no resource manager
-/// continues with that of the previous message.
+/// continues with the resource manager of the previous message.
 pub(super) async fn take(
     handle: &SchedulerHandle,
     caller: &Identity,

@@ -145,8 +145,8 @@ enum Phase {
     Greeting {
         count: u64,
     },
-    /// Past events before `next` were sent. If none was sent, `next` is the requested beginning, or
-    /// less if fewer are kept.
+    /// Past events before `next` were sent. If none was sent, `next` is the requested beginning,
+    /// which may be older than the oldest kept event.
     Past {
         next: u64,
         is_begun: bool,
