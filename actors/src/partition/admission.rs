@@ -55,7 +55,7 @@ impl Partition {
         match found {
             Ok((_, Some(leaf))) => self.join(new, leaf, baton),
             Ok((path, None)) => match missing_queues(&path, &new, directory).and_then(|missing| {
-                // The queue of recovered applications is created whatever else there is.
+                // The queue of recovered applications may exceed the quota of queues.
                 let n_more = if path == RECOVERY { 0 } else { missing.len() as u64 };
                 if n_more > 0 {
                     within(Quota::Queues, n_more)?;
@@ -72,8 +72,8 @@ impl Partition {
         }
     }
 
-    /// Applies only the namespace's changed queue settings, which an existing application reports
-    /// again.
+    /// Applies the quotas that an existing application reports again for its namespace; nothing
+    /// else in the message is used.
     fn namespace_changed(&mut self, new: &NewApplication, baton: &mut Baton) {
         let slot = baton.directory.application_slot(&new.id);
         let leaf = slot.and_then(|slot| baton.directory.application(slot)).map(|entry| entry.leaf);
@@ -127,7 +127,7 @@ impl Partition {
         }
     }
 
-    /// Adds the application to the leaf of this path, which was missing and exists by now.
+    /// Adds the application to the leaf of this path, which has just been created for it.
     pub(super) fn join_at(&mut self, new: NewApplication, path: &str, baton: &mut Baton) {
         let leaf = baton.directory.queue_by_path[path];
         self.join(new, leaf, baton);
@@ -199,8 +199,8 @@ pub(super) fn count_rejected(named: &str, baton: &mut Baton) {
     baton.tally.application_rejected(leaf.as_ref().map(|(_, path)| path));
 }
 
-/// Enters an application in the directory. `terms` are those of the placement constraints of its
-/// task groups, in their order.
+/// Enters an application in the directory. `terms` has the prepared placement constraint of each
+/// task group, in order; `None` for a group that is not placed by one.
 fn enter_directory(
     new: NewApplication,
     leaf: QueueSlot,
@@ -262,8 +262,8 @@ fn takes_gang(new: &NewApplication, leaf: QueueSlot, baton: &Baton) -> Result<()
     fits_below_root(&new.id, ask, leaf, directory)
 }
 
-/// Whether the leaf can take an application that declares its members. Its order does not matter,
-/// since nothing of such a gang is held in part.
+/// Whether the leaf can take an application that declares its members. The sort policy of the leaf
+/// does not matter, since such a gang is never held in part.
 fn takes_declared(
     new: &NewApplication,
     declared: Result<&Declaration, &Fault>,
@@ -285,7 +285,7 @@ fn takes_declared(
         let (ask, max) = (all_written(&total.sorted()), all_written(&max.sorted()));
         return Err(Rejection::GangOverLimit { id: id(), whose, queue, ask, max });
     }
-    // Allocations that no quantity can count could never run together, whatever nodes there are.
+    // Members whose sum is too large for a quantity could never run together, on any nodes.
     let mut sum = Sum::default();
     for group in declared.groups() {
         sum.add_times(group.member.as_ref().unwrap_or(&Resources::NONE), group.min_members);

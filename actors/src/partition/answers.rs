@@ -15,15 +15,16 @@ use crate::mailbox::{Mailbox, Receive};
 use crate::step::{Answers as StepAnswers, Baton, ClaimAnswer, Op, ReservationOp};
 
 impl Partition {
-    /// Takes answers one after another, each by the application it is about. Consecutive answers
-    /// about one application share a visit, unless one needs capacity that an earlier one leaves on
-    /// nodes.
+    /// Takes answers in order, each at the application that it is about. Consecutive answers about
+    /// one application share a visit, unless an answer needs capacity that an earlier answer frees
+    /// on nodes.
     pub(super) fn answers(&mut self, answers: Vec<(QuestionId, Option<Verdict>)>, baton: &Baton) {
         let mut together: Option<StepAnswers> = None;
         let mut any = false;
         for (question, verdict) in answers {
             if let Some(claim) = baton.books.unsettled.claim(question.0) {
-                // After the answers before it, since it may be about the same application.
+                // The answers before this one go first, since they may be about the same
+                // application.
                 self.agenda.extend(together.take().map(Task::TakeAnswers));
                 let op = Op::Reservation(ReservationOp::Claimed {
                     question,
@@ -59,7 +60,7 @@ fn claim_answer(verdict: Option<&Verdict>) -> ClaimAnswer {
     match verdict {
         Some(Verdict::Passed { position: 0, .. }) => ClaimAnswer::Passed,
         Some(Verdict::Unanswered) => ClaimAnswer::None,
-        // Also an answer that makes no sense, and a question that could not be asked.
+        // `None`: the question could not be asked. An answer that makes no sense is a refusal, too.
         None | Some(Verdict::Passed { .. } | Verdict::Failed { .. } | Verdict::Presumed { .. }) => {
             ClaimAnswer::Refused
         }

@@ -1,8 +1,8 @@
 //! Controls: settings that a session changes besides the requests of its RM. They set how
 //! predicates are asked, which earlier answers may be wrong, and when decisions are on hold.
 //!
-//! Some come while a remote RM cannot be reached. Placements that wait for its answer would then
-//! hold their capacity for nothing, so they are withdrawn at once.
+//! Some controls arrive while a remote RM cannot be reached. Placements that wait for its answer
+//! would then hold their capacity for nothing, so they are withdrawn at once.
 //!
 //! # Invariant
 //! * No placement waits for an answer while predicates are not remote or the partition is on hold:
@@ -59,7 +59,7 @@ impl Partition {
                 baton.books.quotas.elsewhere = held;
                 return;
             }
-            // The Rm obeys this one itself.
+            // The `Rm` carries this control out itself.
             Control::StrictEnums(_) => return,
         }
         if self.controls.is_on_hold() || !self.controls.asks_later() {
@@ -68,7 +68,7 @@ impl Partition {
         self.may_decide = true;
     }
 
-    /// Cancels every placement that waits for its predicate, and every other question.
+    /// Cancels every placement that waits for its predicate, and every other open question.
     pub(super) fn give_up_all(&mut self, baton: &mut Baton) {
         self.give_up_inquiry(baton);
         // Withdrawn first, so that its members are not placed on other nodes.
@@ -94,13 +94,13 @@ impl Partition {
             unsettled.window = Window::new(in_flight);
         }
         if std::mem::discriminant(&before) != std::mem::discriminant(&predicates) {
-            // Predicates are answered in another way from now on, or again.
+            // Predicates are answered in another way from now on, so earlier answers may be wrong.
             unsettled.begin_era();
             self.invalidate(Invalidation { all: true, ..Invalidation::default() }, baton);
         }
     }
 
-    /// Has asks tried again that were refused by answers which may be wrong by now.
+    /// Has asks tried again whose refusals may be out of date.
     fn invalidate(&mut self, invalidation: Invalidation, baton: &mut Baton) {
         for node in &invalidation.nodes {
             if let Some(slot) = baton.books.nodes.slot_of(node) {

@@ -23,7 +23,7 @@ pub(super) const CLEANING_INTERVAL: Duration = Duration::from_secs(10);
 struct Ring;
 
 impl Partition {
-    /// Takes in the deadlines of the step and keeps one timer, for the first.
+    /// Adds the deadlines armed in the step, and sets the one timer to the earliest deadline.
     pub(super) fn arm(&mut self, baton: &mut Baton, ctx: &mut Context<Self>) {
         self.deadlines.take_in(&mut baton.effects.deadlines);
         let Some(due) = self.deadlines.next_due() else { return };
@@ -45,14 +45,14 @@ impl Partition {
         match alarm {
             Alarm::Order { application, id, op } => {
                 let entry = baton.directory.application(application);
-                // The slot may be another application's by now.
+                // The application may have been removed, and its slot given to another.
                 if entry.is_some_and(|entry| entry.id == id) {
                     self.agenda.push_back(Task::Visit(application, vec![*op]));
                 }
             }
             Alarm::NominationsWaited => baton.end_waited_nominations(),
             Alarm::QuotaScan { at_ns } => {
-                // An earlier scan was armed after this one.
+                // Otherwise an earlier scan was armed after this one, and replaced it.
                 if baton.directory.next_quota_scan_ns == Some(at_ns) {
                     baton.directory.next_quota_scan_ns = None;
                     self.agenda.push_back(Task::survey(QuotaScan::default()));
@@ -74,7 +74,7 @@ impl Partition {
 }
 
 impl Partition {
-    /// Has the next offer check reservations that may have reached the longest wait for quota.
+    /// Visits the applications whose reservations may have waited for quota as long as they may.
     fn reservations_waited(&mut self, baton: &mut Baton) {
         let timeout = baton.settings.patience.wait_timeout;
         let (waited, next_ns) = baton.books.reservations.waited(baton.now_ns, timeout);

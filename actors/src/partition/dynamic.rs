@@ -5,7 +5,7 @@
 //! when it has been empty for [`CLEANING_INTERVAL`], so that consecutive applications find their
 //! queue; dynamic queues above that are empty then are removed with it.
 //!
-//! * A dynamic leaf exists while an application is in it, and no longer than the interval after.
+//! * A dynamic leaf exists while an application is in it, and at most [`CLEANING_INTERVAL`] longer.
 //! * While no dynamic queue is empty, no queue waits to be removed and no deadline is armed.
 
 use monoceros_config::{dynamic_queue, recovery_queue};
@@ -25,7 +25,7 @@ use crate::queue::QueueFacts;
 use crate::step::{Alarm, Baton, Directory, QueueSlot};
 
 impl Partition {
-    /// Notes a dynamic queue in which nothing is left.
+    /// Notes the queue if it is dynamic and empty, and arms the deadline of its removal.
     pub(super) fn may_be_empty(&mut self, slot: QueueSlot, baton: &mut Baton) {
         let entry = baton.directory.queue(slot);
         if !entry.facts.config.is_dynamic || !entry.is_empty() {
@@ -36,7 +36,8 @@ impl Partition {
         }
     }
 
-    /// Removes the queues that have been empty for their time, and arms a deadline for the next.
+    /// Removes the queues that have been empty for [`CLEANING_INTERVAL`], and arms a deadline for
+    /// the next.
     pub(super) fn clean_queues(&mut self, baton: &mut Baton) {
         let interval_ns = i64::try_from(CLEANING_INTERVAL.as_nanos()).unwrap_or(i64::MAX);
         let is_dynamic = |slot| baton.directory.queue(slot).facts.config.is_dynamic;
@@ -94,7 +95,7 @@ pub(super) fn missing_queues(
     Ok(made.collect())
 }
 
-/// The template of the queue, or else the nearest above it.
+/// Returns the template of the queue, or else that of the nearest queue above it that has one.
 fn template_above(queue: QueueSlot, directory: &Directory) -> Option<Arc<Template>> {
     directory.upward(queue).find_map(|facts| facts.config.template.clone())
 }

@@ -4,9 +4,9 @@
 //! `monoceros_rules::applications::ended` decides what is kept, and for how long.
 //!
 //! # Invariants
-//! * An application is kept in the step in which it ends, so that no reader sees it in both places
-//!   or in neither.
-//! * An application that ran is logged once, however it left.
+//! * An application is kept in the step in which it ends, so that every reader sees it either among
+//!   the live applications or among the terminated ones, and never twice.
+//! * An application that ran is logged once, whether it ended or was removed.
 //! * One deadline at most is armed for all of them, and none while nothing is kept.
 
 use std::sync::Arc;
@@ -50,15 +50,16 @@ impl Partition {
         }
     }
 
-    /// Has applications expire that were kept for their time. They are removed some time later.
+    /// Lets applications expire whose time among the terminated ones is over, and reports that.
+    /// They are removed some time later.
     pub(super) fn expire_ended(&mut self, baton: &mut Baton) {
         let now_ns = baton.now_ns;
         for expired in self.ended.expire(now_ns) {
             let state = ApplicationState::Expired;
             let is_again = baton.directory.application_slot(&expired.id).is_some();
             if expired.is_rejected || is_again {
-                // The RM was never notified of a rejected one, and would take the other for the new
-                // run.
+                // The RM does not know of a rejected application, and would take the expiry of an
+                // earlier run for that of the new one.
                 baton.happens(|at| {
                     Event::of(EventKind::AppState(state), &expired.id, at).in_queue(&expired.queue)
                 });

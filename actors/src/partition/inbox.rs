@@ -4,12 +4,12 @@
 //! offers must have their turn among them.
 //!
 //! # Invariants
-//! * Entries begin in the order in which they came. The rest of one that was too long for one step
-//!   goes before later ones.
+//! * Entries begin in order of arrival. If an entry was too long for one step, its rest goes before
+//!   later entries.
 //! * Entries and offers take turns while there are both, so that neither the RM nor pending asks
 //!   starve.
-//! * A question that goes ahead is answered after the step that is under way, whatever waits.
-//!   Between two questions something else has its turn, so questions starve nothing either.
+//! * A question that goes ahead of entries is answered after the step that is under way. Between
+//!   two questions other work has its turn, so questions starve nothing either.
 //! * Slices of lists have turns of their own, at a [`Pace`] that leaves most of the time to other
 //!   work. They do not affect the turns of the others.
 //! * The RM's acknowledgements, and the conclusion that a halted partition waits for, go ahead of
@@ -28,7 +28,7 @@ pub(super) struct Inbox<S> {
     entries: VecDeque<Entry<S>>,
     /// Questions that need not wait for earlier entries.
     questions: VecDeque<S>,
-    /// The last turn was a question's.
+    /// Whether the last turn was a question's.
     was_question: bool,
     /// Slices of lists.
     slices: VecDeque<S>,
@@ -122,7 +122,7 @@ impl<S> Inbox<S> {
         self.conclusion = Some(conclusion);
     }
 
-    /// Drops everything that waits, when the partition ends.
+    /// Drops all entries, questions and slices, when the partition ends.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.questions.clear();
@@ -213,8 +213,8 @@ impl<S> Inbox<S> {
         matches!(self.next_request(), Some(CreateNode(_) | ChangeNode { .. } | RemoveNode(_)))
     }
 
-    /// Whether an entry follows whose notices may leave together with those of the step before it.
-    /// Without an entry, the same of an offer (`offers`).
+    /// Whether the notices of the next entry may be sent together with those of the step before it.
+    /// If no entry waits, `offers` decides that for the next offer.
     pub(super) fn goes_on(&self, offers: impl FnOnce() -> bool) -> bool {
         match self.entries.front() {
             // A removed node puts the notices in an order of its own. A scale-up signal may bring

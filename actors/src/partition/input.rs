@@ -9,15 +9,15 @@
 //! is a local request, and leaves no trace in what is decided.
 //!
 //! # The seam of record and replay
-//! * Every input takes effect in [`Partition::enter`](super::Partition), and there alone. The
-//!   inbox stamps it when it is taken out, and the stamp is the time of its step: when it arrived
-//!   decides nothing. Whether an offer leaves between two inputs is the turn-taking of the
-//!   [`inbox`](super::inbox), its time that of the turn.
-//! * A replay hands in the recorded inputs there, in the same order, alarms and acknowledgements
-//!   included, in place of those that would come by themselves. How many notices leave together
-//!   depends on what else waits in the inbox, and decides nothing.
+//! * Every input takes effect in [`Partition::enter`](super::Partition), and only there. The inbox
+//!   stamps an input when it is taken out, and the stamp is the time of its step; the time of
+//!   arrival decides nothing. The [`inbox`](super::inbox) also decides whether an offer leaves
+//!   between two inputs; the time of the offer is that of its turn.
+//! * A replay hands the recorded inputs to `enter`, in the same order. The recorded alarms and
+//!   acknowledgements replace those of the timer and the RM. The number of notices that are sent
+//!   together depends on the other entries in the inbox, and decides nothing.
 //! * The number of notices that the RM has taken can change decisions, because offers stop while
-//!   too many are on their way: [`Input::Acknowledged`].
+//!   too many notices are outstanding: [`Input::Acknowledged`].
 //! * The answers of an RM in this process come in the middle of an offer, all from
 //!   `node::predicates::answer`, as plain data, too. They are inputs of that offer.
 
@@ -53,7 +53,7 @@ pub(crate) struct Stamped {
     pub(crate) input: Input,
 }
 
-/// An entry that decisions can follow from: plain data, without an address or a reply.
+/// An entry that can change decisions: plain data, without an address or a reply.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Input {
     Request(Request),
@@ -183,7 +183,7 @@ struct PartitionDocumentText {
 }
 
 impl PartitionDocument {
-    /// The document of one partition of the text.
+    /// Returns the document of one partition of the text.
     pub(crate) fn new(text: &Arc<str>, config: PartitionConfig) -> Self {
         let queues = Arc::new(reload::flat(&config.root));
         let limits = Arc::new(Tables::of(&config.root));
@@ -248,7 +248,7 @@ pub(crate) enum Entry<S> {
 }
 
 impl<S> Entry<S> {
-    /// Returns the number of items of a chunk that the entry counts for.
+    /// Returns the number of items that this entry counts as in its chunk.
     pub(crate) fn items(&self) -> usize {
         match self {
             Self::Input(Input::Request(Request::Application { ops, .. })) => ops.len(),

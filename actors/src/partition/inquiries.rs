@@ -1,5 +1,5 @@
-//! Questions about victims of preemption, which the RM answers at once or some steps later. Between two
-//! searches one input is taken in, if there is one.
+//! Questions to the RM about victims of preemption. The RM answers at once or some steps later.
+//! Between two searches one input is taken in, if there is one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -54,8 +54,8 @@ impl Partition {
         }
     }
 
-    /// Ends the open question, because the RM cannot be asked any more, or not in this way: nothing
-    /// fits.
+    /// Ends the open question as if nothing fitted, because the RM cannot be asked any more, or
+    /// only in another way.
     pub(super) fn give_up_inquiry(&mut self, baton: &mut Baton) {
         if let Some((number, _)) = &self.inquiries.open {
             self.preemption_answers(QuestionId(*number), &[], baton);

@@ -1,9 +1,9 @@
 //! Handling of an RM's requests in a partition: which tasks the step gets, which items must wait,
 //! and which are refused.
 //!
-//! The [reorder buffer](super::reorder) decides whether an item waits. An item that waited is done
-//! after the application or node that it names has joined. It is then treated like a new item, so
-//! that there is one way for all items; only its remaining time to wait is shorter.
+//! The [reorder buffer](super::reorder) decides whether an item waits. A waiting item is carried
+//! out after the application or node that it names has joined. It is then treated like a new item,
+//! so that there is one way for all items; only its remaining time to wait is shorter.
 
 use std::sync::Arc;
 
@@ -72,8 +72,8 @@ impl Partition {
         baton.effects.notify(item.into());
     }
 
-    /// Takes the orders to an application. Orders that name an application or node which is not
-    /// here wait, if they may: until `until_ns`, or else for the whole window.
+    /// Takes the orders to an application. An order that names an unknown application or node
+    /// waits, if the reorder buffer takes it: until `until_ns`, or else for the whole window.
     fn application_request(
         &mut self,
         id: &Arc<str>,
@@ -93,7 +93,8 @@ impl Partition {
                 match unknown_node(&op, baton)
                     .filter(|node| self.reorder.may_wait(node, weight_of_op(&op)))
                 {
-                    // Without a node the application would reject it, now and later.
+                    // Also an order whose node is unknown and not expected: the application rejects
+                    // it.
                     None => here.push(op),
                     Some(node) => {
                         let until_ns = until_ns.unwrap_or(self.reorder.until_ns(baton.now_ns));
@@ -108,8 +109,8 @@ impl Partition {
     }
 
     /// Releases waiting items that these orders name, and returns how many orders found any. A
-    /// waiting allocation that was reported ends as one that was taken in: the RM is notified,
-    /// unless the release confirms what the scheduler asked for.
+    /// waiting reported allocation ends like one in the books: the RM is notified, unless the
+    /// release confirms what the scheduler asked for.
     fn release_waiting(&mut self, id: &Arc<str>, ops: &mut [Op], baton: &mut Baton) -> usize {
         if self.reorder.is_empty() {
             return 0;
@@ -155,8 +156,7 @@ impl Partition {
         }
     }
 
-    /// Has a node wait that names an application which is not here. Gives it back if it may not
-    /// wait.
+    /// Has a node wait that names an unknown application. Returns the node if it may not wait.
     pub(super) fn node_waits(
         &mut self,
         new: Box<NewNode>,
@@ -173,8 +173,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Has the change of an absent node wait. Gives it back if that node does not wait itself, or
-    /// if there is no room for its changes any more.
+    /// Has the change of an absent node wait. Returns the change if the node does not wait itself,
+    /// or if the buffer has no room for it.
     pub(super) fn change_waits(
         &mut self,
         id: &Arc<str>,
@@ -191,7 +191,8 @@ impl Partition {
         None
     }
 
-    /// Rejects a waiting node of this name because it leaves. Returns whether there was one.
+    /// Rejects a waiting node of this name, because its RM removes it. Returns whether there was
+    /// one.
     pub(super) fn waiting_node_leaves(&mut self, id: &Arc<str>, baton: &mut Baton) -> bool {
         if self.reorder.awaited_by_node(id).is_none() {
             return false;
@@ -202,13 +203,13 @@ impl Partition {
         true
     }
 
-    /// Does the items that waited for an application or node which has joined.
+    /// Carries out the items that waited for an application or node which has now joined.
     pub(super) fn do_what_waited(&mut self, awaited: &WaitsFor, baton: &mut Baton) {
         let waited = self.reorder.came(awaited);
         self.do_again(waited, baton);
     }
 
-    /// Takes items that have waited as if they came now.
+    /// Handles items that have waited as if they arrived now.
     fn do_again(&mut self, waited: Vec<Waiting>, baton: &mut Baton) {
         let mut ops: Option<(Arc<str>, i64, Vec<Op>)> = None;
         for Waiting { item, until_ns, .. } in waited {
@@ -235,7 +236,7 @@ impl Partition {
         self.is_gone(&WaitsFor::Application(Arc::clone(id)), baton);
     }
 
-    /// Refuses the items that wait for a node that was rejected or has left.
+    /// Refuses the items that wait for a node that was rejected or removed.
     pub(super) fn node_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
         self.is_gone(&WaitsFor::Node(Arc::clone(id)), baton);
     }
@@ -267,7 +268,7 @@ impl Partition {
         remind(due_ns, baton);
     }
 
-    /// Refuses an item whose application or node did not come.
+    /// Refuses an item whose application or node did not arrive.
     fn refuse(&mut self, Waiting { awaited, item, .. }: Waiting, baton: &mut Baton) {
         match (item, &awaited) {
             (Item::Op(id, op), WaitsFor::Application(_)) => {
@@ -290,7 +291,7 @@ impl Partition {
     }
 }
 
-/// The node that an op names, if it is not here.
+/// Returns the node that an op names, if the partition does not have it.
 fn unknown_node(op: &Op, baton: &Baton) -> Option<WaitsFor> {
     match op {
         Op::Existing(existing) if baton.books.nodes.slot_of(&existing.node).is_none() => {

@@ -1,24 +1,25 @@
-//! A partition: the inbox that everything enters by, and the home of the books.
+//! The actor of a partition: it has the inbox of all its changes, and holds the books while no step
+//! is out.
 //!
 //! # Why an actor
-//! Whatever can change a partition enters here, in a queue (`inbox`), and runs as one *step* at a
-//! time: the next starts when the last has come home. No two steps can overlap, so that every step
-//! sees a partition whose parts agree. Steps of an RM and trips of offers take turns, so that
-//! neither side starves.
+//! Every change of a partition enters its queue (`inbox`) and runs as one *step*. One step runs at
+//! a time: the next starts when the baton of the last has come home. So no two steps overlap, and
+//! every step sees a partition whose parts agree. Steps of an RM and trips of offers take turns, so
+//! that neither side starves.
 //!
 //! # The files
 //! Entries are in `input`, their order in `inbox`, the handling of requests in `intake`, and items
-//! that wait for something that they name in `reorder`; `answers` and `control` hold the RM's
-//! messages besides its requests. A step is a list of `tasks`.
+//! that wait for the application or node that they name in `reorder`; `answers` and `control`
+//! handle the messages of the RM besides its requests. A step is a list of `tasks`.
 //!
 //! # Invariants
 //! * The baton is either here or out with exactly one step.
 //! * A step with tasks left on its agenda continues before anything else begins.
-//! * After an offer that found nothing, nothing runs until a step comes: an idle partition costs
+//! * After an offer without result, nothing runs until another step begins: an idle partition costs
 //!   nothing.
 //! * While a new configuration is proposed, nothing begins until it is concluded (`reloading`).
-//! * The notices of a step are handed to the outlet when the step is at home, in order, at the
-//!   latest when nothing else is left to do at once.
+//! * The notices of a step are handed to the outlet in order, once the step is at home, and at the
+//!   latest when the partition has nothing else to do at once.
 
 mod admission;
 mod answers;
@@ -97,7 +98,7 @@ pub(crate) type Entry = input::Entry<Box<dyn Survey>>;
 /// An entry of the inbox that decides nothing.
 pub(crate) type LocalRequest = input::LocalRequest<Box<dyn Survey>>;
 
-/// Something that a step has still to do.
+/// A task that a step has still to do.
 type Task = state::Task<Box<dyn Survey>>;
 
 /// The baton; `None` if a task has sent it out.
@@ -112,7 +113,7 @@ pub(crate) struct Chunk(pub(crate) Vec<Entry>);
 /// A baton comes home.
 pub(crate) struct Home;
 
-/// A baton comes home from a node that was changed, with what follows for its allocations.
+/// A baton comes home from a node that was changed, with the consequences for its allocations.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct NodeReported {
@@ -162,21 +163,22 @@ pub(crate) struct Partition {
     /// An offer may decide something: none has come home without result since the last step.
     /// Between two steps it also means that an ask is pending.
     may_decide: bool,
-    /// Number of steps so far that may have changed anything in lists.
+    /// The number of steps that may have changed a list.
     steps: u64,
-    /// The number of this partition among all that ever had its name.
+    /// The number of this partition, which no other partition has or had.
     incarnation: u64,
     trip: Trip,
-    /// The number of times that the baton was taken, this time included. By it the watchdog tells
-    /// one long step from many short ones.
+    /// The number of times that the baton was taken, including the present one. It lets the
+    /// watchdog distinguish one long step from many short ones.
     n_turns: u64,
-    /// Root's capacity differs from the index: it is refreshed before anything except another node.
+    /// Whether root's capacity differs from the index. Queues are then refreshed before any other
+    /// step, except one of another node.
     capacity_changed: bool,
     deadlines: DeadlineList,
     timer: Option<(Instant, SpawnHandle)>,
     foreign: ForeignTable,
     observed: ObservedTable,
-    /// Items that came before the application or node that they name.
+    /// Items that arrived before the application or node that they name.
     reorder: ReorderBuffer,
     unknown_nodes: UnknownNodes,
     outlet: Outlet,
@@ -231,7 +233,7 @@ pub(crate) struct PartitionParams {
 }
 
 impl Partition {
-    /// A partition with its queues, on the present arbiter.
+    /// Builds a partition with its queues, whose actors run on the current arbiter.
     pub(crate) fn new(params: PartitionParams, ctx: &mut Context<Self>) -> Self {
         let PartitionParams {
             name,

@@ -2,8 +2,8 @@
 //! `docs/nodes.md#another-capacity` and `docs/nodes.md#a-node-that-goes`.
 //!
 //! The capacity of the partition follows its nodes, and with it the headroom of every queue.
-//! Therefore a node that leaves gives up its allocations first, and queues are refreshed once for
-//! many nodes of one request.
+//! Therefore a removed node gives up its allocations first, and queues are refreshed once for many
+//! nodes of one request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Partition {
         let NewNode { id, attributes, total, occupied, existing, draining } = *new;
         let attributes = Arc::new(Texts::from(attributes));
         let total = total.pruned();
-        // The slot is known only once the index has the node; the node's own numbers come first.
+        // The event of the node comes first. Its slot is known only once the index has the node.
         baton.happens(|at| added(&id, &total, at));
         let available = total.minus(&occupied).pruned();
         let open = !draining && crate::node::is_ready(attributes.get(READY));
@@ -135,8 +135,8 @@ impl Partition {
         self.agenda.push_back(Task::VisitNode(slot, change));
     }
 
-    /// Answers a change of a node that is not here: it is rejected or only counted, depending on
-    /// the setting `nodes.reject_updates`.
+    /// Answers a change of an unknown node: it is rejected or only counted, depending on the
+    /// setting `nodes.reject_updates`.
     pub(super) fn node_unknown(&self, id: &Arc<str>, baton: &mut Baton) {
         if self.unknown_nodes == UnknownNodes::Rejected {
             let (id, reason) = (Arc::clone(id), Rejection::NodeUnknown(Arc::clone(id)));
@@ -173,7 +173,8 @@ impl Partition {
         self.capacity_changed = true;
     }
 
-    /// Groups what a leaving node held by application; they are visited before the node goes.
+    /// Groups the allocations of a removed node by application. The applications are visited before
+    /// the node is removed from the directory.
     fn strand(&mut self, stranded: Vec<AllocationId>, baton: &Baton) {
         let mut by_application: BTreeMap<ApplicationSlot, Vec<AllocationId>> = BTreeMap::new();
         for id in stranded {
@@ -187,8 +188,8 @@ impl Partition {
     }
 
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
-        // All releases leave in one message, whichever application they are of, before any other
-        // effect of the loss of the node.
+        // The releases of all applications are sent in one message, before the other effects of the
+        // loss of the node.
         baton.effects.notices.sort_by_key(|notice| !matches!(notice, Notice::Released(_)));
         let id = Arc::clone(baton.books.nodes.id(slot));
         let removed = Message::Says("node removed from its partition");

@@ -12,8 +12,8 @@ use super::reports::Reports;
 use crate::step::Baton;
 
 impl Partition {
-    /// Keeps the measurements of what this partition knows: a node, else an allocation by its UUID,
-    /// else one by its key.
+    /// Keeps the measurements whose subject this partition knows: a node by its id, or else an
+    /// allocation by its UUID or key.
     pub(super) fn observe(&mut self, reports: &Reports, baton: &Baton) {
         let now_ns = baton.now_ns;
         let at_ns = reports.at_ns.unwrap_or(now_ns);
@@ -23,7 +23,7 @@ impl Partition {
         let strange: BTreeSet<&str> = names.filter(|id| nodes.slot_of(id).is_none()).collect();
         let mut allocations: BTreeSet<Arc<str>> = BTreeSet::new();
         if !strange.is_empty() {
-            // The table knows neither UUIDs nor keys by name: one pass for all of them.
+            // The table has no index by UUID or key: one pass finds all of them.
             let names = baton.books.allocations.iter().flat_map(|(_, entry)| {
                 [&entry.uuid, entry.key()].into_iter().filter(|name| strange.contains(&***name))
             });

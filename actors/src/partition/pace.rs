@@ -18,7 +18,7 @@ pub(super) struct Pace {
     out_since: Option<i64>,
     /// The time until which other work goes first.
     rests_until: i64,
-    /// The last turn was a slice's.
+    /// Whether the last turn was a slice's.
     was_slice: bool,
 }
 

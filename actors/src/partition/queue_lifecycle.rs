@@ -57,7 +57,7 @@ impl Directory {
 }
 
 impl Partition {
-    /// Sends the baton to the queue that `config` is to grow below.
+    /// Sends the baton to the parent of the queue that is to be added.
     pub(super) fn add_queue(&self, config: Arc<QueueConfig>, baton: Box<Baton>) -> AtHome {
         let directory = &baton.directory;
         let above = config.parent_path().and_then(|path| directory.queue_by_path.get(path));
@@ -77,7 +77,7 @@ impl Partition {
         None
     }
 
-    /// Takes an empty queue off, and then the one above if that drains and is empty now.
+    /// Removes an empty queue. Its parent follows if it is empty now, and dynamic or draining.
     pub(super) fn remove_queue(&mut self, slot: QueueSlot, mut baton: Box<Baton>) -> AtHome {
         let entry = baton.directory.queue(slot);
         let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {

@@ -3,9 +3,9 @@
 //!
 //! # In two parts
 //! An RM's partitions change together or not at all. So each first answers whether it could change
-//! (`Input::Prepare`): whether every application would still be in a leaf. From then on it halts,
-//! so that its answer stays true, until the RM's session concludes ([`Conclude`]): a message or two
-//! on the front thread.
+//! (`Input::Prepare`): whether every application would still be in a leaf. Then it halts, so that
+//! its answer stays true, until the RM's session concludes ([`Conclude`]). That takes a message or
+//! two on the front thread.
 //!
 //! # In one step
 //! The change itself is one step, and no offer sees half of it. The directory is changed at once,
@@ -178,7 +178,7 @@ fn could(tree: &Tree, changes: &[QueueChange], directory: &Directory) -> Result<
     reload::check(tree, changes, applications)
 }
 
-/// Returns the queues as they are.
+/// Returns the present queues, each with its configuration and state.
 fn standing(directory: &Directory) -> Tree {
     let standing = |facts: &QueueFacts| StandingQueue {
         config: Arc::clone(&facts.config),
@@ -189,9 +189,10 @@ fn standing(directory: &Directory) -> Tree {
     queues.map(|(path, slot)| (Arc::clone(path), standing(&directory.queue(*slot).facts))).collect()
 }
 
-/// Enters the new facts of every queue; the queues take them over when they are refreshed. Returns
-/// the leaves that treat their applications otherwise, and those below a changed guarantee.
-/// `preempts_for_quotas`: queues above their maximum have to give back.
+/// Enters the new facts of every queue in the directory; the queues take them over when they are
+/// refreshed. Returns the leaves that treat their applications differently from now on, and those
+/// below a changed guarantee. `preempts_for_quotas`: whether queues above their maximum have to
+/// give back the excess.
 fn note_in_directory(
     changes: &[QueueChange],
     preempts_for_quotas: bool,

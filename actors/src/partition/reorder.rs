@@ -1,9 +1,9 @@
-//! The reorder buffer: items that came before the application or node that they name.
+//! The reorder buffer: items that arrived before the application or node that they name.
 //!
-//! Over gRPC, allocations, applications and nodes come by streams of their own, and an item may
-//! overtake the application or node that it names. It waits here for the reorder window and is done
-//! when that comes. After the window it is rejected as if it had just arrived. In process there is
-//! one order and no window.
+//! Over gRPC, allocations, applications and nodes arrive by separate streams, and an item may
+//! overtake the application or node that it names. It waits here until that joins, at most for the
+//! reorder window. After the window it is rejected as if it had just arrived. An RM in this process
+//! sends everything in one order, and has no window.
 //!
 //! Only an id that is new to the session can be on its way: no item waits for an application that
 //! was rejected, removed or has ended, nor for a node that was rejected or removed. Releases never
@@ -21,7 +21,7 @@
 //! # Invariants
 //! * The buffer is bounded, by number and by memory: an item has a [weight].
 //! * An item waits for one application or node at a time, and no longer than the window in all.
-//! * Items that wait for the same application or node are done in the order in which they came.
+//! * Items that wait for the same application or node are carried out in order of arrival.
 //! * An item that is taken out is in none of the sets any more.
 
 mod item;
@@ -64,7 +64,8 @@ pub(super) struct ReorderBuffer {
     /// The waiting nodes, and after each its changes.
     nodes: BTreeSet<(Arc<str>, OfNode, u64)>,
     gone: BTreeSet<WaitsFor>,
-    /// The ids of `gone` in the order in which they were removed; repeated if one came again.
+    /// The ids of `gone` in order of removal. An id that joined again and was removed again is
+    /// repeated.
     gone_order: VecDeque<WaitsFor>,
 }
 
@@ -81,9 +82,9 @@ pub(super) struct Waiting {
 struct Held {
     weight: usize,
     waiting: Waiting,
-    /// For a node: which of its allocations were released meanwhile.
+    /// For a node: the positions of its allocations that were released while it waited.
     released: BTreeSet<usize>,
-    /// For a node: the number of others that it brings of the application that it waits for.
+    /// For a node: the number of its other allocations of the application that it waits for.
     named: usize,
 }
 
@@ -116,12 +117,12 @@ impl ReorderBuffer {
         }
     }
 
-    /// Sets the window for items that come from now on.
+    /// Sets the window for items that arrive from now on.
     pub(super) fn set_window(&mut self, window: Duration) {
         self.window = window;
     }
 
-    /// Sets the bound on the weight for items that come from now on.
+    /// Sets the bound on the weight for items that arrive from now on.
     pub(super) fn set_weight_max(&mut self, weight_max: usize) {
         self.weight_max = weight_max;
     }
@@ -130,8 +131,8 @@ impl ReorderBuffer {
         self.items.is_empty()
     }
 
-    /// Returns the end of the time that a new item may wait; as good as never for a window that no
-    /// clock can hold.
+    /// Returns the end of the time that a new item may wait; the largest time if no clock can hold
+    /// the window.
     pub(super) fn until_ns(&self, now_ns: i64) -> i64 {
         now_ns.saturating_add(i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX))
     }
@@ -239,8 +240,8 @@ impl ReorderBuffer {
         Some(existing)
     }
 
-    /// Notes that the application or node was rejected, has ended or was removed by its RM. No item
-    /// waits for it from now on; items that do are handed out.
+    /// Notes that the application or node was rejected, has ended or was removed by its RM. Returns
+    /// the items that wait for it; from now on no item may wait for it.
     pub(super) fn gone(&mut self, id: WaitsFor) -> Vec<Waiting> {
         let waiting = self.take(&id);
         if !self.window.is_zero() && self.gone.insert(id.clone()) {
@@ -254,7 +255,7 @@ impl ReorderBuffer {
         waiting
     }
 
-    /// Shows the amounts of all items.
+    /// Calls `show` with each amount of all items.
     pub(super) fn amounts(&self, mut show: impl FnMut(&Resources)) {
         for held in self.items.values() {
             match &held.waiting.item {
@@ -271,20 +272,20 @@ impl ReorderBuffer {
         }
     }
 
-    /// Takes out everything, by what it waits for and in order.
+    /// Takes out all items, ordered by the application or node that they wait for, then by arrival.
     pub(super) fn take_all(&mut self) -> Vec<Waiting> {
         let numbers: Vec<u64> = self.waiting.iter().map(|(_, number)| *number).collect();
         numbers.into_iter().map(|number| self.remove(number)).collect()
     }
 
-    /// Notes that the application or node has come, perhaps again. Hands out the items that waited
+    /// Notes that the application or node has joined, perhaps again. Returns the items that waited
     /// for it, in order.
     pub(super) fn came(&mut self, awaited: &WaitsFor) -> Vec<Waiting> {
         self.gone.remove(awaited);
         self.take(awaited)
     }
 
-    /// Takes out everything that waits for this application or node, in order.
+    /// Takes out all items that wait for this application or node, in order.
     fn take(&mut self, awaited: &WaitsFor) -> Vec<Waiting> {
         if self.items.is_empty() {
             return Vec::new();
@@ -304,7 +305,7 @@ impl ReorderBuffer {
         self.armed_ns
     }
 
-    /// Takes an item out, without what was released of it.
+    /// Takes an item out, without those of its allocations that were released while it waited.
     fn remove(&mut self, number: u64) -> Waiting {
         let Held { weight, mut waiting, released, .. } =
             self.items.remove(&number).expect("each set has the numbers of items alone");

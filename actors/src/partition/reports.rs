@@ -1,7 +1,7 @@
-//! Reports of what nodes and allocations really use, on their way through the partitions of an RM.
+//! Reports of the measured use of nodes and allocations, handed to all partitions of an RM.
 //!
-//! Reports travel like the RM's requests and keep their order among them, so that a report may
-//! follow its node at once. No decision ever depends on them.
+//! Reports are handed in like the RM's requests, in one order with them, so that a report may
+//! directly follow its node. No decision ever depends on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

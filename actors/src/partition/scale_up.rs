@@ -8,7 +8,7 @@
 //! then do not wait for machines.
 //!
 //! The requests are determined in [`super::surveys`], slice by slice: each slice is an input of its
-//! own, so that other input that came in meanwhile goes before it.
+//! own, so that inputs which arrived before it go first.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Partition {
         }
     }
 
-    /// Ends the survey: the RM is notified.
+    /// Ends the survey, and arms the next one if an offer came home without result during this one.
     pub(super) fn signal_done(&mut self, baton: &mut Baton) {
         let before = std::mem::take(&mut self.scale_up);
         if matches!(before, Signal::Looking { again: true, .. }) {

@@ -1,5 +1,5 @@
-//! Whether a partition takes anything new, and whether anything is decided for it
-//! (`docs/partitions.md#states-of-a-partition`).
+//! The state of a partition: whether it takes new applications, nodes and asks, and whether it
+//! decides anything (`docs/partitions.md#states-of-a-partition`).
 //!
 //! A draining partition takes no new applications and no new nodes, and otherwise works as usual. A
 //! stopped one takes no asks and no allocations either, decides nothing, and withdraws placements
@@ -47,7 +47,7 @@ impl Partition {
         }
     }
 
-    /// Whether anything may be decided at all.
+    /// Whether the partition may decide anything at all.
     pub(super) fn decides(&self) -> bool {
         !self.controls.is_on_hold() && self.state != ObjectState::Stopped
     }

@@ -1,7 +1,8 @@
-//! A step as a list of tasks: each sends the baton out once, or is done at home.
+//! Performs the tasks of a step: each sends the baton out once, or is done at home.
 //!
-//! A list is needed because the consequences of a task are known only when the baton is back: an
-//! application that ended has to leave its leaf, and its leaf perhaps the tree.
+//! A step is a list of tasks because the consequences of a task are known only when the baton is
+//! back: an application that ended has to be removed from its leaf, and its leaf perhaps from the
+//! tree.
 
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ impl Partition {
 
     fn visit(slot: ApplicationSlot, ops: Vec<Op>, baton: Box<Baton>) -> AtHome {
         let Some(entry) = baton.directory.application(slot) else {
-            // The application left after this task was put on the agenda.
+            // The application was removed after this task was put on the agenda.
             return Some(baton);
         };
         let address = Arc::clone(&entry.address);
@@ -123,8 +124,8 @@ impl Partition {
             && bundle.to_ask > 0
             && baton.books.unsettled.room() > 0
         {
-            // Room for questions has come: some were answered or withdrawn.
-            baton.effects.revisit(bundle.application, Op::Gang(GangOp::AskMembers));
+            // More questions may be open: some were answered or withdrawn.
+            baton.effects.revisit(bundle.application, Op::AskMembers);
         }
         self.may_decide |= !baton.effects.follow_ups.revisits.is_empty();
         for (slot, ops) in
@@ -132,7 +133,8 @@ impl Partition {
         {
             self.inbox.push_first(Input::Unfinished(slot, ops));
         }
-        // Searches for victims wait while an application is still releasing: that may be enough.
+        // Searches for victims wait while an application is still releasing: its releases may be
+        // enough.
         if baton.books.changes() != self.changes_at_search && !self.inbox.has_unfinished() {
             for slot in std::mem::take(&mut baton.directory.preempt_later) {
                 baton
@@ -197,8 +199,8 @@ impl Partition {
         !self.agenda.is_empty()
     }
 
-    /// Whether the next search for victims may begin. Victims are searched only when everything
-    /// that can be placed without has been placed.
+    /// Whether the next search for victims may begin. Victims are searched only when every ask that
+    /// can be placed without them has been placed.
     pub(super) fn may_search(&self) -> bool {
         let is_at_rest = !self.may_decide && !self.inbox.has_unfinished();
         is_at_rest && self.decides() && self.inquiries.has_next()

@@ -1,8 +1,8 @@
 //! A partition's turn: the work done while the baton is at home, and the choice of the next step.
 //!
-//! The agenda of the step that came home goes first, because nobody may see half of a step; then
-//! the inbox chooses what is next. Between two steps deadlines are armed, and notices are handed to
-//! the outlet.
+//! The agenda of the step that came home goes first, because no reader may see half of a step; then
+//! the inbox chooses the next entry or offer. Between two steps deadlines are armed, and notices
+//! are handed to the outlet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::queue::QueueMail;
 use crate::session::BATCH;
 use crate::step::{Alarm, Baton, HeldNow, Notice, Offering};
 
-/// The number of notices from which the outlet gets them although more steps follow at once.
+/// From this number on, notices are handed to the outlet although more steps follow at once.
 const NOTICES_TOGETHER: usize = 64;
 /// The number of notices up to which the next list gets no capacity in advance.
 const FEW_NOTICES: usize = 16;
@@ -90,7 +90,7 @@ impl Partition {
                 }
                 Next::Slice { survey, is_alone } => {
                     if is_alone {
-                        // Constant reads must not keep the partition from its rest.
+                        // Constant reads must not keep barriers from being passed on.
                         self.rest(&mut baton);
                     }
                     self.agenda.push_back(Task::Survey(survey));
@@ -128,8 +128,9 @@ impl Partition {
     }
 
     /// Whether a visit's changes of queues may wait: another visit follows, and no offer leaves
-    /// before it while no ask is pending. Under the oracle some offers leave. Where queues give
-    /// back what is above their maximum, the step that exceeds the maximum has to report it.
+    /// before it while no ask is pending. They do not wait under the oracle, where such offers
+    /// leave, nor where queues give back what is above their maximum: the step that exceeds the
+    /// maximum has to report it.
     pub(super) fn may_gather(&self, baton: &Baton) -> bool {
         let is_asked_for = self.watch.oracle || self.config.preemption.quota;
         let is_over = self.closing || self.proposal.is_some() || baton.gathered.is_full();
@@ -147,8 +148,8 @@ impl Partition {
         if !self.can_decide(baton) || !has_room || self.capacity_changed || stops {
             MayOffer::No
         } else if self.oracle.has_foreseen() {
-            // The foreseen decision holds only for the offer that follows at once, whatever else
-            // came.
+            // The foreseen decision holds only for the offer that follows at once, even if entries
+            // have arrived.
             MayOffer::AtOnce
         } else {
             MayOffer::Yes
@@ -270,7 +271,7 @@ impl Partition {
         self.report_held(baton);
         baton.tally.in_flight(baton.books.unsettled.len());
         self.outstanding += baton.effects.notices.len();
-        // The next list will probably be as long, if this one is not short; growing it would copy
+        // If this list is not short, the next one will probably be as long; growing it would copy
         // it.
         let said = baton.effects.notices.len();
         let room = if said > FEW_NOTICES { said.min(BATCH) } else { 0 };

@@ -14,7 +14,7 @@ use crate::partition::{Chunk, Partition};
 use crate::step::{Cause, Which};
 use crate::{ResourceManagerCallback, Scheduler};
 
-/// Writes down what it hears.
+/// A callback that records every call.
 #[derive(Default)]
 struct Ear(Mutex<Vec<String>>);
 
@@ -67,8 +67,8 @@ fn add(id: &str) -> Input {
     })))
 }
 
-/// An RM that comes with everything in the wrong order, is asked for predicates, has its
-/// configuration changed, and leaves again.
+/// The inputs of an RM that sends an ask before its application, is asked for predicates in both
+/// ways, has its configuration changed, and removes a node in the end.
 fn history() -> Vec<Input> {
     let app: Arc<str> = Arc::from("app");
     let ops = |ops: Vec<Op>| Request::Application { id: Arc::clone(&app), ops };
@@ -118,8 +118,8 @@ fn history() -> Vec<Input> {
 /// The time that the clocks show at first, ns since the epoch.
 const EPOCH_NS: i64 = 7;
 
-/// Returns what an RM receives from a scheduler of its own that gets these inputs when the paused
-/// clock shows their times. Until then everything that follows from the earlier ones is done.
+/// Hands these inputs to a new scheduler, each when the paused clock shows its time and the earlier
+/// inputs have had all their effects. Returns the calls that its RM receives.
 async fn heard_of(
     inputs: impl IntoIterator<Item = Stamped>,
     hand_in: impl Fn(&Mailbox<Partition>, Stamped),
@@ -139,7 +139,7 @@ async fn heard_of(
         tokio::time::sleep_until(start + Duration::from_nanos(passed)).await;
         hand_in(&partition, stamped);
     }
-    // A barrier would wait for questions.
+    // Not a barrier, which would wait for open questions.
     tokio::time::sleep(Duration::from_millis(1)).await;
     scheduler.shutdown().await;
     std::mem::take(&mut *ear.0.lock().unwrap())
@@ -153,7 +153,7 @@ fn by_the_inbox(partition: &Mailbox<Partition>, Stamped { input, .. }: Stamped) 
     }
 }
 
-/// Hands in an input with a time of its own, where every input takes effect.
+/// An input with a recorded time, for `Partition::enter`, where every input takes effect.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Recorded(Stamped);

@@ -1,4 +1,4 @@
-//! Every input can be written to a file and read again.
+//! Tests that every input can be written to a file and read again.
 
 use std::fmt::Debug;
 use std::num::NonZeroU64;
@@ -49,7 +49,8 @@ macro_rules! each {
     }};
 }
 
-/// The allocation with this slot in the table. Only the table gives ids, so it is read.
+/// Returns the id of the allocation in this slot of the table. Only the table gives ids, so it is
+/// deserialized.
 fn allocation(slot: u32) -> AllocationId {
     serde_json::from_str(&format!(r#"{{"slot":{slot},"serial":3}}"#)).unwrap()
 }

@@ -11,12 +11,12 @@ use crate::step::{NodeChange, Op};
 /// Bytes of an item that weigh as much as another item.
 const BYTES_PER_WEIGHT: u64 = 8 << 10;
 
-/// An item that came before the application or node that it names.
+/// An item that arrived before the application or node that it names.
 #[derive(Clone, Debug)]
 pub(in crate::partition) enum Item {
     /// An order to an application.
     Op(Arc<str>, Op),
-    /// A node with allocations of applications that are not all here.
+    /// A node with allocations of applications some of which are unknown.
     Node(Box<NewNode>),
     /// A change of a node that waits.
     NodeChange(Arc<str>, NodeChange),
@@ -69,7 +69,7 @@ pub(in crate::partition) fn weight_of_change(change: &NodeChange) -> usize {
     })
 }
 
-/// The weight of an item: one, and one more for each 8 KiB that it takes.
+/// Returns the weight of an item: one, and one more for each 8 KiB that it takes.
 fn weight(bytes: u64) -> usize {
     usize::try_from(1 + bytes / BYTES_PER_WEIGHT).unwrap_or(usize::MAX)
 }

@@ -32,11 +32,11 @@ enum Kind {
     Unified,
     /// The key of an allocation that exists.
     Key,
-    /// The UUID of one.
+    /// The UUID of an allocation that exists.
     Uuid,
 }
 
-/// The names of an item.
+/// Returns the names of an item.
 pub(super) fn of(item: &Item, number: u64) -> impl Iterator<Item = Name> {
     let (op, existing) = match item {
         Item::Op(application, op) => (Some((application, op)), None),
@@ -69,7 +69,7 @@ fn of_op(application: &Arc<str>, op: &Op, number: u64) -> impl Iterator<Item = N
     asked.into_iter().chain(existing)
 }
 
-/// The names of one allocation that exists.
+/// Returns the names of one allocation that exists.
 pub(super) fn of_existing(
     application: &Arc<str>,
     existing: &Existing,
@@ -92,7 +92,7 @@ pub(super) fn naming(item: &Item, awaited: &WaitsFor) -> usize {
 }
 
 /// Returns the names of waiting items that the release `op` takes out of an application: one name
-/// of each item or allocation, in the order in which they came. Empty for an op that is no release.
+/// of each item or allocation, in order of arrival. Empty for an op that is no release.
 pub(super) fn found(named: &BTreeSet<Name>, application: &Arc<str>, op: &Op) -> Vec<Name> {
     let (wanted, text): (&[Kind], _) = match op {
         Op::WithdrawAsks(key) => (&[Kind::Ask, Kind::Unified], key.as_ref()),

@@ -88,7 +88,7 @@ fn by_uuid(uuid: &str) -> Which {
     Which::Uuid(Arc::from(uuid))
 }
 
-/// Nothing is left anywhere.
+/// Whether the buffer and each of its sets is empty.
 fn is_clear(buffer: &ReorderBuffer) -> bool {
     buffer.is_empty()
         && buffer.waiting.is_empty()
@@ -115,7 +115,7 @@ fn nothing_waits_longer_than_the_window_whoever_waits_beside_it() {
     assert_eq!(until, 15 * SECOND);
     assert_eq!(buffer.put(app("x"), ask("x", "late"), until), Some(until));
     assert_eq!(buffer.put(app("y"), ask("y", "later"), until + 1), None, "asked earlier anyway");
-    // The item waited for another application before.
+    // Its time ends earlier, since the item waited for another application before.
     assert_eq!(buffer.put(app("x"), ask("x", "early"), 7 * SECOND), Some(7 * SECOND));
     let (expired, next) = buffer.expire(7 * SECOND);
     assert_eq!((shown(&expired), next), (vec!["early of x".to_owned()], Some(until)));
@@ -280,7 +280,7 @@ fn each_release_takes_what_it_would_end_or_withdraw() {
         }
         let _ = buffer.release(&Arc::from("x"), &op);
         let left = shown(&buffer.take_all());
-        // Two of them are shown alike, but asks come first.
+        // Two of these items are printed alike, but asks come first.
         let expected = items.iter().filter(|(name, _)| !taken.contains(name));
         let expected: Vec<String> = expected.map(|(_, item)| show(item)).collect();
         assert_eq!(left, expected, "{op:?}");

@@ -22,7 +22,7 @@ impl Controls {
         self.predicates != Predicates::Local
     }
 
-    /// Whether the RM is asked by questions about places that are to be held, too.
+    /// Whether the RM is also sent questions about places that are to be held for members of gangs.
     pub(in crate::partition) fn asks_about_holds(&self) -> bool {
         matches!(self.predicates, Predicates::Remote { holds: true, .. })
     }

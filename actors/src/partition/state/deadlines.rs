@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::step::{Alarm, Deadlines};
 
-/// All deadlines. Of those due at one time the one that was armed first comes first.
+/// All deadlines. Of those due at the same time, the one that was armed first comes first.
 #[derive(Default)]
 pub(in crate::partition) struct DeadlineList {
     /// Deadlines by due time and number, with the number that disarms each, if it has one.
@@ -45,12 +45,12 @@ impl DeadlineList {
         self.in_order.insert(place, (number, alarm));
     }
 
-    /// When the first is due.
+    /// Returns the time at which the earliest deadline is due.
     pub(in crate::partition) fn next_due(&self) -> Option<Instant> {
         self.in_order.keys().next().map(|&(due, _)| due)
     }
 
-    /// Takes out the first, if it is due by now.
+    /// Takes out the earliest deadline, if it is due at `now`.
     pub(in crate::partition) fn pop_due(&mut self, now: Instant) -> Option<Alarm> {
         let first = self.in_order.first_entry().filter(|first| first.key().0 <= now)?;
         let (number, alarm) = first.remove();

@@ -28,7 +28,7 @@ impl EmptyQueues {
         !std::mem::replace(&mut self.is_armed, true)
     }
 
-    /// Forgets a queue that is not empty any more, or gone.
+    /// Forgets a queue that is not empty any more, or was removed.
     pub(in crate::partition) fn forget(&mut self, slot: QueueSlot) {
         self.since.remove(&slot);
     }

@@ -1,7 +1,7 @@
 //! Preemptors that wait for their search for victims, one after another.
 //!
 //! # Invariants
-//! * Each preemptor waits once, however often it is added meanwhile.
+//! * Each preemptor waits once, however often it is added.
 //! * At most one preemptor has open questions: its victims change what is left for the next.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ pub(in crate::partition) struct Inquiries<A> {
     /// The latest request of each preemptor.
     wants: BTreeMap<Preemptor, PreemptionRequest>,
     pub(in crate::partition) open: Option<(u64, A)>,
-    /// The last thing begun was a search.
+    /// Whether a search was begun since the caller last asked for this.
     has_just_searched: bool,
 }
 
@@ -37,7 +37,7 @@ impl<A> Inquiries<A> {
         self.open.is_some()
     }
 
-    /// Appends preemptors. One that waits already keeps its place, with its latest request.
+    /// Appends preemptors. One that waits already keeps its position; its request is replaced.
     pub(in crate::partition) fn extend(
         &mut self,
         now_ns: i64,
@@ -55,7 +55,7 @@ impl<A> Inquiries<A> {
         self.open.is_none() && !self.waiting.is_empty()
     }
 
-    /// Returns whether the last thing begun was a search; resets that.
+    /// Returns whether a search was begun since the last call.
     pub(in crate::partition) fn has_just_searched(&mut self) -> bool {
         std::mem::take(&mut self.has_just_searched)
     }

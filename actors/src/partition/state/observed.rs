@@ -24,7 +24,7 @@ pub(in crate::partition) struct ObservedTable {
 }
 
 impl ObservedTable {
-    /// Shows all measured amounts.
+    /// Calls `show` with each measured amount.
     pub(in crate::partition) fn amounts(&self, mut show: impl FnMut(&Resources)) {
         let all = self.nodes.values().chain(self.allocations.values());
         all.for_each(|observed| show(&observed.usage));
@@ -36,8 +36,8 @@ impl ObservedTable {
         self.allocations.retain(|_, observed| observed.is_kept(now_ns));
     }
 
-    /// Returns the measured use of at most `most` nodes or allocations behind a name, and the last
-    /// name among them. `None` behind the last.
+    /// Returns the measured use of at most `most` nodes or allocations after a name, with the last
+    /// name that was read. `None` if none follow.
     pub(in crate::partition) fn sum(
         &self,
         of: ObservedKind,
@@ -61,7 +61,7 @@ impl ObservedTable {
         last.map(|last| (sum, last))
     }
 
-    /// The newest measurement of a node, if it is not too old.
+    /// Returns the newest measurement of a node, if it is not too old.
     pub(in crate::partition) fn of_node(&self, node: &str, now_ns: i64) -> Option<&Observed> {
         self.nodes.get(node).filter(|observed| observed.is_kept(now_ns))
     }

@@ -5,10 +5,10 @@ use tokio::time::Instant;
 
 use crate::partition::input::PartitionDocument;
 
-/// A configuration that was prepared and not yet concluded; the partition stands still meanwhile.
+/// A configuration that was prepared and not yet concluded. The partition halts until then.
 pub(in crate::partition) struct Proposal {
     pub(in crate::partition) wanted: Option<PartitionDocument>,
     pub(in crate::partition) changes: Vec<QueueChange>,
-    /// Since when the partition has stood still.
+    /// The time since when the partition has halted.
     pub(in crate::partition) since: Instant,
 }

@@ -11,7 +11,8 @@ pub(in crate::partition) enum Signal<S> {
     Looking {
         /// The survey, between two slices; `None` while a slice is under way.
         rest: Option<S>,
-        /// Whether another offer came home without result meanwhile: the survey is made once more.
+        /// Whether another offer came home without result during the survey, which is then
+        /// repeated.
         again: bool,
     },
 }

@@ -13,7 +13,7 @@ use crate::step::{Answers, NodeChange, Op, QueueSlot, RowSlot};
 pub(in crate::partition) enum Task<S> {
     /// An application is visited with orders.
     Visit(ApplicationSlot, Vec<Op>),
-    /// A node is visited with a change; what follows for its allocations is further tasks.
+    /// A node is visited with a change; the consequences for its allocations are further tasks.
     VisitNode(NodeSlot, NodeChange),
     /// The RM answered questions about one application.
     TakeAnswers(Answers),
@@ -21,17 +21,17 @@ pub(in crate::partition) enum Task<S> {
     Survey(S),
     /// An application that is in the directory joins its leaf.
     Attach(ApplicationSlot),
-    /// An application that has ended leaves its leaf and the directory.
+    /// An application that has ended is removed from its leaf and the directory.
     Detach(ApplicationSlot, RowSlot),
-    /// A new application joins the leaf of this path, which exists by now.
+    /// A new application joins the leaf of this path, which earlier tasks have created.
     Join(Box<NewApplication>, Arc<str>),
-    /// A queue is to be added below one that is there.
+    /// A queue is to be added below an existing one.
     AddQueue(Arc<QueueConfig>),
     /// An empty queue is removed.
     RemoveQueue(QueueSlot),
-    /// A node leaves the directory.
+    /// A node is removed from the directory.
     ForgetNode(NodeSlot),
-    /// All answers that came together are taken.
+    /// All answers of one message have been taken.
     EndOfAnswers,
     /// A reload is over: the queues are as configured.
     Reloaded { since: Instant },

@@ -28,7 +28,8 @@ pub(crate) struct Applications {
 type Place = Within<ApplicationProgress>;
 
 impl Applications {
-    /// A list of applications. Brief rows have the number of allocations in place of these.
+    /// A list of applications. Brief rows have the number of allocations instead of the
+    /// allocations.
     pub(crate) fn new(filter: ApplicationFilter, is_brief: bool) -> Self {
         Self { filter: Arc::new(filter), is_brief, within: None }
     }
@@ -132,8 +133,8 @@ pub(crate) enum Over {
     Rejected,
 }
 
-/// Terminated applications that a filter selects, oldest end first or newest. The partition has
-/// them itself, by number.
+/// Terminated applications that a filter selects, by number: the oldest end first, or the newest.
+/// The partition keeps them, so no actor is visited.
 #[derive(Clone)]
 pub(crate) struct EndedApplications {
     over: Over,

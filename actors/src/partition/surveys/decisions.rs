@@ -16,7 +16,7 @@ use crate::step::{Baton, Route, Survey};
 pub(crate) struct LastDecisions(pub(crate) Arc<DecisionFilter>);
 
 impl List for LastDecisions {
-    /// The number of the decision before, which is the next newer one.
+    /// The number of the last decision that was read; the next one to read is older by one.
     type At = u64;
     type Row = CopiedDecision;
 
@@ -56,7 +56,7 @@ impl List for LastDecisions {
     }
 }
 
-/// Survey of the most decisions that are kept.
+/// Reads the number of decisions that are kept at most.
 pub(crate) struct DecisionsKept(oneshot::Sender<usize>);
 
 impl DecisionsKept {

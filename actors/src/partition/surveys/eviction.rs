@@ -1,5 +1,6 @@
-//! Evictions: what a plan means for the applications that lose allocations by it. The same for all
-//! three kinds of preemption: for a guarantee, for a required node, and for usage above a maximum.
+//! Evictions: the effects of a plan on the applications that lose allocations by it. They are the
+//! same for all three kinds of preemption: for a guarantee, for a required node, and for usage
+//! above a maximum.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::step::{Baton, Op, PreemptionOp};
 #[derive(Default)]
 pub(super) struct Eviction {
     by_loser: BTreeMap<ApplicationSlot, Vec<AllocationId>>,
-    /// Those that the RM has to end. Places held for members of gangs end at once and are not among
-    /// them.
+    /// The victims that the RM has to end. Places held for members of gangs end at once and are not
+    /// among them.
     pub(super) victims: BTreeMap<AllocationId, Victim>,
     /// The number of an application's allocations that count as evictions.
     counted: BTreeMap<ApplicationSlot, u32>,
@@ -41,13 +42,13 @@ impl Eviction {
         eviction
     }
 
-    /// Returns the applications that lose something.
+    /// Returns the applications that lose allocations.
     pub(super) fn losers(&self) -> Vec<ApplicationSlot> {
         self.by_loser.keys().copied().collect()
     }
 
-    /// Counts the losses of applications against what they may lose, and the winner; there is no
-    /// winner where a queue gives back what is above its maximum.
+    /// Counts the evictions of each application against its bounds, and for the winner. There is no
+    /// winner if a queue gives back what is above its maximum.
     pub(super) fn count(&self, winner: Option<ApplicationSlot>, baton: &mut Baton) {
         for (loser, count) in &self.counted {
             let leaf = baton.directory.applications[*loser].leaf;
@@ -56,8 +57,8 @@ impl Eviction {
         }
     }
 
-    /// Returns an order to each application that loses something, with the reasons why each victim
-    /// was `chosen`.
+    /// Returns an order to each application that loses allocations, with the reasons why each
+    /// victim was `chosen`.
     pub(super) fn orders(
         self,
         grounds: &Arc<Grounds>,

@@ -44,7 +44,7 @@ pub(crate) enum Found {
         /// The reason of its rejection, if it was rejected.
         rejected: Option<Box<str>>,
     },
-    /// The application is unknown, and not among those that ended lately.
+    /// The application is unknown, and not among the terminated ones that are kept.
     NoSuchApplication,
 }
 

@@ -1,6 +1,6 @@
-//! The amounts that the limits of a preemptor's user and group leave to it beside the nominations
-//! of others that count for the same limits. No victim is evicted for an ask that would then wait
-//! for a limit.
+//! The amounts that the limits of a preemptor's user and group leave to it, less the nominations of
+//! other preemptors that count for the same limits. No victim is evicted for an ask that would then
+//! wait for a limit.
 //!
 //! A nomination names its preemptor, and applications know their lanes; so a survey visits the
 //! applications that have nominations.
@@ -28,7 +28,7 @@ impl OtherNominations {
         all.map(|(preemptor, _)| preemptor.application()).collect()
     }
 
-    /// Takes the lane of one application.
+    /// Records the lane of one application.
     pub(super) fn ask(&mut self, application: &Application) {
         if let Some(lane) = application.lane.limited() {
             self.lanes.insert(application.slot, lane);
@@ -53,14 +53,14 @@ impl OtherNominations {
     }
 }
 
-/// The amounts that limits leave.
+/// The amounts that limits leave to a preemptor.
 #[derive(Default)]
 pub(super) struct LimitsLeft {
     left: Vec<Limits>,
 }
 
 impl LimitsLeft {
-    /// Whether all of them allow this amount.
+    /// Whether all limits allow this amount.
     pub(super) fn allow(&self, amount: &Resources) -> bool {
         self.left.iter().all(|left| left.allows(amount))
     }

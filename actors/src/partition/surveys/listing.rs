@@ -2,8 +2,8 @@
 //!
 //! # Why slices
 //! A list may have thousands of rows, and decisions would wait while all of them are read in one
-//! step. A slice reads a bounded number of them and remembers behind which it ended; the next one
-//! begins there. So each row is of one moment, and the list as a whole is not.
+//! step. A slice reads a bounded number of rows, and the next slice begins behind the last of them.
+//! So each row shows one moment, and the list as a whole does not.
 //!
 //! # Invariants
 //! * A slice examines no more than [`ENTRIES_MAX`] entries, visits no more than [`List::STOPS_MAX`]
@@ -13,11 +13,11 @@
 //!   next slice ([`Within`]).
 //! * Rows come in one order that does not change (their ids, as a rule), and a slice begins behind
 //!   an id, whether its row is still there or not. So a row that is there all the time is read
-//!   exactly once, even if others come and go.
-//! * The first slice keeps its place behind earlier entries: callers see their own changes.
+//!   exactly once, even if other rows are added and removed.
+//! * The first slice waits for the entries before it: callers see their own changes.
 //!
 //! # When things go wrong
-//! A caller that gives up does not ask for the next slice; nothing of a reading is kept here.
+//! A caller that gives up asks for no further slice; the partition keeps no state of the list.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(crate) trait List: Clone + Send + 'static {
     /// Most actors that a slice visits, and most rows that it has.
     const STOPS_MAX: usize = 64;
 
-    /// Finds what comes behind a position: actors to visit, or rows that the partition has itself.
+    /// Finds the entries behind a position: actors to visit, or rows that the partition has itself.
     /// `None`: the subject of the list does not exist.
     fn find(
         &self,
@@ -69,7 +69,8 @@ pub(crate) trait List: Clone + Send + 'static {
         self
     }
 
-    /// Adds `next` to the row before it, if it is the next part of that. Otherwise gives it back.
+    /// Appends `next` to the row before it, if it is a further part of that row. Otherwise returns
+    /// it.
     fn join(_row: &mut Self::Row, next: Self::Row) -> Option<Self::Row> {
         Some(next)
     }
@@ -119,7 +120,7 @@ impl<W> Within<W> {
     }
 }
 
-/// A position that a name gives, so that a page can begin there.
+/// A position that a name alone determines, so that a page can begin behind any name.
 pub(crate) trait Named: Clone + Send + 'static {
     fn behind(name: Arc<str>) -> Self;
     fn name(&self) -> &Arc<str>;
@@ -172,7 +173,7 @@ impl<R> Rows<R> {
         self.taken.len() >= self.most || self.parts >= PARTS_MAX
     }
 
-    /// Most actors that are worth visiting.
+    /// Returns the number of rows that may still be wanted, and so of actors worth visiting.
     pub(super) fn most(&self) -> usize {
         self.most
     }
@@ -185,7 +186,7 @@ pub(crate) struct Sliced<L: List> {
     pub(crate) behind: Option<L::At>,
     /// The number of the last step that may have changed anything.
     pub(crate) step: u64,
-    /// The number of this partition among all that ever had its name.
+    /// The number of the partition, which no other partition has or had.
     pub(crate) incarnation: u64,
 }
 
@@ -199,7 +200,7 @@ pub(crate) struct Slice<L: List> {
 }
 
 impl<L: List> Slice<L> {
-    /// A slice behind this position of the list, with at most `most` rows.
+    /// Builds a slice behind this position of the list, with at most `most` rows.
     pub(crate) fn new(
         list: L,
         behind: Option<L::At>,

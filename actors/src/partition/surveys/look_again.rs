@@ -2,7 +2,7 @@
 //! of its lanes again, then each queue above computes its own from those of its children.
 //!
 //! Each queue is visited once, however many of its children changed, so that a burst of releases
-//! costs one pass. A queue sends an update to its parent only if its bound has changed.
+//! costs one pass. A queue takes in only the children whose update differs from what it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(in crate::partition) struct LoosenedLanes {
 }
 
 impl LoosenedLanes {
-    /// A survey of these lanes, by leaf.
+    /// Returns a survey of these lanes, by leaf.
     pub(in crate::partition) fn at(lanes: BTreeMap<QueueSlot, Vec<LaneId>>) -> Self {
         Self { lanes, below: LeftBelow::default() }
     }
@@ -31,7 +31,7 @@ impl Survey for LoosenedLanes {
         let mut slots = BTreeSet::new();
         for leaf in self.lanes.keys() {
             let path = baton.directory.upward(*leaf).map(|facts| facts.slot);
-            // If a queue is in the set, the queues above it are.
+            // If a queue is in the set already, so are the queues above it.
             slots.extend(path.take_while(|slot| !slots.contains(slot)).collect::<Vec<_>>());
         }
         Route::default().queues(slots)

@@ -18,7 +18,7 @@ use crate::step::{Baton, Route};
 #[derive(Clone)]
 pub(crate) struct ObservedSums(pub(crate) ObservedKind);
 
-/// A sum, and the name that it ends with.
+/// A sum, and the name of its last node or allocation.
 pub(crate) struct ObservedSum {
     pub(crate) used: Resources,
     last: Arc<str>,

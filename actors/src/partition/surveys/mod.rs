@@ -4,7 +4,7 @@
 //! # Why the reply is in the survey
 //! A caller gives the survey a sender for just the type that it answers ([`Read`]), so that no
 //! answer can go to another question. A question that the partition can answer by itself is a
-//! survey that visits no actor: it keeps its place among the other entries of the inbox.
+//! survey that visits no actor, and has its turn among the other entries of the inbox.
 
 mod applications;
 mod decisions;
@@ -86,7 +86,7 @@ pub(crate) struct ReadSlice(pub(crate) Box<dyn Survey>);
 #[rtype(result = "()")]
 pub(crate) struct ReadOn(pub(crate) Box<dyn Survey>);
 
-/// Values that children leave for the queue above them, until that is visited.
+/// Values that queues pass up to the queue above them, kept until that is visited.
 struct LeftBelow<T>(BTreeMap<QueueSlot, Vec<T>>);
 
 impl<T> Default for LeftBelow<T> {
@@ -96,12 +96,12 @@ impl<T> Default for LeftBelow<T> {
 }
 
 impl<T> LeftBelow<T> {
-    /// Leaves a value for this queue.
+    /// Keeps a value for this queue.
     fn leave(&mut self, above: QueueSlot, left: T) {
         self.0.entry(above).or_default().push(left);
     }
 
-    /// Takes the values left for this queue.
+    /// Takes the values that are kept for this queue.
     fn take(&mut self, queue: QueueSlot) -> Vec<T> {
         self.0.remove(&queue).unwrap_or_default()
     }
@@ -113,7 +113,7 @@ fn answer<T>(reply: oneshot::Sender<T>, answer: T) {
 }
 
 impl Partition {
-    /// Sends a survey on its way. One that visits no actor ends here.
+    /// Starts a survey. It ends here if it visits no actor.
     pub(super) fn survey(&mut self, mut survey: Box<dyn Survey>, mut baton: Box<Baton>) -> AtHome {
         let route = survey.route(self, &baton);
         if route.is_empty() {

@@ -1,5 +1,5 @@
 //! Resource types in use, gathered from asks, reports and the configuration. Sums are not read,
-//! since they consist of those.
+//! since they have no other types.
 
 use monoceros_rules::applications::application::Application as Book;
 use monoceros_rules::applications::resource_seconds::History;
@@ -19,7 +19,7 @@ pub(crate) struct NamesInUse {
     reply: oneshot::Sender<FxHashSet<Name>>,
 }
 
-/// The names that were found so far.
+/// The names found by the survey.
 #[derive(Default)]
 pub(crate) struct Found(FxHashSet<Name>);
 

@@ -14,7 +14,8 @@ use crate::node::Node;
 use crate::step::{Baton, Route};
 use crate::views::rows::{NodeProgress, NodeRow};
 
-/// Returns the next nodes behind an id, of all or of the named ones, at most `most`.
+/// Returns the next nodes behind an id, at most `most`: of the named nodes, or of all if none is
+/// named.
 pub(super) fn behind(
     named: &BTreeSet<String>,
     behind: Option<&Arc<str>>,
@@ -55,8 +56,8 @@ pub(crate) struct Nodes {
 type Place = Within<NodeProgress>;
 
 impl Nodes {
-    /// A list of nodes. Brief rows have the numbers of allocations and foreign allocations in place
-    /// of these.
+    /// A list of nodes. Brief rows have the numbers of allocations and foreign allocations instead
+    /// of the allocations.
     pub(crate) fn new(named: BTreeSet<String>, is_brief: bool) -> Self {
         Self { named: Arc::new(named), is_brief, within: None }
     }
@@ -76,7 +77,7 @@ impl List for Nodes {
         let Found { route, reached } =
             behind(&self.named, from.map(|from| &from.name), slice.most(), baton);
         let reached = reached.map(Place::behind);
-        // The node that is continued comes first, if it is still here.
+        // The node whose row is continued comes first, if it still exists.
         let first = self.within.as_ref().and_then(|(id, _)| baton.books.nodes.slot_of(id));
         Some(Found { route: route.node_first(first), reached })
     }

@@ -1,15 +1,16 @@
 //! Requests that more machines would let run, as a caller reads them: three lists, each in slices.
 //!
 //! # How
-//! Queues report what they have left ([`Rooms`]). The applications with pending asks below them
-//! report these ([`WaitingFor`]). [`scale_up::wanted`] decides, in the caller's task and not here.
-//! The applications that it names describe those requests ([`Outstanding`]). As with other lists,
-//! the rows of one queue or one application are of one moment, and the whole is not: the answer
-//! mixes moments of the time in which it was read.
+//! Queues report the capacity that they have left ([`Rooms`]). The applications below them report
+//! their pending asks ([`WaitingFor`]). [`scale_up::wanted`] decides which requests count, in the
+//! caller's task and outside the partition. The applications of these requests then describe them
+//! ([`Outstanding`]). As with other lists, a row of one queue or application shows one moment, and
+//! different rows may show different moments.
 //!
-//! Names are paths and ids, not slots: a slot may be another's by the next slice.
+//! Rows have paths and ids, not slots: a slot may belong to another queue or application when the
+//! next slice is read.
 //!
-//! `wanted` notifies the RM of the same requests, of each of them once.
+//! `wanted` reports the same requests to the RM, each once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -81,7 +82,7 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Builds it of the rows, in the order in which they were read: parents before children.
+    /// Builds the table from rows in the order in which they were read: parents before children.
     pub(crate) fn of(rows: Vec<RoomRow>) -> Self {
         let mut left = Self::default();
         for RoomRow { path, room } in rows {
@@ -201,7 +202,8 @@ impl ScaleUpList {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     application: usize,
-    /// The class, and how far it was read: the last ask, and how many of its allocations.
+    /// The index of the class. `read` is the position in it: the last ask, and the number of its
+    /// allocations that were read.
     class: usize,
     read: Option<(AskKey, u64)>,
 }
@@ -220,12 +222,12 @@ pub(crate) struct OutstandingRow {
 }
 
 impl Outstanding {
-    /// The list of all of them.
+    /// Returns the list of all these requests.
     pub(crate) fn new(all: ScaleUpList) -> Self {
         Self { all: Arc::new(all), from: Place::default() }
     }
 
-    /// The list from a position on.
+    /// Returns the list from a position on.
     pub(crate) fn behind(&self, from: Place) -> Self {
         Self { all: Arc::clone(&self.all), from }
     }

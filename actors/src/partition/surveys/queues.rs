@@ -31,7 +31,7 @@ impl Queues {
             let behind = behind.map_or(Bound::Unbounded, |path| Bound::Excluded(&**path));
             return Box::new(from(behind));
         };
-        // Paths of those above are beginnings of this one, and come before it.
+        // The paths of the queues above are beginnings of this path, and come before it.
         let ends = around.match_indices('.').map(|(at, _)| at).chain(iter::once(around.len()));
         let path = ends.map(|end| &around[..end]).filter(move |path| is_behind(path));
         let path = path.filter_map(|path| by_path.get_key_value(path));

@@ -1,14 +1,15 @@
 //! Preemption by quota: queues that were above their maximum for too long give the excess back.
 //!
 //! # Two rounds, one step
-//! The queues come first: those that are due are found, and a deadline is armed for the next. Then
-//! the applications below the due queues are visited, and victims are chosen. Nothing happens
-//! between the rounds, so a plan needs no further test, and a run is over with its step.
+//! The first round visits the queues: it finds those that are due, and arms a deadline for the
+//! next. The second round visits the applications below the due queues, and victims are chosen. No
+//! other step runs between the rounds, so a plan needs no further test, and a run ends with its
+//! step.
 //!
 //! # Invariants
 //! * If a queue and one below it are due, only the upper one runs; the lower one is checked again a
 //!   second later.
-//! * Queues that run in one step do not take the same part of a guarantee of a queue above them
+//! * Queues that run in one step never take the same part of the guarantee of a queue above them
 //!   twice.
 
 use std::collections::BTreeMap;
@@ -66,7 +67,7 @@ impl Survey for QuotaScan {
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         let mut queues = self.queues;
         let slots: Vec<QueueSlot> = queues.keys().copied().collect();
-        // Parents have smaller slots, so they stand before their children.
+        // Parents have smaller slots, so they come before their children.
         let parent_of = |seen: &Seen| slots.binary_search(&seen.parent?).ok();
         let parents: Vec<Option<usize>> = queues.values().map(parent_of).collect();
         let watched = queues.values_mut().zip(&parents).map(|(seen, parent)| Watched {

@@ -29,11 +29,11 @@ pub(in crate::partition) struct Refresh {
 }
 
 enum Scope {
-    /// Every queue whose facts in the directory or whose fair maximum changed, or which is among
-    /// these leaves, and the queues above; the applications of these leaves.
+    /// Every queue whose facts in the directory or whose fair maximum changed, these leaves with
+    /// their applications, and all queues above.
     Changed { leaves: BTreeSet<QueueSlot> },
-    /// One leaf and the queues above it, so that the cost does not depend on the number of queues;
-    /// its applications if it treats them otherwise.
+    /// One leaf and the queues above it, so that the cost does not depend on the number of queues.
+    /// The applications of the leaf are visited if it treats them differently from now on.
     Path { leaf: QueueSlot, treats_otherwise: bool },
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct CheckedNode {
     pub(crate) total: Resources,
     /// The number of its amounts that have a negative value.
     pub(crate) n_negative: usize,
-    /// Whether a negative amount is another than what is available.
+    /// Whether an amount other than the available one is negative.
     pub(crate) uses_negative: bool,
     pub(crate) is_even: bool,
     /// Allocations that no application has, in words.

@@ -76,7 +76,7 @@ impl List for Groups {
     }
 }
 
-/// The user of this name, if tracked.
+/// Reads the user of this name, if tracked.
 pub(crate) struct OneUser {
     name: String,
     reply: oneshot::Sender<Option<UserUsage>>,
@@ -94,7 +94,7 @@ impl Survey for OneUser {
     }
 }
 
-/// The group of this name, if tracked.
+/// Reads the group of this name, if tracked.
 pub(crate) struct OneGroup {
     name: String,
     reply: oneshot::Sender<Option<GroupUsage>>,

@@ -42,7 +42,7 @@ struct Moving {
 }
 
 impl InUse {
-    /// A survey of these queues.
+    /// Returns a survey of these queues.
     pub(in crate::partition) fn of(
         concerned: Vec<QueueSlot>,
         left_out: usize,
@@ -157,7 +157,7 @@ fn usage(queues: &[QueueFact], moving: &[Moving], baton: &Baton) -> PartitionUsa
     usage
 }
 
-/// Returns by slot how many applications are in a queue and below it.
+/// Returns by slot the number of applications in a queue and below it.
 fn applications_below(directory: &Directory) -> Vec<u64> {
     let mut counts = vec![0; directory.queues.bound()];
     for entry in directory.all_queues().rev() {

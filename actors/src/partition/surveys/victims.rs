@@ -2,16 +2,15 @@
 //! guarantee, and orders their eviction.
 //!
 //! # Two rounds
-//! The queues come first: if no leaf may lose anything, the search is over. Then the applications
-//! of the leaves that may lose something are visited, and a plan is made with the nodes and
-//! allocations in the books. Asks like the preemptor's get plans of their own on the same survey,
-//! one after another.
+//! The first round visits the queues; if no leaf may lose anything, the search is over. The second
+//! round visits the applications of the leaves that may lose something, and a plan is made with the
+//! nodes and allocations in the books. Asks like the preemptor's get plans of their own on the same
+//! survey, one after another.
 //!
 //! # The commit
 //! A plan is carried out in the step that made it. If the RM is asked first, it is carried out in
-//! the step in which its last answer came, after a test on fresh facts: nothing happens in between
-//! that could make it wrong. It is carried out as a list of orders to the applications that it
-//! concerns.
+//! the step of its last answer, after a test on fresh facts, so that nothing happens between the
+//! test and the orders. The orders go to the applications that the plan concerns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,11 +60,11 @@ pub(in crate::partition) struct VictimSearch {
 struct Surveyed {
     above: Option<QueueSlot>,
     facts: QueueFacts,
-    /// The queue has room for one more running application.
+    /// Whether the queue has room for one more running application.
     may_start: bool,
 }
 
-/// The use of fresh facts.
+/// The purpose of the facts that are gathered.
 enum Purpose {
     /// A plan, after `stale` plans that were out of date before they could be carried out.
     Plan { stale: u32 },
@@ -85,8 +84,8 @@ impl Purpose {
 }
 
 impl VictimSearch {
-    /// Searches victims for a preemptor. The nodes with enough capacity may have been tried for it
-    /// without result.
+    /// Searches victims for a preemptor. `nodes_were_tried`: whether the nodes with enough capacity
+    /// were tried for it without result.
     pub(in crate::partition) fn for_one(
         who: Preemptor,
         nodes_were_tried: bool,
@@ -137,7 +136,7 @@ impl Survey for VictimSearch {
         let mut on_path = std::iter::successors(Some(QueueSlot(asking.leaf)), above);
         let may_start = on_path.all(|slot| queues.get(&slot).is_none_or(|it| it.may_start));
         let is_kept_from_running = asking.is_starting && !may_start;
-        // Parents have smaller slots, so they stand before their children.
+        // Parents have smaller slots, so they come before their children.
         let places: BTreeMap<QueueSlot, usize> =
             queues.keys().enumerate().map(|(at, slot)| (*slot, at)).collect();
         let parent = |of: Option<QueueSlot>| of.and_then(|of| places.get(&of).copied());
@@ -259,7 +258,7 @@ struct Search {
     limits: LimitsLeft,
     /// The timer of the next preemptor, once its search begins.
     timer: Option<HistogramTimer>,
-    /// The time when the first bound ends that protects allocations from them, ns since the epoch.
+    /// The earliest end of the bounds that protect allocations from them, ns since the epoch.
     bound_ends_ns: Option<i64>,
     /// The index of the next preemptor.
     at: usize,
@@ -310,8 +309,8 @@ impl Search {
         Inquiry::begin(planner, |member| self.asking.has_ask(member))
     }
 
-    /// Whether a plan may be found if a group of a gang goes to another domain, after none was
-    /// found.
+    /// Whether a plan may be found if a group of a gang is placed in another domain than the one
+    /// that was tried without result.
     fn avoids(&mut self) -> bool {
         let Some(tried) = self.tried.take().filter(|_| self.avoided.len() < DOMAINS_TRIED) else {
             return false;
@@ -321,7 +320,7 @@ impl Search {
     }
 
     /// Carries out a plan for the next preemptor. Returns whether the next plan may be made on
-    /// these facts: it may not if its application would take back what it lost.
+    /// these facts. Nothing is carried out if the application would take back what it lost.
     fn take(
         &mut self,
         plan: &Plan,
@@ -343,13 +342,13 @@ impl Search {
         partition.agenda.extend(self.carry_out(plan, baton));
         self.limits.take(&self.asking.total());
         self.at += 1;
-        // Where only held places end, or reservations of others, there is capacity at once.
+        // If the plan ends only holds, or reservations of other asks, there is capacity at once.
         partition.may_decide = true;
         if plan.has_victims() {
             planner.commit(plan);
             return true;
         }
-        // This preemptor is placed in this step; the next search sees what is left then.
+        // This preemptor is placed in this step; the next search sees the capacity that is left.
         if let Some((who, _)) = self.present() {
             let next =
                 PreemptionRequest::ForGuarantee { who, nodes_were_tried: self.nodes_were_tried };
@@ -433,7 +432,7 @@ pub(in crate::partition) struct Asked {
 }
 
 impl Asked {
-    /// Continues until the plan is there, or answers have to be waited for.
+    /// Continues until the plan is made, or answers have to be waited for.
     fn proceed(
         mut self,
         partition: &mut Partition,
@@ -533,14 +532,14 @@ fn not_preempted(
     partition.agenda.push_back(Task::Visit(who.application(), vec![op]));
 }
 
-/// Keeps the winner from taking anything from this loser for a while, because it would take back
-/// what it lost. Returns the end of that time, ns since the epoch, too.
+/// Bars the winner from evicting allocations of this loser for a while, because it would take back
+/// what it lost to it. Returns the reason, and the end of the time, ns since the epoch.
 fn break_loop(
     winner: ApplicationSlot,
     loser: ApplicationSlot,
     baton: &mut Baton,
 ) -> (NoPreemption, Option<i64>) {
-    // The leaf of the loser bounds this, like all that an application loses.
+    // The settings of the loser's leaf decide, as in all evictions of its applications.
     let leaf = baton.directory.applications[loser].leaf;
     let bounds = baton.directory.queue(leaf).facts.config.settings.eviction;
     let (evictions, now_ns) = (&mut baton.books.evictions, baton.now_ns);

@@ -1,9 +1,10 @@
 //! Victims for an ask that requires its node: allocations there with a lower priority are evicted,
 //! whatever their queue's guarantee.
 //!
-//! The node is visited first, which reports what it holds, with the queues of the ask; then the
-//! applications of what is there, which report what has to be evicted together. No victim is
-//! evicted for an ask that its queues, its user or its group would not let run there.
+//! The first round visits the node, which reports its allocations, and the queues of the ask. The
+//! second round visits the applications of these allocations, which report the allocations that
+//! have to be evicted together. No victim is evicted for an ask that its queues, its user or its
+//! group would not let run there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub(in crate::partition) struct VictimsOnNode {
     node: NodeSlot,
     holds: Vec<AllocationId>,
     lane: Option<LaneId>,
-    /// Queues below root leave too little for the ask.
+    /// Whether queues below root leave too little for the ask.
     is_over: bool,
 }
 
@@ -276,7 +277,7 @@ fn carry_out(
         losers: eviction.losers(),
         rooms: Vec::new(),
     };
-    // Where only held places end, there is capacity at once.
+    // If the plan ends only holds, there is capacity at once.
     partition.may_decide = true;
     baton.nominate(Preemptor::Ask(who), nomination);
     partition.agenda.extend(eviction.orders(&grounds, &plan.chosen));

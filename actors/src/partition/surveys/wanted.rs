@@ -2,32 +2,32 @@
 //! `outstanding` lists the same requests for a caller of the handle.
 //!
 //! # How
-//! Four surveys run one after another. The queues report what they have left ([`QueueRooms`]). The
-//! applications with pending asks below them report these, class by class, and what the limits of
-//! their users and groups leave ([`WaitingApplications`]). The rule decides without visiting an
-//! actor ([`Deciding`]). The applications that it names report which of their asks these are
-//! ([`Reporting`]).
+//! Four surveys run one after another. The queues report the capacity that they have left
+//! ([`QueueRooms`]). The applications below them report their pending asks, class by class, and the
+//! amounts that the limits of their users and groups leave ([`WaitingApplications`]). The rule
+//! decides without visiting an actor ([`Deciding`]). The applications whose requests it chooses
+//! report these to the RM ([`Reporting`]).
 //!
 //! # In slices
 //! In one step at most [`STOPS_MAX`] actors are visited, [`LOOKED_THROUGH`] applications checked
 //! for whether they must be visited, [`DECIDED_MAX`] decided, and [`ASKS_MAX`] asks examined. The
-//! rest is done by an input of its own ([`Partition::continue_signal`]), behind whatever came in meanwhile:
-//! a hundred thousand asks that are parked at once cost as many steps as they need, and no long
+//! rest is an input of its own ([`Partition::continue_signal`]), behind the inputs that arrived
+//! before it: a hundred thousand asks that are parked at once cost many short steps, and no long
 //! one. Only some figures of queues are computed for all queues at once.
 //!
-//! The slices see the partition at slightly different times. Asks that were placed or withdrawn
-//! meanwhile are not reported; asks that came meanwhile are reported by the next scan, one second
-//! later. There is one exception: in a leaf that had something to report at the beginning, a new
-//! ask is reported by this scan if its application was not visited yet, because applications that
-//! use the same maximum are visited then.
+//! The slices see the partition at slightly different times. Asks that are placed or withdrawn
+//! during the scan are not reported; asks that arrive during the scan are reported by the next one,
+//! one second later. There is one exception: in a leaf that had something to report at the
+//! beginning, a new ask is reported by this scan if its application was not visited yet, because
+//! applications that use the same maximum are visited then.
 //!
 //! # Which applications are visited
 //! The RM is notified of each request once, so a pending request costs nothing after that. Only
 //! applications with something to report are visited, and those that use part of a maximum or of a
 //! limit before them.
 //!
-//! While nothing is decided, no actor is visited, because requests that are pending then do not
-//! wait for machines.
+//! While the partition decides nothing, no actor is visited, because requests that are pending then
+//! do not wait for machines.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -252,7 +252,7 @@ impl Survey for WaitingApplications {
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let Some(place) = self.places.get(&application.leaf_facts.slot).copied() else { return };
         if self.ids.contains_key(&application.slot) {
-            // In an earlier step another application was in its place, and is counted.
+            // In an earlier step another application had this slot, and is counted.
             return;
         }
         application.review_leave(self.may_start(place), baton);
@@ -278,7 +278,7 @@ impl Survey for WaitingApplications {
 struct Deciding {
     counting: Counting,
     ids: BTreeMap<ApplicationSlot, Arc<str>>,
-    /// Applications decided so far.
+    /// The applications with decided requests.
     order: VecDeque<WantedHere>,
 }
 
@@ -302,7 +302,7 @@ impl Survey for Deciding {
 /// The requests of an application that more machines would let run, class by class.
 struct WantedHere {
     application: ApplicationSlot,
-    /// The application's id; its slot may be another's when it is visited.
+    /// The application's id; another application may have its slot when it is visited.
     id: Arc<str>,
     classes: VecDeque<ToSignal>,
 }
@@ -330,7 +330,7 @@ impl Survey for Reporting {
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        // Entries that are passed over are of applications that have left.
+        // Entries of removed applications are passed over.
         while let Some(mut next) = self.order.pop_front() {
             if next.application != application.slot {
                 continue;

@@ -1,9 +1,9 @@
-//! The buffer agrees with one that keeps a list and looks at all of it.
+//! Compares the buffer with a plain list that is always searched from end to end.
 
 use super::*;
 use crate::partition::NewNode;
 
-/// Items in the order in which they came.
+/// Items in order of arrival.
 #[derive(Debug, Default)]
 struct Plain(Vec<Waiting>);
 
@@ -74,7 +74,7 @@ impl Plain {
     }
 }
 
-/// Whether a release ends or withdraws what this says.
+/// Whether a release ends or withdraws what the order `earlier` reported or asked for.
 fn takes(release: &Op, earlier: &Op) -> bool {
     let Some(spec) = earlier.spec() else { return false };
     let uuid = match earlier {
@@ -149,8 +149,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// For any steps both hand out the same in the same order, nothing is kept for longer than it
-    /// may be, and a caller that obeys the buffer's deadlines checks whenever something is due.
+    /// For any steps both return the same items in the same order, no item is kept for longer than
+    /// it may be, and a caller that obeys the buffer's deadlines checks whenever an item is due.
     #[test]
     fn the_buffer_agrees_with_a_plain_list(steps in vec(step(), 0..60)) {
         let (mut buffer, mut plain) = (buffer(), Plain::default());
