@@ -1,9 +1,9 @@
 //! The Monoceros scheduler as an embeddable actor system.
 //!
-//! Every resource manager, partition, queue, application and node is an actix actor; what they
-//! decide is in the crate `monoceros-rules`. This crate speaks the messages of the Scheduler
-//! Interface (`monoceros-proto`) as plain structs, so that an embedder of the scheduler does not
-//! have to link gRPC and HTTP.
+//! Every resource manager, partition, queue, application and node is an actix actor; their
+//! decisions are made by the crate `monoceros-rules`. This crate speaks the messages of the
+//! Scheduler Interface (`monoceros-proto`) as plain structs, so that an embedder of the scheduler
+//! does not have to link gRPC and HTTP.
 //!
 //! ```
 //! use std::sync::{Arc, mpsc};
@@ -126,7 +126,7 @@ pub use scheduler::control::{self, ResourceManagerControl};
 pub use scheduler::pulses::Pulses;
 pub use spin::SPIN_MAX;
 
-/// Ends the actor that gets it; what is behind this message in its mailbox is dropped.
+/// Ends the actor that receives it; later messages in its mailbox are dropped.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) struct Halt;

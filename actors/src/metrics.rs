@@ -14,7 +14,7 @@
 //!   which are counted by its name, and ended applications, which are counted by their queue.
 //! * Names, labels and buckets that begin with `yunikorn` are those of existing dashboards; the
 //!   histograms among them hold seconds, whatever their names say.
-//! * Each family is in [`Metrics::inventory`], from which `docs/metrics.md` is made; a test says
+//! * Each family is in [`Metrics::inventory`], from which `docs/metrics.md` is made; a test fails
 //!   when the page is stale.
 
 use std::sync::Arc;
@@ -253,13 +253,15 @@ impl Metrics {
         }
     }
 
-    /// An application entered a state; counted only if that is an end. `queue`: its leaf, or for one that
-    /// was rejected without having been in a leaf the queue that it named, if that exists.
+    /// Counts an application that entered a state, if that is an end. `queue`: its leaf; for an
+    /// application that was rejected before it was in a leaf, the queue that it named, if that
+    /// exists.
     pub(crate) fn application_ended(&self, queue: Option<&Arc<str>>, to: ApplicationState) {
         self.ended.count(queue, to);
     }
 
-    /// An application left its last state without having ended, together with its partition.
+    /// An application was removed with its partition, without having ended; `from` is its last
+    /// state.
     pub fn application_lost(&self, from: ApplicationState) {
         if let Some(at) = COUNTED.iter().position(|state| *state == from)
             && !from.is_terminated()

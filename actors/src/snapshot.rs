@@ -40,7 +40,7 @@ pub use monoceros_config::placement::{ShownFilter, ShownRule};
 pub use usage::{GroupSnapshot, UsageSnapshot, UserSnapshot};
 pub use utilization::{NodeUtilizationSnapshot, TypeUtilization, UtilizationClass};
 
-/// The name of every cluster: clients never saw another one.
+/// The name of every cluster: clients have never received another one.
 pub const CLUSTER_NAME: &str = "kubernetes";
 
 /// The key of [`PartitionSnapshot::applications`] for all states together.

@@ -7,8 +7,8 @@
 //! its next poll.
 //!
 //! # Invariants
-//! * Threads spin only if that is configured, and only threads of the engine: so never in virtual time,
-//!   which would stand still meanwhile.
+//! * Threads spin only if that is configured, and only threads of the engine: so never in virtual
+//!   time, which would stand still while a thread spins.
 //! * A thread sleeps after the configured time without messages: an idle scheduler uses no CPU. Pings of a
 //!   watchdog do not count as messages, since they are sent in any case
 //!   ([`Receive::MAY_BE_FOLLOWED`](crate::mailbox::Receive::MAY_BE_FOLLOWED)).
@@ -47,7 +47,7 @@ pub(crate) fn received() {
     }
 }
 
-/// The number of such messages so far.
+/// Returns the number of such messages.
 #[cfg(test)]
 pub(crate) fn n_received() -> u64 {
     RECEIVED.get()
@@ -56,21 +56,22 @@ pub(crate) fn n_received() -> u64 {
 /// The longest time for which a thread may spin.
 pub const SPIN_MAX: Duration = Duration::from_millis(10);
 
-/// The spinning of the threads of a scheduler: its duration, and the places for it. Clones share the places.
+/// The spinning of the threads of a scheduler: its duration, and the number of threads that may
+/// spin at the same time. Clones share that number.
 #[derive(Clone, Debug)]
 pub(crate) struct Spin {
     lasts: Duration,
     places: Arc<Places>,
 }
 
-/// The places for threads that spin at the same time.
+/// The most threads that may spin at the same time, and the number of those that do.
 #[derive(Debug)]
 struct Places {
     most: usize,
     taken: AtomicUsize,
 }
 
-/// The place of a spinning thread; dropping it frees the place.
+/// The permission of one thread to spin; dropping it frees the permission for another thread.
 struct Place<'a>(&'a Places);
 
 impl Spin {

@@ -1,4 +1,4 @@
-//! The counts of one partition, with a method for each thing that handlers count.
+//! The counts of one partition, with a method for each event that handlers count.
 //!
 //! A tally travels with the baton. Counting adds to plain numbers, and [`Tally::flush`] adds them to the
 //! shared metrics once per turn: an atomic counter shared by threads would be written several times per
@@ -157,7 +157,8 @@ impl Tally {
         self.counts.shared().application_placed();
     }
 
-    /// An application that is in no queue was rejected. `queue` is the one that it named, if it exists.
+    /// An application that is in no queue was rejected. `queue` is the queue that it named, if that
+    /// exists.
     pub(crate) fn application_rejected(&mut self, queue: Option<&Arc<str>>) {
         let (from, to) = (ApplicationState::New, ApplicationState::Rejected);
         let shared = self.counts.shared();

@@ -40,8 +40,9 @@ pub(crate) struct PartitionNames<'a> {
 }
 
 impl<'a> PartitionNames<'a> {
-    /// The name in new allocations of today's form: empty for the default partition, which requests
-    /// without a name mean. So an RM that reports what it received names the right partition.
+    /// The name in new allocations of today's form: empty for the default partition, because a
+    /// request without a name means that one. So an RM that reports what it received names the
+    /// right partition.
     fn unless_default(self) -> &'a str {
         if self.plain == config::DEFAULT_PARTITION { "" } else { self.full }
     }

@@ -116,13 +116,13 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
         0
     }
 
-    /// The nodes that an ask may use according to the nodes alone (labels, taints), whatever room they
-    /// have. An explanation then shows what is missing on these nodes. An empty key means the members of
-    /// a task group whose asks have not arrived.
+    /// The nodes that an ask may use according to the nodes alone (labels, taints), whatever room
+    /// they have. An explanation then shows what is missing on these nodes. An empty key stands for
+    /// the members of a task group whose asks have not arrived.
     ///
-    /// Called for an explanation, from the partition's thread and once for each class of asks, so the
-    /// answer must be at hand: an RM that begins to count returns [`Fits::Counting`]. No decision depends
-    /// on it. Unknown unless implemented.
+    /// Called for an explanation, from the partition's thread and once for each class of asks, so
+    /// the answer must be at hand: an RM that has to count first returns [`Fits::Counting`]. No
+    /// decision depends on it. Unknown unless implemented.
     fn fits(&self, application_id: &str, allocation_key: &str, task_group_name: &str) -> Fits {
         let _ = (application_id, allocation_key, task_group_name);
         Fits::Unknown
@@ -144,14 +144,16 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     ///   the member that would take it: then the member is assumed, or the place again.
     /// * An allocation that replaces a placeholder is assumed while the placeholder still runs, and
     ///   reported once the RM has confirmed the end of the placeholder.
-    /// * Equal ones may be assumed several times: requests for more than one container, and places
-    ///   held for one group on one node. Count them; each call of `forgotten` ends one.
+    /// * Equal placements may be assumed several times: requests for more than one container, and
+    ///   places held for one group on one node. Count them; each call of `forgotten` ends one.
     /// * Existing allocations that the RM reports are not assumed, nor are reserved nodes, nor requests
     ///   for which preemption is only making room.
-    /// * While predicates are [remote](crate::Predicates::Remote) the call comes when the answer was
-    ///   accepted. An RM that [assumes its own answers](Verdict::Passed) knows it already.
+    /// * While predicates are [remote](crate::Predicates::Remote) the call is made when the answer
+    ///   was accepted. An RM that [assumes its own answers](Verdict::Passed) has counted the
+    ///   placement already.
     /// * When the partition is lost ([`resync_required`](Self::resync_required)), and when the RM
-    ///   registers again or leaves, there is no call: everything assumed and not reported is void.
+    ///   registers again or deregisters, there is no call: every placement assumed and not reported
+    ///   is void.
     ///
     /// Does nothing unless implemented, which costs a call of an empty function for each placement.
     fn assumed(&self, what: &Assumed<'_>) {

@@ -13,8 +13,8 @@ use monoceros_rules::decisions::Kept;
 /// The part of a list to be returned. The default is the whole list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Only rows after this one: the id of a row, which may be gone by now, or [`Listed::next`] of the
-    /// page before.
+    /// Only rows after this one: the id of a row, which may have been removed, or [`Listed::next`]
+    /// of the page before.
     pub after: Option<String>,
     /// The most rows, at least one.
     pub limit: Option<usize>,

@@ -126,7 +126,7 @@ pub struct ConfigurationUpdate {
     pub old_checksum: String,
     /// The checksum of the text that is in force now.
     pub new_checksum: String,
-    /// Whether the two differ. If not, the queues were left as they were.
+    /// Whether the two differ. If not, the queues are unchanged.
     pub changed: bool,
     /// The differences, with the usage just before the change.
     pub difference: Difference,

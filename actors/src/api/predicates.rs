@@ -107,7 +107,7 @@ pub enum Verdict {
     Unanswered,
 }
 
-/// Earlier answers that may be wrong by now.
+/// Earlier answers that may be out of date.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invalidation {
     /// Answers about these nodes.
@@ -124,9 +124,9 @@ pub struct Invalidation {
 pub struct PreemptionQuestions {
     /// The number that the answers have to repeat.
     pub id: QuestionId,
-    /// The questions. Each has the allocations that would be evicted, in order, and the index of the
-    /// last one that would be evicted in any case (`start_index`). If the node has room as it is, it is
-    /// -1 and there are no allocations.
+    /// The questions. Each has the allocations that would be evicted, in order, and the index of
+    /// the last one that would be evicted in any case (`start_index`). If the node has room without
+    /// evictions, the index is -1 and the list is empty.
     pub questions: Vec<PreemptionPredicatesArgs>,
     /// The sink for the answers.
     pub answers: AnswerSink,

@@ -69,7 +69,7 @@ pub struct PlacementTrace {
 }
 
 impl PlacementTrace {
-    /// The present time, by the clock of its times.
+    /// The present time by the scheduler's clock, and not before [`Self::decided_ns`].
     pub fn now_ns(&self) -> i64 {
         self.clock.now_ns().max(self.decided_ns)
     }

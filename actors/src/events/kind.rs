@@ -1,4 +1,4 @@
-//! The kinds of events, and what stands for each on the wire.
+//! The kinds of events, and the types that each has on the wire.
 
 use monoceros_proto::si::v1::event_record::{ChangeDetail as Detail, ChangeType as Change, Type};
 use monoceros_rules::applications::application_state::ApplicationState;
@@ -53,7 +53,7 @@ pub(crate) enum EventKind {
     AllocationReplaced,
     /// An allocation of an application ended with its node.
     AllocationLostNode,
-    /// An application left its queue.
+    /// An application was removed from its queue.
     AppUnlinked,
     /// An application that ran has ended; the message has a summary.
     AppSummary,
@@ -107,7 +107,7 @@ pub(crate) enum EventKind {
     QueuePreempted,
     /// An application joined a queue.
     QueueAppAdded,
-    /// An application left a queue.
+    /// An application was removed from a queue.
     QueueAppRemoved,
     /// The limit of a user on a queue was set, perhaps to the same value.
     UserLimitSet,

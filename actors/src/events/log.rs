@@ -189,7 +189,8 @@ struct Follower {
 }
 
 impl Follower {
-    /// Sends it an event that passes its filter. Returns whether it continues to follow.
+    /// Sends the follower an event, if that passes its filter. Returns whether it continues to
+    /// follow.
     fn takes(&self, id: u64, entry: &Entry) -> bool {
         if !self.filter.wants(entry) {
             return !self.sender.is_closed();
@@ -249,7 +250,8 @@ impl Log {
         if !followers.is_empty() {
             followed.extend(happened.iter().flat_map(|happening| entries(rm, happening)));
         }
-        // Before followers get them, so that ids are unique whatever the waker of a reader does.
+        // The ring gets the events first, so that ids are unique whatever the waker of a reader
+        // does.
         ring.extend(rm, happened);
         for (id, entry) in (before..).zip(followed) {
             followers.retain(|follower| follower.takes(id, &entry));

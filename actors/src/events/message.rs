@@ -61,7 +61,7 @@ pub(crate) enum Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Preempted {
     pub(crate) grounds: Arc<Grounds>,
-    /// The gang of the allocation then has fewer members than it needs.
+    /// Whether the gang of the allocation then has fewer members than it needs.
     pub(crate) leaves_short: bool,
 }
 

@@ -1,11 +1,11 @@
 //! Events of nodes, applications, requests and queues, for RMs and observers: `docs/events.md`.
 //!
 //! # The way of an event
-//! A step reports an event by a notice, like everything else, so that events of one object keep
-//! their order. Notices of placements and states stand for their own events (`happening`), so that
-//! these cost a partition nothing more. On the front's thread events get their ids, and are passed
-//! to the `EventStore` of the RM and to followers. The events of a placement, texts and protobuf
-//! are made when they are read.
+//! A step reports an event by a notice, like all its results, so that events of one object keep
+//! their order. The notice of a placement or of a state also stands for its events (`happening`),
+//! which cost the partition nothing more. On the front's thread events get their ids, and are
+//! passed to the `EventStore` of the RM and to followers. The events of a placement, texts and
+//! protobuf are made when they are read.
 //!
 //! # Invariants
 //! * While tracking is off no event is made.
@@ -123,8 +123,8 @@ impl EventLog {
         self.tracking.clone()
     }
 
-    /// Changes the settings. Ids of events go on, and followers are kept; a smaller ring loses its oldest
-    /// events.
+    /// Changes the settings. Ids of events continue, and followers are kept; a smaller ring loses
+    /// its oldest events.
     pub(crate) fn set(&self, settings: EventSettings) {
         // Locked until all is done, so that of two concurrent calls one is in force as a whole.
         let mut held = self.held();

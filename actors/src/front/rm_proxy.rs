@@ -1,6 +1,6 @@
 //! `RmProxy`: the actor that routes messages of all RMs to their sessions ([`Rm`]).
 //!
-//! # Why one for all
+//! # Why one actor for all
 //! Callers identify RMs by their ids, and sessions start and end. One mailbox keeps the order between
 //! the last message to an earlier session and the first to its successor; a table with a lock would not.
 //!
@@ -8,7 +8,7 @@
 //! * Each id belongs to at most one live `Rm`. A registration silences the earlier session before
 //!   the new one starts. A registration with an invalid configuration is not sent here and changes
 //!   nothing.
-//! * No configuration is parsed here, since all RMs would have to wait.
+//! * No configuration is read here, since all RMs would have to wait.
 //! * The scheduler ends with this actor, because nothing could be reached without it.
 
 use std::cell::Cell;
@@ -326,7 +326,7 @@ pub fn check_rm_id(rm_id: &str) -> Result<(), RegisterError> {
 impl Receive<Route> for RmProxy {
     fn receive(&mut self, Route { rm_id, update }: Route, _ctx: &mut Context<Self>) {
         if self.sessions.get(&rm_id).is_some_and(|session| !session.mailbox.is_open()) {
-            // Its Rm panicked: it must register again.
+            // Its `Rm` panicked: the RM must register again.
             self.take_session(&rm_id);
         }
         if let Some(session) = self.sessions.get(&rm_id) {

@@ -1,4 +1,4 @@
-//! Rosters: where reads find the partitions of each session.
+//! Rosters: the partitions of each session, for reads.
 //!
 //! # Why not by the session
 //! A read must not wait behind a long request, nor behind the notices that the front still has to
@@ -68,7 +68,7 @@ impl Rosters {
     }
 }
 
-/// As [`Clone`].
+/// Shows the ids of the RMs.
 impl fmt::Debug for Rosters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.held().keys()).finish()

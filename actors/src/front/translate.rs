@@ -50,7 +50,8 @@ pub(in crate::front) struct Translator {
     rm: Arc<str>,
     /// The partitions of the RM.
     pub(in crate::front) partitions: Addressees,
-    /// Releases with types that are not defined are ignored; otherwise they count as stopped by the RM.
+    /// Whether releases with types that are not defined are ignored; otherwise they count as
+    /// stopped by the RM.
     pub(in crate::front) strict_enums: bool,
     intake: Intake,
     /// The resource types that the RM uses.
@@ -175,7 +176,7 @@ impl Gathering {
 }
 
 impl Translator {
-    /// For an RM without partitions.
+    /// Builds the translator of an RM without partitions.
     pub(in crate::front) fn new(
         rm: &Arc<str>,
         intake: Intake,

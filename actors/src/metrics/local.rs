@@ -75,8 +75,8 @@ impl Represented {
         Self { histogram, shared, is_under_way: false, timer: None, took: None }
     }
 
-    /// An operation begins. It is timed if `is_due`, or if none was timed yet. Gives up one that is under
-    /// way.
+    /// An operation begins. It is timed if `is_due`, or if none was timed yet. An operation that is
+    /// still under way is given up.
     fn begins(&mut self, is_due: bool) {
         self.is_given_up();
         self.is_under_way = true;
@@ -255,8 +255,8 @@ impl LocalCounts {
         self.node_rounds.begins(is_due);
     }
 
-    /// The search has ended: a node accepted the placement, the RM is asked about one, or no node will do.
-    /// Without a search under way, nothing happens.
+    /// The search has ended: a node accepted the placement, the RM is asked about one, or no node
+    /// fits. Without a search under way, nothing happens.
     pub fn node_round_over(&mut self) {
         self.node_rounds.is_over();
     }

@@ -11,8 +11,8 @@ use prometheus::HistogramTimer;
 use super::Metrics;
 use super::kind::ActorKind;
 
-/// The measurement of a message, which travels with it. A message that is never handled leaves
-/// the mailbox depth, too, and is not timed.
+/// The measurement of a message, which travels with it. A message that is dropped unhandled also
+/// ceases to count in the mailbox depth, and is not timed.
 #[derive(Debug)]
 pub struct Posted {
     metrics: Arc<Metrics>,
@@ -41,8 +41,8 @@ impl Drop for Posted {
     }
 }
 
-/// Counts an actor, which holds it. The end of the actor is counted when this is dropped, since `stopped` is
-/// not called for an actor without addresses, which is dropped with its thread.
+/// Counts the actor that holds this. The end of the actor is counted when this is dropped, since
+/// `stopped` is not called for an actor without addresses, which is dropped with its thread.
 #[derive(Debug)]
 pub(crate) struct Counted {
     metrics: Arc<Metrics>,
@@ -86,8 +86,8 @@ impl Metrics {
         Posted { metrics: Arc::clone(self), kind, wait }
     }
 
-    /// Counts a message that came by a plain address to an actor of `kind`. The timer is to be kept until
-    /// the end of the handler.
+    /// Counts a message that was sent by a plain address to an actor of `kind`. The timer is to be
+    /// kept until the end of the handler.
     #[must_use = "the timer ends when it is dropped"]
     pub fn handles(&self, kind: ActorKind) -> Option<HistogramTimer> {
         self.actors.messages[kind as usize].inc();

@@ -438,7 +438,7 @@ fn a_maximum_has_a_series_while_it_is_set() {
         yunikorn_queue_resource{queue="root.a",resource="gpu",state="max"} 0
         yunikorn_root_a_queue_resource{resource="gpu",state="max"} 0"#]]
     .assert_eq(&shown(&metrics));
-    // The last node with gpu is gone, and with it what the leaf may have of gpu.
+    // The last node with gpu was removed, and with it the amount of gpu that the leaf may use.
     metrics.set_queues(&tree(&[&[("memory", 90)], &[]]));
     expect![[r#"
         yunikorn_queue_resource{queue="root",resource="gpu",state="max"} 0

@@ -25,7 +25,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// The owner of what this application asks for and holds, while it counts for this group.
+    /// The owner of the asks and allocations of this application, while it counts for this group.
     pub(crate) fn of(book: &Book, group: Option<Arc<str>>) -> Self {
         Self {
             application: Arc::clone(&book.id),

@@ -1,4 +1,4 @@
-//! Contents of what a resource manager is notified of: allocations, releases, states of
+//! Contents of the notifications of a resource manager: allocations, releases, states of
 //! applications, and requests that more machines would help.
 //!
 //! # Why a room of its own

@@ -254,8 +254,8 @@ impl SchedulerBuilder {
         self
     }
 
-    /// The timeout of a lookup of a user, after which the user counts as not resolvable; default 10 s. Requests of
-    /// the RM wait meanwhile, in order.
+    /// The timeout of a lookup of a user; default 10 s. Later requests of the RM wait for the lookup,
+    /// in order. After the timeout the user counts as not resolvable.
     #[must_use]
     pub fn user_lookup_timeout(mut self, timeout: Duration) -> Self {
         self.resolvers.set_timeout(timeout);

@@ -18,8 +18,8 @@ use crate::views;
 use crate::views::rows::{ApplicationRow, EndedRow, QueueRow};
 
 impl SchedulerHandle {
-    /// The number of the last step of a partition that may have changed anything, after everything that it has
-    /// received so far; both as the first and as the last step.
+    /// The number of the last step of a partition that may have changed anything, once the
+    /// partition has handled all that it had received; both as the first and as the last step.
     pub async fn steps(&self, partition: &str) -> Result<Steps, ReadError> {
         let entry = self.find(partition)?;
         let (partition, step) = ask(&entry, surveys::StepNow::new).await?;

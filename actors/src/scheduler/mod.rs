@@ -244,8 +244,8 @@ impl SchedulerHandle {
         EventReader(Arc::clone(&self.events))
     }
 
-    /// Changes the settings of events. Ids of events go on, and followers are kept; a smaller ring loses its
-    /// oldest events.
+    /// Changes the settings of events. Ids of events continue, and followers are kept; a smaller
+    /// ring loses its oldest events.
     pub fn set_events(&self, settings: EventSettings) {
         self.events.set(settings);
     }

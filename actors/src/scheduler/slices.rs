@@ -1,5 +1,5 @@
 //! Surveys of one partition: sent to it, and answered. A list is read in slices, each when the one
-//! before has been answered, so that decisions go on in between.
+//! before has been answered, so that decisions are made in between.
 
 use std::sync::Arc;
 
@@ -47,10 +47,11 @@ pub(super) async fn by_name<L: List<At: Named>, T>(
     }))
 }
 
-/// Rows, the place after which the next page begins, and the steps between which they were read.
+/// Rows, the position after which the next page begins, and the steps between which they were read.
 type Rows<T, A> = (Vec<T>, Option<A>, Steps);
 
-/// Reads a list after a place, up to a number of rows. `None`: the object of the list does not exist.
+/// Reads a list after a position, up to a number of rows. `None`: the object of the list does not
+/// exist.
 pub(super) async fn slices<L: List, T>(
     entry: &PartitionEntry,
     list: L,
@@ -87,7 +88,7 @@ pub(super) async fn slices<L: List, T>(
             }
             None => None,
         };
-        // Without one, the list is at its end, or its object was removed meanwhile.
+        // Without a next slice, the list is at its end, or its object has been removed.
         let Some(next) = next else {
             rows.extend(open.map(&shown));
             return Ok(Some((rows, None, steps)));

@@ -66,7 +66,8 @@ impl SchedulerHandle {
     }
 }
 
-/// Adds the findings in a partition. If the partition ends meanwhile, the findings so far are kept.
+/// Adds the findings in a partition. If the partition ends during the check, the earlier findings
+/// are kept.
 async fn check(entry: &PartitionEntry, found: &mut Findings) -> Result<(), ReadError> {
     let name = || entry.name.to_string();
     let sums = ask(entry, surveys::Sums::new).await?;
@@ -96,7 +97,8 @@ async fn check(entry: &PartitionEntry, found: &mut Findings) -> Result<(), ReadE
     Ok(())
 }
 
-/// Whether the sum of the nodes differs from that of the partition each time they are summed up.
+/// Whether the sum of the nodes differs from the capacity of the partition each time they are
+/// summed up.
 async fn is_uneven(entry: &PartitionEntry) -> Result<bool, ReadError> {
     for _ in 0..SUMMED {
         let before = ask(entry, surveys::Sums::new).await?.total;

@@ -19,8 +19,8 @@ use crate::notices::{Allocated, AskReleased, Entered, Released, ScaleUpRequests}
 /// rare ones are boxed.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// The leaf of an application, reported before its acceptance. `None` once the application has
-    /// left its leaf.
+    /// The leaf of an application, reported before its acceptance. `None` once the application was
+    /// removed from its leaf.
     ApplicationPlaced {
         id: Arc<str>,
         queue: Option<Arc<str>>,

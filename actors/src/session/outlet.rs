@@ -1,9 +1,9 @@
 //! The outlet of a partition: collects its notices and sends them to its session, one message per turn.
 //!
 //! # Why it waits for the end of a turn
-//! A message to the front's thread may have to wake that thread, and costs an envelope and a place in a
-//! mailbox. So the notices of all steps of a turn are sent together, with the number of processed
-//! chunks.
+//! A message to the front's thread may have to wake that thread, and costs an envelope and an entry
+//! in a mailbox. So the notices of all steps of a turn are sent together, with the number of
+//! processed chunks.
 //!
 //! # Invariants
 //! * Notices are sent in their order, all of them before the message that the partition has closed.

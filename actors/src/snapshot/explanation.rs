@@ -35,7 +35,7 @@ pub struct ExplanationSnapshot {
     /// The smallest change that lets it run, in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cure: String,
-    /// Why it does not preempt others, or which victims leave for it, in a sentence.
+    /// Why it does not preempt others, or which victims are evicted for it, in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub preemption: String,
     /// The number of running members of its declared task group, in a sentence; empty unless the group lacks

@@ -20,8 +20,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) closed_since_ns: i64,
     /// The queues of the application, root first.
     pub(crate) gates: Vec<&'a Gate>,
-    /// In each of these queues the rank of the next one, in the leaf that of the application. `None` if it
-    /// is not among those with pending asks.
+    /// For each of these queues the rank of the next queue below it; for the leaf, the rank of the
+    /// application. `None` if that queue or application is not among those with pending asks.
     pub(crate) ranks: Vec<Option<&'a Rank>>,
 }
 

@@ -1,4 +1,4 @@
-//! Tests of a queue's view, with the values that it takes from above: a queue alone cannot know its
+//! Tests of a queue's view, with the values that it inherits: a queue alone cannot know its
 //! headroom.
 
 use monoceros_config::dynamic_queue;
@@ -12,7 +12,7 @@ use monoceros_rules::queues::{QueueConfig, QueueSettings};
 use super::*;
 use crate::step::QueueSlot;
 
-/// A queue as its actor shows it, which uses so much of its maximum.
+/// A queue as its actor shows it, with this usage.
 fn shown(config: QueueConfig, used: &[(&str, i64)], children: Vec<QueueSnapshot>) -> QueueSnapshot {
     let mut ledger = QueueLedger::default();
     ledger.max.clone_from(&config.max);

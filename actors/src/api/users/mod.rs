@@ -2,8 +2,8 @@
 //!
 //! # Lookups
 //! Each partition has a resolver, by the name in its configuration. A request that needs an answer
-//! waits for it, and so does everything that its RM sends next; other RMs are not delayed. The
-//! `default` resolver, groups that the RM gives, and cached answers need no lookup.
+//! waits for it, and so do all later requests of its RM; other RMs are not delayed. The `default`
+//! resolver, groups that the RM gives, and cached answers need no lookup.
 //!
 //! # The cache
 //! An answer of a resolver holds for all partitions with this resolver. Groups that an RM gives for
@@ -12,8 +12,8 @@
 //!
 //! # When things go wrong
 //! If a resolver fails, panics or does not answer in time, the user cannot be resolved. The RM that
-//! asked loses that time once in 30 s for each user. A resolver that blocks its thread delays
-//! everybody: see [`UserGroupResolver`].
+//! asked loses that time once in 30 s for each user. A resolver that blocks its thread delays all
+//! RMs: see [`UserGroupResolver`].
 //!
 //! Everything here except the resolvers themselves runs on the front's thread.
 
@@ -225,8 +225,8 @@ impl PartitionUsers {
         match resolver.known.borrow().get(user, answers.at) {
             Known::Groups(groups) => Ok(groups.to_vec()),
             Known::Failed(error) => Err(error.clone()),
-            // The groups were given, and then dropped for those of the many later users of this
-            // request.
+            // The RM gave the groups, but they were dropped from the cache for those of the many
+            // later users of this request.
             Known::Nothing => Err(LookupError::new("too many users at a time")),
         }
     }

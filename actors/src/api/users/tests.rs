@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Knows everybody after a second, and counts how many it looks up at a time.
+/// A resolver that knows any user after a second, and counts its lookups at a time.
 #[derive(Default)]
 struct Busy {
     present: AtomicUsize,

@@ -186,9 +186,9 @@ fn placement_has_events_of_node_user_and_application() {
 }
 
 proptest! {
-    /// Numbers stay and readers find what they would in a list of everything, whatever the ring
-    /// forgets: also in the middle of a placement or of events that are dropped together, with
-    /// events of other RMs in between, and however large it is meanwhile.
+    /// Ids stay, and readers find the events that they would find in a list of all, whatever the
+    /// ring has dropped: also within a placement or among events that are dropped together, with
+    /// events of other RMs in between, and after any change of its capacity.
     #[test]
     fn ring_agrees_with_a_plain_list(
         steps in prop::collection::vec((0_u64..220, prop::sample::select(&["rm", "other"][..])), 1..20),

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use super::requests::{ChangeState, Reconfigure, Taken, Update};
 use crate::api::users::GroupAnswers;
 
-/// A message that is handled when what holds it back is done.
+/// A message that is handled once the lookups or the change of configuration before it are done.
 pub(super) enum Deferred {
     Update(Update),
     Reconfigure(Reconfigure),
@@ -18,7 +18,7 @@ pub(super) enum Deferred {
 pub(super) struct Resolving {
     pub(super) request: si::ApplicationRequest,
     pub(super) taken: Taken,
-    /// The answers so far.
+    /// The answers that have arrived.
     pub(super) answers: GroupAnswers,
     /// The lookups under way, which end when this is dropped.
     pub(super) _lookups: JoinSet<()>,

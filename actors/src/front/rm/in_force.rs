@@ -25,7 +25,7 @@ pub(crate) struct InForce {
     pub(super) document: Arc<Document>,
     /// The extra map of the RM, as it was sent.
     pub(super) extra: BTreeMap<String, String>,
-    /// No text was given, so that the default configuration applies.
+    /// Whether no text was given, so that the default configuration applies.
     pub(super) is_default: bool,
 }
 

@@ -1,5 +1,6 @@
-//! An RM's requests, in order: translated, sent to the partitions a few chunks at a time, and
-//! acknowledged unless too many items wait. Then the senders wait, too.
+//! Intake of an RM's requests, in order: each is translated, sent to the partitions a few chunks at
+//! a time, and acknowledged. While too many items wait, no request is acknowledged, so that the
+//! senders wait, too.
 
 use std::sync::Arc;
 
@@ -35,20 +36,20 @@ impl Rm {
         } else {
             Some(taken)
         };
-        // Before the sender, who may need a core for it, is woken.
+        // The chunks are sent before the sender is woken, since it may need a core.
         self.pump();
         if let Some(taken) = taken {
             let _ = taken.send(Ok(()));
         }
     }
 
-    /// A barrier for every partition. The reply comes when the last copy is dropped.
+    /// Returns a barrier for every partition. The reply is sent when the last copy is dropped.
     fn for_barrier(&self, reply: oneshot::Sender<()>) -> Translated {
         let barrier = Arc::new(Barrier::new(reply, self.mailbox.destination()));
         self.for_each_partition(|| LocalRequest::Barrier(Arc::clone(&barrier)))
     }
 
-    /// Measurements for every partition, since the measured nodes may be in any of them.
+    /// Returns measurements for every partition, since the measured nodes may be in any of them.
     fn for_measured(&self, reports: Reports) -> Translated {
         let reports = Arc::new(reports);
         self.for_each_partition(|| LocalRequest::Observe(Arc::clone(&reports)))

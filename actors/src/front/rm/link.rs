@@ -24,7 +24,7 @@ const ACKNOWLEDGED_TOGETHER: usize = 4_096;
 /// A partition as its session holds it.
 pub(super) struct PartitionLink {
     pub(super) mailbox: Mailbox<Partition>,
-    /// Its place among the threads; `None` if it lives on the front's.
+    /// Its seat on a thread; `None` if it runs on the front's thread.
     pub(super) seat: Option<Seat>,
     /// Chunks that are not sent yet, in order.
     waiting: VecDeque<Vec<Entry>>,

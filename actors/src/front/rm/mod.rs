@@ -132,7 +132,7 @@ pub(crate) struct Rm {
     /// Senders that are answered when fewer items wait.
     blocked: Vec<Taken>,
     silence: Silence,
-    /// The RM's partitions are closing.
+    /// Whether the RM's partitions are closing.
     is_ending: bool,
     /// The resource types that the RM uses.
     names: Arc<NameHolder>,
@@ -144,7 +144,7 @@ pub(crate) struct Rm {
     events: EventStore,
     /// Empty between two messages; kept for its memory.
     happened: Vec<Happening>,
-    /// Objects that were removed with the session so far.
+    /// The numbers of objects that have been removed with the session.
     removed: Removed,
     /// The reply with these numbers, once the session is ending.
     leave: Option<oneshot::Sender<Removed>>,
@@ -282,7 +282,7 @@ impl Rm {
         }
     }
 
-    /// Ends the session after its last partition has gone.
+    /// Ends the session after its last partition has ended.
     fn end(&mut self, ctx: &mut Context<Self>) {
         if let Some(reply) = self.leave.take() {
             let _ = reply.send(self.removed);

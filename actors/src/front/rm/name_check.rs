@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 /// The least time between the beginnings of two checks, ns.
 const PAUSE_NS: i64 = 1_000_000_000;
 
-/// At most one check at a time.
+/// The check under way, if there is one, and the time of the last check.
 #[derive(Default)]
 pub(super) struct NameCheck {
     /// The check under way, which ends when this is dropped.

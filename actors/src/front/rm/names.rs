@@ -2,9 +2,9 @@
 //!
 //! # How it works
 //! When the [`NameHolder`] wants a check, every partition is asked for the types that it uses. The
-//! question follows all earlier requests, so that every type named in those is in use or not any
-//! more. A type that is named later is kept whatever the answers are. So no code on the way of an
-//! ask counts names.
+//! question follows all earlier requests, so the answers take account of every type named in those.
+//! A type that is named later is kept whatever the answers are. So no code on the way of an ask
+//! counts names.
 //!
 //! # Invariants
 //! * At most one check at a time, and one a second: an RM that names one new type after another

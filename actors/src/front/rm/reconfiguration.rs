@@ -49,7 +49,7 @@ impl Reconfiguration {
         self.unanswered.is_empty()
     }
 
-    /// Whether it is only tried, or a partition has refused it.
+    /// Whether the configuration is only validated, or a partition has refused it.
     pub(super) fn is_without_effect(&self) -> bool {
         matches!(self.effect, Effect::None) || self.outcome.is_err()
     }

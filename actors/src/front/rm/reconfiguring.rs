@@ -2,11 +2,11 @@
 //! `docs/reloading.md`.
 //!
 //! # Steps of a change
-//! The text was read before it is sent here ([`Document`]). Every partition is asked whether it could
-//! take its part (`Input::Prepare`, in the order of the RM's requests). When all have answered, all
-//! change, or none does. Partitions that are not configured any more report the end of their
-//! applications and close; new ones start empty. Messages of the RM are held back meanwhile, so that
-//! none meets half of a change.
+//! The text was read before it is sent here ([`Document`]). Every partition is asked whether it
+//! could take its part (`Input::Prepare`, in the order of the RM's requests). When all have
+//! answered, all change, or none does. Partitions that are not configured any more report the end
+//! of their applications and close; new ones start empty. Messages of the RM are held back until
+//! all that is done, so that none meets half of a change.
 //!
 //! # When things go wrong
 //! A partition that is lost before it has answered counts as a refusal. A partition that is lost while
@@ -116,8 +116,8 @@ impl Rm {
         self.pump();
     }
 
-    /// Puts a configuration in force. A change of the default has no extra part, so that of the RM
-    /// stays.
+    /// Puts a configuration in force. A change of the default has no extra part, so the extra part
+    /// of the RM stays.
     fn put_in_force(&mut self, next: InForce, effect: &Effect) {
         match effect {
             Effect::None => return,
@@ -174,7 +174,7 @@ impl Rm {
         Ok(if is_same { Requested::SameQueues(next) } else { Requested::OtherQueues(next) })
     }
 
-    /// Takes the answer of a partition, or notes that it was lost.
+    /// Records the answer of a partition, or that it was lost.
     pub(super) fn answered(
         &mut self,
         partition: &Arc<str>,
@@ -186,7 +186,8 @@ impl Rm {
         }
     }
 
-    /// Applies or cancels the change, after all partitions have answered. They are paused meanwhile.
+    /// Applies or cancels the change, after all partitions have answered. They are paused until
+    /// then.
     fn conclude(&mut self) {
         let Some(reconfiguration) = &mut self.reconfiguration else {
             debug_assert!(false, "a change is under way when its last answer arrives");
@@ -232,8 +233,8 @@ impl Rm {
         }
     }
 
-    /// Takes the end of a partition. Returns whether it was expected, because the partition is not
-    /// configured any more.
+    /// Records the end of a partition. Returns whether it was expected, because the partition is
+    /// not configured any more.
     pub(super) fn closed_as_configured(&mut self, partition: &Arc<str>) -> bool {
         let Some(reconfiguration) = &mut self.reconfiguration else { return false };
         if !reconfiguration.leaving.remove(partition) {

@@ -10,9 +10,9 @@
 //!
 //! # Invariants
 //! * The number of threads never exceeds the bound. The first thread is started with the front.
-//! * A thread without partitions is kept for the next one. Starting a thread blocks the front until the
-//!   system runs it, and everybody waits for the front, so an RM that registers in a loop could delay
-//!   others. An idle thread costs memory and descriptors, and no processor time.
+//! * A thread without partitions is kept for the next one. Starting a thread blocks the front until
+//!   the system runs it, and all RMs wait for the front, so an RM that registers in a loop could
+//!   delay others. An idle thread costs memory and descriptors, and no processor time.
 //! * The first partition of a session gets a thread of its own while the bound allows one more; other
 //!   partitions only while half of the threads are free. So many partitions of one RM leave threads to
 //!   other RMs.
@@ -37,7 +37,7 @@ use crate::spin::Spin;
 #[derive(Clone)]
 pub(crate) struct PartitionThreads(Rc<RefCell<Pool>>);
 
-/// The place of a partition on a thread; dropping it frees the place.
+/// The seat of a partition on a thread; dropping it frees the seat.
 pub(super) struct Seat {
     pool: PartitionThreads,
     thread: u64,
@@ -62,14 +62,14 @@ struct Thread {
     number: u64,
     arbiter: Arbiter,
     occupants: Vec<Occupant>,
-    /// A partition was lost on it.
+    /// Whether a partition was lost on it.
     has_losses: bool,
     /// Ends the span in which the thread logs, when it is dropped.
     named: Option<oneshot::Sender<()>>,
 }
 
 impl PartitionThreads {
-    /// At most `most` threads, and at least one.
+    /// Builds a pool of at most `most` threads, and at least one.
     pub(crate) fn new(most: usize, spin: Spin) -> Self {
         let pool = Pool { most: most.max(1), spin, threads_so_far: 0, threads: Vec::new() };
         Self(Rc::new(RefCell::new(pool)))
@@ -83,8 +83,8 @@ impl PartitionThreads {
         }
     }
 
-    /// A place for a partition of the RM, and its thread. `None` if the system has not given a single
-    /// thread.
+    /// Returns a seat for a partition of the RM, with its thread. `None` if the system has not
+    /// given a single thread.
     pub(super) fn seat(
         &self,
         rm: &Arc<str>,
@@ -140,7 +140,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Frees the place of a partition.
+    /// Frees the seat of a partition.
     fn leave(&mut self, number: u64, gone: &Occupant) {
         let Some(at) = self.threads.iter().position(|thread| thread.number == number) else {
             debug_assert!(false, "a thread is kept while a partition has a place on it");
@@ -199,7 +199,7 @@ impl Drop for Seat {
     }
 }
 
-/// As [`Clone`].
+/// Shows the bound, and the number of partitions on each thread.
 impl fmt::Debug for PartitionThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pool = self.0.borrow();
@@ -238,7 +238,7 @@ mod tests {
             assert_eq!(loads(&threads), [4, 4, 2, 2]);
             let late = seats(&threads, "late", 1);
             assert_eq!(loads(&threads), [4, 4, 3, 2]);
-            // Their next session spreads over the same, and the earlier one leaves.
+            // The next session of this RM gets seats on the same threads, and the earlier one ends.
             let again = seats(&threads, "greedy", 8);
             assert_eq!(loads(&threads), [8, 8, 3, 2]);
             drop(greedy);

@@ -1,6 +1,6 @@
 //! The partitions that the requests of an RM may name, with their users.
 //!
-//! A lost partition is still one of them: items for it are not refused, because its RM will report
+//! A lost partition stays among them: items for it are not refused, because its RM will report
 //! everything again and must not take them for rejected. They are translated and dropped.
 
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ impl Addressees {
 
     /// The full name of the partition that a request names; `None`: this RM has none of that name.
     pub(super) fn find(&self, named: &str) -> Option<&Arc<str>> {
-        // An RM has few, and comparing each costs less than building the full name.
+        // An RM has few partitions, and comparing each costs less than building the full name.
         let plain = if named.is_empty() { config::DEFAULT_PARTITION } else { named };
         let is_full = named.starts_with('[');
         let is_it = |full: &str| {

@@ -208,7 +208,7 @@ impl Translator {
             return gathering.ignore(Ignored::ReleaseOfUnknown);
         };
         match self.cause(release.termination_type, gathering) {
-            // It confirms that a placeholder timed out: pending asks stay.
+            // The release confirms that a placeholder timed out: pending asks stay.
             None | Some(Cause::ConfirmedTimeout) => return,
             Some(_) => {}
         }

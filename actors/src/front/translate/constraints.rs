@@ -45,8 +45,8 @@ pub(super) fn of_ask(
     Ok(checked.map_err(|fault| refuse(fault.to_string()))?.map(Arc::new))
 }
 
-/// The constraint in a message; `None` if it has no kind. The error says what is wrong, and in which
-/// child of which child.
+/// The constraint in a message; `None` if it has no kind. The error says what is wrong, and gives
+/// the path of the child in question.
 pub(super) fn read(
     constraint: Option<si::PlacementConstraint>,
 ) -> Result<Option<Constraint>, String> {

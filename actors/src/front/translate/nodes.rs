@@ -104,8 +104,8 @@ impl Translator {
         })
     }
 
-    /// The event that a node is schedulable or not, for a node that names no partition. It has events
-    /// although it is rejected.
+    /// The event that a node is schedulable or not, for a node that names no partition. Such a node
+    /// has events although it is rejected.
     fn schedulable(&self, id: &Arc<str>, open: bool) -> Option<Notice> {
         let event = || Event::schedulable(id, open, self.clock.now_ns());
         self.tracking.is_on().then(|| Notice::Happened(event().into()))

@@ -191,8 +191,8 @@ impl ApplicationRow {
         None
     }
 
-    /// Removes contradictions between parts: of an ask that was withdrawn and sent again the last reading
-    /// counts, and an ask that was placed after it was read is not pending any more.
+    /// Removes contradictions between parts: the last reading of an ask counts if it was withdrawn
+    /// and sent again, and an ask that was placed after it was read is not pending any more.
     fn settle(&mut self) {
         let mut last = HashMap::new();
         for (at, request) in self.requests.iter().enumerate() {

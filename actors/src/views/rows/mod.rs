@@ -1,5 +1,5 @@
-//! Rows of the lists of a partition: data read from actors, of which the snapshots for clients are
-//! made.
+//! Rows of the lists of a partition: data read from actors, from which the snapshots for clients
+//! are made.
 //!
 //! # Why not snapshots at once
 //! A snapshot is text: a hundred small heap allocations for a node with ten allocations. Making one
@@ -11,7 +11,8 @@
 //!   read in parts shows one moment in each part.
 //! * An object that exists the whole time while a row is read in parts is in exactly one part. Asks
 //!   come first, and the list of allocations is made after the last ask: so an ask that is placed
-//!   meanwhile is not lost, and if it was read as pending, it does not count as pending any more.
+//!   during the reading is not lost, and if it was read as pending, it does not count as pending
+//!   any more.
 
 mod allocations;
 mod applications;
