@@ -1,8 +1,8 @@
-//! Errors and warnings of a configuration, each with its place in the text.
+//! Errors and warnings of a configuration, each with its location in the text.
 //!
 //! The report collects all faults before it is returned, so that a text with three faults needs one
-//! correction and not three. An error names its place in two ways: line and column for an editor,
-//! the path of keys for a reader of generated text.
+//! correction and not three. An error gives its location in two ways: line and column for an
+//! editor, the path of keys for a reader of generated text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub struct ConfigErrors {
     pub n_more: usize,
 }
 
-/// A place in the text.
+/// A location in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Location {
     pub(super) line: usize,

@@ -2,7 +2,7 @@
 //! check.
 //!
 //! # How it is read
-//! Text → tree of values with their places (`yaml`) → settings with known keys and right types
+//! Text → tree of values with their locations (`yaml`) → settings with known keys and right types
 //! (`document`) → settings that obey all rules (`validate`). Each step collects all its faults, so
 //! that one answer names them all, the one to correct first on top.
 //!
@@ -11,7 +11,7 @@
 //!   empty. Each partition has exactly one root queue, without resources of its own.
 //! * Names and paths of queues are lower case; siblings have different names.
 //! * No queue is guaranteed more than its `max`, and no `max` exceeds a `max` above it.
-//! * No key is ignored silently: an unknown one is an error, and one that has no effect a warning.
+//! * No key is ignored silently: an unknown key is an error, and a key without effect is a warning.
 //!
 //! ```
 //! let text = "
@@ -105,7 +105,7 @@ pub struct PartitionConfig {
     pub placement: Vec<RuleConfig>,
     /// [`Self::placement`], compiled.
     pub rules: Arc<PlacementRules>,
-    /// Which kinds of preemption are enabled.
+    /// The kinds of preemption that are enabled.
     pub preemption: PreemptionFlags,
     /// Resolver of the groups of a user (`usergroupresolver.type`), as written.
     pub resolver: String,
@@ -144,7 +144,7 @@ pub struct FilterConfig {
     pub groups: Vec<String>,
 }
 
-/// Which kinds of preemption are enabled in a partition.
+/// The kinds of preemption that are enabled in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreemptionFlags {
     /// Preemption for queues below their guarantee.

@@ -2,10 +2,10 @@
 //! type that no request names limits nothing, and nothing else would report that.
 //!
 //! # Which types are doubted
-//! A type that nodes have or requests name is right, whatever its name. A running scheduler knows
-//! those types and they are used for the comparison; a file by itself is compared with the types
-//! that exist everywhere. A type is doubted if it differs from a known one by a letter, or is a
-//! usual name in other schedulers: `cpu` for `vcore`, `mem` for `memory`, `gpu` if nodes have
+//! A type that nodes have or requests name is right, whatever its name. A running scheduler
+//! compares the configuration with those types; a file by itself is compared with the types that
+//! exist everywhere. A type is doubted if it differs from a known one by a letter, or is a usual
+//! name in other schedulers: `cpu` for `vcore`, `mem` for `memory`, `gpu` if nodes have
 //! `nvidia.com/gpu`. Any other type may belong to nodes that are not registered yet.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ const MOST_TYPES: usize = 2_000;
 pub type KnownTypes = BTreeMap<String, BTreeSet<String>>;
 
 /// Resource types in the quotas of a configuration by partition and type, each with its first
-/// place.
+/// location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedTypes(BTreeMap<(String, String), Named>);
 

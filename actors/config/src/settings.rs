@@ -1,8 +1,8 @@
 //! Queue properties: free text, of which a few keys have a meaning.
 //!
-//! A bad value never rejects a configuration: the default applies, and a warning at the place of
-//! the property says so. Properties are inherited from parent to child, except those that concern
-//! one queue alone.
+//! A bad value never rejects a configuration: the default applies, and a warning with the location
+//! of the property says so. Properties are inherited from parent to child, except those that
+//! concern one queue alone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -166,7 +166,7 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
     }
 }
 
-/// The place of properties, as far as it decides whether they have an effect.
+/// The facts about a queue or template that decide whether its properties have an effect.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Standing {
     pub(super) is_root: bool,
@@ -188,7 +188,7 @@ pub(super) fn backs_off(own: &Texts) -> bool {
     asks.is_some_and(|(_, text)| count(&text.value).is_some_and(|asks| asks > 0))
 }
 
-/// Warns about known properties of `of` that have no effect at this place.
+/// Warns about known properties of `of` that have no effect there.
 pub(super) fn warn_of_no_effect(own: &Texts, standing: &Standing, of: &str, report: &mut Report) {
     for (key, text) in own {
         if let Some(why) = why_no_effect(key, &text.value, standing) {

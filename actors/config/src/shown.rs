@@ -56,7 +56,7 @@ pub struct ShownPartition {
     pub user_group_resolver: ShownResolver,
 }
 
-/// What may be preempted; both fields are `None` if nothing was written.
+/// The preemption settings; both fields are `None` if nothing was written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownPreemption {
@@ -68,7 +68,7 @@ pub struct ShownPreemption {
     pub quota_preemption_enabled: Option<bool>,
 }
 
-/// How nodes are ordered.
+/// The order of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ShownNodeOrder {

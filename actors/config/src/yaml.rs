@@ -1,4 +1,4 @@
-//! Reads YAML text into a tree of values, each with its place.
+//! Reads YAML text into a tree of values, each with its location.
 //!
 //! The tree is built by hand from the parser's events for three reasons: scalars keep their written
 //! text (`1e3` is not a number here), every value knows its line and column, and hostile input is

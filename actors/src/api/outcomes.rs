@@ -24,7 +24,7 @@ pub enum StartError {
     Ended,
 }
 
-/// A registration was refused; an earlier session of the same RM goes on.
+/// A registration was refused; an earlier session of the same RM continues.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
     /// The request names no RM.

@@ -1,8 +1,9 @@
 //! An event, and the record that is sent of it.
 //!
 //! # Why two forms
-//! An [`Event`] is made where something happens and shares the names and amounts of the scheduler.
-//! Most events are never read, so texts and protobuf are made by [`Event::record`] for the reader.
+//! An [`Event`] is made together with the change that it reports, and shares the names and amounts
+//! of the scheduler. Most events are never read, so texts and protobuf are made by [`Event::record`]
+//! for the reader.
 
 use std::fmt::Write as _;
 use std::ops::Deref;

@@ -125,24 +125,24 @@ impl CallbackMetrics {
         self.queries[outcome as usize].inc_by(n as u64);
     }
 
-    /// The number of questions with this outcome so far.
+    /// The number of questions that have had this outcome.
     pub fn queries_so_far(&self, outcome: QueryOutcome) -> u64 {
         self.queries[outcome as usize].get()
     }
 
-    /// A result came after its question was withdrawn.
+    /// A result arrived after its question was withdrawn.
     pub fn late_result(&self) {
         let [late, _] = &self.ignored;
         late.inc();
     }
 
-    /// A result came for an unknown question.
+    /// A result arrived for an unknown question.
     pub fn unknown_result(&self) {
         let [_, unknown] = &self.ignored;
         unknown.inc();
     }
 
-    /// The numbers of late results, and of results for unknown questions, so far.
+    /// The numbers of late results, and of results for unknown questions.
     pub fn ignored_so_far(&self) -> [u64; 2] {
         self.ignored.each_ref().map(IntCounter::get)
     }

@@ -19,7 +19,7 @@ impl LogMetrics {
         ))
     }
 
-    /// Sets the numbers of lines that were written, left out and lost so far.
+    /// Sets the total numbers of lines that were written, left out and lost.
     pub fn set(&self, written: u64, left_out: u64, lost: u64) {
         for (counter, total) in self.0.iter().zip([written, left_out, lost]) {
             counter.inc_by(total.saturating_sub(counter.get()));

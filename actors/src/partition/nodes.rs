@@ -150,7 +150,7 @@ impl Partition {
     /// Removes a node: its allocations first, then its capacity, so that headroom never dips.
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
         // A node of the same name may wait in the buffer, and would be added when its application
-        // comes.
+        // joins.
         let waited = self.waiting_node_leaves(id, baton);
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             if !waited {

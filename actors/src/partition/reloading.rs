@@ -130,7 +130,7 @@ impl Partition {
     }
 
     /// Ends a partition that is not configured any more: the RM is notified of every application,
-    /// then everything ends.
+    /// then all actors of the partition end.
     fn dismiss(&mut self, baton: &mut Baton) {
         let applications = baton.directory.application_by_id.len();
         let [nodes, allocations] = [baton.books.nodes.len(), baton.books.allocations.len()];

@@ -110,7 +110,7 @@ impl SchedulerHandle {
         let (reply, answer) = oneshot::channel();
         let deregister = Deregister { rm_id: rm_id.to_owned(), reply: Some(reply) };
         self.proxy.ask(deregister).await.map_err(|_| UpdateError::Stopped)??;
-        // If the session panics meanwhile, nothing is counted.
+        // If the session panics before it replies, nothing is counted.
         Ok(answer.await.unwrap_or_default())
     }
 

@@ -18,7 +18,7 @@ impl SchedulerHandle {
     /// number of a decision here.
     ///
     /// # Errors
-    /// [`ReadError::NotAPlace`] if the page is to begin after something that is no number.
+    /// [`ReadError::NotAPlace`] if the page is to begin after a text that is no number.
     pub async fn list_decisions(
         &self,
         partition: &str,

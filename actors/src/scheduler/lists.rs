@@ -113,8 +113,9 @@ impl SchedulerHandle {
     /// A page of one of the lists of applications.
     ///
     /// # Errors
-    /// [`ReadError::QueueNotFound`] for an unknown queue in the filter, and [`ReadError::NotAPlace`] if the
-    /// page of a numbered list is to begin after something that is no number.
+    /// [`ReadError::QueueNotFound`] for an unknown queue in the filter, and
+    /// [`ReadError::NotAPlace`] if the page of a numbered list is to begin after a text that is no
+    /// number.
     pub async fn list_applications(
         &self,
         partition: &str,

@@ -130,8 +130,9 @@ fn planted(
     }
 }
 
-/// Lists limits that are newly exceeded in queues which existed before they were configured. The
-/// limits before are those of the template. Below a queue that did not exist no queue can exist.
+/// Lists limits that are newly exceeded in queues which existed before they were configured. Their
+/// earlier limits are those of the template. Queues below a queue that did not exist are not
+/// visited, since they cannot exist either.
 fn taken_up(
     prefix: &str,
     queue: &QueueConfig,
@@ -257,7 +258,8 @@ fn access(
     }
 }
 
-/// Describes the loss of a permission. It takes nothing away if an ancestor grants it to everybody.
+/// Describes the loss of a permission. The loss has no effect if a queue grants the permission to
+/// everybody.
 fn add_lost_permission(text: &str, still_by: Option<&str>, clauses: &mut Clauses) {
     match still_by {
         Some(path) => {

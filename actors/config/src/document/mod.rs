@@ -16,7 +16,7 @@ use self::reader::{Cursor, Reader};
 use super::error::{Location, Report};
 use super::yaml::Node;
 
-/// A value with its place in the text.
+/// A value with its location in the text.
 #[derive(Clone, Debug)]
 pub(super) struct Located<T> {
     pub(super) value: T,
@@ -67,7 +67,7 @@ pub(super) struct Rule {
 /// Users and groups that a placement rule is for.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
-    /// Place of the mapping; `None` if there is no mapping.
+    /// Location of the mapping; `None` if there is no mapping.
     pub(super) place: Option<Location>,
     pub(super) kind: Field<String>,
     pub(super) users: Names,
@@ -150,7 +150,7 @@ impl<T> Field<T> {
         }
     }
 
-    /// Returns the place of the value, or `or` if there is none.
+    /// Returns the location of the value, or `or` if there is none.
     pub(super) fn place_or<'f>(&'f self, or: &'f Location) -> &'f Location {
         match self {
             Self::Given(located) => &located.place,

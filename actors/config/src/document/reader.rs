@@ -1,5 +1,5 @@
 //! Reads the types of values: mappings, lists, texts, counts, booleans. Reports a value of the
-//! wrong type with its place, so that no other module depends on how the tree is built.
+//! wrong type with its location, so that no other module depends on how the tree is built.
 
 use super::keys::{Key, TEXTS, WEIGHTS, closest};
 use super::{Field, Located, Names, Texts};
@@ -214,7 +214,8 @@ impl Reader<'_> {
     }
 }
 
-/// Returns all keys of a mapping with their places and values; none if the value is not a mapping.
+/// Returns all keys of a mapping with their locations and values; none if the value is not a
+/// mapping.
 fn entries<'n>(at: &Cursor<'n>) -> Vec<(&'n str, At, Cursor<'n>)> {
     let Value::Map(entries) = &at.node.value else { return Vec::new() };
     entries

@@ -3,10 +3,10 @@
 use super::{QueueTree, deepest};
 use monoceros_rules::values::names::{is_queue_name, is_reserved};
 
-/// Why a queue cannot be made for an application.
+/// The reason why a queue cannot be created for an application.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreationError {
-    /// It is not a path below root.
+    /// The text is not a path below root.
     #[error("`{0}` is no path of a queue below root")]
     Path(String),
     /// The user may not submit to the nearest existing queue, and so may not create queues below

@@ -119,7 +119,7 @@ fn needs_too_much_together(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Compiles all of them and returns the reasons of those that were rejected.
+    /// Compiles all texts and returns the reasons of those that were rejected.
     fn refused<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let mut expressions = Expressions::default();
         texts.into_iter().filter_map(|text| expressions.build(text).err()).collect()

@@ -59,7 +59,7 @@ pub const LAST_RESORT: &str = "root.default";
 /// The tag of an application that runs already.
 pub const FORCE: &str = "application.create.force";
 
-/// What is wrong with a placement rule.
+/// A fault of a placement rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} [{code}]")]
 pub struct RuleError {
@@ -132,11 +132,11 @@ pub trait QueueTree {
 /// The result of a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed<Q> {
-    /// The path of its leaf.
+    /// The path of the leaf.
     pub path: String,
     /// The leaf, or `None` if it must be created.
     pub leaf: Option<Q>,
-    /// The rules that yielded no queue before.
+    /// The earlier rules, which yielded no queue.
     pub passed_over: Vec<PassedOver>,
 }
 

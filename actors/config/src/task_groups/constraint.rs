@@ -83,7 +83,7 @@ fn composite(value: Value, path: &str, level: usize) -> Result<Constraint, Strin
     let kind = keys.read("compositeType", |value, path| {
         named(value, path, &["AND", "OR", "DELAYED_OR"], &[Kind::All, Kind::Any, Kind::InTurn])
     })?;
-    // A child without a kind is always satisfied, like one that expects nothing of its node.
+    // A child without a kind is always satisfied, like a simple constraint without expressions.
     let child = |value, path: &str| {
         let child = read_at(value, path, level + 1)?;
         Ok(child.unwrap_or_else(|| Constraint::Simple(Simple::default())))

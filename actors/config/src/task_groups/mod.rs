@@ -51,7 +51,7 @@ pub const TAG: &str = "monoceros.io/task-groups";
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// Reads a placement constraint; one without a kind is `None`. The error names the fault and its
-/// place.
+/// location.
 pub fn constraint(text: &str) -> Result<Option<Constraint>, String> {
     if text.len() > MAX_BYTES {
         return Err(format!("it is longer than {MAX_BYTES} bytes"));

@@ -1,4 +1,4 @@
-//! Reports of faulty configurations: every fault at once, each with its place.
+//! Reports of faulty configurations: every fault at once, each with its location.
 
 // The form in which expect-test writes snapshots.
 #![allow(clippy::needless_raw_string_hashes)]

@@ -1,5 +1,5 @@
-//! Placement rules in the document: keys, places, and that they are checked at all. The meaning of
-//! rules is tested in `placement`.
+//! Placement rules in the document: keys, locations, and that they are checked at all. The meaning
+//! of rules is tested in `placement`.
 
 use super::*;
 

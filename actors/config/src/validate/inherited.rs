@@ -100,7 +100,7 @@ fn resources(
 ) -> Option<Limits> {
     let is_written = entry.raw.max_resources.value().is_some_and(|texts| !texts.is_empty());
     if entry.raw.max_resources.is_bad() || (is_written && entry.limit.max_resources.is_none()) {
-        return None; // reported where it stands
+        return None; // reported by the checks of its own queue
     }
     let mut own = entry.limit.max_resources.clone().unwrap_or_default();
     let (above, code) = match compared {

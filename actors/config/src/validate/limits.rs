@@ -17,7 +17,7 @@ use monoceros_rules::values::names;
 use monoceros_rules::values::quantity::all_written as written;
 use monoceros_rules::values::resources::{Limits, Resources};
 
-/// Name of the limit for everybody who has no other.
+/// Name of the limit for users or groups without a limit of their own.
 pub(super) const WILDCARD: &str = "*";
 
 /// The checks shared by users and groups, with the words and codes of each.
@@ -96,7 +96,7 @@ impl Draft {
         self.raw.limits = raw;
     }
 
-    /// Checks that nobody is allowed more than the whole queue.
+    /// Checks that no user or group is allowed more than the whole queue.
     fn check_against_own(
         &mut self,
         limit: &Limit,

@@ -1,7 +1,7 @@
 //! Checks the placement rules of a partition.
 //!
 //! [`crate::placement`] knows the meaning of rules and is called here, so that rules that validate
-//! also load. This module adds the place in the text to each error.
+//! also load. This module adds the location in the text to each error.
 
 use super::Located;
 use super::draft::Draft;
@@ -157,7 +157,7 @@ fn warn_of_filters(rule: &Rule, report: &mut Report) {
 }
 
 impl Rule {
-    /// Returns the place to correct an error; `None` if the setting could not be read.
+    /// Returns the location of the setting to correct; `None` if the setting could not be read.
     fn place_of(&self, code: &str) -> Option<&Location> {
         let filter = self.filter.place.as_ref().unwrap_or(&self.place);
         match code {

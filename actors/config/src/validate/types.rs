@@ -1,4 +1,4 @@
-//! Collects the resource types in the quotas of a partition, with their places.
+//! Collects the resource types in the quotas of a partition, with their locations.
 
 use super::draft::Draft;
 use super::{Field, Located, Partition};

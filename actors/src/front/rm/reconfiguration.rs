@@ -23,7 +23,7 @@ pub(super) struct Reconfiguration {
     /// Partitions that are not configured any more and have not closed yet.
     pub(super) leaving: BTreeSet<Arc<str>>,
     pub(super) effect: Effect,
-    /// The first refusal, or the usage reported so far.
+    /// The first refusal, or the usage that partitions have reported.
     pub(super) outcome: Outcome,
     pub(super) reply: oneshot::Sender<Outcome>,
 }

@@ -50,12 +50,13 @@ impl Rm {
 
 impl Receive<Resolved> for Rm {
     fn receive(&mut self, Resolved(later): Resolved, ctx: &mut Context<Self>) {
-        // The session may have ended meanwhile.
+        // The session may have ended during the lookups.
         let Some(resolving) = self.resolving.take() else { return };
         self.users.learn(&later);
         let Resolving { request, taken, mut answers, .. } = resolving;
         answers.join(later);
-        // Cached answers about other users may have expired by now, so this may look up again.
+        // Cached answers about other users may have expired during the lookups, so this may look up
+        // again.
         self.resolve(request, taken, answers);
         self.resume();
         self.arm_events(ctx);

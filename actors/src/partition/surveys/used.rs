@@ -3,9 +3,9 @@
 //! names the users concerned.
 //!
 //! # Groups
-//! An application that counts for no group counts for one as soon as a limit names it, with all
-//! that runs. So the usage of groups is reported as it will be, and not as it is: otherwise a limit
-//! that is exceeded the moment it comes into force would look unused.
+//! An application that counts for no group counts for one as soon as a limit names it, with all its
+//! allocations. So the usage of groups is reported as it will be, and not as it is: otherwise a
+//! limit that is exceeded the moment it comes into force would look unused.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -37,8 +37,8 @@ impl AllocationsProgress {
         Self { ids: ids.collect(), taken: 0 }
     }
 
-    /// Reads at most `most` of the next ones; leaves out those that do not exist, or for which `is_it`
-    /// does not hold, any more.
+    /// Reads at most `most` of the next allocations. Leaves out allocations that have ended, or for
+    /// which `is_it` does not hold any more.
     pub(super) fn take<'b>(
         &mut self,
         most: usize,
