@@ -306,7 +306,7 @@ fn learn_terms(
     };
     let Books { nodes, allocations, .. } = &mut baton.books;
     let learn = |(at, group): (usize, &DeclaredGroup)| {
-        // Only internal asks are placed by the constraint of a group.
+        // The constraint of a group only places the members for which a place is held.
         let constraint = group.member.as_ref().and_then(|_| group.ask_constraint());
         let terms = constraint.map(|it| nodes.learn(&it, allocations)).transpose();
         terms.map_err(|fault| {

@@ -6,7 +6,7 @@
 //!
 //! # Invariant
 //! * No placement waits for an answer while predicates are not remote or the partition is on hold:
-//!   waiting ones are withdrawn in the step that changes either.
+//!   placements that wait are withdrawn in the step that changes one or the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

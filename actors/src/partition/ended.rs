@@ -7,7 +7,7 @@
 //! * An application is kept in the step in which it ends, so that every reader sees it either among
 //!   the live applications or among the terminated ones, and never twice.
 //! * An application that ran is logged once, whether it ended or was removed.
-//! * One deadline at most is armed for all of them, and none while nothing is kept.
+//! * At most one deadline is armed for all kept applications, and none while none is kept.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@
 //! * A question that goes ahead of entries is answered after the step that is under way. Between
 //!   two questions other work has its turn, so questions starve nothing either.
 //! * Slices of lists have turns of their own, at a [`Pace`] that leaves most of the time to other
-//!   work. They do not affect the turns of the others.
+//!   work. They do not affect the turns of entries, offers and questions.
 //! * The RM's acknowledgements, and the conclusion that a halted partition waits for, go ahead of
 //!   all entries: both allow the partition to continue, and neither can change the meaning of an
 //!   entry.
@@ -33,7 +33,7 @@ pub(super) struct Inbox<S> {
     /// Slices of lists.
     slices: VecDeque<S>,
     pace: Pace,
-    /// The next turn while entries and offers both have something to do.
+    /// The next turn while there are both entries and an offer.
     turn: Turn,
     /// The number of notices that the RM has taken and that the partition has not counted yet.
     acknowledged: usize,
@@ -139,7 +139,7 @@ impl<S> Inbox<S> {
         Some(Stamped { at_ns: clock.now_ns(), input })
     }
 
-    /// Returns what is next at this time, ns since the epoch.
+    /// Returns the next thing to do at this time, ns since the epoch.
     pub(super) fn next(&mut self, may_offer: MayOffer, now_ns: i64) -> Next<S> {
         self.pace.at(now_ns);
         let may_ask = may_offer != MayOffer::AtOnce && !self.was_question;
@@ -160,7 +160,7 @@ impl<S> Inbox<S> {
         }
     }
 
-    /// Returns what is next while there is no entry and no offer.
+    /// Returns the next thing to do while there is no entry and no offer.
     fn at_leisure(&mut self, now_ns: i64) -> Next<S> {
         if let Some(question) = self.question() {
             return question;
@@ -296,7 +296,7 @@ mod tests {
             inbox.push_slice(Question);
         }
         assert_eq!(shown(inbox.next(MayOffer::AtOnce, 99)), "offer");
-        // Each slice takes 10, so the others have the next 40.
+        // Each slice takes 10, so other work has the next 40.
         for (at_ns, next) in
             [(100, "slice"), (110, "a at 110"), (120, "offer"), (130, "b at 130"), (150, "slice")]
         {

@@ -118,7 +118,7 @@ pub(crate) struct ForeignRequest {
     pub(crate) report: ForeignReport,
 }
 
-/// An item that can be refused without looking at the partition.
+/// An item that can be refused without the state of the partition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum RefusedItem {
     Ask { form: Form, key: Arc<str>, application: Arc<str>, reason: Rejection },
@@ -224,8 +224,8 @@ pub(crate) struct StateChange {
     pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
 }
 
-/// An entry that decides nothing: it has a meaning in this process alone. `S` is a survey: the
-/// inbox does not know what it reads.
+/// An entry that decides nothing: it has a meaning in this process alone. `S` is a survey; the
+/// inbox does not know what a survey reads.
 pub(crate) enum LocalRequest<S> {
     /// The last entry of a chunk is done: the Rm may hand in another.
     ChunkDone,

@@ -1,5 +1,5 @@
-//! The actor of a partition: it has the inbox of all its changes, and holds the books while no step
-//! is out.
+//! The actor of a partition: every change of the partition enters its inbox, and it holds the books
+//! while no step is out.
 //!
 //! # Why an actor
 //! Every change of a partition enters its queue (`inbox`) and runs as one *step*. One step runs at
@@ -202,7 +202,7 @@ pub(crate) struct Partition {
     /// The state of the partition; see [`standing`].
     state: ObjectState,
     state_since_ns: i64,
-    /// A proposed configuration: nothing happens until it is concluded.
+    /// A proposed configuration: no step begins until it is concluded.
     proposal: Option<Proposal>,
     controls: Controls,
     closing: bool,

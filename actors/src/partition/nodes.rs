@@ -24,7 +24,7 @@ use crate::node::{Node, NodeReport};
 use crate::step::{Baton, BatonAddress, NodeChange, Notice, Op, WaitsFor};
 
 impl Partition {
-    /// Adds a node with everything that is on it, or not at all. It may wait for an application
+    /// Adds a node with all its allocations, or not at all. The node may wait for an application
     /// that it names, until `until_ns` or else for the whole window.
     pub(super) fn create_node(
         &mut self,

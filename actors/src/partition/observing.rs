@@ -1,6 +1,6 @@
 //! Measured use of this partition's nodes and allocations: kept for a while and compared, never
-//! accounted (`docs/admin.md#measured-use`). No decision may depend on measurements, because it
-//! could not be repeated then.
+//! accounted (`docs/admin.md#measured-use`). No decision may depend on measurements, because they
+//! are not among the inputs of a replay.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! The oracle: a full search that tests compare with every decision, and with every offer without
-//! one.
+//! The oracle: a full search that tests compare with every decision, and with every offer that
+//! makes no decision.
 //!
 //! Before each offer the oracle gathers the facts of every actor, verifies the sums, and searches
 //! everything again ([`monoceros_rules::audit`]). When the offer is home, its decision must be the
-//! one that was found. Offers make one decision each under the oracle, since the full search finds
-//! only the next one.
+//! one that the search found. Offers make one decision each under the oracle, since the full search
+//! finds only the next one.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //!
 //! A new queue gets its fair maximum from its parent, so the cost does not depend on the number of
 //! queues. A draining queue is removed as soon as it is empty, because it is not configured any
-//! more. A dynamic one is removed when it has been empty for its time (`dynamic`), because another
+//! more. A dynamic queue is removed when it has been empty for a while (`dynamic`), because another
 //! application is likely to need it.
 
 use std::sync::Arc;

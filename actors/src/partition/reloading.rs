@@ -123,7 +123,7 @@ impl Partition {
         self.agenda.push_back(Task::Reloaded { since });
     }
 
-    /// Ends the step, and logs for how long nothing else could happen.
+    /// Ends the step, and logs for how long the partition was halted.
     pub(super) fn reloaded(&self, since: Instant) {
         let stood_still_us = since.elapsed().as_micros();
         tracing::debug!(partition = %self.name, stood_still_us, "queues are as configured");

@@ -84,7 +84,7 @@ struct Held {
     waiting: Waiting,
     /// For a node: the positions of its allocations that were released while it waited.
     released: BTreeSet<usize>,
-    /// For a node: the number of its other allocations of the application that it waits for.
+    /// For a node: the number of its remaining allocations of the application that it waits for.
     named: usize,
 }
 

@@ -10,8 +10,8 @@ use monoceros_rules::values::resources::Resources;
 use tokio::sync::oneshot;
 
 /// Measurements of one time, shared by all partitions of an RM: each takes those of its own nodes
-/// and allocations. When the last copy is dropped, the sender gets the numbers of usages that a
-/// partition knew and that none knew.
+/// and allocations. When the last copy is dropped, the sender gets two numbers: the usages that a
+/// partition knew, and those that none knew.
 #[derive(Debug)]
 pub(crate) struct Reports {
     pub(super) usages: Vec<(Arc<str>, Resources)>,
@@ -32,7 +32,7 @@ impl Reports {
         Self { usages, at_ns, known, reply: Some(reply) }
     }
 
-    /// Returns the number of items of a chunk that the reports count for.
+    /// Returns the number of items that the reports count as in a chunk.
     pub(super) fn items(&self) -> usize {
         self.usages.len().max(1)
     }

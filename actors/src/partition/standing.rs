@@ -3,8 +3,8 @@
 //!
 //! A draining partition takes no new applications and no new nodes, and otherwise works as usual. A
 //! stopped one takes no asks and no allocations either, decides nothing, and withdraws placements
-//! that wait for a predicate. It still releases what the RM ends and follows changes of its nodes,
-//! since those happen anyway.
+//! that wait for a predicate. It still releases allocations that the RM ends and follows changes of
+//! its nodes, since those happen anyway.
 
 use std::sync::Arc;
 

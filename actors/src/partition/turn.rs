@@ -271,8 +271,8 @@ impl Partition {
         self.report_held(baton);
         baton.tally.in_flight(baton.books.unsettled.len());
         self.outstanding += baton.effects.notices.len();
-        // If this list is not short, the next one will probably be as long; growing it would copy
-        // it.
+        // If this list is not short, the next one will probably be as long. It gets capacity in
+        // advance, since a list that grows is copied.
         let said = baton.effects.notices.len();
         let room = if said > FEW_NOTICES { said.min(BATCH) } else { 0 };
         self.outlet.add(std::mem::replace(&mut baton.effects.notices, Vec::with_capacity(room)));

@@ -33,9 +33,8 @@ impl EmptyQueues {
         self.since.remove(&slot);
     }
 
-    /// Takes out the queues that have been empty for `interval_ns`, when the deadline is over, and
-    /// forgets those that are not dynamic any more. A deadline is armed afterwards if there is a
-    /// next one.
+    /// Takes out the queues that have been empty for `interval_ns`, and forgets those that are not
+    /// dynamic any more. Called when the deadline is over; another is armed if a queue remains.
     pub(in crate::partition) fn check(
         &mut self,
         interval_ns: i64,

@@ -19,7 +19,8 @@ pub(in crate::partition) struct ForeignTable {
 }
 
 impl ForeignTable {
-    /// Whether the key may take this much from now on.
+    /// Checks that the allocation of this key may have this amount: a new one must not be empty,
+    /// and the sum of the table has to stay a quantity.
     pub(in crate::partition) fn check(
         &self,
         key: &Arc<str>,

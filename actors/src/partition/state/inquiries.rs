@@ -13,8 +13,8 @@ use crate::step::PreemptionRequest;
 /// The preemptors that wait for their turn, and the open search. `A` is a search that waits for
 /// answers.
 pub(in crate::partition) struct Inquiries<A> {
-    /// Preemptors by the time since which they wait, ns since the epoch. Of those with the same
-    /// time the first by number is next, so the number of decisions made in one step does not
+    /// Preemptors by the time since which they wait, ns since the epoch. Among preemptors with the
+    /// same time the lowest number is next, so the number of decisions made in one step does not
     /// matter.
     waiting: BTreeSet<(i64, Preemptor)>,
     /// The latest request of each preemptor.

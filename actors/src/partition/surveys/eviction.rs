@@ -20,7 +20,7 @@ pub(super) struct Eviction {
     /// The victims that the RM has to end. Places held for members of gangs end at once and are not
     /// among them.
     pub(super) victims: BTreeMap<AllocationId, Victim>,
-    /// The number of an application's allocations that count as evictions.
+    /// For each application, the number of its allocations that count as evictions.
     counted: BTreeMap<ApplicationSlot, u32>,
 }
 

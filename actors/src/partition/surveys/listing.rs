@@ -7,10 +7,10 @@
 //!
 //! # Invariants
 //! * A slice examines no more than [`ENTRIES_MAX`] entries, visits no more than [`List::STOPS_MAX`]
-//!   actors, and ends with the row with which it has [`PARTS_MAX`] parts: its cost depends neither
-//!   on the length of the list nor on where it begins. A row that may be long (of an application or
-//!   a node) is itself read in parts: a row that reaches this number of parts is continued in the
-//!   next slice ([`Within`]).
+//!   actors, and ends after the row that completes [`PARTS_MAX`] parts: its cost depends neither on
+//!   the length of the list nor on the position where it begins. A row that may be long (of an
+//!   application or a node) is itself read in parts: a row that reaches this number of parts is
+//!   continued in the next slice ([`Within`]).
 //! * Rows come in one order that does not change (their ids, as a rule), and a slice begins behind
 //!   an id, whether its row is still there or not. So a row that is there all the time is read
 //!   exactly once, even if other rows are added and removed.
@@ -33,8 +33,8 @@ use crate::step::{Baton, Route, Survey};
 /// Most entries of a directory that a slice examines, whether or not they belong to the list.
 pub(super) const ENTRIES_MAX: usize = 1_024;
 
-/// The number of parts (allocations, requests and the like) with which a slice ends: some 0.1 ms.
-/// The last row may have as many of its own.
+/// The number of parts (allocations, requests and the like) after which a slice ends: they take
+/// some 0.1 ms. The last row may have as many parts of its own.
 pub(crate) const PARTS_MAX: usize = 512;
 
 /// Most actors that a slice visits whose rows are brief: some 0.1 ms, too.

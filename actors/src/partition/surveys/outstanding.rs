@@ -32,12 +32,12 @@ use crate::queue::{Queue, Room};
 use crate::snapshot::OutstandingRequest;
 use crate::step::{Baton, Route};
 
-/// List of what queues have left. It is absent while the partition decides nothing, because pending
-/// requests do not wait for machines then.
+/// List of queues with the capacity that they have left. It is absent while the partition decides
+/// nothing, because pending requests do not wait for machines then.
 #[derive(Clone)]
 pub(crate) struct Rooms;
 
-/// A queue with what it has left.
+/// A queue with the capacity that it has left.
 pub(crate) struct RoomRow {
     path: Arc<str>,
     room: Room,
@@ -73,7 +73,7 @@ impl List for Rooms {
     }
 }
 
-/// Queues by path, with what they have left.
+/// Queues by path, with the capacity that they have left.
 #[derive(Clone, Default)]
 pub(crate) struct Left {
     by_path: BTreeMap<Arc<str>, usize>,
@@ -105,7 +105,8 @@ impl Left {
 #[derive(Clone)]
 pub(crate) struct WaitingFor(pub(crate) Arc<Left>);
 
-/// An application with its pending asks, and what the limits of its user and group leave.
+/// An application with its pending asks, and the amounts that the limits of its user and group
+/// leave.
 pub(crate) struct WaitingRow {
     id: Arc<str>,
     waiting: ApplicationWaiting,
@@ -172,7 +173,7 @@ pub(crate) struct ScaleUpList {
 }
 
 impl ScaleUpList {
-    /// Decides which requests these are. Takes a time that grows with the number of pending asks.
+    /// Determines these requests. The time that it takes grows with the number of pending asks.
     pub(crate) fn decide(left: &Left, rows: Vec<WaitingRow>) -> Self {
         let (mut limits, mut ids, mut waiting) = (BTreeMap::new(), Vec::new(), Vec::new());
         for (number, mut row) in (0..).zip(rows) {

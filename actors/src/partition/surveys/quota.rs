@@ -29,7 +29,7 @@ use crate::events::{Event, EventKind, GivenBack, Message};
 use crate::queue::Queue;
 use crate::step::{Baton, QueueSlot, Route, Survey};
 
-/// Time until the next check of a queue below one that gives back, ns.
+/// The time, ns, after which a queue below one that gives back is checked again.
 const AGAIN_NS: i64 = 1_000_000_000;
 
 /// The first round: the queues that are due.

@@ -38,7 +38,7 @@ enum Scope {
 }
 
 impl Refresh {
-    /// Refreshes everything that changed, and the applications in these leaves.
+    /// Refreshes all queues that have changed, and the applications in these leaves.
     pub(in crate::partition) fn of_changed(leaves: BTreeSet<QueueSlot>) -> Self {
         Self::new(Scope::Changed { leaves })
     }

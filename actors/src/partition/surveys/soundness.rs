@@ -1,5 +1,5 @@
 //! Checks of a partition's accounts: its sums, and, as lists, its nodes and its applications. Each
-//! row is of one moment; values of different actors are compared only within a row.
+//! row shows one moment; values of different actors are compared only within a row.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

@@ -94,7 +94,7 @@ impl VictimSearch {
         Self { nodes_were_tried, ..Self::again(who, Purpose::Plan { stale: 0 }, timer) }
     }
 
-    /// Searches again a while later, when nodes may have capacity.
+    /// Begins the search again on fresh facts: nodes may have gained capacity.
     fn again(who: Preemptor, purpose: Purpose, timer: HistogramTimer) -> Self {
         let queues = BTreeMap::new();
         Self { who, nodes_were_tried: false, purpose, timer, queues, asking: None }
@@ -293,7 +293,7 @@ impl Search {
                 Err(why) => return self.found_none(why, partition),
             };
             let asked = Asked { search: self, planner, inquiry, stale };
-            // If there is no result yet, the answers come later.
+            // Without a result, the search continues when the RM has answered.
             let Some((search, back, plan)) = asked.proceed(partition, baton) else { return };
             (self, planner) = (search, back);
             match plan {
@@ -472,7 +472,8 @@ impl Asked {
 }
 
 impl AwaitsAnswers for Asked {
-    /// Tests a plan before it is carried out: the answers come some steps later.
+    /// Tests the plan on fresh facts before it is carried out, since steps have run since it was
+    /// made.
     fn answered(
         mut self: Box<Self>,
         answers: &[Answer],
@@ -494,8 +495,8 @@ impl AwaitsAnswers for Asked {
     }
 }
 
-/// Whether victims without a preemptor will free enough capacity, and until when that is expected,
-/// ns since the epoch. For a gang all nodes count together.
+/// Returns the time until which victims without a preemptor are expected to free enough capacity,
+/// ns since the epoch; `None` if they will not. For a gang all nodes count together.
 fn room_is_coming(asking: &Asking, who: Preemptor, baton: &Baton) -> Option<i64> {
     let books = &baton.books;
     let coming = books.nominations.coming(baton.now_ns, baton.settings.patience.wait_timeout);

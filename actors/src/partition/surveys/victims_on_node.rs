@@ -208,7 +208,8 @@ pub(in crate::partition) struct AskedForNode {
 }
 
 impl AwaitsAnswers for AskedForNode {
-    /// Tests the plan before it is carried out: the answers come some steps later.
+    /// Tests the plan on fresh facts before it is carried out, since steps have run since it was
+    /// made.
     fn answered(
         self: Box<Self>,
         answers: &[Answer],
@@ -235,7 +236,8 @@ fn found_none(who: Reserver, spec: &AskSpec, why: NoPreemption, partition: &mut 
     found_none_until(who, spec, why, None, partition);
 }
 
-/// Has the ask wait for its node to change, and until this time if there is one.
+/// Reports that there are no victims: the ask waits for its node to change, or for this time if
+/// there is one.
 fn found_none_until(
     who: Reserver,
     spec: &AskSpec,

@@ -59,7 +59,7 @@ pub(in crate::partition) fn scale_up_survey() -> impl Survey {
     QueueRooms { rooms: BTreeMap::new(), left: None }
 }
 
-/// Survey of what queues have left.
+/// Survey of the capacity that queues have left.
 struct QueueRooms {
     rooms: BTreeMap<QueueSlot, Room>,
     /// Queues still to be visited; `None` before the first slice.
