@@ -1,9 +1,9 @@
 //! The ring of events, and its followers.
 //!
 //! # Why a lock
-//! Readers run on other threads than the writer, and a reader that begins with past events must not miss
-//! events that are added meanwhile. One short lock around ring and followers ensures that. The writer is
-//! the front's thread, never a partition's.
+//! Readers run on other threads than the writer, and a reader that begins with past events must not
+//! miss events that are added while it begins. One short lock around ring and followers ensures
+//! that. The writer is the front's thread, never a partition's.
 //!
 //! # Invariants
 //! * Ids begin at 0, are unique, and ascend in the order in which events were appended. The ring holds one

@@ -1,5 +1,4 @@
-//! Snapshots of applications, asks and allocations. Some fields are always empty: existing clients
-//! expect them for gangs and preemption.
+//! Snapshots of applications, asks and allocations.
 
 use std::collections::BTreeMap;
 

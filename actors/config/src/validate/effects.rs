@@ -1,4 +1,5 @@
-//! Finds settings that have no effect where they are written, and limits that no request can satisfy.
+//! Finds settings that have no effect where they are written, and limits that no request can
+//! satisfy.
 //!
 //! Such a configuration loads, so each finding is a warning: its author probably meant something
 //! else.

@@ -17,8 +17,8 @@ use crate::partition::{Ack, Chunk, Entry, Partition};
 /// The most chunks in the inbox of a partition.
 const CHUNKS_AHEAD: usize = 2;
 
-/// Notices that are acknowledged together. Much less than the number in flight at which a partition
-/// stops deciding.
+/// The number of notices that are acknowledged together. It is far below the number in flight at
+/// which a partition stops deciding.
 const ACKNOWLEDGED_TOGETHER: usize = 4_096;
 
 /// A partition as its session holds it.
