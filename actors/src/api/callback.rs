@@ -202,8 +202,8 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
         sink.answer(questions.into_iter().map(answer).collect());
     }
 
-    /// The placements of these questions were withdrawn: no answers are needed, and what the RM assumed
-    /// for them is void.
+    /// The placements of these questions were withdrawn: no answers are needed, and the placements
+    /// that the RM assumed for them are void.
     fn cancel_predicates(&self, questions: Vec<QuestionId>) {
         let _ = questions;
     }

@@ -1,8 +1,9 @@
 //! Conversion of notices to the interface's messages.
 //!
-//! Notices are delivered in their order. Neighbours of one kind share a message, because a message for
-//! each would cost an RM more than the decision. They share it only if a client that reads the lists
-//! of a message in their usual order (new, rejected, released) sees them in the order of the notices.
+//! Notices are delivered in their order. Consecutive notices of one kind share a message, because a
+//! message for each would cost an RM more than the decision. They share it only if a client that
+//! reads the lists of a message in their usual order (new, rejected, released) sees them in the
+//! order of the notices.
 //!
 //! The answer about an allocation depends on the form of its ask: in today's form an allocation is
 //! identified by its key alone (`docs/dialects.md#what-an-answer-says`).

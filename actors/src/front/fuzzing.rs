@@ -56,7 +56,7 @@ pub struct Outcomes {
 pub struct Translation(Translator);
 
 impl Translation {
-    /// For an RM with these partitions, with the default bounds.
+    /// Builds the translation of an RM with these partitions, with the default bounds.
     pub fn new(rm: &str, partitions: &[&str]) -> Self {
         let intake = Intake::default();
         let names = Arc::new(NameHolder::new(intake.resource_names));
@@ -110,7 +110,7 @@ impl Outcomes {
         outcomes
     }
 
-    /// An entry for a partition.
+    /// Records the outcomes of an entry for a partition.
     fn enter(&mut self, partition: &str, entry: Entry) {
         let Entry::Input(Input::Request(request)) = entry else {
             panic!("a message becomes requests");
@@ -131,7 +131,7 @@ impl Outcomes {
         self.taken.push((list, name.to_string()));
     }
 
-    /// Notices for the RM.
+    /// Records the outcomes in notices for the RM.
     fn answer(&mut self, partition: &str, notices: Vec<Notice>) {
         let notices = gather(notices, true, &mut Vec::new());
         for notice in &notices {

@@ -53,12 +53,12 @@ impl Rosters {
         self.held().values().flat_map(Roster::entries).collect()
     }
 
-    /// A session of the RM was started.
+    /// Enters the roster of a session that was started.
     pub(crate) fn enter(&self, rm_id: &str, roster: Roster) {
         self.held().insert(rm_id.to_owned(), roster);
     }
 
-    /// The session of the RM is over.
+    /// Removes the roster of a session that is over.
     pub(crate) fn leave(&self, rm_id: &str) {
         self.held().remove(rm_id);
     }

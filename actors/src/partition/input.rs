@@ -96,7 +96,7 @@ pub(crate) enum Request {
     /// A foreign allocation is reported.
     Foreign(Box<ForeignRequest>),
     ForeignGone(Arc<str>),
-    /// An item that the translation refused; it is answered in its turn among the others.
+    /// An item that the translation refused; it is answered in its turn among the other items.
     Refused(Box<RefusedItem>),
 }
 
@@ -231,7 +231,7 @@ pub(crate) enum LocalRequest<S> {
     ChunkDone,
     /// A survey visits actors and answers its sender.
     Read(S),
-    /// A slice of a list takes its turn among the others.
+    /// A slice of a list takes its turn among the other slices.
     ReadSlice(S),
     /// The barrier is passed on once nothing is left to decide.
     Barrier(Arc<Barrier>),

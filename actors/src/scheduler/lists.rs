@@ -212,7 +212,7 @@ impl SchedulerHandle {
     }
 }
 
-/// The tree of these queues.
+/// Returns the tree of the queues in these rows; `None` without root.
 pub(super) fn tree(entry: &PartitionEntry, rows: Vec<QueueRow>) -> Option<QueueSnapshot> {
     views::tree(rows, &entry.name)
 }

@@ -85,9 +85,9 @@ impl Notice {
     }
 }
 
-/// Moves the events of these notices to `happened`, in order: those of [`Notice::Happened`], which are
-/// taken out of the list, and those that other notices stand for. Without tracking there are no
-/// events.
+/// Moves the events of these notices to `happened`, in order: the events of [`Notice::Happened`],
+/// whose notices are taken out of the list, and the events that other notices stand for. Without
+/// tracking there are no events.
 pub(crate) fn gather(
     notices: Vec<Notice>,
     is_tracking: bool,

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use super::link::{Delivery, PartitionClosed, SessionLink};
 use super::notice::Notice;
 
-/// The most notices in one message, however many a step has: all RMs share the front's thread, and a
-/// session lets the others have a turn after each message.
+/// The most notices in one message, however many a step has: all RMs share the front's thread, and
+/// a session lets the other RMs have a turn after each message.
 pub(crate) const BATCH: usize = 256;
 
 /// Collects the notices of one partition.

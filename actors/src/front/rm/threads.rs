@@ -13,11 +13,11 @@
 //! * A thread without partitions is kept for the next one. Starting a thread blocks the front until
 //!   the system runs it, and all RMs wait for the front, so an RM that registers in a loop could
 //!   delay others. An idle thread costs memory and descriptors, and no processor time.
-//! * The first partition of a session gets a thread of its own while the bound allows one more; other
-//!   partitions only while half of the threads are free. So many partitions of one RM leave threads to
-//!   other RMs.
-//! * A partition without a thread of its own shares that of partitions of the same RM if there is one,
-//!   otherwise the thread with the fewest partitions.
+//! * The first partition of a session gets a thread of its own while the bound allows one more;
+//!   other partitions only while half of the threads are free. So an RM with many partitions leaves
+//!   threads to other RMs.
+//! * A partition without a thread of its own shares a thread with partitions of the same RM if
+//!   there is such a thread, otherwise the thread with the fewest partitions.
 //! * A thread on which a partition was lost gets no more partitions if there is another thread. When it
 //!   is empty it is stopped, together with the remains of the lost partition.
 

@@ -24,17 +24,17 @@ enum Addressee {
 }
 
 impl Addressees {
-    /// A partition was started.
+    /// Enters a partition that was started.
     pub(in crate::front) fn open(&mut self, partition: Arc<str>, users: PartitionUsers) {
         self.partitions.insert(partition, Addressee::Open(users));
     }
 
-    /// The books of a partition were lost.
+    /// Marks a partition whose books were lost.
     pub(in crate::front) fn lose(&mut self, partition: Arc<str>) {
         self.partitions.insert(partition, Addressee::Lost);
     }
 
-    /// A partition has ended.
+    /// Removes a partition that has ended.
     pub(in crate::front) fn close(&mut self, partition: &str) {
         self.partitions.remove(partition);
     }

@@ -17,7 +17,7 @@ pub(in crate::partition) struct EmptyQueues {
 pub(in crate::partition) struct Checked {
     /// The queues whose time is over, the deepest first.
     pub(in crate::partition) over: Vec<QueueSlot>,
-    /// The time when the next of the others is due, ns since the epoch.
+    /// The time when the next of the remaining queues is due, ns since the epoch.
     pub(in crate::partition) next_ns: Option<i64>,
 }
 
