@@ -125,7 +125,7 @@ impl Partition {
             && baton.books.unsettled.room() > 0
         {
             // More questions may be open: some were answered or withdrawn.
-            baton.effects.revisit(bundle.application, Op::AskMembers);
+            baton.effects.revisit(bundle.application, Op::Gang(GangOp::AskMembers));
         }
         self.may_decide |= !baton.effects.follow_ups.revisits.is_empty();
         for (slot, ops) in
