@@ -1,13 +1,13 @@
-//! An application's use of an offer for asks that have a node reserved.
+//! The decision what an application does with an offer for its asks that have a node reserved.
 //!
 //! # Two rounds
-//! First the reserved nodes, ask by ask; then, for asks that do not require their node, every other
-//! node that is open and not reserved. So an ask is placed on whichever has capacity first, and no
-//! ask takes another node while the reserved one of a later ask would do. An application waits for
-//! neither its age nor its back-off here.
+//! First, each of these asks is tried on its reserved node. Then each ask that does not require its
+//! node is tried on all other nodes that are open and not reserved. So an ask is placed on
+//! whichever node has capacity first, and no ask takes another node while the reserved node of a
+//! later ask would do. Neither the age of an application nor its back-off delays a try here.
 //!
-//! An ask that could not run even with capacity has its reservation suspended, and is tried when it
-//! may run again.
+//! If quotas or limits do not let an ask run even with capacity, its reservation is suspended. The
+//! ask is tried when it may run again.
 //!
 //! As in [`attempt`](super::attempt), nothing changes during the decision; the application carries
 //! it out, and asks again.
@@ -22,13 +22,13 @@ use crate::waiting::obstacle::Obstacle;
 /// The next thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextReserved {
-    /// The result of an attempt of any ask.
+    /// The result of an attempt, as for any ask.
     Do(Next),
-    /// The reservation was suspended, and the ask could run now: the node is reserved for it again.
+    /// The reservation was suspended, and the ask may run now: the node is reserved for it again.
     Resume(AskSlot),
-    /// The reserved node cannot have this class now; other nodes are its next chance.
+    /// The reserved node cannot take this class now. The class is tried on other nodes next.
     PassOver(ClassId),
-    /// The ask did not fit its quotas for too long: its reservation ends.
+    /// The ask has not fitted its quotas for too long: its reservation ends.
     GiveUp(AskSlot),
 }
 

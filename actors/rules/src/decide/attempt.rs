@@ -1,24 +1,25 @@
-//! An application's use of an offer: which of its asks is placed on which node, or why none is.
+//! The decision what an application does with an offer: which of its asks is placed on which node,
+//! or why none is.
 //!
 //! # Why a rule
-//! This is the decision that everything else leads to. It is made here of plain values: the
-//! application's asks, the headroom of queues, user and group, and the nodes. Nothing changes
-//! during the decision. It returns what is to be done ([`Next`]), and the application's actor does
-//! it. An ask that was not placed has an [`Obstacle`]; [`why`](Attempt::why) adds the figures.
+//! All other rules serve this decision. It is made from plain values: the application's asks, the
+//! headroom of queues, user and group, and the nodes. Nothing changes during the decision. It
+//! returns what is to be done ([`Next`]), and the application's actor does it. An ask that was not
+//! placed has an [`Obstacle`]; [`why`](Attempt::why) adds the figures.
 //!
 //! # The phases of one attempt
 //! 1. The first class in order that may use the offer; if there is none, the offer is declined.
-//!    Members of a task group that lost some come before all others of their priority.
-//! 2. Back-off: as many asks as the leaf allows have found no node in this pass.
+//!    Members of a task group that lost members come before all other asks of their priority.
+//! 2. Back-off: the pass ends after as many asks without a node as the leaf allows.
 //! 3. A real member of a task group waits for the placeholders of its group, as long as there are
 //!    any; [`super::pairs`] decides how it takes the place of one.
 //! 4. Quota: the headroom by the limits of user and group, then that of the queues.
-//! 5. A node: if predicates are asked by questions and the ask is being searched for already, one
-//!    that has not refused; else the first in order with capacity. If there is none, a node that
-//!    another ask has reserved and [lends](super::lending).
-//!
-//! Parking an ask changes what comes first, so the actor parks it and decides again, until an ask
-//! is placed or none is left.
+//! 5. A node. In the usual case it is the first in order with capacity. If predicates are asked by
+//!    questions and the ask is already being searched for, it is one that has not refused the ask.
+//!    If there is no such node, it is a node that another ask has reserved and
+//!    [lends](super::lending).
+//! Parking an ask changes which ask comes first, so the actor parks it and decides again, until an
+//! ask is placed or none is left.
 //!
 //! ```
 //! use monoceros_rules::asks::Asks;
@@ -86,72 +87,73 @@ pub struct Attempt<'a> {
     pub asks: &'a Asks,
     /// The placeholders of the application, if it has any.
     pub gang: Option<&'a Gang>,
-    /// The task groups whose asks go first, because they lost members.
+    /// The task groups whose asks come first, because the groups lost members.
     pub owed: &'a [TaskGroup],
     /// The slot of the application.
     pub application: ApplicationSlot,
     /// The slot of its leaf.
     pub leaf: u32,
-    /// The headroom of its queues, its user and its group together. For a preemptor, with
-    /// nominations included.
+    /// The headroom of its queues, its user and its group together. For a preemptor it includes the
+    /// nominated amounts.
     pub view: &'a View<'a>,
-    /// The headroom of its queues without nominations, for applications that may have one
-    /// themselves; `None` while there are no nominations.
+    /// The headroom of its queues after all nominations are subtracted, for applications that may
+    /// have a nomination themselves; `None` while there are no nominations.
     pub beside_nominations: Option<&'a Limits>,
     /// The lane of the application, if a limit concerns its user or group.
     pub lane: Option<LaneId>,
     /// The nodes, the placements that wait for a predicate, and the trackers.
     pub books: &'a Books,
-    /// After how many asks without a node a pass ends; 0: never.
-    pub backoff_asks: u64,
     /// The number of asks without a node after which a pass ends; 0: never.
+    pub backoff_asks: u64,
+    /// Whether predicates are asked by questions, which are answered later.
     pub asks_later: bool,
 }
 
 /// The next thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// No ask may use the offer; the epoch of the search.
+    /// No ask may use the offer. Contains the epoch of the search.
     Decline(Epoch),
-    /// No ask for a while: too many have found no node, this one last.
+    /// No ask is tried for a while, because too many have found no node. Contains the key of the
+    /// last one.
     BackOff(AskKey),
-    /// An ask goes to a node.
+    /// An ask is placed on a node, if that takes it.
     Place(Candidate),
-    /// An ask, and its class with it, waits.
+    /// An ask is parked, and its class with it.
     Park(Parking),
 }
 
-/// An ask on its way to a node.
+/// An ask and the node that it is to be placed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The ask.
     pub ask: AskSlot,
-    /// The node to be asked.
+    /// The node that is asked first.
     pub node: NodeSlot,
-    /// The nodes to be asked after it in the same question, in order.
+    /// The nodes that are asked after `node` in the same question, in order.
     pub alternatives: Vec<NodeSlot>,
-    /// The search continues after nodes have refused the ask.
+    /// Whether the search continues, after nodes have refused the ask.
     pub is_continued: bool,
-    /// The first node in order, and the number of nodes before this one with capacity, if the RM
-    /// prefers this one.
+    /// If the RM prefers this node: the first node in order, and the number of nodes with capacity
+    /// before this one.
     pub preferred_to: Option<(NodeSlot, usize)>,
-    /// The node is reserved by another ask, which lends it.
+    /// The loan, if another ask has reserved the node and lends it.
     pub lent: Option<Lent>,
 }
 
 impl Candidate {
-    /// An ask on its way to the first node that was found for it.
+    /// A candidate on the first node that was found for an ask.
     pub fn first(ask: AskSlot, node: NodeSlot) -> Self {
         let (alternatives, preferred_to, lent) = (Vec::new(), None, None);
         Self { ask, node, alternatives, is_continued: false, preferred_to, lent }
     }
 
-    /// An ask on its way to a node that another has reserved.
+    /// A candidate on a node that another ask has reserved.
     pub fn lent(ask: AskSlot, lent: Lent) -> Self {
         Self { lent: Some(lent), ..Self::first(ask, lent.node) }
     }
 
-    /// An ask whose search continues, at the first of these nodes.
+    /// A candidate of a continued search: the first node, and the alternatives.
     pub fn next(ask: AskSlot, node: NodeSlot, alternatives: Vec<NodeSlot>) -> Self {
         Self { alternatives, is_continued: true, ..Self::first(ask, node) }
     }
@@ -162,7 +164,7 @@ impl Candidate {
 pub struct Parking {
     /// The class of the ask.
     pub class: ClassId,
-    /// The ask, which speaks for its class.
+    /// The ask that was tried for its class.
     pub ask: AskSlot,
     /// The obstacle.
     pub obstacle: Obstacle,
@@ -197,7 +199,7 @@ pub fn next(attempt: &Attempt<'_>) -> Next {
 }
 
 impl Attempt<'_> {
-    /// What an ask that was not placed waits for, with its class.
+    /// Returns what the parked ask waits for, and its class with it.
     pub fn waits(&self, parking: &Parking) -> WaitSet {
         let ask = self.asks.ask(parking.ask);
         let waits = parking.obstacle.waits(&ask.spec, self.view);
@@ -212,27 +214,27 @@ impl Attempt<'_> {
         self.asks.last_of_pass(self.backoff_asks, self.view, next, waits_otherwise)
     }
 
-    /// Whether asks of this shape take the places of placeholders, and some of these are still to
-    /// be placed or to end.
+    /// Whether asks of this shape take the places of placeholders, and some placeholders are still
+    /// to be placed or to end.
     fn waits_for_placeholders(&self, shape: &Shape) -> bool {
         self.gang.is_some_and(|gang| shape.member_of().is_some_and(|group| gang.is_usable(group)))
     }
 
-    /// Whether the ask came after an eviction from its application for another ask, which has still
-    /// to be placed.
+    /// Whether the ask arrived after an allocation of its application was evicted for another ask,
+    /// which has still to be placed.
     pub fn gives_way(&self, slot: AskSlot) -> bool {
         let nominations = &self.books.nominations;
         !nominations.is_empty()
             && nominations.bars(self.application, self.asks.ask(slot).sequence).is_some()
     }
 
-    /// Whether the amount of a member of the class exceeds what is left: by the limits of its user
-    /// or group first, since no other user's queue is to blame then.
+    /// Returns the obstacle if the amount of a member of the class exceeds the headroom. Limits of
+    /// the user or group are named first, since no other user's queue is to blame for them.
     pub(super) fn over_quota(&self, class: ClassId) -> Option<Obstacle> {
         self.over_quota_of(self.asks.shape(class).resources())
     }
 
-    /// Returns the obstacle if this amount exceeds what is left.
+    /// Returns the obstacle if this amount exceeds the headroom.
     pub fn over_quota_of(&self, wanted: &Resources) -> Option<Obstacle> {
         if self.view.headroom.allows(wanted) {
             return None;
@@ -242,8 +244,8 @@ impl Attempt<'_> {
         Some(if by_limits { Obstacle::Limits } else { Obstacle::Quota })
     }
 
-    /// Returns the obstacle if this amount exceeds what is left beside the nominations of others.
-    /// The preemptor's own nomination is available to it.
+    /// Returns the obstacle if this amount exceeds what the nominations of others leave. The
+    /// preemptor's own nomination is available to it.
     pub fn over_nominations(&self, preemptor: Preemptor, wanted: &Resources) -> Option<Obstacle> {
         let mut left = self.beside_nominations?.clone();
         left.give(&self.books.nominations.own(preemptor));
@@ -253,7 +255,7 @@ impl Attempt<'_> {
     /// Finds the node to be asked for an ask that fits its quotas.
     ///
     /// # Errors
-    /// The obstacle.
+    /// The obstacle that keeps the ask from all nodes.
     pub fn node_for(&self, slot: AskSlot) -> Result<Candidate, Obstacle> {
         let ask = self.asks.ask(slot);
         let (books, request) = (self.books, ask.request());
@@ -293,19 +295,20 @@ impl Attempt<'_> {
         Ok(Candidate::next(slot, node, candidates))
     }
 
-    /// Returns the first node that others have reserved and lend to the ask.
+    /// Returns the first node that is lent to the ask.
     fn lent(&self, slot: AskSlot, request: &NodeRequest<'_>) -> Option<Lent> {
         Lent::first((self.leaf, &self.asks.ask(slot).spec), None, request, self.books)
     }
 
-    /// Returns the search of the ask that continues, if predicates are asked by questions.
+    /// Returns the search of the ask if it continues: predicates are asked by questions, and the
+    /// answers still count.
     pub(super) fn trying(&self, slot: AskSlot) -> Option<&Try> {
         let era = self.books.unsettled.era();
         self.asks.ask(slot).trying().filter(|it| self.asks_later && it.holds(era))
     }
 
-    /// Returns why an ask was parked, with figures, for people. `queues` is its path from root. It
-    /// may read every node.
+    /// Returns why an ask was parked, with figures, for people. `queues` is the path of the ask
+    /// from root. It may read every node.
     pub fn why<'q>(
         &self,
         parking: &Parking,

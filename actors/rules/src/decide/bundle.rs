@@ -1,35 +1,37 @@
 //! Places for a bundle: all members of a gang get a node at once, or none does.
 //!
 //! # The search
-//! 1. Groups that have to stay in one domain go first (`topology`), then members that require a
-//!    node, since no other will do. Then groups with the larger share
-//!    of the partition, of equal ones in the order in which they were declared; the share is that of
-//!    the resource of which a group wants most. Members of a group go by size, larger ones first, of
-//!    equal ones in the order of their asks.
-//! 2. Each takes the first node in the partition's order that has room, and what it takes counts
-//!    for the next: in what the node has left, and in the order of nodes.
-//! 3. If one finds none, everything is given back, and all are looked for once more, each on the
-//!    fullest node with room: small members that were spread may have left no node for a large one.
-//! 4. If one finds none again, nothing is kept, and the answer is how many lack a place.
+//! 1. Groups that have to stay in one domain come first (`topology`), then members that require a
+//!    node, since they can use no other. Then come all other groups, those with the larger share of
+//!    the partition first; groups of equal shares are in the order of their declaration. The share
+//!    is that of the resource of which a group wants most. Members of a group are sorted by size,
+//!    the larger first, and members of equal size by the order of their asks.
+//! 2. Each member takes the first node in the partition's order that has capacity. The amount that
+//!    it takes counts for the next member: in what the node has left, and in the order of nodes.
+//! 3. If a member finds no node, everything is given back, and all members are placed again, each
+//!    on the fullest node with capacity: small members that were spread may have left no node for a
+//!    large one.
+//! 4. If a member finds no node again, nothing is kept, and the result is how many members lack a
+//!    place.
 //!
-//! A gang that has a nomination gets the places that are kept for it instead ([`rooms`]).
+//! A gang that has a nomination gets its reserved places instead ([`rooms`]).
 //!
-//! For n members that takes time in proportion to n × log(nodes), also without result; with a
-//! topology, and to the number of domains. What takes longer than one step goes on in a later one
-//! ([`find_within`]).
+//! The search for n members takes time in proportion to n × log(nodes), also without result. With a
+//! topology, it takes time in proportion to the number of domains, too. A search that takes longer
+//! than one step continues in a later one ([`find_within`]).
 //!
-//! # When to look again
-//! A bundle whose members are all of one size fits exactly when the places on all nodes add up to
-//! its members, in whatever order they are taken. So it is due again when the nodes that grew since
-//! could have brought the places that it lacked, and there are enough in all ([`BundleWaits`]): of a
-//! thousand alike gangs that wait for the same places one takes them, and the others are not looked
-//! for again. For any other bundle it is enough
-//! that a node grew that can take one of its members; where a group found no domain, the node has to
-//! lie in one whose nodes together have enough for such a group.
+//! # When to search again
+//! If all members of a bundle are of one size, the bundle fits exactly when the places on all nodes
+//! add up to its members, in whatever order they are taken. So it is due again when the nodes that
+//! grew since could provide the missing places, and there are enough places in all
+//! ([`BundleWaits`]). If a thousand equal gangs wait for the same places, one takes them, and the
+//! others are not searched again. Any other bundle is due again when a node grew that can take one
+//! of its members; if a group found no domain, the node has to be in a domain whose nodes together
+//! have enough for such a group.
 //!
 //! # Invariants
-//! * After a search without result the index is as it was, and nobody is woken by what was taken
-//!   and given back.
+//! * After a search without result the index is as it was, and no ask is woken by the amounts that
+//!   were taken and given back.
 //! * A bundle of one size that fits now is due.
 //!
 //! ```
@@ -82,15 +84,15 @@ pub use search::{Paused, Unfound, find, find_within};
 /// The members of one task group, in the order of their asks.
 #[derive(Clone, Debug, Default)]
 pub struct Group<'a> {
-    /// Members that follow each other and are alike.
+    /// Equal members that follow each other.
     pub members: Vec<Members<'a>>,
     /// The topology: where the members are relative to each other.
     pub topology: Option<&'a Topology>,
-    /// Domains that are not chosen for it.
+    /// Domains that the group must not use.
     pub avoid: &'a [Domain],
 }
 
-/// Members of a group that want the same of a node.
+/// Members of a group with equal requests for a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a> {
     /// The request of each for a node.
@@ -101,7 +103,7 @@ pub struct Members<'a> {
     pub tags: Option<&'a Tags>,
 }
 
-/// Members of a bundle, by two indices.
+/// The position of members in a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MembersAt {
     /// The index of the group in the bundle.
@@ -113,7 +115,7 @@ pub struct MembersAt {
 /// A node for one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which member it is for: one of these.
+    /// The members that it is for: one of them.
     pub of: MembersAt,
     /// The node.
     pub node: NodeSlot,
@@ -125,52 +127,52 @@ pub struct Place {
 pub struct Found {
     places: Vec<Place>,
     taken: Taken,
-    /// The domains of the groups that have to stay in one.
+    /// The domains of the groups that have to stay in one domain.
     chosen: Vec<Chosen>,
 }
 
-/// The domain of a group that has to stay in one.
+/// The domain of a group that has to stay in one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
     /// The index of the group in the bundle.
     pub group: usize,
     /// The domain.
     pub domain: Domain,
-    /// The group has made way for another.
+    /// Whether the group has moved to this domain to make way for another.
     has_moved: bool,
 }
 
-/// A bundle has no places for all of its members.
+/// The missing places of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// The first members of which one found none.
+    /// The first members of which one found no place.
     pub of: MembersAt,
-    /// The number of members that find none for want of room of that size; of a group without a
-    /// domain, the number that found none where most did.
+    /// The number of members that find no place of that size. For a group without a domain, the
+    /// number that found no place in the domain where most did.
     pub lacks: u64,
-    /// The same by groups: members of each that find none, with their number. Members of other
-    /// sizes, and those that may use other nodes, were not looked for.
+    /// The same number by groups: members of each group that find no place, with their number.
+    /// Members of other sizes, and members that may use other nodes, were not searched.
     pub short: Vec<(MembersAt, u64)>,
-    /// No domain takes the whole group.
+    /// Set if no domain takes the whole group.
     pub domain: Option<NoDomain>,
 }
 
-/// No domain takes a whole group.
+/// The attribute, and the best domain, of a group that no domain takes as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoDomain {
     /// The attribute.
     pub key: Arc<str>,
-    /// The value where most members found a place; none: no node has the attribute.
+    /// The value where most members found a place; `None`: no node has the attribute.
     pub value: Option<Arc<str>>,
 }
 
-/// The way in which a node is chosen.
+/// How a node is chosen for a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum How {
-    /// The first in the order of nodes.
+    /// The first node with capacity, in the order of nodes.
     #[default]
     First,
-    /// The fullest with room.
+    /// The fullest node with capacity.
     Tightest,
 }
 
@@ -183,8 +185,9 @@ impl How {
     }
 }
 
-/// The members that lack places of one size, by groups with their number: `first` of the first in
-/// order, and all behind it that are of the same size and could go nowhere else.
+/// Returns the members that lack places of one size, by groups with their number: `first` of the
+/// first members in `order`, and all members behind them that are of the same size and could use no
+/// other nodes.
 fn short_of_room(bundle: &[Group<'_>], order: &[MembersAt], first: u32) -> Vec<(MembersAt, u64)> {
     let Some((of, later)) = order.split_first() else { return Vec::new() };
     let request = &of.within(bundle).request;
@@ -204,9 +207,10 @@ fn short_of_room(bundle: &[Group<'_>], order: &[MembersAt], first: u32) -> Vec<(
     short
 }
 
-/// The members for which there are too few places even if the rest of the bundle takes none: by
-/// groups, with their number. For bundles that no search has looked at. `fits` says which nodes
-/// members may use by what the nodes alone say; it is asked about the first member of each group.
+/// Returns the members for which there are too few places even if the rest of the bundle takes
+/// none, by groups with their number. It is for bundles that no search has tried. `fits` returns
+/// which nodes members may use according to the nodes alone; it is called for the first member of
+/// each group.
 pub fn short_alone(
     nodes: &NodeIndex,
     bundle: &[Group<'_>],
@@ -229,8 +233,8 @@ pub fn short_alone(
         let shares = |(size, of): &(&Resources, &Fits)| {
             of.is_same(fits) && size.same_amount(request.resources)
         };
-        // Members that want as much of the same nodes, and nothing else, share the places: the last
-        // have none.
+        // Members that want the same amount of the same nodes, and have no other condition, share
+        // the places: the last of them have none.
         if request.wants_only_room() && known.iter().any(shares) {
             continue;
         }
@@ -275,26 +279,28 @@ pub fn short_alone(
     Vec::new()
 }
 
-/// The number of different members for which places are counted: each looks at every node.
+/// The number of different members whose places are counted: each count reads every node.
 const LOOKED_AT: usize = 20;
 
 impl Found {
-    /// The place of each member, in the order in which they were looked for.
+    /// Returns the place of each member, in the order of the search.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The domains of the groups that have to stay in one.
+    /// Returns the domains of the groups that have to stay in one domain.
     pub fn domains(&self) -> &[Chosen] {
         &self.chosen
     }
 
-    /// The domains of the groups that have to stay in one, each with the index of its group.
+    /// Returns the domains of the groups that have to stay in one domain, each with the index of
+    /// its group.
     pub fn chosen(&self) -> impl Iterator<Item = (usize, &Domain)> {
         self.chosen.iter().map(|chosen| (chosen.group, &chosen.domain))
     }
 
-    /// The domain of the group at this place in the bundle, if that has to stay in one.
+    /// Returns the domain of the group at this index of the bundle, if it has to stay in one
+    /// domain.
     pub fn domain_of(&self, group: usize) -> Option<&Domain> {
         self.chosen.iter().find(|chosen| chosen.group == group).map(|chosen| &chosen.domain)
     }
@@ -310,9 +316,9 @@ impl Found {
         self.taken.suppose_less(nodes, place.node, members.tags);
     }
 
-    /// Looks for another node for one member, by a request that passes over those that refused it;
-    /// says which it is, if there is one. Where there is none the member has no place any more, and
-    /// the bundle is to be given back.
+    /// Moves one member to another node. `request` excludes the nodes that refused the member.
+    /// Returns the node. If there is none, the member has no place any more, and the caller has to
+    /// give back the bundle.
     pub fn move_member(
         &mut self,
         nodes: &mut NodeIndex,
@@ -333,19 +339,20 @@ impl Found {
         Some(node)
     }
 
-    /// The places are taken: what goes there is counted as it comes.
+    /// Keeps the places taken. Constraints no longer count the members as supposed allocations;
+    /// each is counted when it is booked.
     pub fn keep(&mut self, nodes: &mut NodeIndex) {
         self.taken.suppose_nothing(nodes);
     }
 
-    /// Gives everything back.
+    /// Gives back all places.
     pub fn undo(&mut self, nodes: &mut NodeIndex) {
         self.taken.undo(nodes);
         self.places.clear();
         self.chosen.clear();
     }
 
-    /// Gives everything back, and says what it was: a search goes on from there later.
+    /// Gives back all places, and returns them for a search that continues later.
     pub fn pause(mut self, nodes: &mut NodeIndex) -> Paused {
         self.taken.undo(nodes);
         Paused::with(self.places, self.chosen)
@@ -358,7 +365,7 @@ impl MembersAt {
     }
 }
 
-/// The order in which members are looked for.
+/// Returns the order in which members are placed.
 fn order(bundle: &[Group<'_>], total: &Resources) -> Vec<MembersAt> {
     let sums: Vec<Resources> = bundle.iter().map(Group::sum).collect();
     let groups = largest_first(sums.iter(), total);
@@ -366,7 +373,8 @@ fn order(bundle: &[Group<'_>], total: &Resources) -> Vec<MembersAt> {
         let sizes = bundle[group].members.iter().map(|members| members.request.resources);
         let mut order = largest_first(sizes, total);
         if bundle[group].topology.is_some() {
-            // They are looked for together.
+            // Members of a group with a topology are placed together, those that require a node
+            // first.
             order.sort_by_key(|at| bundle[group].members[*at].request.required.is_none());
         }
         order.into_iter().map(move |members| MembersAt { group, members })
@@ -380,13 +388,14 @@ fn order(bundle: &[Group<'_>], total: &Resources) -> Vec<MembersAt> {
     order
 }
 
-/// The places of amounts in order of their shares, the largest first, of equal ones as they come.
+/// Returns the indices of amounts in order of their shares, the largest first. Equal amounts keep
+/// their order.
 fn largest_first<'a>(
     amounts: impl ExactSizeIterator<Item = &'a Resources> + Clone,
     total: &Resources,
 ) -> Vec<usize> {
     let mut order: Vec<usize> = (0..amounts.len()).collect();
-    // Most often they are all the same.
+    // In the usual case all amounts are equal.
     let first = amounts.clone().next();
     if amounts.clone().any(|amount| Some(amount) != first) {
         let shares: Vec<_> = amounts.map(|amount| shares(amount, Some(total))).collect();
@@ -396,13 +405,13 @@ fn largest_first<'a>(
 }
 
 impl Group<'_> {
-    /// The attribute of which all members have to be in one domain.
+    /// Returns the attribute whose domain has to hold all members.
     fn required(&self) -> Option<&str> {
         self.topology?.required.as_deref()
     }
 
-    /// What its members want of open nodes together: those that require a node may use a closed
-    /// one.
+    /// Returns the amount that its members want of open nodes together. Members that require a node
+    /// are not counted, since they may use a closed one.
     fn wants_open(&self) -> Resources {
         let mut sum = Resources::new();
         for members in self.members.iter().filter(|it| it.request.required.is_none()) {
@@ -420,10 +429,10 @@ impl Group<'_> {
     }
 }
 
-/// The number of sizes that are kept apart.
+/// The number of sizes that are distinguished.
 const SIZES_MAX: usize = 16;
 
-/// The sizes, each once, in their order; of more than [`SIZES_MAX`] the first one more than that.
+/// Returns the different sizes in their order; at most one more than [`SIZES_MAX`].
 fn distinct_sizes<'a>(all: impl Iterator<Item = &'a Resources>) -> SmallVec<[Resources; 1]> {
     let mut sizes: SmallVec<[Resources; 1]> = SmallVec::new();
     for size in all {
@@ -438,7 +447,7 @@ fn distinct_sizes<'a>(all: impl Iterator<Item = &'a Resources>) -> SmallVec<[Res
 }
 
 impl BundleWaits {
-    /// What a bundle waits for that lacked this when the index had grown so far.
+    /// What a bundle waits for after this shortage, at this growth of the index.
     pub fn new(bundle: &[Group<'_>], shortage: &Shortage, at: Growth) -> Self {
         let members = || bundle.iter().flat_map(|group| &group.members);
         let mut sizes = distinct_sizes(members().map(|members| members.request.resources));

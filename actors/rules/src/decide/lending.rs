@@ -2,13 +2,14 @@
 //! `docs/scheduling.md#reservations`.
 //!
 //! # Why
-//! What is free on a reserved node is idle until the ask that reserved it fits. That is justified
-//! against asks that would come later, and not against those that come first anyway: an ask of a
-//! higher effective priority, and one whose queue is owed the capacity by its guarantee. And a
-//! reservation whose ask could not run even with the capacity protects nothing.
+//! The capacity that is free on a reserved node stays idle until the ask that reserved it fits.
+//! That is justified against asks that would come later. It is not justified against asks that come
+//! first anyway: those of a higher effective priority, and those whose queue is owed the capacity
+//! by its guarantee. A reservation protects nothing if its ask could not run even with the
+//! capacity.
 //!
-//! Nothing is lent where victims left for the ask that reserved the node, nor where that ask
-//! requires the node, nor what a gang has set aside.
+//! A node is not lent if victims were evicted for the ask that reserved it, if that ask requires
+//! the node, or if a gang has set the capacity aside.
 //!
 //! ```
 //! use monoceros_rules::books::Books;
@@ -45,15 +46,15 @@ use crate::pending::reservations::{EffectivePriority, Reservation, Reserver};
 use crate::specs::ask::AskSpec;
 use crate::values::ids::NodeSlot;
 
-/// The reason why an ask may use a node that another has reserved.
+/// Why an ask may use a node that another ask has reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loan {
     /// The effective priority of the borrower is higher.
     Priority,
-    /// It fits into the unused guarantee of its queue, and the queue of the other has all of its
-    /// own, or none.
+    /// The borrower fits the unused guarantee of its queue, and the queue of the lender has no
+    /// unused guarantee.
     Guarantee,
-    /// The other could not run even with the capacity.
+    /// The ask that reserved the node could not run even with the capacity.
     Suspended,
 }
 
@@ -64,11 +65,11 @@ pub struct Lent {
     pub node: NodeSlot,
     /// The ask that has reserved the node.
     pub by: Reserver,
-    /// The reason why it may be used.
+    /// Why it may be used.
     pub loan: Loan,
 }
 
-/// An ask that would use a node which others have reserved.
+/// An ask that may borrow reserved nodes.
 #[derive(Debug)]
 pub struct Borrower {
     effective: EffectivePriority,
@@ -76,7 +77,7 @@ pub struct Borrower {
 }
 
 impl Borrower {
-    /// An ask of an application in this leaf.
+    /// The borrower for an ask of an application in this leaf.
     pub fn of(leaf: u32, ask: &AskSpec, books: &Books) -> Self {
         Self {
             effective: EffectivePriority::in_leaf(&books.queues, leaf, ask.priority),
@@ -84,7 +85,7 @@ impl Borrower {
         }
     }
 
-    /// Returns why it may use the node of a reservation; `None` if it may not.
+    /// Returns why the borrower may use the node of a reservation; `None` if it may not.
     pub fn loan(&self, reservation: &Reservation, books: &Books) -> Option<Loan> {
         if !reservation.is_bounded() {
             return None;
@@ -103,8 +104,8 @@ impl Borrower {
 }
 
 impl Lent {
-    /// Returns the first node in order that others have reserved and lend to an ask of an
-    /// application in this leaf, whose request this is; behind a node, if one is given.
+    /// Returns the first node in order that is lent to an ask of an application in this leaf.
+    /// `request` is the ask's request; only nodes behind `after` are searched, if it is given.
     pub fn first(
         (leaf, ask): (u32, &AskSpec),
         after: Option<NodeSlot>,
@@ -123,8 +124,9 @@ impl Lent {
     }
 }
 
-/// The node that is asked after one that refused an ask of an application in this leaf, with the loan if
-/// another ask has reserved it. `is_pair`: the ask takes the place of a placeholder, and borrows no node.
+/// Returns the next node to be asked after `node` refused an ask of an application in this leaf,
+/// with the loan if another ask has reserved it. `is_pair`: the ask takes the place of a
+/// placeholder, and borrows no node.
 pub fn after_refusal(
     (leaf, ask): (u32, &Ask),
     node: NodeSlot,
@@ -146,7 +148,7 @@ pub fn after_refusal(
 }
 
 /// Whether the ask of a reservation could run if there were capacity: its queues leave enough
-/// beside the nominations of others, and so do the limits of its user and group.
+/// beside the nominations of others, and the limits of its user and group leave enough.
 pub fn could_run(reservation: &Reservation, books: &Books) -> bool {
     let (of, wanted) = (&reservation.holder, &reservation.spec.resources);
     let is_allowed = books.queues.upward(of.leaf).all(|(_, queue)| {

@@ -1,10 +1,10 @@
 //! The decisions: rules for what is to be done next.
 //!
 //! # Why a room of its own
-//! These rules are what the scheduler is for. Each takes the facts that it needs, changes nothing,
-//! and returns a value that names what to do; actors carry it out. So each can be tried with a few
-//! lines of plain values, and a new phase (pairs, reservations, gangs, constraints, preemption) is
-//! one more rule here.
+//! These rules are what the scheduler is for. Each rule takes the facts that it needs, changes
+//! nothing, and returns a value that names what to do; actors carry it out. So each rule can be
+//! tested with a few lines of plain values, and a new kind of decision (pairs, reservations, gangs,
+//! constraints, preemption) is one more rule here.
 //!
 //! | rule | decides |
 //! |---|---|

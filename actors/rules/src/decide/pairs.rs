@@ -8,8 +8,8 @@
 //! 1. A placeholder that is smaller than the member in any resource cannot hold its place: it has
 //!    to end ([`NextPair::TooSmall`]).
 //! 2. Otherwise its node is asked whether the member may run there ([`NextPair::InPlace`]). If so,
-//!    the member takes its place, and no usage changes until the placeholder is gone. Places on nodes
-//!    where a start of the member failed are asked after all others.
+//!    the member takes its place, and no usage changes until the placeholder has ended. Places on
+//!    nodes where a start of the member failed are asked after all others.
 //! 3. When no node of a placeholder takes any member, the first member is tried on other nodes
 //!    ([`NextPair::Elsewhere`]), in place of the first placeholder of its group. Its new node is
 //!    charged at once, so that the placeholder is not given up without result.
@@ -19,11 +19,11 @@
 //!
 //! # Why a cursor
 //! Nodes answer one after another, and a search that began again after each answer would ask the
-//! same again. So the application keeps the state of its search ([`Search`]): which node refused
-//! which member, and which members no node of a placeholder takes. Any change that may change an
-//! answer restarts the search. The first held places in the order of their nodes, and how many of
-//! them are taken, are kept also on a restart: the position of a place in that order does not
-//! depend on refusals.
+//! same questions again. So the application keeps the state of its search ([`Search`]): which node
+//! refused which member, and which members no node of a placeholder takes. Any change that may
+//! change an answer restarts the search. The sorted list of the first held places, and how many of
+//! them are taken, are kept even then: the position of a place in that list does not depend on
+//! refusals.
 
 mod progress;
 mod without_result;
@@ -46,12 +46,12 @@ use crate::values::ids::{AllocationId, AskSlot, NodeSlot};
 /// The progress of the search for pairs since something changed.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// The last member such that it and all before it are refused by every node of a placeholder of
-    /// theirs, or wait for an answer.
+    /// The last member that has been examined. It and all members before it are refused by every
+    /// node of a placeholder of theirs, or wait for an answer.
     passed: Option<AskKey>,
     /// The nodes of placeholders that refused each member.
     refused: Refusals,
-    /// The first member at that time, if no other node takes it either.
+    /// The member that was first when no other node took it either.
     nowhere: Option<AskKey>,
     /// The first places that are held for members of a group, in the order of their nodes.
     held: SeededMap<TaskGroup, HoldsInOrder>,
@@ -60,47 +60,47 @@ pub struct Search {
 /// The nodes that refused each member. Never iterated.
 type Refusals = SeededMap<AskKey, FxHashSet<NodeSlot>>;
 
-/// Some places that are held for a group, in the order of their nodes: the first, or all.
+/// The held places of a group in the order of their nodes: the first ones, or all.
 #[derive(Clone, Debug)]
 struct HoldsInOrder {
     ids: Vec<AllocationId>,
-    /// The number of the first places that are not free, and are not examined again.
+    /// The number of places at the front that are not free, and are not examined again.
     taken: usize,
     /// Whether no other place of the group is free.
     is_all: bool,
-    /// The number of moves of nodes in the index at that time.
+    /// The number of moves of nodes in the index when the places were sorted.
     moves: u64,
 }
 
-/// The number of places that are sorted at first: more than an offer decides about. After that it
-/// doubles each time, so that those of a large gang are not sorted again and again.
+/// The number of places that are sorted at first: more than one offer needs. It doubles each time,
+/// so that the places of a large gang are not sorted again and again.
 const HOLDS_AT_FIRST: usize = 128;
 
-/// Most ended places that are skipped for a member refused by those before them. Then they are
+/// The maximum number of ended places that are skipped for a member. With more of them, they are
 /// removed from the list.
 const GONE_AT_MOST: usize = 128;
 
 impl HoldsInOrder {
-    /// Skips the places in front that are not free.
+    /// Skips the places at the front that are not free.
     fn pass_taken(&mut self, is_free: impl Fn(AllocationId) -> bool) {
         self.taken += self.rest().iter().take_while(|id| !is_free(**id)).count();
     }
 
-    /// Returns the places to be examined.
+    /// Returns the places that are still to be examined.
     fn rest(&self) -> &[AllocationId] {
         &self.ids[self.taken..]
     }
 
-    /// Notes that this place has become free. Returns whether it is among these; if not, its
-    /// position among them is not known.
+    /// Notes that this place has become free. Returns whether it is in this list; if not, its
+    /// position in the order is unknown.
     fn freed(&mut self, place: AllocationId) -> bool {
         let at = self.ids.iter().position(|id| *id == place);
         self.taken = self.taken.min(at.unwrap_or(usize::MAX));
         at.is_some()
     }
 
-    /// Removes places that have ended for good. A place that a member is on its way to has not: it
-    /// may be free again.
+    /// Removes places that have ended for good. A place that a member is about to take has not
+    /// ended: it may become free again.
     fn take_gone_out(&mut self, allocations: &AllocationTable) {
         let is_there = |id: &AllocationId| allocations.get(*id).is_some();
         self.taken = self.ids[..self.taken].iter().filter(|id| is_there(id)).count();
@@ -109,18 +109,18 @@ impl HoldsInOrder {
 }
 
 impl Search {
-    /// The node of a placeholder refused the member of this key.
+    /// Notes that the node of a placeholder refused the member with this key.
     pub fn refused_in_place(&mut self, member: AskKey, node: NodeSlot) {
         self.refused.entry(member).or_default().insert(node);
         self.returns();
     }
 
-    /// Notes that no other node takes the first member, which has this key, either.
+    /// Notes that no other node takes the first member either, which has this key.
     pub fn refused_elsewhere(&mut self, member: AskKey) {
         self.nowhere = Some(member);
     }
 
-    /// Has the first member tried on other nodes again, as far as their predicates have not refused
+    /// Has the first member tried again on other nodes, except those whose predicates have refused
     /// it.
     pub fn looks_elsewhere(&mut self) {
         self.nowhere = None;
@@ -147,7 +147,7 @@ impl Search {
         }
     }
 
-    /// Whether no other node takes this member, which was the first, in place of a placeholder.
+    /// Whether this member was the first when no other node took it in place of a placeholder.
     pub fn is_nowhere(&self, member: AskKey) -> bool {
         self.nowhere == Some(member)
     }
@@ -167,11 +167,11 @@ fn is_refused(refused: &Refusals, member: &AskKey, node: NodeSlot) -> bool {
 pub enum NextPair {
     /// Nothing to do: no pending member has a placeholder, or nodes refuse.
     Nothing,
-    /// A placeholder that is too small for a member of its group has to go.
+    /// A placeholder is too small for a member of its group and has to end.
     TooSmall(Pair),
     /// The node of the placeholder is asked whether the member may run there in its place.
     InPlace(Pair),
-    /// A node is to be found for the member elsewhere, in place of the placeholder.
+    /// The member is to be placed on another node, in place of the placeholder.
     Elsewhere(Pair),
 }
 
@@ -184,8 +184,8 @@ pub struct Pair {
     pub placeholder: AllocationId,
 }
 
-/// Decides what is to be done next for the members of an application. The search notes the members
-/// that it passes.
+/// Decides what is to be done next for the members of an application. Records in `search` the
+/// members that find nothing.
 pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> NextPair {
     let has_free = |group: &TaskGroup| gang.group(group).is_some_and(|it| !it.free.is_empty());
     let (mut without_result, mut behind) = (WithoutResult::default(), None);
@@ -224,8 +224,8 @@ pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> Nex
     pair.map_or(NextPair::Nothing, NextPair::Elsewhere)
 }
 
-/// Returns the first place, in the order given, that the member may take, or that is too small for
-/// it.
+/// Returns the first of these places that the member may take, or that is too small for it. Places
+/// on nodes where a start of the member failed come last.
 fn first_usable<'a>(
     places: impl Iterator<Item = (AllocationId, &'a Allocation)>,
     (key, ask): (&AskKey, AskSlot),
@@ -251,8 +251,8 @@ fn first_usable<'a>(
     where_it_failed
 }
 
-/// Returns the first place held for the group of the member, in the order of their nodes, that it
-/// may take.
+/// Returns the first place, in the order of nodes, that is held for the group of the member and
+/// that the member may take, or that is too small for it.
 fn first_held(
     (key, ask): (&AskKey, AskSlot),
     gang: &Gang,
@@ -269,7 +269,7 @@ fn first_held(
     );
     let is_free = |id: AllocationId| free.contains_key(&PlaceKey::Hold(id));
     let Search { refused, held, .. } = search;
-    // The first that may be taken, and the number of ended ones before it.
+    // Finds the first place that may be taken, and counts the ended places before it.
     let usable = |ids: &[AllocationId]| {
         let mut n_gone = 0;
         let places = ids.iter().filter_map(|id| {
@@ -291,7 +291,8 @@ fn first_held(
             return found;
         }
     }
-    // The places in front are taken, or refuse this member: some more of them are tried, then all.
+    // The places at the front are taken, or refuse this member: twice as many places are tried,
+    // then all.
     for most in [more, usize::MAX] {
         let ids = in_node_order(free.values().copied(), most, books);
         let is_all = free.len() <= most;
@@ -323,22 +324,23 @@ fn in_node_order(
     places.into_iter().map(|(_, id)| id).collect()
 }
 
-/// The free places of a group, as one of its members may use them.
+/// Counts of the free places of a group, as one of its members may use them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreePlaces {
-    /// The number of places to be tried still, or to be ended because they are too small for it.
+    /// The number of places that are still to be tried, or to be ended because they are too small
+    /// for the member.
     pub untried: u64,
-    /// The number of places whose node has refused it.
+    /// The number of places whose node has refused the member.
     pub refused: u64,
     /// The first of these nodes.
     pub refused_on: Option<NodeSlot>,
-    /// The number of places that it may not take itself: outside its required node, the domain of
-    /// its group, or its constraint.
+    /// The number of places that the member itself may not take: outside its required node, the
+    /// domain of its group, or its constraint.
     pub forbidden: u64,
 }
 
-/// Counts the free places of the group that an ask is a member of. If the usable nodes are
-/// restricted, each of the places is examined.
+/// Counts the free places of the group that an ask is a member of. Each place is examined if the
+/// member may not use all nodes.
 pub fn free_places(
     asks: &Asks,
     ask: AskSlot,
@@ -384,9 +386,9 @@ fn is_too_small(placeholder: &Allocation, asks: &Asks, ask: AskSlot) -> bool {
     !placeholder.resources().holds(&asks.ask(ask).resources)
 }
 
-/// Whether the ask itself allows the node: the only one it may use, and none that it is excluded
-/// from or that its constraint keeps it off. The placeholder does not count, since the member comes
-/// in its place.
+/// Whether the ask itself allows the node: it requires no other node, is not excluded from this
+/// one, and its constraint admits the node. The constraint is judged without the placeholder, since
+/// the member replaces it.
 fn may_use(
     asks: &Asks,
     ask: AskSlot,

@@ -1,7 +1,7 @@
 //! Confirms a placement whose predicate has passed: it is settled only if nothing that the answer
 //! depends on has changed since the question.
 //!
-//! [`unsettled`](crate::pending::unsettled) keeps the waiting placements, and decides when an
+//! [`unsettled`](crate::pending::unsettled) keeps the placements in flight, and decides when an
 //! answer is void.
 
 use smallvec::SmallVec;
@@ -13,34 +13,35 @@ use crate::nodes::recount::admits_anew;
 use crate::pending::unsettled::{OpenQuestion, Scope};
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// The outcome of an answer that a placement passes on a node.
+/// What follows from the answer that a placement passes on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
-    /// The placement becomes an allocation there.
+    /// The placement becomes an allocation on the node.
     Confirmed,
-    /// A fact that the answer depends on has changed since the question, which is to be asked
+    /// A fact that the answer depends on has changed since the question; the RM has to be asked
     /// again.
     Void,
-    /// The node cannot have it any more: it has too little left, is closed, or is reserved.
+    /// The node cannot take the placement any more: it has too little capacity left, is closed, or
+    /// is reserved.
     Refused,
 }
 
-/// What follows for an ask from a refusal of one of its placements, which was taken back.
+/// What follows for an ask after one of its placements was refused and withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterRefusal {
-    /// The placement was to take the place of a placeholder, on this node if it is given: other places
-    /// are next.
+    /// The placement was to take the place of a placeholder: other places are tried next. Contains
+    /// the placeholder's node if the placement was to stay on it.
     OtherPlaces(Option<NodeSlot>),
     /// The ask is tried on other nodes.
     OtherNodes,
-    /// The ask waits as one that every node has refused.
+    /// The ask is parked as one that every node has refused.
     Rests,
 }
 
 impl AfterRefusal {
-    /// What follows from the answer. `place` is that of [`place_taken_by`]; `has_verdict`: the answer
-    /// says that all candidates refused, or counts as such; `is_resting`: all nodes have refused another
-    /// instance of the ask meanwhile.
+    /// Returns what follows from the answer. `place` is the result of [`place_taken_by`].
+    /// `has_verdict`: the answer says that all candidates refused, or counts as such. `is_resting`:
+    /// all nodes have refused another instance of the ask since the question.
     pub fn of(place: Option<(bool, NodeSlot)>, has_verdict: bool, is_resting: bool) -> Self {
         match place {
             Some((true, node)) => Self::OtherPlaces(Some(node)),
@@ -51,8 +52,8 @@ impl AfterRefusal {
     }
 }
 
-/// Of a placement that is to take the place of a placeholder: whether it stays on the node of that, and
-/// its own node. `None` of any other.
+/// For a placement that is to take the place of a placeholder, returns whether it stays on the
+/// placeholder's node, and its own node. `None` for any other placement.
 pub fn place_taken_by(question: u64, books: &Books) -> Option<(bool, NodeSlot)> {
     let question = books.unsettled.get(question)?;
     let entry = books.allocations.get(question.allocation)?;
@@ -62,10 +63,11 @@ pub fn place_taken_by(question: u64, books: &Books) -> Option<(bool, NodeSlot)> 
     }
 }
 
-/// Decides whether a placement is settled on a node that passes: no change came between question
-/// and answer, and the node holds it and is not overcommitted, or has capacity for it. The node's
-/// figures are read off the index, which the node itself keeps true. Its placement constraint is
-/// tested once more, by the present counts: one that does not hold any more is to be asked again.
+/// Decides whether a placement is settled on a node whose predicate it passes: nothing changed
+/// between question and answer, and the node either holds it and is not overcommitted, or has
+/// capacity for it. The node's figures are read from the index, which the node itself keeps up to
+/// date. The placement constraint is tested again by the present counts; if it does not hold any
+/// more, the RM is asked again.
 ///
 /// `node` is one of the question's candidates; the placement is held by the first of them.
 pub fn confirm(
@@ -99,7 +101,7 @@ pub fn confirm(
     let available = nodes.available(node);
     let in_place = matches!(placement.pairing, Pairing::Takes { in_place: true, .. });
     let takes_it = if in_place {
-        // A placeholder holds its place there, and the placement takes no more than that.
+        // A placeholder holds the capacity there, and the placement takes no more than that.
         true
     } else if placement.node == node {
         !wanted.overdraws(available)

@@ -16,7 +16,7 @@ pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);
 /// The time after which a reservation ends whose ask does not fit its quotas.
 pub const RESERVATION_WAIT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// The conditions of reservations, and their longest duration without result.
+/// The conditions of reservations, and how long they may last without result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// The age from which an ask reserves a node that it does not require; `None`: it never does.
@@ -29,8 +29,9 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Whether growths that leave no capacity are counted for an ask that found no node: it may
-    /// reserve one, and its age alone does not decide that.
+    /// Whether growths that leave too little capacity for the ask are counted. They are counted for
+    /// an ask that may reserve a node and requires none, since its age alone does not decide
+    /// whether it reserves.
     pub fn counts_growths(&self, ask: &Ask) -> bool {
         self.delay.is_some() && ask.required_node.is_none()
     }
@@ -64,12 +65,12 @@ pub enum Claim {
         /// The ask whose reservation ends.
         of: Reserver,
     },
-    /// Not before that time, ns since the epoch.
+    /// The ask is too young to reserve a node before this time, ns since the epoch.
     NotBefore(i64),
-    /// As soon as a node can be reserved.
+    /// The ask reserves a node as soon as one can be reserved.
     WhenThereIsOne,
-    /// As soon as this many more growths leave no capacity for it, or all nodes together have
-    /// enough.
+    /// The ask reserves a node as soon as this many more growths have left no capacity for it, or
+    /// all nodes together have enough.
     WhenPassedBy {
         /// The number of growths.
         times: u8,
@@ -109,8 +110,8 @@ impl Claim {
     }
 
     /// Returns the reservation to be made once the RM has allowed this node. `self` is the decision
-    /// by the present facts. `None` if the node, or the reservations of others, have changed since
-    /// the question, so that it has to be asked again.
+    /// by the present facts. `None` if the node or the reservations of others have changed since
+    /// the question; the RM has to be asked again then.
     pub fn allowed(self, node: NodeSlot, ask: &Ask, books: &Books) -> Option<Target> {
         let Books { nodes, reservations, .. } = books;
         let replaces = self.target()?.replaces;
@@ -128,11 +129,11 @@ impl Claim {
 pub enum Claimed {
     /// The ask has no node reserved.
     Nothing,
-    /// The RM is asked whether it may reserve one.
+    /// The RM is asked whether the ask may reserve a node.
     Asked,
     /// The ask has reserved a node.
     Made {
-        /// The application counts as running by it.
+        /// Whether the application counts as running from this reservation on.
         is_first_place: bool,
     },
 }
@@ -175,8 +176,9 @@ pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns:
     }
 }
 
-/// Returns the node that an ask reserves in place of the last of those that come after it, if no
-/// more may be reserved: the one that lacks the least for it (`best`), or that of the other.
+/// Returns the node that an ask reserves in place of another reservation, if no more nodes may be
+/// reserved. The reservation that ends is the last of those that come after the ask. The node is
+/// `best`, which lacks the least for the ask, or else the node of that reservation.
 fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Option<Claim> {
     let (nodes, request) = (&books.nodes, ask.request());
     let (of, last) = books.reservations.last_replaced_by(rank, &books.queues)?;
@@ -186,8 +188,8 @@ fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Opt
     Some(Claim::Instead { node, of })
 }
 
-/// Returns the ask that may use other nodes and has reserved the node that this ask requires and
-/// could use: its reservation ends before the ask is tried.
+/// Returns the reservation that ends before this ask is tried: it is on the node that this ask
+/// requires and could use, and its own ask may use other nodes.
 pub fn displaced_by(ask: &Ask, books: &Books) -> Option<Reserver> {
     ask.spec.required_node.as_ref()?;
     if ask.starts().is_some() {
@@ -197,9 +199,9 @@ pub fn displaced_by(ask: &Ask, books: &Books) -> Option<Reserver> {
     books.reservations.normal_on(node)
 }
 
-/// Has asks of the application with this node reserved try it again, because it changed or got back
-/// the amount of a placement that was never settled (`by_return`). After a return, an ask that
-/// rests is not tried, since its node refused it with that amount in hand. Returns whether an ask
+/// Wakes the asks of the application that have reserved this node, because the node changed or got
+/// back the amount of a placement that was never settled (`by_return`). After a return, an ask that
+/// rests is not woken, since its node refused it while that amount was held. Returns whether an ask
 /// is due.
 pub fn wake_at_node(
     asks: &mut Asks,

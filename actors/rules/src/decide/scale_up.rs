@@ -1,19 +1,19 @@
 //! The scale-up signal: pending requests that would run on more machines; the rule of
 //! `docs/scheduling.md#the-scale-up-signal`.
 //!
-//! A request would run if there were a machine for it if it was tried, fits every quota above it
-//! except root's (root grows with the machines) and every limit of its user and group, and is still
-//! pending. Requests are counted in the order in which they would be placed. Each takes its share
-//! of what quotas and limits leave, so that the signal asks for no more than they will let run; a
-//! request that does not fit is passed over. A gang that is decided as a whole is counted as a
-//! whole: if quotas have no room for all of its members, none of them would run on any number of
-//! machines.
+//! A request counts if it would run once there is a machine for it: it was tried, fits every quota
+//! above it except root's (root grows with the machines) and every limit of its user and group, and
+//! is still pending. Requests are counted in the order in which they would be placed. Each takes
+//! its share of what quotas and limits leave, so that the signal asks for no more than they will
+//! let run; a request that does not fit is passed over. A gang that is decided as a whole is
+//! counted as a whole: if quotas leave too little for all of its members, none of them would run on
+//! any number of machines.
 //!
 //! # Invariants
-//! * The amount counted below a queue fits what that queue has left, and the amount counted of a
-//!   user or a group, in whichever queues, fits what their limits leave.
-//! * No request that was passed over would fit beside the counted ones; a gang is passed over as a
-//!   whole.
+//! * The amount counted below a queue fits what that queue has left, and the amount counted for a
+//!   user or a group, in all queues together, fits what their limits leave.
+//! * No request that was passed over would fit in addition to the counted ones; a gang is passed
+//!   over as a whole.
 //!
 //! ```
 //! use monoceros_rules::values::resources::{Limits, Resources};
@@ -34,15 +34,14 @@ use crate::order::keys::{ApplicationKey, QueueKey};
 use crate::values::ids::{ApplicationSlot, ClassId};
 use crate::values::resources::{Limits, Resources};
 
-/// The room that a queue has left.
+/// The amount that a queue has left.
 #[derive(Clone, Debug)]
 pub struct QueueRoom {
-    /// The position of its parent in the list of queues; `None`: it is root, whose room does not
-    /// matter.
+    /// The index of its parent in the list of queues. `None` for root, whose `left` is ignored.
     pub parent: Option<usize>,
     /// The key of the queue among its siblings.
     pub key: QueueKey,
-    /// The room that its own maximum leaves beside the allocated amount.
+    /// The amount that its own maximum leaves beside the allocated amount.
     pub left: Limits,
 }
 
@@ -51,7 +50,7 @@ pub struct QueueRoom {
 pub struct ApplicationWaiting {
     /// The application with pending requests.
     pub application: ApplicationSlot,
-    /// The position of its leaf in the list of queues.
+    /// The index of its leaf in the list of queues.
     pub leaf: usize,
     /// The key of the application in its leaf.
     pub key: ApplicationKey,
@@ -59,7 +58,7 @@ pub struct ApplicationWaiting {
     pub limits: Vec<LimitId>,
     /// Its waiting classes, in the order in which they are tried.
     pub classes: Vec<Waiting>,
-    /// The requests are members of a gang, which run together or not at all.
+    /// Whether the requests are members of a gang, which run together or not at all.
     pub together: bool,
 }
 
@@ -83,7 +82,7 @@ pub struct Wanted {
     pub class: ClassId,
     /// The amount of each allocation.
     pub resources: Resources,
-    /// The number, at least one: it means the first asks of the class.
+    /// The number, at least one: the first asks of the class are meant.
     pub count: u64,
 }
 
@@ -92,26 +91,26 @@ pub struct Wanted {
 pub struct InOrder(BTreeMap<usize, BTreeMap<ApplicationKey, ApplicationWaiting>>);
 
 impl InOrder {
-    /// Adds one.
+    /// Adds an application.
     pub fn insert(&mut self, waiting: ApplicationWaiting) {
         let leaf = self.0.entry(waiting.leaf).or_default();
         leaf.insert(waiting.key.clone(), waiting);
     }
 }
 
-/// Counts how many allocations of each class more machines would let run: for each waiting
-/// application, in the order of scheduling, its classes of which any would. It may stop between any
-/// two.
+/// Counts how many allocations of each class more machines would let run. Returns, for each waiting
+/// application in the order of scheduling, its classes of which any allocation would run. The count
+/// may be interrupted between two applications.
 #[derive(Debug)]
 pub struct Counting {
     queues: Vec<QueueRoom>,
-    /// The room that limits of users and groups leave.
+    /// The amounts that limits of users and groups leave.
     limits: BTreeMap<LimitId, Limits>,
     waiting: InOrder,
     /// The queues whose applications are still to be counted.
     order: vec::IntoIter<usize>,
-    /// The applications of a leaf that are still to be counted, and that leaf with the queues above
-    /// it.
+    /// The applications of the present leaf that are still to be counted. `path` has that leaf and
+    /// the queues above it.
     here: BTreeMap<ApplicationKey, ApplicationWaiting>,
     path: Vec<usize>,
 }
@@ -127,8 +126,7 @@ impl Counting {
         Self { queues, limits, waiting, order, here: BTreeMap::new(), path: Vec::new() }
     }
 
-    /// Returns the number of times that an amount fits the room of the queues on the path and of
-    /// these limits.
+    /// Returns how many times an amount fits what the queues on the path and these limits leave.
     fn fit(&self, limits: &[LimitId], resources: &Resources) -> u64 {
         let by_queues = self.path.iter().map(|queue| &self.queues[*queue].left);
         let by_limits = limits.iter().filter_map(|limit| self.limits.get(limit));
@@ -181,7 +179,7 @@ impl Iterator for Counting {
     }
 }
 
-/// Counts everything at once; see [`Counting`].
+/// Counts all applications at once; see [`Counting`].
 pub fn wanted(
     queues: Vec<QueueRoom>,
     limits: BTreeMap<LimitId, Limits>,
@@ -198,15 +196,15 @@ fn as_times(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// For each queue, whether all its waiting applications have to be counted to know how many
-/// requests in these leaves the signal has: it is below a queue with a maximum that one of the
-/// leaves is below, too.
+/// For each queue, returns whether all its waiting applications have to be counted to know how many
+/// requests in `leaves` the signal has. That is so if the queue and one of the leaves are below the
+/// same queue with a maximum.
 ///
-/// The leaves are those of requests to be reported, and of all applications with limits: the amount
-/// that limits of users and groups leave is shared wherever their applications wait, and how much
+/// `leaves` are the leaves of requests to be reported, and of all applications with limits: the
+/// amount that limits of users and groups leave is shared by all their applications, and how much
 /// of it another application takes depends on the maxima that it shares. Most pending requests were
-/// reported already. Where they share no maximum with these leaves, they need not be visited to
-/// report another one.
+/// reported already. If they share no maximum with these leaves, they need not be visited to report
+/// another request.
 pub fn shares_room(queues: &[QueueRoom], leaves: &BTreeSet<usize>) -> Vec<bool> {
     let shared: BTreeSet<usize> = leaves
         .iter()
@@ -217,14 +215,14 @@ pub fn shares_room(queues: &[QueueRoom], leaves: &BTreeSet<usize>) -> Vec<bool> 
     (0..queues.len()).map(|leaf| !shared.is_empty() && is_below(leaf)).collect()
 }
 
-/// Returns the number of times that an amount fits.
+/// Returns how many times an amount fits.
 pub fn times(left: &Limits, resources: &Resources) -> u64 {
     let wanted = resources.entries().filter(|(_, quantity)| *quantity > 0);
     let fit = wanted.filter_map(|(name, quantity)| Some(left.find(name)?.max(0) / quantity));
     fit.min().map_or(u64::MAX, i64::unsigned_abs)
 }
 
-/// Returns the queues from root on, each before those below it, siblings in their order.
+/// Returns the queues from root on: each before the queues below it, siblings in their order.
 fn in_order(queues: &[QueueRoom]) -> Vec<usize> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); queues.len()];
     let mut to_visit = Vec::new();

@@ -1,4 +1,4 @@
-//! The two rounds of asks that have a node reserved, and which ask reserves which node.
+//! Tests the two rounds of asks that have a node reserved, and which ask reserves which node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])
 }
 
-/// An application in a partition with nodes of 9 vcores, of which this much is free.
+/// An application in a partition whose nodes have this much free of 9 vcores.
 struct World {
     books: Books,
     asks: Asks,
@@ -57,7 +57,7 @@ impl World {
         self.books.nodes.update(node, None, &vcores(vcore));
     }
 
-    /// An ask that has a node reserved, and has nothing to look at.
+    /// Puts an ask that has a node reserved and is parked.
     fn reserved(&mut self, key: &str, vcore: i64, node: &str, required: bool) -> AskSlot {
         let required_node = required.then(|| Arc::from(node));
         let ask =
@@ -99,8 +99,8 @@ impl World {
         self.with(|attempt| next(attempt, &patience, self.now_ns))
     }
 
-    /// Looks until something is placed or given up; what was parked or passed over before is done
-    /// as the actor does it.
+    /// Decides until an ask is placed or resumed, or its reservation ends. Asks that are parked or
+    /// passed over before are handled as the actor does it.
     fn decided(&mut self) -> String {
         loop {
             match self.next() {

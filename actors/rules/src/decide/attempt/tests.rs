@@ -1,4 +1,5 @@
-//! Each phase of an attempt alone, and the reason that is given for an ask that was not placed.
+//! Tests each phase of an attempt alone, and the reason that is given for an ask that was not
+//! placed.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity * 1_000)])
 }
 
-/// A partition with nodes of which this much is free of 9.
+/// A partition with nodes that have this much free of 9.
 struct World {
     books: Books,
     asks: Asks,
@@ -105,7 +106,7 @@ impl World {
         })
     }
 
-    /// Parks what comes first, as the actor does.
+    /// Parks the ask that comes first, as the actor does.
     fn park(&mut self) {
         let Next::Park(parking) = self.next() else { panic!("it is not parked") };
         let waits = self.with(|attempt| {
@@ -240,7 +241,7 @@ fn a_pass_ends_where_as_many_asks_as_the_leaf_allows_found_no_node() {
     assert_eq!(world.placed(), pair("c", "n1"));
 }
 
-/// A search that two of three nodes refused goes on with the third.
+/// A search that two of three nodes refused continues with the third.
 #[test]
 fn a_search_goes_on_with_nodes_that_have_not_refused() {
     let mut world = World::new(&[("n1", 9), ("n2", 8), ("n3", 7)]);

@@ -1,9 +1,9 @@
-//! Places of a gang on capacity that preemption has reserved for it.
+//! The places of a gang on the capacity that preemption has reserved for it.
 //!
-//! Each member gets the capacity that was reserved for one of its task group: the larger members
-//! get the larger rooms, of equal ones the first the first. The rooms are
-//! [lifted](crate::pending::nominations::Nominations::lift) during the search: no other ask may
-//! have them.
+//! Each member gets the capacity that was reserved for a member of its task group (a *room*): the
+//! larger members get the larger rooms, and members of equal size get rooms in their order. The
+//! rooms are [lifted](crate::pending::nominations::Nominations::lift) during the search, and no
+//! other ask may use them.
 //!
 //! # Invariant
 //! All members get their rooms, or nothing is taken.
@@ -13,8 +13,8 @@ use crate::nodes::{Domain, NodeIndex};
 use crate::pending::nominations::Room;
 use crate::values::resources::Resources;
 
-/// Takes the rooms of all members. `None` where one of them has outgrown its room, may not use it any
-/// more, or there are too few or too many.
+/// Takes the rooms of all members. `None` if a member has outgrown its room or may not use it any
+/// more, or if there are too few or too many rooms.
 pub fn take(nodes: &mut NodeIndex, bundle: &[Group<'_>], rooms: &[Room]) -> Option<Found> {
     let mut found = Found::default();
     let is_whole =
@@ -73,7 +73,7 @@ fn may_have(nodes: &NodeIndex, members: &Members<'_>, room: &Room) -> bool {
         && nodes.admits(room.node, request)
 }
 
-/// The rooms of one group, the larger ones first.
+/// Returns the rooms of one group, the larger ones first.
 pub(crate) fn in_order<'a>(rooms: &'a [Room], group: usize, total: &Resources) -> Vec<&'a Room> {
     let rooms: Vec<&Room> = rooms.iter().filter(|room| room.group == group).collect();
     let order = largest_first(rooms.iter().map(|room| &room.amount), total);

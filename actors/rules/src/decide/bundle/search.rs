@@ -1,11 +1,11 @@
-//! The search for places itself, in one step or in several.
+//! Finds places for all members of a bundle, in one step or in several.
 //!
 //! # In several steps
-//! A search that has looked at nodes often enough for one step gives everything back and is *paused*:
-//! it remembers its places, which nobody keeps for it. When it goes on, each place that is still there is
-//! taken again, and another is looked for where one is not. So the steps between may change anything,
-//! and what is found in the end is there at that moment. Each step finds at least one more place, or
-//! tries one more domain.
+//! A search that has used up the looks at nodes of one step gives everything back and is *paused*:
+//! it remembers its places, which are not held for it. When it continues, it takes again each place
+//! that still has capacity, and searches another for each place that has not. So the steps in
+//! between may change anything, and the places found in the end have capacity at that moment. Each
+//! step finds at least one more place, or tries one more domain.
 //!
 //! # Invariant
 //! * Between two steps the index is as if there were no search.
@@ -23,7 +23,7 @@ use super::{
 use crate::nodes::{Domain, NodeIndex, NodeRequest};
 use crate::values::ids::NodeSlot;
 
-/// A search that goes on in a later step.
+/// A search that continues in a later step.
 #[derive(Clone, Debug, Default)]
 pub struct Paused {
     how: How,
@@ -33,24 +33,24 @@ pub struct Paused {
     tried: Tried,
 }
 
-/// By the index of a group in its bundle, the domains that did not take it, each with those inside
-/// of which it lies.
+/// For the index of each group in its bundle, the domains that did not take it, each with the
+/// domains that contain it.
 pub(super) type Tried = FxHashSet<(usize, Vec<Domain>)>;
 
-/// A search that found no places, so far.
+/// The result of a search that has not found all places.
 #[derive(Clone, Debug)]
 pub enum Unfound {
-    /// There are too few.
+    /// There are too few places.
     Short(Shortage),
-    /// The search goes on later.
+    /// The search continues later.
     Paused(Paused),
 }
 
-/// The part of a search that this step may do.
+/// The part of a search in this step.
 pub(super) struct Slice {
-    /// The number of looks at which it ends.
+    /// The number of looks at which the slice ends.
     until: u64,
-    /// Something was found or tried in it.
+    /// Whether a place was searched or a domain tried in the slice.
     has_progress: bool,
     pub(super) tried: Tried,
 }
@@ -69,13 +69,13 @@ pub fn find(nodes: &mut NodeIndex, bundle: &[Group<'_>]) -> Result<Found, Shorta
     })
 }
 
-/// As [`find`], from where it paused, until it has found or tried something and the [looks] of the index
-/// are this many. The bundle is the one that it began with.
+/// Continues a paused search, as [`find`], until the [looks] of the index reach this number; at
+/// least one place or domain is tried. The bundle has to be the one that the search began with.
 ///
 /// [looks]: NodeIndex::looks
 ///
 /// # Errors
-/// There are too few places, or it goes on later.
+/// There are too few places, or the search continues later.
 pub fn find_within(
     nodes: &mut NodeIndex,
     bundle: &[Group<'_>],
@@ -151,26 +151,28 @@ fn find_by(
 }
 
 impl Slice {
-    /// A slice of `looks` looks from now on, for a try that is given up beyond.
+    /// A slice of this many looks from now on, for a try that is given up after them.
     pub(super) fn of(looks: u64, nodes: &NodeIndex) -> Self {
         let until = nodes.looks().saturating_add(looks);
         Self { until, has_progress: true, tried: Tried::default() }
     }
 
-    /// Whether the search is to go on in a later step. Called where something new is looked for: the next
-    /// time it is asked something was found or tried.
+    /// Whether the search has to continue in a later step. It is called before each new place or
+    /// domain is tried. The first call of a slice that begins without progress returns false, so
+    /// that each step makes some.
     pub(super) fn is_over(&mut self, nodes: &NodeIndex) -> bool {
         std::mem::replace(&mut self.has_progress, true) && nodes.looks() >= self.until
     }
 }
 
 impl Paused {
-    /// A search that goes on from these places.
+    /// A search that continues from these places.
     pub(super) fn with(places: Vec<Place>, chosen: Vec<Chosen>) -> Self {
         Self { places, chosen, ..Self::default() }
     }
 
-    /// The bundle is another: of each place, whose it is now.
+    /// Adapts the places to a changed bundle. `whose` returns the members that each place is for
+    /// now.
     pub fn move_places(&mut self, whose: impl Fn(MembersAt) -> Option<MembersAt>) {
         self.places.retain_mut(|place| match whose(place.of) {
             Some(of) => {
@@ -181,12 +183,12 @@ impl Paused {
         });
     }
 
-    /// Domains that did not take a group are tried again.
+    /// Has domains that did not take a group tried again.
     pub fn forget_tried(&mut self) {
         self.tried.clear();
     }
 
-    /// The number of places that it remembers.
+    /// Returns the number of places that it remembers.
     pub fn n_places(&self) -> usize {
         self.places.len()
     }
@@ -201,7 +203,7 @@ impl Kept {
         Self { places: by_members, chosen }
     }
 
-    /// The next place of these members that is still there.
+    /// Removes and returns the next place of these members that still has capacity.
     fn node(
         &mut self,
         nodes: &NodeIndex,
@@ -217,8 +219,8 @@ impl Kept {
         None
     }
 
-    /// Takes all places of the group that is first in the rest of the order, if it had places and all of
-    /// them are still there. Returns for how many entries of the order these are.
+    /// Takes all places of the first group in `order`, if it had places and all of them still have
+    /// capacity. Returns the number of its entries in `order`.
     fn take_group(
         &mut self,
         nodes: &mut NodeIndex,
@@ -252,7 +254,8 @@ impl Kept {
         Some(n_entries)
     }
 
-    /// The search goes on later, from what it has found and what it has not taken again.
+    /// Pauses the search, with the places that it has found and the kept places that it has not
+    /// taken again.
     fn pause(
         &mut self,
         nodes: &mut NodeIndex,

@@ -22,7 +22,7 @@ fn fair(free: &[i64]) -> NodeIndex {
     index(NodeSortPolicy::Fair, &free.iter().copied().map(vcores).collect::<Vec<_>>())
 }
 
-/// Sizes of the members of each group, with how many there are.
+/// The sizes of the members of each group, with the number of members of each size.
 type Sizes = Vec<Vec<(Resources, u32)>>;
 
 fn groups(sizes: &Sizes) -> Vec<Group<'_>> {
@@ -43,7 +43,7 @@ fn of_vcores(sizes: &[&[(i64, u32)]]) -> Sizes {
     sizes.iter().map(group).collect()
 }
 
-/// Where members go, as `group.members@node`; or what lacks.
+/// Returns the places of members as `group.members@node`; or the shortage.
 fn found(nodes: &mut NodeIndex, sizes: &[&[(i64, u32)]]) -> Result<String, (usize, usize, u64)> {
     let sizes = of_vcores(sizes);
     let mut found = find(nodes, &groups(&sizes))
@@ -90,7 +90,7 @@ fn a_member_that_requires_a_node_is_not_kept_from_it_by_a_larger_mate() {
 #[test]
 fn the_group_with_the_larger_share_goes_first_and_in_it_the_larger_member() {
     let mut nodes = fair(&[8, 8]);
-    // They want 7, 8 and 1 in all.
+    // The groups want 7, 8 and 1 in all.
     let order = found(&mut nodes, &[&[(2, 1), (5, 1)], &[(4, 1), (4, 1)], &[(1, 1)]]);
     assert_eq!(order.unwrap(), "1.0@n1 1.1@n1 0.1@n0 0.0@n0 2.0@n0", "only if packed");
     let order = found(&mut nodes, &[&[(2, 1), (4, 1)], &[(4, 1), (4, 1)], &[(1, 1)]]);
@@ -216,7 +216,7 @@ struct Plain {
     free: Resources,
 }
 
-/// All places by plain search: sort everything again for each member.
+/// Finds all places by plain search: sorts all nodes again for each member.
 fn plainly(
     nodes: &NodeIndex,
     order: &NodeOrder,

@@ -1,15 +1,16 @@
-//! A group with a topology: all of its members in one domain, or as near to each other as there is
-//! room. For people, `docs/gangs.md#topology`.
+//! Finds the domain of a group with a topology: all of its members get nodes in one domain, or as
+//! near to each other as capacity allows. For people, `docs/gangs.md#topology`.
 //!
 //! # Which domain
-//! Of the domains that take the whole group the one with the least room left afterwards, so that
-//! whole domains stay free; of equal ones the first by value. What is *required* holds; of what is
-//! *preferred* the first attribute decides for which one domain takes the whole group. With both,
-//! the first required domain is taken, in the same order, that has a preferred one inside.
+//! Of the domains that take the whole group, the one with the least capacity left afterwards is
+//! chosen, so that whole domains stay free; of equal domains, the first by value. A *required*
+//! attribute always holds. Of *preferred* attributes, the first one decides for which one domain
+//! takes the whole group. If there are both, the first required domain, in the same order, is
+//! chosen that contains a preferred one.
 //!
-//! A later group may find no domain because an earlier one of its gang has taken it. Then the
-//! earlier one makes way, if it finds another; each does so once, and there are at most
-//! [`MOVES_MAX`] tries.
+//! A later group may find no domain because an earlier group of its gang has taken it. Then the
+//! earlier group makes way, if it finds another domain. Each group does so once, and there are at
+//! most [`MOVES_MAX`] tries for each later group.
 //!
 //! # Invariants
 //! * A group with a required domain has all of its places in it, or none.
@@ -30,12 +31,12 @@ use crate::nodes::{Domain, NodeIndex, NodeRequest, Wanted};
 use crate::specs::declaration::Topology;
 use crate::values::resources::Resources;
 
-/// How often an earlier group is asked to make way in one search.
+/// The maximum number of tries to have an earlier group make way, for one group.
 const MOVES_MAX: usize = 64;
-/// How many looks at nodes that may take.
+/// The maximum number of looks at nodes for these tries.
 const LOOKS_TO_MOVE: u64 = 200_000;
 
-/// A group has no places in a domain.
+/// The result for a group that has no places in a domain.
 pub(super) enum Unplaced {
     /// No domain takes it.
     Short(Shortage),
@@ -43,7 +44,7 @@ pub(super) enum Unplaced {
     Paused,
 }
 
-/// A search is to go on in a later step.
+/// The search has to continue in a later step.
 struct Pause;
 
 impl From<Pause> for Unplaced {
@@ -52,21 +53,22 @@ impl From<Pause> for Unplaced {
     }
 }
 
-/// The members of one group, in the order in which they are looked for.
+/// The members of one group, in the order of the search.
 struct Run<'b, 'a> {
     bundle: &'b [Group<'a>],
     members: &'b [MembersAt],
     topology: &'a Topology,
     how: How,
-    /// What all of them want of open nodes, and each size once, of many different ones some.
+    /// The amount that all of them want of open nodes. `sizes` has each of their sizes once; of
+    /// many different sizes, some.
     total: Resources,
     sizes: SmallVec<[Resources; 1]>,
-    /// Whether it does not matter which node of a domain each gets.
+    /// Whether all nodes of a domain are alike for the members.
     is_of_one_size: bool,
 }
 
-/// Looks for places for the group that begins at this position in the order. Returns how many
-/// entries of the order were placed: 0, they may go anywhere.
+/// Searches places for the group that begins at this index of the order. Returns how many entries
+/// of the order were placed; 0 if the members may use any nodes.
 pub(super) fn place(
     nodes: &mut NodeIndex,
     bundle: &[Group<'_>],
@@ -91,7 +93,8 @@ pub(super) fn place(
     Ok(run.members.len())
 }
 
-/// Has earlier groups choose another domain, the last of them first, so that the group finds one.
+/// Has an earlier group choose another domain, so that this group finds one. The last of the
+/// earlier groups is tried first.
 fn make_way(
     nodes: &mut NodeIndex,
     run: &Run<'_, '_>,
@@ -163,7 +166,7 @@ impl<'b, 'a> Run<'b, 'a> {
         }
     }
 
-    /// Places in the best domain of the required attribute, without this one.
+    /// Places the group in the best domain of the required attribute, except `without`.
     fn place_required(
         &self,
         nodes: &mut NodeIndex,
@@ -194,7 +197,7 @@ impl<'b, 'a> Run<'b, 'a> {
         Ok(None)
     }
 
-    /// Places in the best domain of a preferred attribute inside of another domain.
+    /// Places the group in the best domain of a preferred attribute inside of another domain.
     fn place_inside(
         &self,
         nodes: &mut NodeIndex,
@@ -213,7 +216,7 @@ impl<'b, 'a> Run<'b, 'a> {
         Ok(false)
     }
 
-    /// Places in the best domain of a preferred attribute.
+    /// Places the group in the best domain of a preferred attribute.
     fn place_preferred(
         &self,
         nodes: &mut NodeIndex,
@@ -232,7 +235,7 @@ impl<'b, 'a> Run<'b, 'a> {
         Ok(false)
     }
 
-    /// Places for all members in these domains, or nothing is kept.
+    /// Places all members in the intersection of these domains, or none.
     fn place_in(
         &self,
         nodes: &mut NodeIndex,
@@ -261,7 +264,8 @@ impl<'b, 'a> Run<'b, 'a> {
         Ok(is_placed)
     }
 
-    /// The error is how many members found a place; nothing of it is kept.
+    /// Tries to place all members. The error is how many members found a place; none of them keeps
+    /// it.
     fn try_in(
         &self,
         nodes: &mut NodeIndex,
@@ -285,7 +289,7 @@ impl<'b, 'a> Run<'b, 'a> {
         Ok(())
     }
 
-    /// How many members find no place where most of them find one.
+    /// Returns how many members find no place in the domain where most of them find one.
     fn shortage(&self, nodes: &mut NodeIndex, key: &str, found: &mut Found) -> Shortage {
         let of = self.members[0];
         let counts = self.members.iter().map(|of| u64::from(of.within(self.bundle).count));
@@ -297,7 +301,7 @@ impl<'b, 'a> Run<'b, 'a> {
             let tried = self.try_in(nodes, std::slice::from_ref(domain), self.how, found);
             tried.err().unwrap_or(members)
         });
-        // A domain that is to be avoided may take all of them.
+        // A domain that the group must not use may take all of them.
         let lacks = members.saturating_sub(placed).max(1);
         let value = roomiest.map(|domain| domain.value);
         let domain = Some(NoDomain { key: Arc::from(key), value });
@@ -306,14 +310,14 @@ impl<'b, 'a> Run<'b, 'a> {
 }
 
 impl Found {
-    /// Gives back all places from this one on.
+    /// Gives back all places from this index on.
     pub(super) fn give_from(&mut self, nodes: &mut NodeIndex, bundle: &[Group<'_>], from: usize) {
         for place in self.places.split_off(from) {
             self.give(nodes, place.of.within(bundle), place);
         }
     }
 
-    /// Gives back all places of a group, and says which they were.
+    /// Gives back all places of a group, and returns them.
     fn take_out(
         &mut self,
         nodes: &mut NodeIndex,

@@ -2,7 +2,7 @@
 //!
 //! # How it is found
 //! Every obstacle has one change that removes it, the smallest by this order: only time; capacity
-//! on the node where least is missing; a quota; one more running application; a node. If all these
+//! on the node that lacks the least; a quota; one more running application; a node. If all these
 //! changes are made, no obstacle is left. Other asks that would use the same capacity are not
 //! considered: an ask behind them may need the change again.
 
@@ -16,10 +16,10 @@ use crate::values::instant::rfc3339;
 use crate::values::readable::{amounts, enumeration};
 use crate::values::resources::Resources;
 
-/// Most reasons of nodes that a sentence names.
+/// Maximum number of reasons of nodes in a sentence.
 const REASONS_SHOWN: usize = 3;
 
-/// A change. What it does to the numbers of an explanation is in the tests of this module.
+/// A change. The tests of this module show its effect on the figures of an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// No change: the ask is tried in its turn.
@@ -33,17 +33,17 @@ pub enum Change {
     NodeRoom {
         /// The node's id.
         node: Arc<str>,
-        /// The amount in addition to what it has.
+        /// The amount in addition to the node's own.
         resources: Resources,
     },
-    /// A larger maximum of a queue, or as much given back below it.
+    /// A larger maximum of a queue, or the release of this amount below it.
     Quota {
         /// The path of the queue.
         queue: Arc<str>,
         /// The additional amount.
         resources: Resources,
     },
-    /// A larger limit, or as much given back by the user or group.
+    /// A larger limit, or the release of this amount by the user or group.
     UserLimit {
         /// `user ann in root.etl`.
         whose: String,
@@ -59,7 +59,7 @@ pub enum Change {
     },
     /// Nodes that are added.
     Node {
-        /// The id, if no other will do.
+        /// The id, if the ask requires this node.
         node: Option<Arc<str>>,
         /// The least size of each.
         resources: Resources,
@@ -75,27 +75,27 @@ pub enum Change {
         /// The condition of the constraint.
         constraint: String,
     },
-    /// Nodes to be added that do not themselves exclude what is to run there.
+    /// Nodes to be added that do not themselves exclude the ask.
     UsableNode {
         /// The least size of each.
         resources: Resources,
         /// Their number.
         count: u64,
-        /// Reasons that keep it off other nodes, the most frequent first.
+        /// The reasons why other nodes exclude the ask, the most frequent first.
         reasons: Vec<Arc<str>>,
     },
-    /// A change of nodes, in place of which a request may be withdrawn that holds one.
+    /// A change of nodes, or the withdrawal of the request that has reserved one.
     OrWithdrawn {
         /// The change of nodes.
         change: Box<Self>,
-        /// The node, and what holds it.
+        /// The node, and the request that has reserved it.
         held: HeldNode,
     },
-    /// Nodes that are added to a domain.
+    /// Nodes to be added to a domain.
     NodeInDomain {
         /// The attribute.
         key: Arc<str>,
-        /// The value of the attribute; `None`: one value for all of them.
+        /// The value of the attribute; `None`: any value that is the same for all of them.
         value: Option<Arc<str>>,
         /// The least size of each.
         resources: Resources,
@@ -111,7 +111,7 @@ pub enum Change {
         /// The least size.
         resources: Resources,
     },
-    /// The decision of the application's gang, which has an entry of its own.
+    /// The decision about the application's gang, which has an explanation of its own.
     Gang,
     /// Placed placeholders of a task group.
     Placeholders {
@@ -191,7 +191,7 @@ impl Change {
         }
     }
 
-    /// Returns its rank in the order of preference.
+    /// Returns the rank of the change in the order of preference.
     fn preference(&self) -> u8 {
         match self {
             Self::Nothing | Self::Time { .. } => 0,
@@ -405,7 +405,7 @@ fn removes(why: &Why) -> Option<Change> {
     })
 }
 
-/// Returns additional nodes; if others exclude the ask by themselves, nodes that do not.
+/// Returns nodes to be added; if existing nodes exclude the ask by themselves, nodes that do not.
 pub(super) fn more_nodes(resources: &Resources, count: u64, lacks: &NodeLacks) -> Change {
     let resources = resources.clone();
     if lacks.unfit.is_empty() {
@@ -436,7 +436,7 @@ fn join_nodes(changes: &mut Vec<Change>) {
     *changes = joined;
 }
 
-/// Joins several times into the last one.
+/// Joins several waits into the last one.
 fn join_times(changes: &mut Vec<Change>) {
     let at = |change: &Change| match change {
         Change::Time { at_ns } => Some(*at_ns),

@@ -13,8 +13,8 @@ use crate::values::resources::Resources;
 /// An obstacle of a declared gang besides quotas and limits; its asks wait with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GangWhy {
-    /// The obstacle of an ask: its gang is not decided, and none of its asks is tried by itself
-    /// before that.
+    /// The gang of the ask is undecided: none of its asks is tried by itself before the gang is
+    /// decided.
     Undecided,
     /// A group whose members have no size lacks asks.
     Asks {
@@ -23,7 +23,7 @@ pub enum GangWhy {
         /// The number of missing asks.
         missing: u64,
     },
-    /// Members of one size found too few places in the search for all of them.
+    /// Members of one size found too few places in the search for all members.
     Places {
         /// The name of the task group.
         group: TaskGroup,
@@ -31,38 +31,38 @@ pub enum GangWhy {
         size: Resources,
         /// The number of members without a place.
         lacks: u64,
-        /// Counts of nodes by what they lack for one more of them.
+        /// Counts of nodes by what they lack for one more member.
         nodes: NodeLacks,
         /// The condition of their placement constraint, if they have one.
         constraint: Option<String>,
     },
-    /// No domain takes the whole of a group that has to stay in one.
+    /// No domain takes all members of a group that has to stay in one.
     Domain {
         /// The group, and what it is short of.
         short: ShortDomain,
-        /// Counts of nodes, in the domain where most found a place, by what they lack for one more
-        /// member.
+        /// Counts of nodes, in the domain where most members found a place, by what they lack for
+        /// one more member.
         nodes: NodeLacks,
         /// The condition of their placement constraint, if they have one.
         constraint: Option<String>,
     },
-    /// Every node with room refused a member.
+    /// Every node with capacity refused a member.
     Refused {
         /// The name of the task group; empty if it is not known.
         group: TaskGroup,
         /// Texts of predicates about the member, each with the number of nodes.
         texts: BTreeMap<String, u32>,
-        /// Counts of nodes by what they lack for the member, where these are known.
+        /// Counts of nodes by what they lack for the member, if they are known.
         nodes: Option<NodeLacks>,
         /// The time of the next try without a change, ns since the epoch; `None` if it is not
         /// known.
         retry_ns: Option<i64>,
     },
-    /// All members have places, and the predicates of the resource manager are asked.
+    /// All members have places, and the RM is asked about its predicates.
     InFlight,
 }
 
-/// A group that has to stay in one domain, and is too large for each.
+/// A group that has to stay in one domain, and is too large for each domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortDomain {
     /// The name of the task group.
@@ -71,11 +71,11 @@ pub struct ShortDomain {
     pub size: Resources,
     /// The number of members.
     pub members: u64,
-    /// The number of members without a place in the domain where most have one.
+    /// The number of members without a place in the domain where most members have one.
     pub lacks: u64,
-    /// The attribute.
+    /// The attribute whose values are the domains.
     pub key: Arc<str>,
-    /// The value where most found a place; `None`: no node has the attribute.
+    /// The value of the domain where most members found a place; `None`: no node has the attribute.
     pub value: Option<Arc<str>>,
 }
 

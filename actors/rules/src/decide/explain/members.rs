@@ -1,5 +1,5 @@
-//! What members of an undecided gang lack on nodes, from the sums as they are now: also where no search was made
-//! that says so.
+//! What members of an undecided gang lack on nodes, from the present sums: also if no search has
+//! found it out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::nodes::{NodeIndex, NodeRequest};
 use crate::specs::ask::TaskGroup;
 use crate::values::resources::Resources;
 
-/// The number of groups with a required domain, and of required nodes, that are looked at.
+/// The maximum number of groups with a required domain, and of required nodes, that are examined.
 const COUNTED: usize = 20;
 
-/// The obstacles of members that require a node, for each such node.
+/// Returns the obstacles of members that require a node, for each such node.
 pub fn required_nodes(asks: &Asks, bundled: &Bundled, nodes: &NodeIndex) -> Vec<Why> {
     let mut wanted: BTreeMap<&Arc<str>, Resources> = BTreeMap::new();
     for (slot, count) in bundled.iter().flatten() {
@@ -30,8 +30,8 @@ pub fn required_nodes(asks: &Asks, bundled: &Bundled, nodes: &NodeIndex) -> Vec<
     wanted.iter().filter_map(|(node, want)| required_of(nodes, node, want)).collect()
 }
 
-/// The first group that has to stay in one domain and is too large for each by itself. Only members of one size
-/// are counted.
+/// Returns the first group that has to stay in one domain and is too large for each domain by
+/// itself. Only groups whose members are of one size are counted.
 pub fn short_of_domain(
     book: &Application,
     bundled: &Bundled,
@@ -55,8 +55,8 @@ pub fn short_of_domain(
     })
 }
 
-/// Counts the members of a group that are short in the domain that comes nearest, where all of them are
-/// of one size and nothing else keeps them off nodes.
+/// Counts the members of a group that are short in the domain that takes most of them. Counts
+/// nothing unless all members are of one size and only capacity keeps them off nodes.
 pub fn count_places(book: &Application, short: &mut ShortDomain, nodes: &NodeIndex) {
     let is_plain =
         |ask: &Ask| ask.request().wants_only_room() && ask.resources.same_amount(&short.size);
@@ -68,7 +68,7 @@ pub fn count_places(book: &Application, short: &mut ShortDomain, nodes: &NodeInd
     let nearest = places.into_iter().rev().max_by_key(|(_, places)| *places);
     match nearest {
         None => (short.lacks, short.value) = (short.members, None),
-        // Others of the gang may have the places.
+        // There are enough places for this group; other groups of the gang may have taken them.
         Some((_, places)) if places >= short.members => {}
         Some((value, places)) => {
             (short.lacks, short.value) = (short.members - places, Some(value));
@@ -76,14 +76,15 @@ pub fn count_places(book: &Application, short: &mut ShortDomain, nodes: &NodeInd
     }
 }
 
-/// The asks that are decided for a group of an undecided gang.
+/// Returns the asks that are decided for a group of an undecided gang.
 pub fn asks_of<'a>(book: &'a Application, group: &TaskGroup) -> Vec<&'a Ask> {
     let bundled = book.undecided().and_then(|native| native.bundle(&book.asks).ok());
     let asks = bundled.iter().flatten().flatten().map(|(slot, _)| book.asks.ask(*slot));
     asks.filter(|ask| ask.task_group.as_ref() == Some(group)).collect()
 }
 
-/// The conditions that the placement constraint of an ask sets for nodes; `None` if it has none.
+/// Returns the conditions that the placement constraint of an ask sets for nodes; `None` if it has
+/// none.
 pub fn constraint_of(ask: &Ask, nodes: &NodeIndex) -> Option<String> {
     let conditions = nodes.excluding(&ask.wish()?.wish());
     let conditions: Vec<_> = conditions.into_iter().map(|it| it.condition).collect();

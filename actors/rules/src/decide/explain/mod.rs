@@ -68,7 +68,7 @@ use crate::values::resources::{Limits, Resources};
 use crate::waiting::WaitSet;
 use crate::waiting::obstacle::Obstacle;
 
-/// The room in a queue.
+/// A queue, with what decides whether it has capacity.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueRoom<'a> {
     /// The path of the queue.
@@ -126,10 +126,10 @@ pub fn limits(trackers: &Trackers, lane: LaneId, wanted: &Resources, starts: boo
     found
 }
 
-/// Returns the placeholders that an ask waits for, if it is a member of a task group that has some:
-/// it takes the place of one, and no quota, limit or node of its own matters before all are gone.
-/// `free`: placeholders that no member is about to take. `asked`: about how many placements of
-/// members of the group wait for predicates.
+/// Returns the placeholders that an ask waits for, if it is a member of a task group that has some.
+/// The ask takes the place of one of them; no quota, limit or node of its own matters as long as
+/// there are any. `free`: placeholders that no member is about to take. `asked`: the number of
+/// placements of members of the group that wait for predicates.
 pub fn placeholders(
     asks: &Asks,
     gang: &Gang,
@@ -149,7 +149,8 @@ pub fn placeholders(
     Some(Why::Placeholders { group, pending, free, asked, leaving, is_held: false, refused })
 }
 
-/// Returns the obstacle of a required node for this whole amount, which may be placed nowhere else.
+/// Returns the obstacle in a required node for this whole amount, which may be placed on no other
+/// node.
 pub fn required_of(index: &NodeIndex, node: &Arc<str>, want: &Resources) -> Option<Why> {
     let state = match index.missing(node, want) {
         None => RequiredState::Missing,
@@ -163,8 +164,9 @@ pub fn required_of(index: &NodeIndex, node: &Arc<str>, want: &Resources) -> Opti
     Some(Why::RequiredNode { node: Arc::clone(node), state, want: want.clone() })
 }
 
-/// Returns the obstacle in the nodes for an ask, whose class has this bound. `lacks` is
-/// [`NodeIndex::lacks`] of its [request], by the same knowledge of nodes that it may use.
+/// Returns the obstacle in the nodes for an ask. `waits` is what its class waits for. `lacks` is
+/// the result of [`NodeIndex::lacks`] for its [request] with `fits`, which tells the nodes that the
+/// ask may use.
 pub fn nodes(
     books: &Books,
     ask: &Ask,
@@ -199,7 +201,7 @@ pub fn nodes(
     if lacks.refused > 0 || is_room_excluded(index, ask) {
         return Some(refused(ask, lacks));
     }
-    // A node outside would not help, whatever it had.
+    // A node outside of the domain would not help, whatever its capacity.
     if in_domain.is_some() {
         return in_domain;
     }
@@ -207,14 +209,14 @@ pub fn nodes(
     if lacks.are_all_unfit() {
         return Some(Why::Unfit { lacks: lacks.clone(), want });
     }
-    // If no node is large enough, capacity on one would not help: it is not searched.
+    // If no node is large enough, free capacity on one would not help: the nearest node is not
+    // searched.
     let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request, fits) };
     let held = HeldNode::first(books, &request, fits);
     Some(Why::Nodes { lacks: lacks.clone(), nearest, held, want })
 }
 
-/// Returns the effect of its placement constraint on an ask that it keeps off every node with
-/// capacity.
+/// Returns the obstacle of an ask whose placement constraint admits no node with capacity.
 fn constraints(
     index: &NodeIndex,
     ask: &Ask,
@@ -237,7 +239,7 @@ fn constraints(
     }
 }
 
-/// Returns the request for a node, without the nodes that have refused the ask in its present
+/// Returns the request for a node, except the nodes that have refused the ask in its present
 /// search.
 pub fn request(ask: &Ask) -> NodeRequest<'_> {
     match ask.trying() {
@@ -246,8 +248,8 @@ pub fn request(ask: &Ask) -> NodeRequest<'_> {
     }
 }
 
-/// Returns the reasons of predicates about an ask, each with the number of nodes: in the present
-/// search for a node, else in the last one.
+/// Returns the reasons of predicates about an ask, each with the number of nodes: from the present
+/// search for a node if it has any, else from the last one.
 pub fn texts(ask: &Ask) -> BTreeMap<String, u32> {
     match ask.refusals() {
         Some(refusals) if !refusals.reasons.is_empty() => refusals.reasons.clone(),
@@ -277,15 +279,15 @@ pub fn noted(obstacle: Obstacle) -> Cause {
 }
 
 /// Whether every node with capacity refused the ask, and no node that could take it has grown
-/// since. An ask that waits for a node held by another placement is not refused: it has still to be
-/// asked there.
+/// since. An ask that waits for a node held by another placement is not refused: the RM has still
+/// to be asked about that node.
 fn is_refused(index: &NodeIndex, ask: &Ask, waits: &WaitSet) -> bool {
     let WaitSet::Parked(parked) = waits else { return false };
     match &parked.refused {
         Some(least) => {
             parked.roomless.is_none() && !index.may_hold_grown_since(parked.refused_at, least)
         }
-        // An ask that requires a node waits for its name.
+        // An ask that requires a node waits for the node's id.
         None => ask.required_node.is_some() && ask.is_resting(),
     }
 }
@@ -296,7 +298,7 @@ fn is_room_excluded(index: &NodeIndex, ask: &Ask) -> bool {
     !ask.request().excluded.is_empty() && index.first(&request).is_some()
 }
 
-/// The reason of an ask for which predicates refuse every node with room.
+/// The reason of an ask for which predicates refuse every node with capacity.
 pub fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
     let excluded = ask.request().excluded.iter().map(|excluded| excluded.until_ns).min();
     let retry = ask.refusals().and_then(|refusals| refusals.retries.until_ns());
@@ -307,7 +309,7 @@ pub fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
     let node = ask.required_node.clone();
     let mut texts = texts(ask);
     if node.is_none() {
-        // Reasons of the nodes themselves are counted with the nodes.
+        // Reasons of the nodes themselves are counted in `lacks`.
         texts.retain(|text, _| !lacks.unfit.contains_key(&**text));
     } else {
         let unfit = lacks.unfit.iter();
@@ -327,7 +329,7 @@ fn required(index: &NodeIndex, ask: &Ask, node: &Arc<str>, lacks: &NodeLacks) ->
             state: RequiredState::Excluded { until_ns: excluded.until_ns },
             want: Resources::clone(&ask.resources),
         },
-        // The node itself refused, in the present search.
+        // The node itself refused the ask, in the present search.
         None => refused(ask, lacks),
     }
 }

@@ -1,5 +1,5 @@
-//! Obstacles are found exactly where an attempt would not place, and what they say is missing is
-//! enough.
+//! Tests that obstacles are found exactly if an attempt would not place, and that the amounts that
+//! they name as missing are sufficient.
 
 use proptest::prelude::*;
 
@@ -101,7 +101,7 @@ fn an_excluded_node_with_room_is_a_refusal_until_its_time_is_over() {
     assert_eq!((why.cause(), &**why.object().unwrap()), (Cause::NoNode, "n2"));
 }
 
-/// Four nodes: `a` of a pool of its own, full or not; `b` and `c` empty; `t` small.
+/// Four nodes: `a` in its own pool, full or not; `b` and `c` empty; `t` small.
 fn pools(free_on_a: i64) -> Books {
     let mut books = Books::new(NodeOrder::default());
     for (id, total, free) in [("a", 4, free_on_a), ("b", 4, 4), ("c", 4, 4), ("t", 1, 1)] {
@@ -110,8 +110,7 @@ fn pools(free_on_a: i64) -> Books {
     books
 }
 
-/// Returns the obstacle of an ask of two cores in the pools, if these nodes refuse it by
-/// themselves.
+/// Returns the obstacle of an ask of two cores in the pools, if these nodes themselves refuse it.
 fn why_in_pools(free_on_a: i64, refusing: &[(&str, &str)]) -> Option<(Why, String)> {
     let books = pools(free_on_a);
     let mut asks = Asks::new();

@@ -1,9 +1,9 @@
 //! An obstacle of an ask, with its figures, and the sentence that states it.
 //!
 //! # Why one type
-//! The debug log, the admin service, REST and the command line explain why an ask is pending. All
-//! of them are made of this value, so that each obstacle has one text, and none of them can know an
-//! obstacle that the others do not.
+//! The debug log, the admin service, REST and the command line explain why an ask is pending. Each
+//! of them uses this value, so that each obstacle has one text, and each reader knows the same
+//! obstacles.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub enum Cause {
     Stopped,
     /// A hold: nothing is decided until it is lifted.
     Held,
-    /// No more applications may run.
+    /// The maximum of running applications.
     NotRunnable,
     /// The maximum of a queue.
     QueueQuota,
@@ -50,11 +50,11 @@ pub enum Cause {
     Constraints,
     /// No domain has capacity for a group that has to stay together.
     Topology,
-    /// No node has room.
+    /// No node with capacity.
     NoNode,
-    /// Predicates refused every node with room.
+    /// Predicates, which refused every node with capacity.
     Predicates,
-    /// No cause: it was not tried yet.
+    /// No obstacle: it was not tried yet.
     Next,
 }
 
@@ -127,12 +127,12 @@ pub enum RequiredState {
     Missing,
     /// The node could not hold the ask even if it were empty.
     TooSmall {
-        /// The size that it would need, with all that is on it.
+        /// The size that the node would need, for the ask in addition to all allocations on it.
         needs: Resources,
     },
-    /// The node has too little left: the missing amount.
+    /// The node has too little left. Contains the missing amount.
     Lacks(Resources),
-    /// The RM refused the node for good; it is asked again at this time.
+    /// The RM refused the node for good; it is asked again at the end of the exclusion.
     Excluded {
         /// End of the exclusion, ns since the epoch.
         until_ns: i64,
@@ -164,7 +164,8 @@ pub enum Why {
         /// The path of the queue.
         queue: Arc<str>,
     },
-    /// The queue has its most running applications, and this one has still to start.
+    /// The queue has its maximum of running applications, and the application of the ask does not
+    /// run yet.
     QueueRuns {
         /// The path of the queue.
         queue: Arc<str>,
@@ -180,7 +181,8 @@ pub enum Why {
         /// The amounts that are short.
         over: Over,
     },
-    /// The user or group has its most running applications, and this one has still to start.
+    /// The user or group has its maximum of running applications, and the application of the ask
+    /// does not run yet.
     LimitRuns {
         /// The user or group.
         whose: Subject,
@@ -200,7 +202,8 @@ pub enum Why {
         /// The amounts that are short.
         over: Over,
     },
-    /// Allocations of its application were preempted for another, which is to run before it.
+    /// Allocations of its application were preempted for another application, which has to run
+    /// before it.
     GivesWay {
         /// The other application.
         application: Arc<str>,
@@ -210,14 +213,14 @@ pub enum Why {
         /// End of the back-off, ns since the epoch.
         until_ns: i64,
     },
-    /// A failed start of the ask or its gang, which waits before the next try.
+    /// The ask or its gang failed to start, and waits before the next try.
     StartFailed {
         /// The number of failures, and the begin and end of the wait.
         failed: NotStarted,
-        /// The gang waits: none of its members could be started.
+        /// Whether the gang waits: none of its members could be started.
         of_gang: bool,
     },
-    /// The gang of the ask is not decided.
+    /// The gang of the ask is undecided.
     Gang(GangWhy),
     /// The ask takes the place of a placeholder of its task group.
     Placeholders {
@@ -225,25 +228,25 @@ pub enum Why {
         group: TaskGroup,
         /// The number of placeholders still to be placed.
         pending: u64,
-        /// Placed placeholders that no member is about to take.
+        /// Counts of placed placeholders that no member is about to take.
         free: FreePlaces,
-        /// The number of placeholders that members are to take if predicates, which are asked,
-        /// pass.
+        /// The number of placeholders that members will take if predicates pass; the RM is being
+        /// asked.
         asked: u64,
-        /// The number of placeholders that the resource manager has still to end.
+        /// The number of placeholders that the RM has still to end.
         leaving: u64,
         /// Whether the scheduler holds the places itself, for members that were declared.
         is_held: bool,
         /// The node of a placeholder that refused the ask, and the reasons.
         refused: Option<(Arc<str>, BTreeMap<String, u32>)>,
     },
-    /// No node has room, takes new allocations, and can run it.
+    /// No node has capacity, takes new allocations, and can run the ask.
     Nodes {
         /// Counts of nodes by what they lack.
         lacks: NodeLacks,
-        /// The node where the least is missing; `None` if all are too small or closed.
+        /// The node that lacks the least; `None` if all are too small or closed.
         nearest: Option<Nearest>,
-        /// A node that has room and is reserved, if there is one.
+        /// A node that has capacity and is reserved, if there is one.
         held: Option<HeldNode>,
         /// The requested amount.
         want: Resources,
@@ -259,22 +262,24 @@ pub enum Why {
     Constraints {
         /// Counts of nodes by what they lack.
         lacks: NodeLacks,
-        /// The nodes left by each condition; the condition that excludes most comes first.
+        /// The conditions, each with the nodes that it leaves; the condition that excludes most
+        /// comes first.
         excluding: Vec<Excluding>,
-        /// The node where the least is missing, among those that it may use.
+        /// The node that lacks the least, among those that the ask may use.
         nearest: Option<Nearest>,
-        /// The time when a later choice opens that has a node, ns since the epoch.
+        /// The time at which a later choice of the constraint begins for which there is a node, ns
+        /// since the epoch.
         opens_ns: Option<i64>,
         /// The requested amount.
         want: Resources,
     },
-    /// The task group stays in a domain where no node has capacity.
+    /// The task group has to stay in a domain where no node has capacity.
     Topology {
         /// The domain.
         domain: Domain,
         /// Counts of nodes by what they lack.
         lacks: NodeLacks,
-        /// The node where the least is missing, among those of the domain.
+        /// The node of the domain that lacks the least.
         nearest: Option<Nearest>,
         /// The requested amount.
         want: Resources,
@@ -290,7 +295,7 @@ pub enum Why {
     },
     /// Every node with capacity refused the ask, or its RM did not answer in time.
     Refused {
-        /// The id of the node, if it may use no other.
+        /// The id of the node, if the ask may use no other.
         node: Option<Arc<str>>,
         /// Counts of nodes by what they lack.
         lacks: NodeLacks,
@@ -300,11 +305,11 @@ pub enum Why {
         /// known.
         retry_ns: Option<i64>,
     },
-    /// The obstacle has been loosened since.
+    /// The obstacle no longer exists.
     Loosened,
 }
 
-/// A node that has room, and that another ask has reserved.
+/// A node that has capacity, and that another ask has reserved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldNode {
     /// The node's id.
@@ -313,7 +318,7 @@ pub struct HeldNode {
     pub application: Arc<str>,
     /// The key of the other ask.
     pub key: Arc<str>,
-    /// Since when it is reserved, ns since the epoch.
+    /// The time of the reservation, ns since the epoch.
     pub since_ns: i64,
 }
 
@@ -455,8 +460,8 @@ impl Why {
         }
     }
 
-    /// Returns the obstacle as one sentence, which stays true because it has no times. `alone`: the
-    /// ask that could run without this obstacle, if it has no other.
+    /// Returns the obstacle as one sentence. It has no times, so that it stays true. `alone` names
+    /// the ask if this is its only obstacle.
     pub fn sentence(&self, alone: Option<&str>) -> String {
         let does = alone.map_or("would do here".to_owned(), |who| format!("would let {who} run"));
         let then = |what: &str| format!("{what} {does}");
@@ -562,7 +567,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// Names the user or group in a sentence.
+/// Returns the user or group as named in a sentence.
 pub(super) fn named(whose: &Subject) -> String {
     match whose {
         Subject::User(name) => format!("user {name}"),
@@ -570,7 +575,7 @@ pub(super) fn named(whose: &Subject) -> String {
     }
 }
 
-/// Returns by how many the maximum of running applications is too low.
+/// Returns by how much the maximum of running applications is too low.
 pub(super) fn missing_runs(running: u64, most: u64) -> u64 {
     running.saturating_sub(most).saturating_add(1)
 }
@@ -582,8 +587,8 @@ fn more_applications(running: u64, most: u64) -> String {
     }
 }
 
-/// Words an amount with `more` behind the number. An amount of one type is given without the type's
-/// name, which the sentence has already.
+/// Returns the text of an amount with `more` after the number. The name of its type is omitted if
+/// there is one type only, since the sentence has it already.
 fn more(short: &Resources) -> String {
     let all = amounts(short);
     if short.entries().len() > 1 {
@@ -593,7 +598,7 @@ fn more(short: &Resources) -> String {
     format!("{one} more")
 }
 
-/// `is at its maximum of memory (40 of 40 GiB used)`.
+/// Returns text like `is at its maximum of memory (40 of 40 GiB used)`.
 fn uses(over: &Over, near: &str, at: &str) -> String {
     let types = by_weight(&over.most).into_iter().map(|(name, most)| {
         let used = over.used.sorted().into_iter().find(|(other, _)| *other == name);
@@ -623,7 +628,7 @@ fn placeholders(group: &str, pending: u64, free: &FreePlaces, asked: u64, leavin
     )
 }
 
-/// Words why a member cannot take the places that are held for its group.
+/// Returns the text why a member cannot take the places that are held for its group.
 fn held_places(
     group: &str,
     free: &FreePlaces,
@@ -664,7 +669,7 @@ fn required(node: &str, state: &RequiredState, want: &Resources) -> String {
     }
 }
 
-/// Words the reasons of most nodes.
+/// Returns the text of the reasons of most nodes.
 pub(super) fn said(texts: &BTreeMap<String, u32>) -> String {
     let mut most: Vec<_> = texts.iter().collect();
     most.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));

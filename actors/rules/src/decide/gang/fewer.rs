@@ -1,4 +1,5 @@
-//! Fewer places for a gang of which a scheduler before this one held some, where they do not all fit.
+//! The choice of fewer places for a gang of which an earlier scheduler held places, if they do not
+//! all fit now.
 
 use crate::applications::application::Application;
 use crate::applications::native::{Native, Stage};
@@ -7,8 +8,8 @@ use crate::values::resources::Resources;
 use super::obstacle::GangObstacle;
 use super::state::GangSearch;
 
-/// Has fewer places be looked for, by what was in the way at the last offer. Returns for how many members places
-/// are still looked for. `None`: such places are not looked for now.
+/// Reduces the number of places to be searched, by the obstacle of the last offer. Returns for how
+/// many members places are still searched. `None` if the gang is decided, or holds no places again.
 pub fn settle_for_fewer(book: &mut Application, search: &mut GangSearch) -> Option<u64> {
     let (gang, asks) = (book.gang.as_mut()?, &book.asks);
     let native = gang.native.as_deref_mut()?;
@@ -37,15 +38,15 @@ pub fn settle_for_fewer(book: &mut Application, search: &mut GangSearch) -> Opti
         }
     }
     if native.wanted() == before {
-        // Whatever it was that did not fit, it fits with fewer.
+        // The obstacle did not change the number: one member less is tried.
         native.settle_for_fewer_in_all(1);
     }
     Some(native.wanted())
 }
 
-/// Counts the members of the first groups that fit, by the amount that they take together.
+/// Returns for how many members of the first groups the amount that they take together fits.
 pub fn count_fitting(native: &Native, fits: impl Fn(&Resources) -> bool) -> u64 {
-    // So many are too few to leave out, and so many are enough.
+    // Without `too_few` members the rest does not fit; without `enough` members it does.
     let (wanted, mut too_few, mut enough) = (native.wanted(), 0, native.wanted());
     while too_few + 1 < enough {
         let fewer = u64::midpoint(too_few, enough);

@@ -1,4 +1,5 @@
-//! The members of a bundle by their asks: their amounts, and what the search for nodes has to know of them.
+//! Facts about the members of a bundle, derived from their asks: amounts, and the form that the
+//! search for nodes takes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,27 +13,27 @@ use crate::specs::ask::{Form, TaskGroup};
 use crate::values::ids::AskSlot;
 use crate::values::resources::Resources;
 
-/// By the index of a group in the bundle, the domains where a member of it was refused.
+/// The domains where a member of a group was refused, by the index of the group in the bundle.
 pub type AvoidedDomains = BTreeMap<usize, Vec<Domain>>;
 
-/// The nodes that members may use while places are looked for.
+/// The nodes that members may use in a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedNodes {
-    /// Those where no start of the member failed.
+    /// The nodes where no start of the member failed.
     WithoutFailedStart,
-    /// All.
+    /// All nodes.
     Any,
 }
 
 impl AllowedNodes {
-    /// What a member with this ask wants of nodes.
+    /// Returns the request for a node of a member with this ask.
     pub fn request(self, ask: &Ask) -> NodeRequest<'_> {
         let elsewhere = ask.request_elsewhere().filter(|_| self == Self::WithoutFailedStart);
         elsewhere.unwrap_or_else(|| ask.request())
     }
 }
 
-/// The amount of all members together.
+/// Returns the amount of all members together.
 pub fn total(asks: &Asks, bundled: &Bundled) -> Resources {
     let mut total = Resources::new();
     for (slot, count) in bundled.iter().flatten() {
@@ -41,7 +42,7 @@ pub fn total(asks: &Asks, bundled: &Bundled) -> Resources {
     total
 }
 
-/// The least that any member takes of each resource.
+/// Returns the least amount of each resource that any member takes.
 pub fn least(asks: &Asks, bundled: &Bundled) -> Resources {
     let mut sizes = bundled.iter().flatten().map(|(slot, _)| &*asks.ask(*slot).resources);
     let mut least = sizes.next().cloned().unwrap_or_default();
@@ -51,12 +52,13 @@ pub fn least(asks: &Asks, bundled: &Bundled) -> Resources {
     least
 }
 
-/// The asks of members that lack places, each with the number of members of its group that do.
+/// Returns the asks of members that lack places, each with the number of members of its group
+/// without a place.
 pub fn short_members(bundled: &Bundled, short: &[(MembersAt, u64)]) -> Vec<(AskSlot, u64)> {
     short.iter().map(|(of, lacks)| (bundled[of.group][of.members].0, *lacks)).collect()
 }
 
-/// The bundle in the form that the search for nodes takes.
+/// Returns the bundle in the form that the search for nodes takes.
 pub fn groups<'a>(
     asks: &'a Asks,
     native: &'a [NativeGroup],
@@ -76,15 +78,15 @@ pub fn groups<'a>(
     bundled.iter().enumerate().map(group).collect()
 }
 
-/// Whether the RM is asked about any of the members: about those with an ask, and about held places if it judges
-/// those, too.
+/// Whether the RM is asked about any of the members: about members with an ask, and about held
+/// places if it judges them.
 pub fn is_asked_about(asks: &Asks, bundled: &Bundled, asks_about_holds: bool) -> bool {
     let mut members = bundled.iter().flatten();
     members.any(|(slot, _)| asks_about_holds || !asks.ask(*slot).spec.placeholder)
 }
 
-/// Notes that the asks were tried. More machines would help them if nothing but root and the nodes is too small,
-/// which the scale-up signal looks at.
+/// Notes that the asks were tried. More machines would help them if only root's quota and the nodes
+/// are too small; the scale-up signal checks that.
 pub fn note_tried(asks: &mut Asks, bundled: &Bundled) {
     for (slot, _) in bundled.iter().flatten() {
         let ask = asks.ask_mut(*slot);
@@ -92,15 +94,16 @@ pub fn note_tried(asks: &mut Asks, bundled: &Bundled) {
     }
 }
 
-/// Notes that there were no answers that count: whether more machines would help the asks is unknown.
+/// Notes that the RM gave no answers that count: whether more machines would help the asks is
+/// unknown.
 pub fn note_unanswered(asks: &mut Asks, bundled: &Bundled) {
     for (slot, _) in bundled.iter().flatten() {
         asks.ask_mut(*slot).unanswered = true;
     }
 }
 
-/// The places that are held for members without an ask: the group of each, and the id of its node. Internal asks
-/// may be forgotten already.
+/// Returns the places that are held for members without an ask: the group of each, and the id of
+/// its node. The internal asks of these members may have been removed already.
 pub fn held_places(
     book: &Application,
     bundled: &Bundled,

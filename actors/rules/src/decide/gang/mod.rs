@@ -1,9 +1,11 @@
-//! A declared gang that is undecided: when places are looked for, what keeps it from them, and the search in
-//! as many steps as it takes. For people, `docs/gangs.md#declared-gangs`.
+//! The decision about an undecided declared gang: when its places are searched, what keeps the gang
+//! from them, and the search in as many steps as it takes. For people,
+//! `docs/gangs.md#declared-gangs`.
 //!
 //! # How
-//! As long as the gang is undecided none of its asks is tried by itself. An offer that reaches the application
-//! is for the whole *bundle*: the asks of its members, and internal ones for members without an ask.
+//! As long as the gang is undecided, none of its asks is tried by itself. An offer that reaches the
+//! application is for the whole *bundle*: the asks of its members, and internal asks for members
+//! without an ask.
 //! ```text
 //! offer ─ GangTurn::of ──── Wait: the gang is parked       quota, nominations, the last search
 //!             │ Search
@@ -13,12 +15,13 @@
 //!             │ Over
 //!         Found: all are booked in this step, or asked about; NotPlaced: the gang is parked
 //! ```
-//! The search for nodes itself is in [`bundle`](super::bundle). What was found out is kept in [`GangSearch`].
+//! The search for nodes itself is in [`bundle`](super::bundle). Its results are kept in
+//! [`GangSearch`].
 //!
 //! # Invariants
-//! * Either all members of a bundle are booked in a step, or nothing is.
-//! * A bundle that was looked for without result is not looked for again before something has changed that may
-//!   help it.
+//! * Either all members of a bundle are booked in a step, or none is.
+//! * A bundle whose search was without result is not searched again before a change that may help
+//!   it.
 
 mod fewer;
 mod members;

@@ -12,27 +12,29 @@ use crate::waiting::BundleWaits;
 
 use super::members::short_members;
 
-/// What keeps a gang from its places.
+/// An obstacle that keeps a gang from its places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GangObstacle {
     /// A group whose members have no size lacks asks.
     Asks(MissingAsks),
-    /// What its queues leave does not hold all of it, which is this amount.
+    /// The headroom of its queues is less than the amount of all its members, which is this.
     Quota(Resources),
-    /// What its user and group leave does not hold all of it, which is this amount.
+    /// The headroom of its user and group is less than the amount of all its members, which is
+    /// this.
     Limits(Resources),
-    /// The number of members without a place, by an ask of each group that is short.
+    /// Too few places: an ask of each group that is short, with the number of members without a
+    /// place.
     Places(Vec<(AskSlot, u64)>),
-    /// No domain takes the whole of a group that has to stay in one.
+    /// No domain takes all members of a group that has to stay in one.
     Domain(Box<ShortDomain>),
-    /// Every node with room refused a member.
+    /// Every node with capacity refused a member.
     Refused {
         /// The task group of the member.
         group: TaskGroup,
         /// The ask of the member.
         ask: AskSlot,
     },
-    /// Something was taken from its application for another, which comes first.
+    /// An allocation of its application was evicted for another ask, which comes first.
     GivesWay,
 }
 
@@ -41,17 +43,17 @@ pub enum GangObstacle {
 pub enum NotPlaced {
     /// There are too few places: the shortage, and what the bundle waits for.
     Short(Box<(Shortage, BundleWaits)>),
-    /// The member with this ask was refused wherever there was room. The growth of the nodes is that at the
-    /// beginning of the search.
+    /// Every node with capacity refused the member with this ask. Contains the growth of the nodes
+    /// at the beginning of the search.
     Refused(AskSlot, Growth),
-    /// A member may not have the room that was reserved for it.
+    /// A member may not use the room that was reserved for it.
     Unfit,
-    /// The search goes on in a later step.
+    /// The search continues in a later step.
     Unfinished,
 }
 
 impl GangObstacle {
-    /// The obstacle that follows from the shortage of a search.
+    /// Returns the obstacle that follows from the shortage of a search.
     pub fn of(shortage: Shortage, asks: &Asks, bundled: &Bundled) -> Self {
         let Some(NoDomain { key, value }) = shortage.domain else {
             return Self::Places(short_members(bundled, &shortage.short));
@@ -69,18 +71,18 @@ impl GangObstacle {
         }))
     }
 
-    /// The obstacle that every node with room refused the member with this ask.
+    /// Returns the obstacle of a gang if every node with capacity refused the member with this ask.
     pub fn refused(ask: AskSlot, asks: &Asks) -> Self {
         let group = asks.ask(ask).spec.task_group.clone().unwrap_or_default();
         Self::Refused { group, ask }
     }
 
-    /// Whether fewer members may have places where all of them have none.
+    /// Whether fewer members may find places if all of them do not.
     pub fn may_be_gone_with_fewer(&self) -> bool {
         !matches!(self, Self::Asks(_) | Self::GivesWay)
     }
 
-    /// Whether the gang may have its places once allocations of others are preempted.
+    /// Whether the gang may find its places once allocations of others are preempted.
     pub fn may_be_gone_by_preemption(&self) -> bool {
         match self {
             Self::Quota(_) | Self::Places(_) | Self::Domain(_) | Self::Refused { .. } => true,

@@ -1,17 +1,19 @@
-//! The rooms that are reserved for a gang for which victims leave, where it is tried. For people,
-//! `docs/preemption.md#gangs`.
+//! The rooms of a gang whose victims are being evicted: capacity that is reserved for its members.
+//! For people, `docs/preemption.md#gangs`.
 //!
 //! # How
-//! A declared gang that lacks quota or places looks for victims as a whole. When they are told to leave, room is
-//! reserved for each member ([`Nomination::rooms`]): the node index does not show it to anybody. As long as victims
-//! have still to leave, the gang is tried on whatever is free beside its rooms; once the last has left, on its
-//! rooms alone. While it is tried, and while the RM's predicates are asked about it, its rooms are lifted.
+//! A declared gang that lacks quota or places searches for victims as a whole. When they are
+//! evicted, a room is reserved for each member ([`Nomination::rooms`]): the node index does not
+//! show its capacity to any ask. As long as victims are still to be released, the gang is tried on
+//! the capacity that is free besides its rooms; once the last is released, on its rooms alone.
+//! While it is tried, and while the RM's predicates are asked about it, its rooms are *lifted*: the
+//! index shows their capacity.
 //!
 //! # Invariants
-//! * The index shows of a node what it has left without what gangs keep of it, after each step.
+//! * After each step, the index shows for a node the available capacity less the rooms of gangs.
 //! * A gang has rooms only as long as it is undecided.
-//! * Where a member may not have its room any more, or its node takes nothing more, or has less than is kept
-//!   there, all rooms of the gang end.
+//! * All rooms of a gang end if a member may not use its room any more, or if a node takes nothing
+//!   more or has less than is reserved there.
 //!
 //! [`Nomination::rooms`]: crate::pending::nominations::Nomination::rooms
 
@@ -26,19 +28,19 @@ use crate::values::ids::ApplicationSlot;
 use super::members::{AllowedNodes, AvoidedDomains, groups};
 use super::obstacle::NotPlaced;
 
-/// The rooms of a gang when it is tried.
+/// The state of the rooms of a gang when it is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GangRooms {
-    /// It has none.
+    /// It has no rooms.
     None,
-    /// Some of its victims have still to leave.
+    /// Some of its victims are still to be released.
     Leaving,
-    /// All of its victims have left.
+    /// All of its victims are released.
     Free,
 }
 
 impl GangRooms {
-    /// The rooms of the gang of this application.
+    /// Returns the state of the rooms of the gang of this application.
     pub fn of(application: ApplicationSlot, nominations: &Nominations) -> Self {
         match nominations.of(Preemptor::Gang(application)) {
             None => Self::None,
@@ -51,7 +53,7 @@ impl GangRooms {
 /// Takes the rooms of all members from the index.
 ///
 /// # Errors
-/// A member may not have its room: [`NotPlaced::Unfit`].
+/// A member may not use its room: [`NotPlaced::Unfit`].
 pub fn take_rooms(
     application: ApplicationSlot,
     book: &Application,

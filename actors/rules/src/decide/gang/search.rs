@@ -1,23 +1,27 @@
-//! The search for places of all members of a gang, with the predicates of an RM in this process, in as many
-//! steps as it takes. It asks for what is to be done ([`Next`]), and whoever has the RM does it.
+//! The search for places of all members of a gang, with the predicates of an RM in this process, in
+//! as many steps as it takes. [`Next`] names what its caller has to do with the RM before the
+//! search continues.
 //!
 //! # Why in several steps
-//! Ten thousand members that differ all have ten thousand searches, and nine of ten nodes may refuse each of
-//! them. While one step lasts nobody else of the partition has an answer. So a step has a bounded number of
-//! looks at nodes and of refusals; what is left goes on with the next offer, from the places that were found
-//! ([`find_within`]). The usual search is over in one.
+//! If the members of a gang all differ, ten thousand members take ten thousand searches, and nine
+//! of ten nodes may refuse each of them. No other request in the partition is answered during a
+//! step. So a step has a bounded number of looks at nodes and of refusals; the rest of the search
+//! continues with the next offer, from the places that were found ([`find_within`]). The usual
+//! search is over in one step.
 //!
 //! # The nodes and domains that are tried
-//! If all members find a place on nodes where no start of them failed, only such nodes are used. A group that
-//! has to stay in one domain tries another where a member is refused on every node of the first.
+//! If all members find places on nodes where no start of them failed, only such nodes are used. If
+//! a member of a group that has to stay in one domain is refused on every node of the domain, the
+//! group is tried in another domain.
 //!
 //! # Predicates
-//! An answer counts for the step in which it was given. A place that passed in an earlier step is not asked
-//! about again while the search goes on; once all have passed, those of earlier steps are asked about again in
-//! the step that books all members. A refusal counts until the search is over.
+//! An answer counts in the step in which it was given. While the search continues, the RM is not
+//! asked again about a place that passed in an earlier step; once all have passed, it is asked
+//! again about the places of earlier steps, in the step that books all members. A refusal counts
+//! until the search is over.
 //!
 //! # Invariant
-//! * Between two steps nothing is taken, and the RM counts on nothing.
+//! * Between two steps, nothing is taken, and the RM counts no member.
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -34,14 +38,14 @@ use crate::waiting::BundleWaits;
 use super::members::{AllowedNodes, AvoidedDomains, groups};
 use super::obstacle::NotPlaced;
 
-/// How many looks at nodes one step has for a gang: some ten milliseconds.
+/// The number of looks at nodes that one step may take for a gang: some ten milliseconds.
 const LOOKS_PER_STEP: u64 = 400_000;
-/// How many refusals by nodes one step takes for a gang.
+/// The number of refusals by nodes that one step may take for a gang.
 const REFUSALS_PER_STEP: usize = 2_048;
-/// In how many domains predicates are asked about the members of a gang.
+/// The number of domains in which predicates are asked about the members of a gang.
 const DOMAINS_ASKED: usize = 16;
 
-/// A member of the gang, at a node.
+/// A member of the gang on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     /// Its ask.
@@ -50,20 +54,21 @@ pub struct Member {
     pub node: NodeSlot,
 }
 
-/// What is to be done before the search goes on.
+/// What the caller has to do before the search continues.
 #[derive(Debug)]
 pub enum Next {
-    /// Ask the RM about a member; if it passes, the RM counts on it. The answer goes to
+    /// Ask the RM about a member; if the member passes, the RM counts it. The answer goes to
     /// [`MemberSearch::answered`].
     Ask(Member),
-    /// Ask the RM about a member that is only counted. The answer goes to [`MemberSearch::answered`].
+    /// Ask the RM about a member without the RM counting it. The answer goes to
+    /// [`MemberSearch::answered`].
     Count(Member),
-    /// Have the RM count on a member that passed in an earlier step.
+    /// Have the RM count a member that passed in an earlier step.
     Assume(Member),
-    /// Have the RM count on these members no longer, in this order.
+    /// Have the RM stop counting these members, in this order.
     Forget(Vec<Member>),
-    /// Nothing: the search is over, or its part of this step. Places that were found are taken from the index;
-    /// else nothing is.
+    /// Nothing: the search, or its part of this step, is over. If places were found, they are taken
+    /// from the index; otherwise nothing is.
     Over(Result<Found, NotPlaced>),
 }
 
@@ -73,74 +78,74 @@ pub struct MemberSearch {
     /// The members.
     bundled: Bundled,
     allowed: AllowedNodes,
-    /// The growth of the nodes when the search began: whatever came later may be what it lacks.
+    /// The growth of the nodes when the search began: any later growth may be what it lacks.
     since: Growth,
     paused: Paused,
     avoid: AvoidedDomains,
-    /// The nodes that refused an ask, by their slots. A node that comes in place of one that left counts as one
-    /// that refused, until the next search.
+    /// The nodes that refused each ask, by their slots. A new node with the slot of a removed one
+    /// counts as one that refused, until the next search.
     refusals: FxHashMap<AskSlot, FixedBitSet>,
     /// The members that passed in earlier steps.
     passed: FxHashSet<Member>,
-    /// The member that was refused last.
+    /// The ask of the member that was refused last.
     refused: Option<AskSlot>,
-    /// The number of times that some member was refused wherever its group may be.
+    /// The number of times that a member was refused wherever its group may be.
     n_domains: usize,
     step: Step,
 }
 
-/// The part of a search that one step does.
+/// The part of a search in one step.
 #[derive(Debug, Default)]
 struct Step {
-    /// The number of looks at nodes at which it ends.
+    /// The number of looks at nodes at which the step ends.
     until: u64,
-    /// The number of refusals that are left.
+    /// The number of refusals that the step may still take.
     refusals: usize,
-    /// Whether predicates are asked in the middle of the search.
+    /// Whether predicates are asked during the search.
     asks_now: bool,
     doing: Doing,
     /// The places that predicates are asked about.
     found: Found,
-    /// The members that the RM counts on, in the order of their places.
+    /// The members that the RM counts, in the order of their places.
     assumed: Vec<Member>,
-    /// Whether no answer of an earlier step is used.
+    /// Whether all members are asked about in this step, without answers of earlier steps.
     asks_about_all: bool,
-    /// The number of members of a refused group that pass, from the last refusal of this step.
+    /// The number of members of a refused group that pass, at the last refusal of this step.
     n_fit: Option<u64>,
 }
 
-/// What a search is at.
+/// What a search does now.
 #[derive(Debug, Default)]
 enum Doing {
     /// Finds places on nodes.
     #[default]
     Find,
-    /// Asks about the member at this index in the list.
+    /// Asks about the member at this index of the list of places.
     Ask(usize),
-    /// Moves the member at this index in the list to another node.
+    /// Moves the member at this index to another node.
     Move(usize),
-    /// Counts the members of a group that pass.
+    /// Counts the members of a refused group that pass.
     Count(Count),
-    /// It is over, or its part of this step.
+    /// Ends the search, or its part of this step.
     End(NotPlaced),
 }
 
-/// The members of a refused group that pass where they are.
+/// A count of the members of a refused group that pass where they are.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     group: usize,
     /// The ask of the member that was refused.
     refused: AskSlot,
-    /// The next index in the list.
+    /// The index of the next place.
     at: usize,
-    /// The number of questions that are left.
+    /// The number of questions that may still be asked.
     left: usize,
     passed: u64,
 }
 
-/// One step after another.
+/// Steps.
 impl MemberSearch {
-    /// A search that begins, when the nodes have grown so far.
+    /// A search that begins at this growth of the nodes.
     pub fn new(asks: &Asks, bundled: &Bundled, since: Growth) -> Self {
         let mut members = bundled.iter().flatten();
         let any_failed = members.any(|(slot, _)| asks.ask(*slot).request_elsewhere().is_some());
@@ -159,7 +164,8 @@ impl MemberSearch {
         }
     }
 
-    /// Goes on with another bundle of the gang. What was found for asks that are still among it stays.
+    /// Continues with a changed bundle of the gang. The results for asks that are still in it are
+    /// kept.
     pub(super) fn goes_on_with(&mut self, bundled: &Bundled) {
         if self.bundled == *bundled {
             return;
@@ -178,31 +184,31 @@ impl MemberSearch {
         self.passed.retain(|member| now.contains_key(&member.ask));
     }
 
-    /// Has domains that did not take a group tried again: something has changed for the gang.
+    /// Has domains that did not take a group tried again, after a change that concerns the gang.
     pub(super) fn tries_domains_again(&mut self) {
         self.paused.forget_tried();
     }
 
-    /// Begins the part of this step. Where the RM answers later, `asks_now` is false and places are all that is
-    /// looked for.
+    /// Begins the part of this step. If the RM answers later, `asks_now` is false and the search
+    /// ends with the places.
     pub fn begin_step(&mut self, nodes: &NodeIndex, asks_now: bool) {
         debug_assert!(self.step.assumed.is_empty(), "between two steps the RM counts on nothing");
         let until = nodes.looks().saturating_add(LOOKS_PER_STEP);
         self.step = Step { until, refusals: REFUSALS_PER_STEP, asks_now, ..Step::default() };
     }
 
-    /// The number of members of a refused group that pass, if a member was refused in this step; 0 where that
-    /// was not counted.
+    /// Returns the number of members of a refused group that pass, if a member was refused in this
+    /// step; 0 if they were not counted.
     pub(super) fn n_fit(&self) -> Option<u64> {
         self.step.n_fit
     }
 
-    /// The number of places that a search remembers that goes on later.
+    /// Returns the number of places that a paused search remembers.
     pub fn n_places(&self) -> usize {
         self.paused.n_places()
     }
 
-    /// Goes on until something is to be done.
+    /// Continues until the caller has to do something.
     pub fn next(&mut self, book: &Application, nodes: &mut NodeIndex) -> Next {
         loop {
             let next = match std::mem::take(&mut self.step.doing) {
@@ -218,7 +224,7 @@ impl MemberSearch {
         }
     }
 
-    /// Takes the answer about the member of the last question.
+    /// Applies the answer to the last question.
     pub fn answered(&mut self, passes: bool) {
         match &mut self.step.doing {
             Doing::Ask(at) => {
@@ -244,7 +250,7 @@ impl MemberSearch {
     }
 }
 
-/// What each step does.
+/// The work within a step.
 impl MemberSearch {
     fn find(&mut self, book: &Application, nodes: &mut NodeIndex) -> Option<Next> {
         let native = book.undecided().map(Native::groups).unwrap_or_default();
@@ -275,7 +281,7 @@ impl MemberSearch {
         None
     }
 
-    /// Begins again, with nodes where starts failed.
+    /// Begins again, with the nodes where starts failed, too.
     fn begin_on_all_nodes(&mut self, nodes: &NodeIndex) {
         self.allowed = AllowedNodes::Any;
         self.since = nodes.growth();
@@ -286,20 +292,20 @@ impl MemberSearch {
         (self.refused, self.n_domains) = (None, 0);
     }
 
-    /// The member at this index in the list, at its node.
+    /// Returns the member at this index of the list of places, on its node.
     fn member(&self, at: usize) -> Member {
         let place = self.step.found.places()[at];
         let (ask, _) = self.bundled[place.of.group][place.of.members];
         Member { ask, node: place.node }
     }
 
-    /// Counts on a member, and goes on with the next one.
+    /// Notes that the RM counts a member, and continues with the next one.
     fn assume(&mut self, at: usize, member: Member) {
         self.step.assumed.push(member);
         self.step.doing = Doing::Ask(at + 1);
     }
 
-    /// Has the RM forget the members that it counts on, the last one first.
+    /// Has the RM stop counting the members, the last one first.
     fn forget(&mut self) -> Next {
         let mut assumed = std::mem::take(&mut self.step.assumed);
         assumed.reverse();
@@ -330,7 +336,8 @@ impl MemberSearch {
         Some(Next::Ask(member))
     }
 
-    /// Moves a member that may not run at its node: to a node of the same domain where its group has one.
+    /// Moves a member that was refused to another node: of the same domain, if its group has to
+    /// stay in one.
     fn move_member(
         &mut self,
         at: usize,
@@ -346,7 +353,7 @@ impl MemberSearch {
         if found.move_member(nodes, at, &request, ask.spec.tags.as_ref()).is_none() {
             let before = &found.places()[..at];
             let passed = before.iter().filter(|place| place.of.group == group).count() as u64;
-            // Only a gang that settles for fewer members has to know how many pass.
+            // Only a gang that may hold fewer places than declared has to know how many pass.
             let count = book.undecided().is_some_and(Native::holds_again);
             let (left, passed) = if count { (REFUSALS_PER_STEP, passed) } else { (0, 0) };
             let count = Count { group, refused: slot, at: at + 1, left, passed };
@@ -364,7 +371,8 @@ impl MemberSearch {
         Some(self.forget())
     }
 
-    /// Counts on with the next member of the group; or, after the last one, goes on without this group's domain.
+    /// Continues the count with the next member of the group. After the last one, continues the
+    /// search without this domain of the group.
     fn count(&mut self, mut count: Count, nodes: &mut NodeIndex) -> Next {
         let places = self.step.found.places();
         let rest = places.iter().enumerate().skip(count.at).filter(|_| count.left > 0);

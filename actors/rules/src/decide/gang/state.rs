@@ -1,4 +1,5 @@
-//! The search for places of one declared gang: what it waits for, and what kept it from its places last.
+//! The state of the search for places of one declared gang: what it waits for, and its last
+//! obstacle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,35 +21,37 @@ use super::search::MemberSearch;
 /// The search for places of a declared gang.
 #[derive(Debug, Default)]
 pub struct GangSearch {
-    /// When an offer is to come here.
+    /// What the gang waits for: it decides whether an offer reaches the application.
     waits: WaitSet,
-    /// What it waits for, if it found too few places.
+    /// The missing places, if the last search found too few.
     places: Option<BundleWaits>,
-    /// A search that goes on with the next offer.
+    /// The search that continues with the next offer.
     search: Option<Box<MemberSearch>>,
-    /// The obstacle at the last offer, and since when there is one of this kind, ns since the epoch.
+    /// The obstacle at the last offer, and the time since which there is one of this kind, ns since
+    /// the epoch.
     obstacle: Option<(GangObstacle, i64)>,
-    /// When it is tried again after a refusal though nothing changed.
+    /// The times at which the gang is tried again after a refusal, without a change.
     retries: Retries,
-    /// When it was declared, ns since the epoch.
+    /// The time of the declaration, ns since the epoch.
     declared_ns: i64,
-    /// Numbers the orders to hold places again, so that an earlier deadline is known to be stale.
+    /// The number of orders to hold places again, by which the deadline of an earlier order is
+    /// known to be stale.
     hold_orders: u32,
-    /// The number of members that would have had places at the last offer, where that is known: of the group
-    /// that was refused, or of all where a quota was too small.
+    /// The number of members that would have had places at the last offer, if it is known: of the
+    /// group that was refused, or of all groups if a quota was too small.
     n_fit: Option<u64>,
-    /// The tries to preempt others; `None` while there was none.
+    /// The tries to preempt others; `None` before the first.
     tries: Option<Box<Tries>>,
 }
 
-/// What it waits for.
+/// Waiting.
 impl GangSearch {
-    /// That of a gang that was declared at this time, ns since the epoch.
+    /// The state of a gang that was declared at this time, ns since the epoch.
     pub fn new(declared_ns: i64) -> Self {
         Self { declared_ns, ..Self::default() }
     }
 
-    /// What an undecided gang waits for. While it backs off no offer is to come here.
+    /// Returns what an undecided gang waits for. While it backs off, no offer has to reach it.
     pub fn waits(&self, native: &Native) -> WaitSet {
         if native.backs_off() { WaitSet::Nothing } else { self.waits.clone() }
     }
@@ -58,22 +61,22 @@ impl GangSearch {
         self.waits == WaitSet::Due
     }
 
-    /// Has the gang wait for this; `places` is what it lacked, if it found too few.
+    /// Parks the gang. `places` are the missing places, if the search found too few.
     pub fn park(&mut self, parked: Box<Parked>, places: Option<BundleWaits>) {
         self.waits = WaitSet::Parked(parked);
         (self.places, self.search) = (places, None);
         self.retries.stop();
     }
 
-    /// Has the gang wait after a refusal. Returns the pause until it is tried again though nothing changed, and the
-    /// number of the refusal.
+    /// Parks the gang after a refusal. Returns the pause until it is tried again without a change,
+    /// and the number of the refusal.
     pub fn park_refused(&mut self, parked: Box<Parked>, now_ns: i64) -> (Duration, u32) {
         self.park(parked, None);
         self.retries.refused();
         self.retries.pause(now_ns)
     }
 
-    /// Has the gang tried with the next offer, since something has changed for it.
+    /// Has the gang tried with the next offer, after a change that concerns it.
     pub fn wake(&mut self) {
         (self.waits, self.places) = (WaitSet::Due, None);
         self.retries.begin_anew();
@@ -82,22 +85,25 @@ impl GangSearch {
         }
     }
 
-    /// Has the gang tried with the next offer, from what is known of it.
+    /// Has the gang tried with the next offer, and keeps the results of its search.
     pub fn make_due(&mut self) {
         self.waits = WaitSet::Due;
     }
 
-    /// Has the gang tried with the next offer from the beginning: members of it may use more nodes.
+    /// Has the gang tried with the next offer from the beginning: members may use more nodes than
+    /// before.
     pub fn begin_anew(&mut self) {
         (self.waits, self.places, self.search) = (WaitSet::Due, None, None);
     }
 
-    /// Notes that the members have places and that the RM's predicates are asked: no offer is to come here.
+    /// Notes that the members have places and that the RM's predicates are asked: no offer has to
+    /// reach the gang.
     pub fn in_flight(&mut self) {
         self.waits = WaitSet::Nothing;
     }
 
-    /// The pause after the refusal of this number is over. Returns whether the gang is to be tried.
+    /// Handles the end of the pause after the refusal of this number. Returns whether the gang has
+    /// to be tried.
     pub fn retry(&mut self, number: u32) -> bool {
         self.retries.begin(number)
     }
@@ -107,15 +113,15 @@ impl GangSearch {
         self.retries.begin_by_time();
     }
 
-    /// Whether the gang waits because predicates refused it: no room that comes back helps.
+    /// Whether the gang waits because predicates refused it: returned capacity does not help it.
     pub fn is_refused(&self) -> bool {
         matches!(&self.waits, WaitSet::Parked(parked) if parked.refused.is_some())
     }
 
-    /// Forgets answers of predicates, which may be wrong by now. A gang that is undecided and was refused is woken;
-    /// returns whether it was.
+    /// Forgets answers of predicates, which may be wrong now. Wakes the gang if it is undecided and
+    /// was refused; returns whether it did.
     pub fn invalidate(&mut self, is_undecided: bool) -> bool {
-        // A search that is under way has answers, too.
+        // A search that continues has answers, too.
         self.search = None;
         let was_refused = is_undecided && self.is_refused();
         if was_refused {
@@ -124,7 +130,8 @@ impl GangSearch {
         was_refused
     }
 
-    /// Whether it was looked for, and waits for any node to grow that can take a member, which none has.
+    /// Whether the gang was searched without result, and no node that can take a member has grown
+    /// since.
     pub fn rests(&self, nodes: &NodeIndex) -> bool {
         let WaitSet::Parked(parked) = &self.waits else { return false };
         if let Some(least) = &parked.refused {
@@ -137,20 +144,21 @@ impl GangSearch {
         several.is_some_and(|places| !places.clone().is_due(nodes))
     }
 
-    /// Takes out what the bundle lacked at its last search.
+    /// Removes and returns the places that the bundle lacked at its last search.
     pub fn take_places(&mut self) -> Option<BundleWaits> {
         self.places.take()
     }
 }
 
-/// The search that is under way.
+/// The search that continues.
 impl GangSearch {
-    /// Whether a search goes on with the next offer.
+    /// Whether a search continues with the next offer.
     pub fn is_searching(&self) -> bool {
         self.search.is_some()
     }
 
-    /// Takes out the search that is under way, for a bundle that may be another by now; or begins one.
+    /// Removes and returns the search that continues, for a bundle that may have changed; or begins
+    /// a new search.
     pub fn take_search(
         &mut self,
         asks: &Asks,
@@ -166,7 +174,8 @@ impl GangSearch {
         }
     }
 
-    /// Takes back a search after its part of this step. If it is unfinished it goes on with the next offer.
+    /// Stores a search after its part of this step. An unfinished search continues with the next
+    /// offer.
     pub fn put_search(&mut self, search: Box<MemberSearch>, why: Option<&NotPlaced>) {
         self.n_fit = search.n_fit().or(self.n_fit);
         if matches!(why, Some(NotPlaced::Unfinished)) {
@@ -174,21 +183,21 @@ impl GangSearch {
         }
     }
 
-    /// Forgets a search that is under way.
+    /// Forgets a search that would continue.
     pub fn end_search(&mut self) {
         self.search = None;
     }
 }
 
-/// What keeps it from its places.
+/// Obstacles.
 impl GangSearch {
     /// The obstacle at the last offer.
     pub fn obstacle(&self) -> Option<&GangObstacle> {
         self.obstacle.as_ref().map(|(obstacle, _)| obstacle)
     }
 
-    /// Notes what keeps the gang from its places. If it was the same kind of obstacle before, the earlier time
-    /// counts.
+    /// Records the obstacle of the gang. If the last obstacle was of the same kind, its time is
+    /// kept.
     pub fn note(&mut self, obstacle: GangObstacle, now_ns: i64) {
         let kind = std::mem::discriminant(&obstacle);
         let before = self.obstacle.as_ref();
@@ -197,13 +206,14 @@ impl GangSearch {
         self.obstacle = Some((obstacle, since_ns));
     }
 
-    /// Forgets the obstacle: another one keeps the gang from its places, which is not noted.
+    /// Forgets the obstacle: the gang has another one, which is not recorded here.
     pub fn forget_obstacle(&mut self) {
         self.obstacle = None;
     }
 
-    /// The members that found no place at the last search, by an ask of each group with their number, and
-    /// since when, ns since the epoch. `None` if there may be places by now.
+    /// Returns the members that found no place at the last search, as an ask of each group with
+    /// their number, and the time since when, ns since the epoch. `None` if there may be places
+    /// now.
     pub fn short_of_places(&self, nodes: &NodeIndex) -> Option<(&[(AskSlot, u64)], i64)> {
         let WaitSet::Parked(_) = &self.waits else { return None };
         let Some((GangObstacle::Places(short), since_ns)) = &self.obstacle else { return None };
@@ -211,9 +221,9 @@ impl GangSearch {
         is_so.then_some((&**short, *since_ns))
     }
 
-    /// The obstacle of the gang in addition to quotas, limits and [too few places], and since when, ns
-    /// since the epoch. `None` if it may be gone by now. The counts of nodes are left out, and the texts of
-    /// predicates.
+    /// Returns the obstacle of the gang in addition to quotas, limits and [too few places], and the
+    /// time since when, ns since the epoch. `None` if the obstacle may be gone now. The counts of
+    /// nodes and the texts of predicates are left empty.
     ///
     /// [too few places]: Self::short_of_places
     pub fn why(&self, nodes: &NodeIndex) -> Option<(GangWhy, Option<i64>)> {
@@ -230,7 +240,7 @@ impl GangSearch {
             };
             return Some(match obstacle {
                 Some(GangObstacle::Refused { group, .. }) => (refused(Arc::clone(group)), since_ns),
-                // The answers came later, one by one.
+                // The RM answered later, one question after the other.
                 _ => (refused(TaskGroup::default()), None),
             });
         }
@@ -245,7 +255,7 @@ impl GangSearch {
                 let why = GangWhy::Domain { short, nodes: nodes_lack, constraint: None };
                 (!places.is_due(nodes)).then_some((why, since_ns))
             }
-            // The sums say by themselves whether quota is short; what was refused may pass now.
+            // Present sums show whether quota is short; a refused member may pass now.
             GangObstacle::Places(_)
             | GangObstacle::Quota(_)
             | GangObstacle::Limits(_)
@@ -254,7 +264,7 @@ impl GangSearch {
         }
     }
 
-    /// The member that every node with room refused at the last offer.
+    /// Returns the ask of the member that every node with capacity refused at the last offer.
     pub fn refused(&self) -> Option<AskSlot> {
         match self.obstacle()? {
             GangObstacle::Refused { ask, .. } => Some(*ask),
@@ -262,7 +272,8 @@ impl GangSearch {
         }
     }
 
-    /// The quota that the gang was over at the last offer, and since when, ns since the epoch.
+    /// Returns which quota the gang exceeded at the last offer, and the time since when, ns since
+    /// the epoch.
     pub fn over_since(&self) -> Option<(Cause, i64)> {
         let (obstacle, since_ns) = self.obstacle.as_ref()?;
         let cause = match obstacle {
@@ -274,9 +285,9 @@ impl GangSearch {
     }
 }
 
-/// Preemption, and places that a scheduler before this one held.
+/// Preemption, and places that an earlier scheduler held.
 impl GangSearch {
-    /// When the gang was declared, ns since the epoch.
+    /// Returns the time of the declaration, ns since the epoch.
     pub fn declared_ns(&self) -> i64 {
         self.declared_ns
     }
@@ -286,28 +297,29 @@ impl GangSearch {
         self.tries.as_deref()
     }
 
-    /// The same, to be changed.
+    /// Returns the tries for a change.
     pub fn tries_mut(&mut self) -> &mut Tries {
         self.tries.get_or_insert_default()
     }
 
-    /// Numbers an order to hold places again.
+    /// Returns the number of a new order to hold places again.
     pub fn next_hold_order(&mut self) -> u32 {
         self.hold_orders = self.hold_orders.wrapping_add(1);
         self.hold_orders
     }
 
-    /// Whether this is the last order to hold places again.
+    /// Whether this is the number of the last order to hold places again.
     pub fn is_last_hold_order(&self, order: u32) -> bool {
         self.hold_orders == order
     }
 
-    /// Notes how many members would have had places at this offer.
+    /// Records how many members would have had places at this offer.
     pub fn note_fitting(&mut self, members: u64) {
         self.n_fit = Some(members);
     }
 
-    /// Takes out how many members would have had places at the last offer, where that is known.
+    /// Removes and returns how many members would have had places at the last offer, if it is
+    /// known.
     pub fn take_fitting(&mut self) -> Option<u64> {
         self.n_fit.take()
     }

@@ -1,4 +1,4 @@
-//! One gang, with an RM that refuses some nodes: its turn, its search, and what is kept of it.
+//! Tests one gang, with an RM that refuses some nodes: its turn, its search, and its state.
 
 use std::sync::Arc;
 
@@ -74,7 +74,8 @@ impl World {
         MemberSearch::new(&self.book.asks, &self.bundled(), self.books.nodes.growth())
     }
 
-    /// The part of one step, with an RM that refuses some nodes. Returns what the RM was told, too.
+    /// Runs the part of one step, with an RM that refuses some nodes. Returns also the calls of the
+    /// RM.
     fn step(
         &mut self,
         search: &mut MemberSearch,
@@ -183,7 +184,7 @@ fn a_member_refused_everywhere_ends_the_search() {
     assert_eq!(search.n_fit(), Some(0), "it is not counted");
 }
 
-/// A gang of three of which a scheduler before this one held three places.
+/// A gang of three for which an earlier scheduler held three places.
 fn held_before() -> World {
     let mut world = World::new(workers(3), &[1, 1, 1]);
     world.book.forget_members_without_ask();
@@ -249,7 +250,8 @@ fn a_refused_group_tries_another_domain() {
     assert_eq!(&*outcome.unwrap().domain_of(0).unwrap().value, "r1");
 }
 
-/// The nodes that refuse a member are looked at again and again, so that a step ends before all are asked.
+/// The nodes that refuse a member are searched again and again, so that a step ends before the RM
+/// was asked about all.
 #[test]
 fn a_search_goes_on_in_later_steps() {
     let mut world = World::new(workers(2), &vec![1; 1_200]);

@@ -1,4 +1,4 @@
-//! Whether places are looked for when an offer reaches an undecided gang.
+//! The decision whether an undecided gang searches for places when an offer reaches it.
 
 use crate::asks::Bundled;
 use crate::decide::attempt::Attempt;
@@ -12,38 +12,39 @@ use super::members::{is_asked_about, least};
 use super::obstacle::GangObstacle;
 use super::rooms::GangRooms;
 
-/// What becomes of the gang that an offer has reached.
+/// What a gang does with an offer.
 #[derive(Debug)]
 pub enum GangTurn {
-    /// Places are looked for.
+    /// Places are searched.
     Search,
-    /// None are looked for now.
+    /// No places are searched now.
     Wait {
-        /// Why.
+        /// The reason.
         why: Hold,
         /// What the gang waits for.
         parked: Box<Parked>,
-        /// What the bundle lacked at its last search, if it lacks that still.
+        /// The places that the bundle lacked at its last search, if it still lacks them.
         places: Option<BundleWaits>,
     },
 }
 
-/// Why no places are looked for.
+/// Why no places are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// Something was taken from its application for another, which comes first.
+    /// An allocation of its application was evicted for another ask, which comes first.
     GivesWay,
-    /// Its quota, or that of its user and group ([`Obstacle::Limits`]), does not hold all of it.
+    /// Its quota, or the limits of its user and group ([`Obstacle::Limits`]), leave too little for
+    /// all of it.
     OverQuota(Obstacle),
-    /// The last search found too few places, and too few have come since.
+    /// The last search found too few places, and too few were added since.
     TooFewPlaces,
-    /// The RM has to be asked about it, and another bundle is in flight: there is one at a time.
+    /// The RM has to be asked about the gang, and another bundle is in flight: only one may be.
     OtherInFlight,
 }
 
 impl Hold {
-    /// The obstacle of a gang that takes `total`; `None` if it is the one that was noted before, or is not the
-    /// gang's.
+    /// Returns the obstacle of a gang that takes `total`. `None` if the recorded obstacle still
+    /// holds, or if the obstacle is another gang's bundle.
     pub fn obstacle(self, total: Resources) -> Option<GangObstacle> {
         match self {
             Self::GivesWay => Some(GangObstacle::GivesWay),
@@ -55,8 +56,8 @@ impl Hold {
 }
 
 impl GangTurn {
-    /// Decides about a bundle that takes `total`. `places` is what it lacked at its last search;
-    /// `asks_about_holds` says that the RM judges held places, too.
+    /// Decides about a bundle that takes `total`. `places` are the places that it lacked at its
+    /// last search. `asks_about_holds`: the RM judges held places, too.
     pub fn of(
         attempt: &Attempt<'_>,
         (bundled, total): (&Bundled, &Resources),
@@ -86,8 +87,9 @@ impl GangTurn {
     }
 }
 
-/// What the gang waits for whose search found too few places; `at` this epoch the search began. While victims of
-/// the gang have still to leave, it is tried on whatever is free beside its rooms.
+/// Returns what the gang waits for after its search found too few places; `at` is the epoch at the
+/// beginning of the search. While victims of the gang are still to be released, the gang is tried
+/// on the capacity that is free besides its reserved rooms.
 pub fn parked_short(
     attempt: &Attempt<'_>,
     bundled: &Bundled,
@@ -95,7 +97,7 @@ pub fn parked_short(
     (rooms, at): (GangRooms, Epoch),
 ) -> (Box<Parked>, Option<BundleWaits>) {
     if rooms == GangRooms::Leaving {
-        // What it has room for itself is no growth, and counts all the same.
+        // The capacity of its own rooms is no growth of a node, and counts nevertheless.
         let least = least(attempt.asks, bundled);
         return (Box::new(Parked::roomless(&least, attempt.view)), None);
     }

@@ -1,5 +1,5 @@
-//! What answers about members of a bundle in flight mean for it, and what becomes of a member that cannot stay
-//! on its node.
+//! What an answer about a member means for its bundle in flight, and what happens to a member that
+//! cannot stay on its node.
 
 use std::sync::Arc;
 
@@ -14,34 +14,35 @@ use crate::pending::unsettled::{OpenQuestion, Scope};
 use crate::values::ids::{AllocationId, AskSlot, NodeSlot};
 use crate::values::resources::Resources;
 
-/// The number of times that a member is asked about again before its bundle is withdrawn.
+/// The maximum number of repeated questions about a member. Its bundle is withdrawn instead of one
+/// more.
 const ASKED_AGAIN_MAX: u32 = 3;
 
-/// An answer about a member, or the lack of one.
+/// The answer about a member, or none.
 #[derive(Debug)]
 pub enum MemberAnswer {
-    /// It may run at its place, and the node there confirms it.
+    /// The member may run at its place, and the node confirms it.
     Passes {
         /// What the answer depends on.
         scope: Scope,
-        /// The RM counts it as running there.
+        /// Whether the RM counts the member as running there.
         is_assumed: bool,
     },
-    /// It may run at its place, and the node takes nothing any more, or has too little.
+    /// The member may run at its place, and the node takes nothing any more, or has too little.
     NotTaken {
-        /// The RM counts it as running there.
+        /// Whether the RM counts the member as running there.
         is_assumed: bool,
     },
-    /// It may run at its place, and something that the answer depends on has changed.
+    /// The member may run at its place, and a fact that the answer depends on has changed.
     Void {
-        /// The RM counts it as running there.
+        /// Whether the RM counts the member as running there.
         is_assumed: bool,
     },
     /// The RM did not answer.
     Unanswered,
-    /// Predicates refuse it at its place.
+    /// Predicates refuse the member at its place.
     Refused {
-        /// The RM did not answer, and that counts as a refusal.
+        /// Whether the refusal is presumed because the RM did not answer.
         is_presumed: bool,
     },
 }
@@ -49,75 +50,77 @@ pub enum MemberAnswer {
 /// What an answer or a change of a node means for the bundle, for the application to carry out.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Questions whose answers are not wanted any more, or do not count.
+    /// The questions whose answers are not wanted any more, or do not count.
     pub cancelled: SmallVec<[u64; 1]>,
-    /// A node refused a member.
+    /// Whether a node refused a member.
     pub is_refusal: bool,
-    /// It was the first void answer: the time begins after which the bundle is withdrawn.
+    /// Whether this is the first void answer, after which the bundle has
+    /// [`VOID_MAX`](super::VOID_MAX) to be settled.
     pub is_first_void: bool,
-    /// What follows.
+    /// The next step.
     pub next: NextStep,
 }
 
-/// What follows from an answer.
+/// The next step of a bundle after an answer.
 #[derive(Debug, Default)]
 pub enum NextStep {
-    /// The bundle waits on.
+    /// The bundle waits for further answers.
     #[default]
     Wait,
     /// A member moves.
     Move(Move),
-    /// The bundle is to be withdrawn.
+    /// The bundle has to be withdrawn.
     Withdraw(Withdrawal),
 }
 
-/// A member that goes to another node. The node index and the table know of it already.
+/// A member that moves to another node. The node index and the table have the move already.
 #[derive(Debug)]
 pub struct Move {
     /// Its placement.
     pub id: AllocationId,
     /// The amount that it takes.
     pub resources: Resources,
-    /// The node that gets the amount back; `None` if that is gone.
+    /// The node that gets the amount back; `None` if the node was removed.
     pub from: Option<NodeSlot>,
-    /// The node that is to hold it.
+    /// The node that has to hold the member.
     pub to: NodeSlot,
 }
 
-/// The end of a bundle for which a member finds no node, or which gets no answers that count.
+/// The withdrawal of a bundle because a member finds no node, or because the RM gives no answers
+/// that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Withdrawal {
-    /// Why.
+    /// The reason.
     pub why: WithdrawReason,
-    /// The node that is gone.
+    /// The node that was removed.
     pub gone: Option<NodeSlot>,
-    /// The ask of the member that all nodes with room refused.
+    /// The ask of the member that all nodes with capacity refused.
     pub refused: Option<AskSlot>,
 }
 
-/// Why a member cannot stay on its node.
+/// Why a member moves from its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moves {
-    /// The node refused it, or is presumed to.
+    /// The node refused the member, or is presumed to.
     Refused,
     /// The node takes nothing any more, or has less than it holds.
     Displaced,
-    /// The node is gone, with what it held.
+    /// The node was removed, with all that it held.
     Stranded(NodeSlot),
 }
 
-/// Why a member is asked about again.
+/// Why the RM is asked again about a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Again {
-    /// There is no answer.
+    /// The RM did not answer.
     Unanswered,
-    /// Something that the answer depends on has changed since the question, when there had been so many
-    /// changes of the partition.
+    /// A fact that the answer depends on has changed since the question. `asked_at` is the number
+    /// of changes of the partition at the question.
     Void { asked_at: u64 },
 }
 
 impl Moves {
-    /// What becomes of the bundle if no other node takes the member.
+    /// Returns how the bundle is withdrawn if no other node takes the member.
     fn withdrawal(self, member: &MemberInFlight) -> Withdrawal {
         let (why, gone, refused) = match self {
             Self::Refused if member.was_silent => {
@@ -132,10 +135,10 @@ impl Moves {
 }
 
 impl MemberInFlight {
-    /// The first node in order that it may use, of those that did not refuse it: without a failed start if there
-    /// is one.
+    /// Returns the first node in order that the member may use and that did not refuse it. Nodes
+    /// without a failed start of the member come first.
     fn another_node(&self, asks: &Asks, nodes: &NodeIndex) -> Option<NodeSlot> {
-        // It does not keep itself away.
+        // The constraint is judged without the member itself.
         let gone = [self.id];
         let first = |request: NodeRequest<'_>| {
             let request = request.passing_over(&self.refused);
@@ -149,7 +152,7 @@ impl MemberInFlight {
 
 /// Answers.
 impl BundleInFlight {
-    /// Takes the answer to a question about a member.
+    /// Applies the answer to a question about a member.
     pub fn take(
         &mut self,
         question: u64,
@@ -164,7 +167,7 @@ impl BundleInFlight {
         let member = &mut self.members[at];
         match answer {
             MemberAnswer::Passes { scope, is_assumed } => {
-                // The RM is never notified of a place that is held, and is not to count on it.
+                // The RM is never notified of a held place, and must not count it.
                 let is_counted = is_assumed && !member.is_held;
                 if is_assumed && !is_counted {
                     outcome.cancelled.push(number);
@@ -191,7 +194,8 @@ impl BundleInFlight {
         outcome
     }
 
-    /// Checks whether the answer that a member passed still counts: others may have come or gone since.
+    /// Checks whether the answer that a member passed still counts after placements and releases
+    /// since then.
     pub fn check(&mut self, at: usize, asks: &Asks, books: &mut Books, now_ns: i64) -> Outcome {
         let (mut outcome, member) = (Outcome::default(), &self.members[at]);
         let Some(pass) = &member.passed else { return outcome };
@@ -210,7 +214,7 @@ impl BundleInFlight {
         outcome
     }
 
-    /// Closes a question. Returns the position of the member that it was about.
+    /// Closes a question. Returns the position of the member that it was about, and the question.
     fn close(&mut self, number: u64, books: &mut Books) -> Option<(usize, OpenQuestion)> {
         let question = books.unsettled.take(number)?;
         if let Some(entry) = books.allocations.get_mut(question.allocation) {
@@ -221,7 +225,7 @@ impl BundleInFlight {
         Some((at?, question))
     }
 
-    /// There is no answer that counts: the member is asked about again, at its place.
+    /// Has the RM asked again about a member at its place, since there is no answer that counts.
     fn ask_again(&mut self, at: usize, why: Again, now_ns: i64, outcome: &mut Outcome) {
         self.to_ask.push_back(at);
         let member = &mut self.members[at];
@@ -243,8 +247,8 @@ impl BundleInFlight {
 
 /// Moves.
 impl BundleInFlight {
-    /// Moves a member whose node takes nothing any more, has less than it holds, or is `gone`. It may be asked
-    /// about, or have passed there.
+    /// Moves a member whose node takes nothing any more, has less than it holds, or was removed
+    /// (`gone`). The RM may have been asked about the member, or the member may have passed there.
     pub fn displace(
         &mut self,
         id: AllocationId,
@@ -262,7 +266,8 @@ impl BundleInFlight {
         outcome
     }
 
-    /// The node of a member refused it, or is presumed to. There is no question about the member any more.
+    /// Moves a member whose node refused it, or is presumed to. There is no open question about the
+    /// member.
     fn refused(&mut self, at: usize, asks: &Asks, books: &mut Books, outcome: &mut Outcome) {
         outcome.is_refusal = true;
         self.move_member(at, Moves::Refused, asks, books, outcome);
@@ -290,7 +295,7 @@ impl BundleInFlight {
             return;
         };
         if node == before {
-            // Mates have left it, and there is room for this one now.
+            // Mates have left the node, and it has capacity for this member now.
             return;
         }
         let (id, is_asked) = (member.id, member.is_asked);
@@ -299,8 +304,8 @@ impl BundleInFlight {
             entry.node = node;
             books.nodes.count(id, entry);
         }
-        // At once, so that no other member of this visit counts on the same room, and one that goes,
-        // too, may have what this one leaves.
+        // The amounts change at once: no other member of this visit counts on the same capacity,
+        // and a member that moves after this one may use what this one leaves.
         Taken::default().take(&mut books.nodes, node, &resources);
         let from = (!matches!(why, Moves::Stranded(_))).then_some(before);
         if from.is_some() {
@@ -309,7 +314,7 @@ impl BundleInFlight {
         }
         outcome.next = NextStep::Move(Move { id, resources, from, to: node });
         if !is_asked {
-            // Nobody is asked about it, and no answer rests on it.
+            // The RM is not asked about this member, and no answer depends on it.
             return;
         }
         if !self.to_ask.contains(&at) {
@@ -321,7 +326,7 @@ impl BundleInFlight {
         self.moved_at = books.unsettled.changes();
     }
 
-    /// What was asked about a member, or answered, does not count any more. Returns the question that is
+    /// Removes the open question about a member, or its answer. Returns the question that is
     /// cancelled.
     fn unask(&mut self, at: usize, books: &mut Books) -> Option<u64> {
         let member = &mut self.members[at];

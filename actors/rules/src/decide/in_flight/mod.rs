@@ -1,30 +1,33 @@
-//! A bundle in flight: the members of a declared gang have places, and wait until the RM's predicates, which are
-//! answered later, have passed for each of them.
+//! A bundle in flight: the members of a declared gang have places, and the RM is asked whether its
+//! predicates pass for each of them. The answers come in later steps.
 //!
 //! # The way of a bundle
-//! All members are charged in the step in which their places are found, those for which places are
-//! only held, too. Questions are asked about the members with asks, and about the others where the RM
-//! judges places that are held, as many at a time as the window lets. When the last has passed, all of
-//! them are settled in one step, and only then. A member that is refused, or whose node is lost or
-//! takes it no longer, moves to another node at once; its mates stay where they are. If there is no
-//! other node for it the whole bundle is withdrawn. It is withdrawn, too, when an ask of it changes or
-//! goes: that is another gang, for which places are looked for at once.
+//! All members are charged in the step in which their places are found, including those without an
+//! ask, for which places are only held. The RM is asked about the members with asks, and about the
+//! others if it judges held places; the window bounds the number of open questions. When the last
+//! member has passed, all members are settled in one step, and not before. A member moves to
+//! another node at once if it is refused, or if its node is lost or does not take it any more; its
+//! mates stay where they are. If there is no other node for it, the whole bundle is withdrawn. It
+//! is withdrawn, too, when an ask of it changes or is removed: that is another gang, whose places
+//! are searched at once.
 //!
 //! # Void answers
-//! Mates do not make each other's answers void, since each question names the places of all. A member
-//! that moves does, as whatever else is placed or ends. What an answer rests on may change after it
-//! has come, too, as long as others are asked about; so all answers are checked again once the
-//! last member has passed, and members whose answers are void by then are asked about again.
+//! Mates do not make each other's answers void, since each question names the places of all. A
+//! member that moves makes answers void, as any other placement or release does. The facts behind
+//! an answer may change after it was received, too, as long as the RM is asked about other members.
+//! So all answers are checked again once the last member has passed, and the RM is asked again
+//! about members whose answers are void.
 //!
-//! From the first void answer on nothing else is placed, so that answers that rest on everything can
-//! be taken in the end; and a bundle that goes on like that for [`VOID_MAX`] is withdrawn and tried
-//! later. Answers that a mate's move made void do not count: each move leaves a node that is not
-//! tried again, so there is an end to them.
+//! After the first void answer nothing else is placed, so that in the end answers that depend on
+//! the whole partition can count. If the bundle is not settled [`VOID_MAX`] after that answer, it
+//! is withdrawn and tried later. Answers that became void by a mate's move are not counted as void:
+//! each move leaves a node that is not tried again, so the number of moves is bounded.
 //!
 //! # Invariants
 //! * At most one bundle of a partition is in flight.
-//! * Whoever takes a member of it out of the table withdraws the whole bundle, or settles it.
-//! * An open question about a member is in the table of open questions, and the other way round.
+//! * Removing a member from the table withdraws the whole bundle, or settles it.
+//! * The open questions of this bundle are exactly the questions about its members in the table of
+//!   open questions.
 
 mod answers;
 #[cfg(test)]
@@ -47,24 +50,25 @@ use crate::values::resources::Resources;
 
 pub use answers::{MemberAnswer, Move, NextStep, Outcome, Withdrawal};
 
-/// The time after its first void answer at which a bundle is withdrawn.
+/// The time from its first void answer to the withdrawal of a bundle.
 pub const VOID_MAX: Duration = Duration::from_secs(30);
 
 /// A bundle in flight.
 #[derive(Debug)]
 pub struct BundleInFlight {
     members: Vec<MemberInFlight>,
-    /// The members that have still to be asked about, by their positions.
+    /// The positions of the members that the RM has still to be asked about.
     to_ask: VecDeque<usize>,
-    /// The position of the member of each open question.
+    /// The position of the member that each open question is about.
     open: FxHashMap<u64, usize>,
-    /// Its number, unique among all bundles of an RM.
+    /// The number of the bundle, unique among all bundles of an RM.
     number: u64,
-    /// The places of all members that are asked about; `None` after a member has moved.
+    /// The places of all members that the RM is asked about, as the last questions named them.
+    /// `None` before the first question and after a member has moved.
     mates: Option<Arc<QuestionBundle>>,
-    /// The number of changes of the partition when a member moved last.
+    /// The number of changes of the partition at the last move of a member.
     moved_at: u64,
-    /// When the first answer was void, ns since the epoch.
+    /// The time of the first void answer, ns since the epoch.
     void_since_ns: Option<i64>,
 }
 
@@ -77,41 +81,42 @@ pub struct MemberInFlight {
     pub ask: AskSlot,
     /// The position of its group in the declaration.
     pub group: usize,
-    /// A place is held for it: it has no ask of the RM.
+    /// Whether a place is held for the member: it has no ask of the RM.
     pub is_held: bool,
-    /// The RM is asked about it.
+    /// Whether the RM is asked about the member.
     pub is_asked: bool,
     passed: Option<Pass>,
-    /// The number of times it was asked about again because an answer did not count.
+    /// The number of times that the RM was asked again about the member because an answer did not
+    /// count.
     asked_again: u32,
     /// The ids of the nodes that refused it.
     refused: SeededSet<Arc<str>>,
-    /// A refusal was presumed for want of an answer.
+    /// Whether a refusal was presumed because the RM did not answer.
     was_silent: bool,
 }
 
-/// An answer that a member may run at its place.
+/// An answer that a member passes at its place.
 #[derive(Debug)]
 struct Pass {
     number: u64,
     question: OpenQuestion,
     scope: Scope,
-    /// The RM counts the member as running there.
+    /// Whether the RM counts the member as running there.
     is_assumed: bool,
 }
 
 /// Why a bundle is withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithdrawReason {
-    /// The gang changed, or one of its nodes did: places are looked for again.
+    /// The gang or one of its nodes changed: places are searched again.
     Changed,
     /// Predicates keep it from its places: it waits for a node to grow, or for some time.
     Refused,
-    /// There are no answers that count: as if it had been refused.
+    /// The RM gave no answers that count. The gang waits as if it had been refused.
     Unanswered,
 }
 
-/// What a bundle leaves that was withdrawn, for the application to carry out.
+/// What a withdrawn bundle leaves for the application to carry out.
 #[derive(Debug)]
 pub struct Withdrawn {
     /// The questions whose answers are not wanted any more, or do not count.
@@ -121,7 +126,8 @@ pub struct Withdrawn {
 }
 
 impl MemberInFlight {
-    /// A member with this placement that no answer has come about. `group` is the position of its group.
+    /// A member with this placement that the RM has not answered about. `group` is the position of
+    /// its group in the declaration.
     pub fn new(
         (id, ask): (AllocationId, AskSlot),
         group: usize,
@@ -141,28 +147,28 @@ impl MemberInFlight {
         }
     }
 
-    /// Whether the RM counts it as running at its place.
+    /// Whether the RM counts the member as running at its place.
     pub fn is_assumed(&self) -> bool {
         self.passed.as_ref().is_some_and(|pass| pass.is_assumed)
     }
 
-    /// Forgets the answer that it may run. Returns the number of the question if the RM is not to count on it
-    /// any more.
+    /// Forgets the answer that the member passes. Returns the number of the question if the RM
+    /// counts the member, which it has to stop.
     fn forget_pass(&mut self) -> Option<u64> {
         self.passed.take().filter(|pass| pass.is_assumed).map(|pass| pass.number)
     }
 }
 
-/// Asking.
+/// Questions.
 impl BundleInFlight {
-    /// The bundle of these members with this number, none of which was asked about.
+    /// A bundle of these members with this number, before the first question.
     pub fn new(number: u64, members: Vec<MemberInFlight>) -> Self {
         let to_ask = (0..members.len()).filter(|at| members[*at].is_asked).collect();
         let (open, moved_at) = (FxHashMap::default(), 0);
         Self { members, to_ask, open, number, mates: None, moved_at, void_since_ns: None }
     }
 
-    /// The bundle as others have to know of it.
+    /// Returns what other steps have to know of the bundle.
     pub fn note(&self, application: ApplicationSlot) -> OpenBundle {
         OpenBundle {
             application,
@@ -172,28 +178,28 @@ impl BundleInFlight {
         }
     }
 
-    /// Takes out the position of the next member that is to be asked about.
+    /// Removes and returns the position of the next member to ask the RM about.
     pub fn next_to_ask(&mut self) -> Option<usize> {
         self.to_ask.pop_front()
     }
 
-    /// The members, by their positions.
+    /// Returns the members, by their positions.
     pub fn members(&self) -> &[MemberInFlight] {
         &self.members
     }
 
-    /// The members, where all of them are settled.
+    /// Returns the members of a settled bundle.
     pub fn into_members(self) -> Vec<MemberInFlight> {
         debug_assert!(self.is_settled(), "a bundle is settled once all of it has passed");
         self.members
     }
 
-    /// Notes the number of the question about a member.
+    /// Records the number of the question about a member.
     pub fn asked(&mut self, at: usize, question: u64) {
         self.open.insert(question, at);
     }
 
-    /// The places of all members that are asked about, which each question names.
+    /// Returns the places of all members that the RM is asked about. Each question names them.
     pub fn mates(&mut self, books: &Books) -> Arc<QuestionBundle> {
         let (members, id) = (&self.members, self.number);
         let mates = self.mates.get_or_insert_with(|| {
@@ -212,7 +218,8 @@ impl BundleInFlight {
         Arc::clone(mates)
     }
 
-    /// The ask of the member that an open question is about; `None`: it is not about this bundle.
+    /// Returns the ask of the member that an open question is about; `None` if the question is not
+    /// about this bundle.
     pub fn ask_of(&self, question: u64) -> Option<AskSlot> {
         self.open.get(&question).map(|at| self.members[*at].ask)
     }
@@ -220,7 +227,7 @@ impl BundleInFlight {
 
 /// The end.
 impl BundleInFlight {
-    /// Whether every member that is asked about has passed. Answers may be void by now.
+    /// Whether every member that the RM is asked about has passed. The answers may be void now.
     pub fn has_passed(&self) -> bool {
         self.members.iter().all(|member| !member.is_asked || member.passed.is_some())
     }
@@ -230,13 +237,13 @@ impl BundleInFlight {
         self.to_ask.is_empty() && self.has_passed()
     }
 
-    /// Whether the first void answer came at this time, ns since the epoch.
+    /// Whether the first void answer was received at this time, ns since the epoch.
     pub fn is_void_since(&self, since_ns: i64) -> bool {
         self.void_since_ns == Some(since_ns)
     }
 
-    /// Takes all members out of the books: their gang is undecided again. A node that is `gone` gets nothing
-    /// back.
+    /// Removes all members from the books: their gang is undecided again. Nothing is returned to
+    /// the node `gone`, which was removed.
     pub fn withdraw(
         self,
         gone: Option<NodeSlot>,

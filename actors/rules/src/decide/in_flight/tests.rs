@@ -1,4 +1,5 @@
-//! A gang whose members take one core each and are in flight on one node, and what answers mean for them.
+//! Tests a gang whose members take one core each and are in flight on one node: what answers mean
+//! for them.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ struct World {
 }
 
 impl World {
-    /// A gang of `n_members` members, which take all of `n0`. Places are held for them, or they
-    /// have asks.
+    /// Builds a bundle of this many members, which take all of `n0`. Places are held for them
+    /// (`is_held`), or they have asks.
     fn new(n_members: i64, is_held: bool) -> Self {
         let mut books = Books::new(NodeOrder::default());
         let node = books.nodes.insert(Arc::from("n0"), vcores(9), vcores(n_members), true).unwrap();
@@ -65,7 +66,7 @@ impl World {
         self.books.nodes.insert(Arc::from(id), vcores(9), vcores(1), true).unwrap()
     }
 
-    /// Asks about every member that is to be asked about.
+    /// Opens the questions about all members that the RM has still to be asked about.
     fn ask(&mut self) -> Vec<u64> {
         let Self { books, flight, .. } = self;
         let mut questions = Vec::new();

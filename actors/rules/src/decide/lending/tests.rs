@@ -13,7 +13,7 @@ fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])
 }
 
-/// Root is queue 0; the leaves root.a and root.b are 1 and 2. The nodes n1 and n2 have 4 of 8 left.
+/// Root is queue 0; the leaves root.a and root.b are 1 and 2. The nodes n1 and n2 have 4 of 8 free.
 fn books(set: impl Fn(u32, &mut QueueConfig)) -> Books {
     let mut books = Books::new(NodeOrder::default());
     for (queue, path) in (0..).zip(["root", "root.a", "root.b"]) {
@@ -27,7 +27,7 @@ fn books(set: impl Fn(u32, &mut QueueConfig)) -> Books {
     books
 }
 
-/// An ask for 6 of the leaf root.b reserves a node.
+/// Has an ask for 6 in the leaf root.b reserve a node.
 fn reserve(books: &mut Books, node: &str, holder: Holder, ask: AskSpec) -> Reserver {
     let number = u32::try_from(books.reservations.len()).unwrap();
     let who = Reserver { application: ApplicationSlot::at(number), ask: AskSlot::at(0) };

@@ -1,5 +1,5 @@
-//! The search of one application for members that take the places of placeholders, between two offers:
-//! what was found out, what the search waits for, and when it is made again.
+//! The search of one application for members that take the places of placeholders, as kept between
+//! two offers: its refusals, what it waits for, and when it is made again.
 
 use std::time::Duration;
 
@@ -19,28 +19,29 @@ use crate::waiting::{Parked, WaitSet};
 #[derive(Debug, Default)]
 pub struct PairSearch {
     search: Search,
-    /// When an offer in the phase of pairs is to come to the application.
+    /// What the search waits for: it decides whether an offer in the phase of pairs reaches the
+    /// application.
     waits: WaitSet,
     /// The amount of the first member, if no other node has capacity for it.
     roomless: Option<Resources>,
-    /// When the search is made again though nothing changed.
+    /// The times at which the search is made again without a change.
     retries: Retries,
-    /// The growth of the node index when the search began.
+    /// The growth of the node index at the beginning of the search.
     since: Growth,
 }
 
 impl PairSearch {
-    /// Returns the search, with the refusals of members so far.
+    /// Returns the search, with the refusals of members.
     pub fn search(&self) -> &Search {
         &self.search
     }
 
-    /// Returns the search, to be continued.
+    /// Returns the search for a change.
     pub fn search_mut(&mut self) -> &mut Search {
         &mut self.search
     }
 
-    /// A placeholder, or a held place, of this group is free to be taken.
+    /// Makes a placeholder, or a held place, of this group free to be taken.
     pub fn put_free(
         &mut self,
         gang: &mut Gang,
@@ -60,22 +61,24 @@ impl PairSearch {
     /// accept members that they refused.
     pub fn begin(&mut self, nodes: &NodeIndex) {
         if self.looks_elsewhere() {
-            // A node has more room, if only what another placement gave back.
+            // A node has more capacity, even if only by the return of a placement.
             self.retries.begin_anew();
         }
-        // The return of a placement that was not settled makes no node think otherwise.
+        // After the return of a placement that was not settled, no node accepts what it refused
+        // before.
         if nodes.may_hold_grown_since(self.since, &Resources::new()) {
             self.search.begin_anew();
         }
         self.since = nodes.growth();
     }
 
-    /// No other node has room for the first member, which wants this much.
+    /// Notes that no other node has capacity for the first member, which requests this amount.
     pub fn lacks_room(&mut self, wanted: &Resources) {
         self.roomless = Some(wanted.clone());
     }
 
-    /// A member was refused: on this node of a placeholder, or on all other nodes.
+    /// Notes that a member was refused: by this node of a placeholder (`in_place`), or by all other
+    /// nodes.
     pub fn refused(&mut self, member: AskKey, in_place: Option<NodeSlot>) {
         match in_place {
             Some(node) => self.search.refused_in_place(member, node),
@@ -83,15 +86,16 @@ impl PairSearch {
         }
     }
 
-    /// The RM has answered that a member cannot take a place, as for [`Self::refused`]; others are next.
+    /// Notes the RM's answer that a member cannot take a place, as [`Self::refused`] does. The
+    /// search continues with other places.
     pub fn answered(&mut self, member: AskKey, in_place: Option<NodeSlot>) {
         self.refused(member, in_place);
         self.waits = WaitSet::Due;
     }
 
-    /// No member can take a place now. Where members were refused, the search waits for a node to grow, or
-    /// for a while: returns how long, and the number of the refusal. Otherwise it waits for other members
-    /// or places.
+    /// Parks the search, since no member can take a place now. If members were refused, it waits
+    /// for a node to grow, or for a pause; returns the pause and the number of the refusal.
+    /// Otherwise it waits for other members or places.
     pub fn rest(&mut self, at: Epoch, now_ns: i64) -> Option<(Duration, u32)> {
         if !self.search.met_refusals() {
             self.waits = WaitSet::Nothing;
@@ -106,15 +110,15 @@ impl PairSearch {
         Some(self.retries.pause(now_ns))
     }
 
-    /// Something changed that members and places of a group wait for.
+    /// Restarts the search after a change that members and places of a group wait for.
     pub fn look_again(&mut self) {
         self.search.begin_anew();
         self.waits = WaitSet::Due;
         self.retries.begin_anew();
     }
 
-    /// Members or free places are others than before. Who is first among the members may have changed
-    /// with them, and that one alone is tried on other nodes.
+    /// Continues the search after members or free places have changed. The first member may be
+    /// another one, and only the first member is tried on other nodes.
     pub fn members_changed(&mut self) {
         self.search.returns();
         self.waits = WaitSet::Due;
@@ -130,8 +134,8 @@ impl PairSearch {
         waited
     }
 
-    /// A while has passed since this refusal. Returns whether the search is made again: not if another
-    /// refusal came later, or if it does not wait.
+    /// Handles the end of the pause after this refusal. Returns whether the search is made again.
+    /// It is not if another refusal followed, or if the search does not wait.
     pub fn retry(&mut self, refusal: u32) -> bool {
         let is_due = self.retries.is_last(refusal) && self.invalidate();
         if is_due {
@@ -140,8 +144,8 @@ impl PairSearch {
         is_due
     }
 
-    /// A node has come, changed or grown: members are tried on other nodes again. Returns whether the
-    /// search waited.
+    /// Has members tried on other nodes again after a node was added, changed or grew. Returns
+    /// whether the search waited.
     pub fn looks_elsewhere(&mut self) -> bool {
         let waited = matches!(self.waits, WaitSet::Parked(_));
         if waited {

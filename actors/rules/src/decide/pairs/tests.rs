@@ -14,7 +14,8 @@ fn of(vcore: i64, memory: i64) -> Resources {
     Resources::of(&[("vcore", vcore), ("memory", memory)])
 }
 
-/// Places held for members of a declared gang have one size; the fullest node comes last.
+/// Places held for members of a declared gang have one size; the place on the fullest node comes
+/// last.
 #[test]
 fn held_places_are_taken_in_the_order_of_their_nodes() {
     let mut world = World::held(&[of(2, 2), of(2, 2), of(2, 2)], 3);
@@ -35,8 +36,8 @@ fn held_places_are_taken_in_the_order_of_their_nodes() {
     assert_eq!(world.next(&mut search), NextPair::Elsewhere(Pair { ask, placeholder }));
 }
 
-/// A member that was to take a place does not: the place comes before the others again, even if it
-/// was taken when these were sorted.
+/// A member does not take the place that it was to take: the place comes before the others again,
+/// even if it was taken when they were sorted.
 #[test]
 fn a_held_place_that_is_free_again_has_its_place_in_the_order() {
     for in_order_before in [true, false] {
@@ -71,7 +72,7 @@ fn a_search_that_begins_anew_forgets_refusals_and_keeps_the_order() {
     assert_eq!(world.next(&mut search), NextPair::InPlace(first));
 }
 
-/// The places in front are sorted first, twice as many then, and at last all.
+/// First the places at the front are sorted, then twice as many, and at last all.
 #[test]
 fn beyond_as_many_as_are_put_in_order_at_first_the_next_are_found() {
     let mut world = World::held(&vec![of(2, 2); 4 * HOLDS_AT_FIRST], 1);
@@ -92,7 +93,7 @@ fn beyond_as_many_as_are_put_in_order_at_first_the_next_are_found() {
         search.refused_in_place(AskKey::new(0, 0, 1), *node);
     }
     assert!(matches!(world.next(&mut search), NextPair::Elsewhere(_)));
-    // Another search, in which all of the first are refused before anything is in order.
+    // Another search, in which all of these nodes have refused before any place is sorted.
     let mut search = Search::default();
     for node in &in_order[..3 * HOLDS_AT_FIRST] {
         search.refused_in_place(AskKey::new(0, 0, 1), *node);
@@ -101,7 +102,7 @@ fn beyond_as_many_as_are_put_in_order_at_first_the_next_are_found() {
     assert_eq!(world.next(&mut search), world.in_place(ask, next));
 }
 
-/// A node that a member requires bars the others; what a node said is of one member.
+/// A member that requires a node may not use the others; a refusal counts for one member only.
 #[test]
 fn free_places_are_counted_as_one_member_sees_them() {
     let mut world = World::new(&[of(2, 2), of(2, 2), of(2, 2)]);
@@ -141,13 +142,13 @@ fn no_order_is_kept_of_places_that_are_all_taken() {
 /// A change of held places while members search for them.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Members are on their way to the next places.
+    /// Members are about to take the next places.
     Take(usize),
-    /// A member on its way has its place, which ends.
+    /// A member takes its place, which ends.
     Arrive(usize),
-    /// All members on their way have their places.
+    /// All members that are about to take places take them.
     ArriveAll,
-    /// A member does not take its place after all.
+    /// A member does not take its place.
     Return(usize),
     /// The node of the next place refuses the member.
     Refuse,
@@ -221,8 +222,8 @@ proptest! {
     }
 }
 
-/// A member of a task group: when it came, how large it is, and the node that it requires, which may have
-/// no place, or not be there.
+/// A member of a task group: its creation time, its size, and the node that it requires. That node
+/// may have no place, or may not exist.
 fn member() -> impl Strategy<Value = (i64, i64, Option<usize>)> {
     (0..5_i64, 1..4_i64, prop::option::of(0..6_usize))
 }
@@ -279,7 +280,7 @@ proptest! {
             }
             prop_assert_eq!(search.passed, slow.passed);
             match found {
-                // A place that is too small goes; one that is taken is free no longer.
+                // A place that is too small ends; a place that is taken is not free any more.
                 NextPair::TooSmall(pair) | NextPair::InPlace(pair) => world.take(pair.placeholder),
                 NextPair::Nothing | NextPair::Elsewhere(_) => break,
             }
@@ -287,8 +288,8 @@ proptest! {
     }
 }
 
-/// The first place is refused, and the members take those behind it one after the other: what is gone
-/// is not passed for each of them.
+/// The first place is refused, and the members take the places behind it one after the other: ended
+/// places are not skipped again for each member.
 #[test]
 fn places_that_are_gone_are_taken_out_of_the_order() {
     let mut world = World::held(&vec![of(2, 2); 4 * HOLDS_AT_FIRST], 1);
@@ -344,7 +345,7 @@ impl World {
         Self { asks: Asks::new(), gang, books, nodes }
     }
 
-    /// Builds the world with a declared gang of this many members: the places are held.
+    /// Builds the application with a declared gang of this many members, whose places are held.
     fn held(sizes: &[Resources], members: i64) -> Self {
         let mut world = Self::with(sizes, Form::Internal);
         let declared = DeclaredGroup::new("g", members, Some(of(2, 2)));
@@ -361,13 +362,13 @@ impl World {
         self.asks.put(spec, 0, sequence).0
     }
 
-    /// A member is on its way to this place.
+    /// Has a member about to take this place.
     fn take(&mut self, place: AllocationId) {
         let entry = self.books.allocations.get(place).unwrap();
         self.gang.take_free(&"g".to_owned(), place, entry);
     }
 
-    /// The member does not take it after all.
+    /// Makes the place free again: the member does not take it.
     fn put_back(&mut self, place: AllocationId, search: &mut Search) {
         let group = Arc::new("g".to_owned());
         self.gang.put_free(&group, place, self.books.allocations.get(place).unwrap());
@@ -436,7 +437,7 @@ fn the_first_member_goes_elsewhere_when_no_placeholder_will_do_for_any() {
     let key = world.key(first);
     search.refused_elsewhere(key);
     assert_eq!(world.next(&mut search), NextPair::Nothing);
-    // The ask is withdrawn: another one is the first.
+    // The ask is withdrawn, so another ask is the first.
     world.asks.withdraw(first);
     let NextPair::Elsewhere(pair) = world.next(&mut search) else { panic!("another is left") };
     assert_eq!(pair.ask, second);

@@ -1,9 +1,8 @@
-//! Members without result: what one search for pairs knows of free places, so that equal members
-//! are not each compared with every place.
+//! Keeps, during one search for pairs, the members that found no place, so that equal members are
+//! not each compared with every place.
 //!
 //! # Invariants
-//! * What is known holds as long as nothing changes, and is forgotten with the search that found
-//!   it.
+//! * An entry holds as long as nothing changes, and is dropped with its search.
 //! * A member is passed over only if an examination of each place would find none that it may take,
 //!   and none that is too small for it.
 
@@ -20,7 +19,7 @@ use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Resources;
 
 /// The members of each task group that found no place while nothing changes. If the first of a
-/// thousand may take none of a thousand places, equal members need not examine each.
+/// thousand members may take none of a thousand places, equal members need not examine each place.
 #[derive(Default)]
 pub(super) struct WithoutResult<'a> {
     groups: Vec<InGroup<'a>>,
@@ -32,15 +31,15 @@ struct InGroup<'a> {
     /// The least amount of any of the places, by resource type.
     least: Resources,
     nodes: FxHashSet<NodeSlot>,
-    /// The last few different requests.
+    /// The last few different requests that found no place.
     requests: VecDeque<NodeRequest<'a>>,
 }
 
-/// The number of requests without result that are known at a time.
+/// The maximum number of requests without result that are kept.
 const KNOWN_MOST: usize = 8;
 
 impl<'a> WithoutResult<'a> {
-    /// This member may take none of the free places of its group, for what it asks.
+    /// Notes that this member may take none of the free places of its group.
     pub(super) fn note<'p>(
         &mut self,
         member: &'a Ask,
@@ -62,7 +61,7 @@ impl<'a> WithoutResult<'a> {
         requests.push_back(request);
     }
 
-    /// Whether this member may take none, either, and none is too small for it.
+    /// Whether this member may take none of the places either, and none is too small for it.
     pub(super) fn covers(&self, member: &Ask, books: &Books) -> bool {
         let of_group = |it: &&InGroup<'_>| Some(it.name) == member.member_of();
         let Some(group) = self.groups.iter().find(of_group) else { return false };
@@ -98,7 +97,7 @@ impl<'a> InGroup<'a> {
     }
 }
 
-/// Whether two members of one group may use the same nodes, by what they ask.
+/// Whether two members of one group may use the same nodes according to their requests.
 fn may_use_the_same(one: &NodeRequest<'_>, other: &NodeRequest<'_>) -> bool {
     let is_same_wish = match (&one.wish, &other.wish) {
         (None, None) => true,

@@ -13,8 +13,8 @@ fn vcore(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])
 }
 
-/// A placement on `n0000` that could go to `n0001`, too, and what each node makes of the answer
-/// that it passes there.
+/// A placement is held on `n0000` and could be placed on `n0001`, too. Tests what each node decides
+/// after the answer that the placement passes there.
 #[test]
 fn the_node_that_passes_confirms_a_placement_while_it_has_room_and_nothing_came_between() {
     let mut books = Books::new(NodeOrder::default());

@@ -1,5 +1,5 @@
-//! The timer by example, and against a model of its definition: a random sequence finds the orders
-//! of events that no example would think of.
+//! Tests the timer by example, and against a model of its definition: random sequences find orders
+//! of events that no example covers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const MS: i64 = 1_000_000;
 
 type Entries = &'static [(&'static str, i64)];
 
-/// A change of a queue. An empty maximum is none.
+/// A change of a queue, or a check. An empty maximum means no maximum.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The queue is configured with a maximum and a delay, ms.
@@ -23,11 +23,11 @@ enum Step {
     Charge(Entries),
     /// The queue uses this amount, which is less than before.
     Discharge(Entries),
-    /// This many milliseconds pass, then the scan comes. It fires, or not.
+    /// This many milliseconds pass, then the scan runs. The flag tells whether the timer fires.
     Scan(i64, bool),
-    /// A run is over.
+    /// A run ends.
     End,
-    /// The start time is this many milliseconds after the beginning, or none.
+    /// Checks the start time, in milliseconds after the beginning; `None`: it is not set.
     Starts(Option<i64>),
 }
 
@@ -354,8 +354,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The definition of the timer over text maps: what each change of maximum and delay does to the
-/// start time.
+/// The definition of the timer in terms of maps by name: how each change of maximum and delay
+/// changes the start time.
 #[derive(Debug, Default)]
 struct Written {
     max: Option<Model>,

@@ -10,7 +10,7 @@ fn vcores(n: i64) -> Resources {
     Resources::of(&[("vcore", n)])
 }
 
-/// Siblings go by their priority here, the higher first.
+/// Siblings are ordered by their priority here, the highest first.
 fn queue(parent: Option<usize>, priority: i32, left: Limits) -> QueueRoom {
     let none = Resources::new();
     let path = Arc::from(format!("root.{priority}"));
@@ -25,7 +25,7 @@ fn queue(parent: Option<usize>, priority: i32, left: Limits) -> QueueRoom {
     QueueRoom { parent, key: QueueKey::new(true, &view), left }
 }
 
-/// Applications of a leaf go by their number.
+/// Applications of a leaf are ordered by their number.
 fn application(leaf: usize, number: u32, classes: Vec<(Resources, u64)>) -> ApplicationWaiting {
     let (allocated, id) = (Resources::new(), Arc::from(format!("{number:09}")));
     let view = ApplicationView {
@@ -71,7 +71,7 @@ fn what_is_counted_is_taken_from_applications_and_siblings_that_come_later() {
         application(2, 0, vec![(vcores(5), 1), (vcores(1), 9)]),
         application(3, 2, vec![(vcores(2), 4)]),
     ];
-    // The sibling of priority 2 takes 2 of its 3; of the 8 that are left application 0 takes all.
+    // The sibling of priority 2 takes 2 of its 3; application 0 takes all of the 8 that are left.
     assert_eq!(counts(&wanted(queues, BTreeMap::new(), applications)), [(2, 1), (0, 1), (0, 3)]);
 }
 
@@ -90,7 +90,7 @@ fn roots_own_limit_and_a_queue_that_is_over_its_own() {
     assert_eq!(counts(&wanted(queues, BTreeMap::new(), applications)), [(1, 7), (0, 2)]);
 }
 
-/// The limits of these numbers, each with what it leaves.
+/// Numbers these limits, each with the amount that it leaves.
 fn rooms(left: &[Limits]) -> BTreeMap<LimitId, Limits> {
     (0..).map(LimitId::numbered).zip(left.iter().cloned()).collect()
 }
@@ -119,7 +119,7 @@ fn what_is_counted_is_taken_from_user_and_group_in_all_their_queues() {
         limited(application(3, 3, vec![(vcores(1), 9)]), &[group]),
         application(3, 4, vec![(vcores(1), 9), (gpu, 1)]),
     ];
-    // Ann has 7: 4, 2 that her second queue allows, and 1. Her group has 2 more.
+    // Ann has 7: 4, then 2 that her second queue allows, then 1. Her group has 2 more.
     let wanted = wanted(queues, rooms(&[of_ann, of_her_group]), applications);
     assert_eq!(counts(&wanted), [(0, 2), (1, 2), (2, 1), (3, 2), (4, 9), (4, 1)]);
 }
@@ -164,7 +164,7 @@ fn a_gang_that_its_user_may_not_have_as_a_whole_wants_no_machines() {
     assert_eq!(counts(&wanted(5)), [(0, 3), (0, 1)]);
 }
 
-/// The count as it is defined: one ask after the other, each taking its part of what is left.
+/// Counts by definition: one ask after the other, each taking its share of what is left.
 fn one_by_one(
     mut queues: Vec<QueueRoom>,
     mut limits: BTreeMap<LimitId, Limits>,
@@ -222,7 +222,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 /// The requests of an application: its leaf, its classes, its limits, and whether it is a gang.
 type Asked = (prop::sample::Index, Vec<(Resources, u64)>, Vec<u32>, bool);
 
-/// Queues of these sizes, and applications with what each asks for, in a leaf and under limits.
+/// Builds queues of these sizes, and applications with their requests, leaves and limits.
 fn tree_of(
     sizes: Vec<(prop::sample::Index, i32, Limits)>,
     asked: Vec<Asked>,
@@ -253,8 +253,8 @@ fn asked() -> impl Strategy<Value = Vec<Asked>> {
 }
 
 proptest! {
-    /// Counting by class or ask by ask gives the same; no sum exceeds a limit, and no ask is
-    /// forgotten.
+    /// Counting by class and ask by ask has the same result; no sum exceeds a limit, and no ask is
+    /// missed.
     #[test]
     fn classes_count_as_their_asks_would_one_by_one(
         sizes in sizes(),
@@ -317,8 +317,8 @@ proptest! {
             }
         }
     }
-    /// The counts of some applications are the same whether all waiting ones are counted, or only
-    /// those that share a maximum or a limit with them.
+    /// The counts of some applications are the same whether all waiting applications are counted,
+    /// or only those that share a maximum or a limit with them.
     #[test]
     fn who_shares_nothing_need_not_be_counted(
         sizes in sizes(),

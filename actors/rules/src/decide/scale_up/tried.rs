@@ -17,20 +17,20 @@ use crate::values::resources::Limits;
 pub struct Tried<'a> {
     /// The application.
     pub book: &'a Application,
-    /// Its place in the directory.
+    /// The slot of the application in the directory.
     pub slot: ApplicationSlot,
     /// The configuration of its leaf.
     pub leaf: &'a QueueConfig,
-    /// The lane, if limits of its user and group count in it.
+    /// The lane of the application, if its user or group has limits.
     pub lane: Option<LaneId>,
     /// The last ask that was tried; `None` unless the application backs off.
     pub reached: Option<AskKey>,
 }
 
 impl<'a> Tried<'a> {
-    /// The pending requests; `None` if none of them was tried, or if a gang waits for answers.
-    /// `leaf` is the place of its leaf in the list of queues. The room that the limits of its user
-    /// and group leave is added to `left`.
+    /// Returns the pending requests; `None` if none of them was tried, or if a gang waits for
+    /// answers. `leaf` is the index of its leaf in the list of queues. The amounts that the limits
+    /// of its user and group leave are added to `left`.
     pub fn waiting(
         &self,
         leaf: usize,
@@ -59,9 +59,9 @@ impl<'a> Tried<'a> {
         Some(ApplicationWaiting { application: self.slot, leaf, key, limits, classes, together })
     }
 
-    /// The asks of a class that more machines would help, in order, each with the number of its
-    /// outstanding allocations: the first behind this ask that have `count` of them together. Asks
-    /// that require a node are left out.
+    /// Returns the asks of a class that more machines would help, in order, each with the number of
+    /// its outstanding allocations: the first asks after `behind` that have `count` outstanding
+    /// allocations together. Asks that require a node are omitted.
     pub fn requests(
         &self,
         class: ClassId,

@@ -1,4 +1,5 @@
-//! A search in slices finds what one without a break finds, and nothing that is not there.
+//! Tests that a search in slices finds what an uninterrupted one finds, and only places with
+//! capacity.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ fn amount(vcore: i64, memory: i64) -> Resources {
     Resources::of(&[("vcore", vcore), ("memory", memory)])
 }
 
-/// Nodes with so much free, each in a rack.
+/// Builds nodes with this much free, each in a rack.
 fn cluster(free: &[(i64, i64, usize)]) -> NodeIndex {
     let mut nodes = NodeIndex::new(NodeOrder::default());
     for (at, (vcore, memory, rack)) in free.iter().enumerate() {
@@ -26,7 +27,7 @@ fn cluster(free: &[(i64, i64, usize)]) -> NodeIndex {
     nodes
 }
 
-/// What a group wants: its members' sizes, and whether they have to stay in one rack.
+/// The requests of a group: its members' sizes, and whether they have to stay in one rack.
 type Wants = Vec<(Vec<Resources>, bool)>;
 
 fn bundle<'a>(wants: &'a Wants, rack: &'a Topology) -> Vec<Group<'a>> {
@@ -128,8 +129,8 @@ proptest! {
     }
 }
 
-/// Half of the nodes have too little of one resource: no slice looks at much more nodes than it may, and each finds
-/// something.
+/// Half of the nodes have too little of one resource: no slice makes many more looks than it may,
+/// and each finds a place.
 #[test]
 fn a_slice_has_a_bounded_number_of_looks() {
     const LOOKS: u64 = 2_000;
@@ -142,8 +143,8 @@ fn a_slice_has_a_bounded_number_of_looks() {
     loop {
         let (before, known) = (nodes.looks(), paused.n_places());
         let found = find_within(&mut nodes, &bundle, paused, before + LOOKS);
-        // One search may be under way when there were enough looks: it looks at each node once at most,
-        // and at as many bounds of several.
+        // A search may be under way when the looks are used up: it looks at each node at most once,
+        // and at as many bounds of several nodes.
         assert!(nodes.looks() - before <= LOOKS + 1_000, "{}", nodes.looks() - before);
         n_slices += 1;
         match found {

@@ -12,7 +12,7 @@ fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])
 }
 
-/// Nodes as (free cores, attributes as `key=value`), of at most eight cores each.
+/// Builds nodes from (free cores, attributes as `key=value`), of at most eight cores each.
 fn index(nodes: &[(i64, &str)]) -> NodeIndex {
     let mut index = NodeIndex::new(NodeOrder::default());
     for (at, (free, attributes)) in nodes.iter().enumerate() {
@@ -33,13 +33,13 @@ fn topology(required: &str, preferred: &[&str]) -> Topology {
     Topology::new(required.to_owned(), preferred).unwrap()
 }
 
-/// A group of `count` members of this size.
+/// A group of this many members of this size.
 fn group<'a>(size: &'a Resources, count: u32, topology: &'a Topology) -> Group<'a> {
     let members = vec![Members { request: NodeRequest::of(size), count, tags: None }];
     Group { members, topology: Some(topology), avoid: &[] }
 }
 
-/// The nodes of each group, or who is short of what.
+/// Returns the nodes of each group, or which group is short and by how many members.
 fn places(nodes: &mut NodeIndex, bundle: &[Group<'_>]) -> Result<Vec<String>, String> {
     let before = nodes.fingerprint();
     let found = find(nodes, bundle);
@@ -115,12 +115,12 @@ fn of_preferred_attributes_the_first_decides_that_has_a_domain_for_all() {
 
 #[test]
 fn a_required_domain_with_a_preferred_one_inside_comes_before_one_that_fits_better() {
-    // The better fit, r1, has its three places on two hosts; r2 has a host for all.
+    // The better fit, r1, has its three places on two hosts; r2 has one host for all.
     let hosts = [(2, "host=a rack=r1"), (1, "host=b rack=r1"), (4, "host=c rack=r2")];
     let mut nodes = index(&hosts);
     assert_eq!(places_of_one(&mut nodes, 3, "rack", &[]).unwrap(), "n0 n0 n1");
     assert_eq!(places_of_one(&mut nodes, 3, "rack", &["host"]).unwrap(), "n2 n2 n2");
-    // Only what lies inside of the required domain counts.
+    // Only hosts inside of the required domain count.
     let rows = [(2, "row=a rack=r1"), (4, "row=a rack=r2"), (4, "row=b rack=r3")];
     let mut nodes = index(&rows);
     assert_eq!(places_of_one(&mut nodes, 4, "rack", &["row"]).unwrap(), "n1 n1 n1 n1");
@@ -129,14 +129,15 @@ fn a_required_domain_with_a_preferred_one_inside_comes_before_one_that_fits_bett
 
 #[test]
 fn a_group_makes_way_for_a_later_one_that_finds_no_other_domain() {
-    // The larger group goes first and takes r1, which fits it better; the later one fits there only.
+    // The larger group is placed first and takes r1, which fits it better; the later group fits
+    // only there.
     let mut nodes = index(&[(8, "rack=r1"), (4, "rack=r2"), (4, "rack=r2"), (2, "rack=r2")]);
     let (small, large, topology) = (vcores(1), vcores(7), topology("rack", &[]));
     let bundle = [group(&small, 8, &topology), group(&large, 1, &topology)];
     let places = places(&mut nodes, &bundle).unwrap();
     assert_eq!(places[1], "n0");
     assert!(places[0].split(' ').all(|node| node != "n0"), "{places:?}");
-    // Where there is no other domain for it, it stays.
+    // If there is no other domain for the earlier group, it keeps its own.
     let mut nodes = index(&[(8, "rack=r1"), (4, "rack=r2")]);
     assert_eq!(super::tests::places(&mut nodes, &bundle).unwrap_err(), "1 lacks 1 in rack r1");
 }
@@ -182,7 +183,8 @@ fn a_group_is_looked_for_again_when_a_domain_that_may_take_it_has_grown() {
     assert_eq!(places(&mut nodes, &bundle).unwrap(), ["n0 n0 n0 n1"]);
 }
 
-/// The domains of one attribute that take `count` members of one size, with what would be left.
+/// The domains of one attribute that take this many of one size, with the amount that would be
+/// left.
 fn taking(nodes: &NodeIndex, key: &str, size: i64, count: i64) -> Vec<(i64, String)> {
     let mut domains: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
     for slot in nodes.iter() {
@@ -275,7 +277,8 @@ proptest! {
         let topology = topology(if is_required { "rack" } else { "" }, &["host", "rack"]);
         let hosts = taking(&nodes, "host", size, i64::from(count));
         let racks = taking(&nodes, "rack", size, i64::from(count));
-        // Every rack that takes all is a preferred domain, too: the best of them decides first.
+        // Every rack that takes all members is a preferred domain, too: the best rack decides
+        // first.
         let expected = if is_required { None } else { hosts.first() }.or(racks.first());
         let expected = if is_required {
             racks.first().map(|(_, rack)| {
