@@ -1,4 +1,4 @@
-//! The preemptors that one search for victims serves, and what they want of nodes: asks of one
+//! The preemptors that one search for victims serves, and their requests for nodes: asks of one
 //! class, one after another, or a declared gang as a whole.
 
 use std::cell::RefCell;
@@ -17,27 +17,26 @@ use crate::specs::tags::Tags;
 use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot, ClassId, NodeSlot};
 use crate::values::resources::Resources;
 
-/// How many asks of one class one search serves at most.
+/// The maximum number of asks of one class that one search serves.
 const TOGETHER: usize = 4_096;
 
-/// The preemptors of one search, of one application.
+/// The preemptors of one search, all of one application.
 pub struct Asking {
     /// Their application.
     pub application: ApplicationSlot,
     /// The slot of their leaf.
     pub leaf: u32,
-    /// The priority of each; of a gang the lowest of its members.
+    /// The priority of each preemptor; of a gang, the lowest priority of its members.
     pub priority: i32,
-    /// The lane of the application, if something limits its user or group.
+    /// The lane of the application, if its user or group has limits.
     pub lane: Option<LaneId>,
-    /// Whether the application has no place yet among those that run.
+    /// Whether the application does not count among the running applications yet.
     pub is_starting: bool,
-    /// The preemptors, in the order in which each gets a plan of its own. A gang has no
-    /// specification.
+    /// The preemptors, in the order in which each gets its own plan. A gang has no specification.
     pub preemptors: Vec<(Preemptor, Option<Arc<AskSpec>>)>,
-    /// What one preemptor consists of: one kind with one member for asks.
+    /// The kinds of members of one preemptor. An ask has one kind with one member.
     kinds: Vec<Kind>,
-    /// Of each member of a preemptor, its kind.
+    /// The kind of each member of a preemptor, as an index into `kinds`.
     members: Vec<usize>,
 }
 
@@ -49,27 +48,28 @@ pub struct NoVictimsFor {
     pub why: NoPreemption,
 }
 
-/// What equal members of a preemptor want of nodes.
+/// The request of equal members of a preemptor for nodes.
 pub struct Kind {
     amount: Resources,
-    /// The key by which the RM knows them; `None` if it does not.
+    /// The key by which the RM knows them; `None` if it does not know them.
     key: Option<Arc<str>>,
-    /// The place of their task group in the declaration.
+    /// The index of their task group in the declaration.
     group: usize,
     required: Option<Arc<str>>,
     excluded: Vec<Exclusion>,
-    /// Of their placement constraint the terms, how many of its choices may be used, and whose held
-    /// places count.
+    /// The terms of their placement constraint, how many of its choices may be used, and the
+    /// application whose held places count.
     wish: Option<(Arc<Terms>, usize, Option<ApplicationSlot>)>,
-    /// The domain in which their group stays already.
+    /// The domain in which their group has to stay, if it has one already.
     domain: Option<Arc<Domain>>,
-    /// The attribute of which their group has to be in one domain that is still to be chosen.
+    /// The attribute of the domain that is still to be chosen for their group, if the group has to
+    /// stay in one.
     together: Option<Arc<str>>,
     tags: Option<Tags>,
 }
 
 impl Kind {
-    /// What an ask wants.
+    /// The kind of a single ask.
     pub fn of(ask: &Ask) -> Self {
         let is_known = ask.form != Form::Internal;
         Self {
@@ -85,8 +85,8 @@ impl Kind {
         }
     }
 
-    /// Whether one of them may use the node once the allocations `gone` are gone, as far as its
-    /// placement constraint and the nodes that the RM excluded are concerned.
+    /// Whether one of them may use the node once the allocations `gone` are evicted, by its
+    /// placement constraint and the nodes that the RM excluded.
     pub fn may_use(&self, node: NodeSlot, gone: &[AllocationId], nodes: &NodeIndex) -> bool {
         nodes.admits(node, &self.request(gone))
     }
@@ -107,8 +107,8 @@ impl Kind {
 }
 
 impl Preemptors<'_> {
-    /// What a preemptor wants whose turn it is, with the asks of its class that may look, too.
-    /// `None` if it asks no more.
+    /// Returns a preemptor whose turn it is, together with the asks of its class that may preempt,
+    /// too. `None` if it is not pending any more.
     ///
     /// # Errors
     /// The reason why it may have no victims now.
@@ -128,14 +128,14 @@ impl Preemptors<'_> {
         })
     }
 
-    /// An ask, and those of its class that may look, too.
+    /// Returns an ask, and those of its class that may preempt, too.
     fn like(&self, slot: AskSlot, class: ClassId) -> impl Iterator<Item = AskSlot> {
         let may_look = move |other: &AskSlot| {
             let who = self.ask(*other);
             *other != slot && self.may_try(who).is_ok() && self.may_have_victims(who).is_ok()
         };
         let others = self.book.asks.members_of_class(class).filter(may_look);
-        // With a constraint, where one goes may decide where the next one may.
+        // With a constraint, the node of one ask may decide which nodes the next ask may use.
         let has_constraint = self.book.asks.ask(slot).constraint.is_some();
         let together = if has_constraint { 1 } else { TOGETHER };
         std::iter::once(slot).chain(others.take(together - 1))
@@ -143,7 +143,7 @@ impl Preemptors<'_> {
 }
 
 impl Asking {
-    /// Asks of one class, each a preemptor.
+    /// Preemptors for asks of one class.
     fn of_asks(who: &Preemptors<'_>, ask: &Ask, preemptors: impl Iterator<Item = AskSlot>) -> Self {
         let named = |slot| {
             let spec = Arc::clone(&who.book.asks.ask(slot).spec);
@@ -161,7 +161,7 @@ impl Asking {
         }
     }
 
-    /// The gang, as long as places are looked for.
+    /// A preemptor for the gang, if it is still undecided.
     fn of_gang(who: &Preemptors<'_>) -> Option<Self> {
         let (native, bundled) = who.book.undecided_bundle()?;
         let asks = &who.book.asks;
@@ -186,18 +186,18 @@ impl Asking {
         })
     }
 
-    /// Its priority in each queue of its path.
+    /// Returns the priority of a preemptor in each queue of its path.
     pub fn effective(&self, books: &Books) -> EffectivePriority {
         EffectivePriority::in_leaf(&books.queues, self.leaf, self.priority)
     }
 
-    /// Whether the preemptor is a gang, of which all members get places, or none.
+    /// Whether the preemptor is a gang: all members are placed, or none.
     pub fn is_gang(&self) -> bool {
         matches!(self.preemptors.first(), Some((Preemptor::Gang(_), _)))
     }
 
-    /// One preemptor for a plan. `leaf` is the index of its leaf among the queues surveyed;
-    /// `nodes_were_tried` says that nodes with room were tried for it without result.
+    /// Returns one preemptor for a plan. `leaf` is the index of its leaf among the surveyed queues.
+    /// `nodes_were_tried`: nodes with capacity were tried for it without result.
     pub fn preemptor(&self, leaf: usize, nodes_were_tried: bool) -> Demand {
         let amounts = self.members.iter().map(|kind| self.kinds[*kind].amount.clone());
         Demand {
@@ -208,7 +208,7 @@ impl Asking {
         }
     }
 
-    /// The amount that one preemptor wants in all.
+    /// Returns the amount of all members of one preemptor.
     pub fn total(&self) -> Resources {
         let mut total = Resources::new();
         for kind in &self.members {
@@ -217,24 +217,24 @@ impl Asking {
         total
     }
 
-    /// What an ask wants of nodes, and its amount.
+    /// Returns the request of an ask for nodes, and its amount.
     pub fn wanted(&self) -> (&Kind, &Resources) {
         let kind = &self.kinds[self.members[0]];
         (kind, &kind.amount)
     }
 
-    /// Whether the RM knows of this member of a preemptor.
+    /// Whether the RM knows this member of a preemptor.
     pub fn has_ask(&self, member: usize) -> bool {
         self.kinds[self.members[member]].key.is_some()
     }
 
-    /// The key by which the RM knows this member of this preemptor.
+    /// Returns the key by which the RM knows this member of this preemptor.
     pub fn key_of(&self, preemptor: usize, member: usize) -> Option<&Arc<str>> {
         let own = self.preemptors.get(preemptor).and_then(|(_, spec)| Some(&spec.as_ref()?.key));
         own.or(self.kinds[self.members[member]].key.as_ref())
     }
 
-    /// The place of a member's task group in the declaration, and the amount that it takes.
+    /// Returns the index of a member's task group in the declaration, and the member's amount.
     pub fn room_of(&self, member: usize) -> (usize, &Resources) {
         let kind = &self.kinds[self.members[member]];
         (kind.group, &kind.amount)
@@ -247,7 +247,7 @@ pub struct MayUse<'a> {
     nodes: RefCell<&'a mut NodeIndex>,
     /// Domains that were tried without result for a group.
     avoided: &'a [(usize, Domain)],
-    /// The domain that was tried last for a group of which not all members had places yet.
+    /// The domain that was tried last for a group of which some members had places already.
     tried: RefCell<Option<(usize, Domain)>>,
 }
 
@@ -261,7 +261,7 @@ impl<'a> MayUse<'a> {
         Self { asking, nodes: RefCell::new(nodes), avoided, tried: RefCell::default() }
     }
 
-    /// The domain that was tried last for a group of which not all members had places yet.
+    /// Returns the domain that was tried last for a group of which some members had places already.
     pub fn tried(self) -> Option<(usize, Domain)> {
         self.tried.into_inner()
     }
@@ -270,7 +270,8 @@ impl<'a> MayUse<'a> {
         &self.asking.kinds[self.asking.members[member]]
     }
 
-    /// Whether the node lies in the domain where the group of the member is, or may be.
+    /// Whether the node is in the domain of the member's group, or in one that may be chosen for
+    /// it.
     fn is_with_its_group(&self, kind: &Kind, trial: &Trial<'_>, nodes: &NodeIndex) -> bool {
         let Some(key) = &kind.together else { return true };
         let domain = |node: NodeSlot| Some(Domain::new(key, nodes.attribute(node, key)?));
@@ -300,7 +301,7 @@ impl Judge for MayUse<'_> {
         if kind.wish.is_none() || trial.mates.is_empty() {
             return nodes.admits(trial.node, &request);
         }
-        // Constraints count the other members, too, where they would be.
+        // Constraints count the other members, too, on the nodes of their places.
         let mut there = Taken::default();
         for (mate, node) in trial.mates {
             there.suppose(nodes, *node, self.kind(*mate).tags.as_ref());

@@ -8,13 +8,14 @@ use smallvec::SmallVec;
 use super::rows::{Row, add, is_nothing, subtract};
 use super::score::Weight;
 
-/// An item of the search: a candidate, or all candidates of an application that goes as one.
+/// An item of the search: a candidate, or all candidates of an application whose allocations are
+/// preempted together.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) members: SmallVec<[u32; 2]>,
     /// The amount that it frees on the node.
     pub(super) cover: Row,
-    /// The search sees no difference from the item before it.
+    /// Whether the search sees no difference from the item before it.
     pub(super) is_twin: bool,
     pub(super) weight: Weight,
 }
@@ -28,11 +29,12 @@ pub(super) struct Rest {
     largest: Row,
     /// The amount of held places.
     held: Row,
-    /// The amounts of the others by priority, the lowest first.
+    /// The amounts of the other victims by priority, the lowest first.
     by_priority: BTreeMap<i64, Row>,
 }
 
-/// By item, what it and those behind it can do; behind the last nothing.
+/// Returns, for each item, the amounts that it and the items behind it can free. A last entry has
+/// nothing.
 pub(super) fn rest(items: &[Item], width: usize) -> Vec<Rest> {
     let nothing = Row::from_elem(0, width);
     let last =
@@ -44,7 +46,7 @@ pub(super) fn rest(items: &[Item], width: usize) -> Vec<Rest> {
         if item.weight.victims == 0 {
             add(&mut own.held, &item.cover);
         } else {
-            // By victim: an item of several counts as several.
+            // An item of several victims counts as several victims of equal size.
             let each = i64::from(item.weight.victims);
             for (largest, cover) in own.largest.iter_mut().zip(&item.cover) {
                 *largest = (*largest).max((*cover).saturating_add(each - 1) / each);
@@ -59,8 +61,8 @@ pub(super) fn rest(items: &[Item], width: usize) -> Vec<Rest> {
 }
 
 impl Rest {
-    /// The priority of the most important victim, at least, of those that free what is left; the
-    /// lowest number where places that are held do. `None` where all together are not enough.
+    /// Returns the least possible priority of the most important victim among items that free
+    /// `left`; `i64::MIN` if held places free it. `None` if all items together do not free it.
     pub(super) fn least_priority(&self, left: &Row) -> Option<i64> {
         let mut left = left.clone();
         if left.iter().zip(&self.sum).any(|(left, sum)| left > sum) {
@@ -78,7 +80,7 @@ impl Rest {
         Some(least)
     }
 
-    /// The least number of victims that free what is left.
+    /// Returns the least number of victims that free `left`.
     pub(super) fn least_victims(&self, left: &Row) -> u32 {
         let mut least = 0;
         for (k, left) in left.iter().enumerate() {

@@ -1,17 +1,17 @@
 //! The choice of victims for one member of the preemptor on one node.
 //!
-//! # The best set, where that can be found
-//! With up to 16 candidates on a node every set that could be the best is looked at: first the kinds
-//! of victims decide, then the most important victim, then how many there are, then who is taken first
-//! in order. Sets that cannot become better than the best so far are not followed. With more
-//! candidates two ways are gone: the least important first, and the largest first of those that are no
-//! more important than the first way needs. Of each way what is not needed is spared, and the better
-//! result counts.
+//! # The best set, if it can be found
+//! With up to 16 candidates on a node, every set that could be the best is examined. Sets are
+//! compared by the kinds of victims, then by the most important victim, then by the number of
+//! victims, then by the first victim in order. Sets that cannot become better than the best so far
+//! are not extended. With more candidates, two orders are tried: the least important first; and the
+//! largest first among those that are no more important than the first order needs. In each, the
+//! candidates that are not needed are spared, and the better result counts.
 //!
-//! # Where queues have too little room
-//! Room on the node is not all: every queue on the preemptor's path has to bear it. Nearly always the
-//! victims on the node see to that too. Where they do not, others are taken that need not be on the
-//! node, and again only as many as it takes.
+//! # If queues have too little room
+//! Capacity on the node is not enough: the maximum of every queue on the preemptor's path has to
+//! hold the preemptor, too. Nearly always the victims on the node free enough in the queues. If
+//! they do not, candidates on any node are chosen, and again only as many as needed.
 
 use std::cmp::Reverse;
 
@@ -25,7 +25,7 @@ use super::score::Weight;
 use super::solution::{Goal, Solution};
 use crate::values::ids::AllocationId;
 
-/// The number of candidates up to which the best set is found.
+/// The maximum number of candidates for which the best set is found.
 const EXACT: usize = 16;
 
 /// A search for the best set.
@@ -34,7 +34,7 @@ struct Search<'a> {
     judge: &'a dyn Judge,
     node: u32,
     items: &'a [Item],
-    /// By item, what it and those behind it can do.
+    /// For each item, the amounts that it and the items behind it can free.
     rest: Vec<Rest>,
     needs_queues: bool,
     chosen: Vec<usize>,
@@ -43,8 +43,8 @@ struct Search<'a> {
 }
 
 impl Planner {
-    /// What has to go so that the member can be on the node, and nothing else. `None` where nothing
-    /// that may be taken is enough.
+    /// Returns the victims that are needed so that the member can run on the node. `None` if all
+    /// candidates that may be taken are not enough.
     pub(super) fn evaluate(
         &mut self,
         node: u32,
@@ -90,7 +90,8 @@ impl Planner {
         Some(self.solution(node, chosen))
     }
 
-    /// What has to go on the node and on others, so that queues bear the preemptor, too.
+    /// Returns victims on this and on other nodes, so that the maxima of the queues hold the
+    /// preemptor, too.
     fn choose_anywhere(
         &mut self,
         node: u32,
@@ -119,7 +120,7 @@ impl Planner {
         Solution { node, order, more: Vec::new(), weight, is_answered: false }
     }
 
-    /// Whether the queues bear the preemptor once these are gone.
+    /// Whether the maxima of the queues hold the preemptor once these candidates are evicted.
     fn bear_with(&mut self, order: &[u32]) -> bool {
         let is_taken = self.take_all(order);
         debug_assert!(is_taken, "what was chosen may be taken");
@@ -139,7 +140,7 @@ impl Planner {
         judge.suits(&Trial { member: goal.member, node, gone, mates: &goal.mates })
     }
 
-    /// The items that may be taken at once, in order.
+    /// Returns the items that may be taken now, in order.
     fn items(&self, candidates: &[u32], node: u32, judge: &dyn Judge) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::with_capacity(candidates.len());
         let mut seen: SmallVec<[u32; 4]> = SmallVec::new();
@@ -196,7 +197,7 @@ impl Planner {
             && self.sizes.row(before as usize) == self.sizes.row(at as usize)
     }
 
-    /// The candidates to take, in order.
+    /// Returns the candidates to take, in order.
     fn choose(
         &mut self,
         node: u32,
@@ -223,7 +224,7 @@ impl Planner {
         chosen.map(flat)
     }
 
-    /// The better of both ways.
+    /// Returns the better result of both orders.
     fn greedily(&mut self, search: &mut Search<'_>, short: &Row) -> Option<(Weight, Vec<usize>)> {
         let items = search.items;
         let kind = |item: &Item| {
@@ -251,7 +252,8 @@ impl Planner {
         }
     }
 
-    /// Takes in this order whatever helps, until it is enough, and then spares what is not needed.
+    /// Takes in this order the items that help, until they are enough, and then spares those that
+    /// are not needed.
     fn one_way(
         &mut self,
         search: &mut Search<'_>,
@@ -288,7 +290,8 @@ impl Planner {
         Some((self.weigh(&order, &[]), chosen))
     }
 
-    /// Gives back what is not needed, the last ones first. All that was chosen is taken.
+    /// Gives back the chosen items that are not needed, the last ones first. All chosen items are
+    /// taken when it is called.
     fn spare(&mut self, search: &mut Search<'_>, left: &mut Row) {
         for at in (0..search.chosen.len()).rev() {
             let spared = search.chosen[at];
@@ -297,7 +300,8 @@ impl Planner {
             if !is_nothing(&without) {
                 continue;
             }
-            // Those behind it are taken again, since the order in which they are taken matters.
+            // The items behind it are taken again, since the order in which items are taken
+            // matters.
             let behind: Vec<usize> = search.chosen.drain(at..).collect();
             let members = |at: &usize| search.items[*at].members.iter().copied();
             let all: Vec<u32> = behind.iter().flat_map(members).collect();
@@ -353,7 +357,7 @@ impl Planner {
         Some(weight)
     }
 
-    /// Follows all sets that begin with what is chosen and go on with items from `at` on.
+    /// Examines all sets that begin with the chosen items and continue with items from `at` on.
     fn follow(&mut self, search: &mut Search<'_>, at: usize, left: &Row, weight: Weight) {
         if self.steps_left == 0 {
             return;
@@ -379,7 +383,7 @@ impl Planner {
             search.chosen.pop();
             self.give_back_all(&search.items[at].members);
         }
-        // Without this one, those like it are no better.
+        // Without this item, its twins are no better.
         let mut next = at + 1;
         while next < search.items.len() && search.items[next].is_twin {
             next += 1;
@@ -417,12 +421,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether what weighs so much is no better than what is there.
+    /// Whether a set of this weight is no better than the best so far.
     fn is_beaten(&self, weight: Weight) -> bool {
         if self.best.is_some() { weight >= self.bound } else { weight > self.bound }
     }
 
-    /// Whether items from `at` on can be enough, unimportant enough, and few enough.
+    /// Whether items from `at` on can still make the best set: they free enough, are not too
+    /// important, and not too many.
     fn may_become_best(&self, at: usize, left: &Row, weight: Weight) -> bool {
         let rest = &self.rest[at];
         let Some(least) = rest.least_priority(left) else { return false };
@@ -432,7 +437,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The share of a shortage that an amount covers, in millionths of each resource.
+/// Returns the share of a shortage that an amount covers: the sum over resources, each in
+/// millionths.
 pub(super) fn cover_share(cover: &[i64], short: &[i64]) -> i128 {
     let missing = cover.iter().zip(short).filter(|(_, short)| **short > 0);
     missing

@@ -1,9 +1,10 @@
-//! The reason why one allocation was chosen as victim and another candidate was not; shown to
-//! people after the choice.
+//! The reason why one allocation was chosen as a victim and not another candidate, as shown to
+//! people.
 //!
-//! Who leaves is decided by [plans](super::Plan). A plan that follows an order says of each victim
-//! what comes next in that order and stays; a plan that weighs sets of victims may take one
-//! although another comes before it, and then the set decided ([`Choice::Together`]).
+//! [Plans](super::Plan) decide about victims. If a plan follows an order, it records for each
+//! victim the next candidate in that order that stays. If a plan compares sets of victims, it may
+//! choose a victim although another candidate comes before it; then the set decided
+//! ([`Choice::Together`]).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -17,27 +18,27 @@ use crate::values::instant::rfc3339;
 /// The length of time in which the age of allocations makes no difference, ns.
 pub(super) const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// A victim, and who would have been the next.
+/// A victim, and the candidate that would have been the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chosen {
-    /// The one that leaves.
+    /// The victim.
     pub victim: AllocationId,
-    /// The first in the same order that could leave and stays.
+    /// The first candidate in the same order that could be evicted and stays.
     pub next: Option<AllocationId>,
-    /// The places of both among the kinds of candidates.
+    /// The ranks of both among the kinds of candidates.
     pub kinds: (u16, u16),
-    /// How important both are: for a guarantee as seen from the queue that each shares with the
-    /// preemptor, otherwise by their own priorities.
+    /// The priorities of both. For a guarantee, as seen from the queue that each shares with the
+    /// preemptor; otherwise their own priorities.
     pub priorities: (i64, i64),
 }
 
 /// The reason for the choice between two candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// There was no other that could have left.
+    /// There was no other candidate.
     #[default]
     Only,
-    /// The kind of the allocation; the figures are places in the order of kinds.
+    /// The kind of the allocation; the figures are ranks in the order of kinds.
     Kind {
         /// The figure of the victim.
         first: u16,
@@ -58,13 +59,14 @@ pub enum Choice {
         /// The figure of the other.
         second: i64,
     },
-    /// Nothing of this: the size, or the name.
+    /// None of these: the size, or the name.
     Finer,
-    /// The set of all that leave, which hurts least or is just enough.
+    /// The set of all victims: it is the least important one, or just enough.
     Together,
 }
 
-/// The same of those who leave after all; no runner-up leaves.
+/// Returns the entries of the remaining `victims`. An entry has no next candidate if that is a
+/// victim itself.
 pub(super) fn those_who_stay(chosen: &[Chosen], victims: &[AllocationId]) -> Vec<Chosen> {
     let of_victims = chosen.iter().filter(|chosen| victims.contains(&chosen.victim));
     let stays = |next: &AllocationId| !victims.contains(next);
@@ -72,7 +74,7 @@ pub(super) fn those_who_stay(chosen: &[Chosen], victims: &[AllocationId]) -> Vec
 }
 
 impl Chosen {
-    /// The reason for the choice, in the order of candidates for these grounds.
+    /// Returns the reason for the choice, by the order of candidates for these grounds.
     pub fn choice(
         &self,
         grounds: &Grounds,
@@ -102,7 +104,7 @@ impl Chosen {
     }
 }
 
-/// The sentence for people, of the victim.
+/// The sentence about the victim, for people.
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,37 +1,38 @@
-//! Whether an ask or a gang may search for victims now.
+//! The conditions under which an ask or a gang may search for victims now.
 
 use std::time::Duration;
 
 use crate::asks::preemption::{LastTry, NoPreemption};
 use crate::values::instant::after;
 
-/// The facts of an ask or a gang that would preempt for a guarantee.
+/// The facts of an ask or a gang that would preempt others for a guarantee.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub struct Wish {
-    /// The partition has preemption switched on.
+    /// Whether the partition has preemption switched on.
     pub is_enabled: bool,
-    /// The policy of the ask lets it preempt others; of a gang, that of every group does.
+    /// Whether the policy of the ask lets it preempt others; for a gang, whether the policy of
+    /// every group does.
     pub may_preempt: bool,
-    /// Victims leave for it already.
+    /// Whether victims are being evicted for it already.
     pub has_preempted: bool,
-    /// The ask requires a node.
+    /// Whether the ask requires a node.
     pub requires_node: bool,
-    /// When it was created, or its gang was admitted, ns since the epoch.
+    /// The time at which it was created, or its gang was admitted, ns since the epoch.
     pub created_ns: i64,
     /// The age from which it may preempt: `preemption.delay` of its leaf.
     pub delay: Duration,
     /// The last try without result.
     pub last: Option<LastTry>,
-    /// The least time between two tries: [`TRY_AGAIN`](crate::asks::preemption::TRY_AGAIN).
+    /// The minimum time between two tries: [`TRY_AGAIN`](crate::asks::preemption::TRY_AGAIN).
     pub again: Duration,
 }
 
 impl Wish {
-    /// Whether it may try now.
+    /// Whether the ask or gang may search for victims now.
     ///
     /// # Errors
-    /// The first reason why not, of those that are asked for in this order.
+    /// The first reason why it may not, in the order of these tests.
     pub fn may_try(&self, now_ns: i64) -> Result<(), NoPreemption> {
         if !self.is_enabled {
             return Err(NoPreemption::SwitchedOff);

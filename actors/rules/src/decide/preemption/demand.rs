@@ -1,29 +1,29 @@
-//! The preemptor, and the conditions on a node besides room.
+//! The preemptor, and the conditions on a node besides capacity.
 
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::Resources;
 
-/// An ask, or a gang that asks as a whole.
+/// A preemptor: an ask, or a gang as a whole.
 #[derive(Clone, Debug)]
 pub struct Demand {
     /// The application of the preemptor.
     pub application: ApplicationSlot,
     /// The index of its leaf among the surveyed queues.
     pub queue: usize,
-    /// The priority; of a gang, that of its lowest group.
+    /// The priority of the ask. Of a gang, the lowest priority of its members.
     pub priority: i32,
     /// The demand: one amount, or one for each member of a gang.
     pub members: Vec<Resources>,
-    /// The preemptor is a gang: all members or none, and all must fit what is left of the
-    /// guarantee.
+    /// Whether the preemptor is a gang: all members are placed or none, and all must fit the rest
+    /// of the guarantee.
     pub is_gang: bool,
-    /// The nodes that have room were tried, and none took it: so only those are left where
-    /// something has to go.
+    /// Whether all nodes with capacity were tried without result. Then only nodes with a victim are
+    /// left.
     pub nodes_were_tried: bool,
 }
 
 impl Demand {
-    /// One instance of an ask.
+    /// A preemptor for one instance of an ask.
     pub fn ask(
         application: ApplicationSlot,
         queue: usize,
@@ -40,7 +40,7 @@ impl Demand {
         }
     }
 
-    /// A gang with these members, in an order of the caller's own.
+    /// A preemptor for a gang with these members, in the order of the caller.
     pub fn gang(
         application: ApplicationSlot,
         queue: usize,
@@ -51,37 +51,37 @@ impl Demand {
     }
 }
 
-/// A node that is tried for a member, if some allocations were gone.
+/// A node that is tried for a member, as if some allocations were evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    /// The index of the member among those of the preemptor.
+    /// The index of the member among the members of the preemptor.
     pub member: usize,
     /// The node.
     pub node: NodeSlot,
-    /// The allocations that would be gone, on any node.
+    /// The allocations that would be evicted, on any node.
     pub gone: &'a [AllocationId],
-    /// The nodes of members that have places already.
+    /// The members that have places already, with their nodes.
     pub mates: &'a [(usize, NodeSlot)],
 }
 
-/// What has to be so of a node beyond room: where placement constraints and topology are asked.
+/// The conditions on a node besides capacity: placement constraints and topology.
 pub trait Judge {
-    /// Whether the node would do.
+    /// Whether the node fulfils the conditions.
     fn suits(&self, trial: &Trial<'_>) -> bool;
 
-    /// Whether the node could do for the member, whatever were gone there and elsewhere. Only where
-    /// not, nobody looks at what may be taken there.
+    /// Whether the node could fulfil the conditions for the member, whatever is evicted there and
+    /// elsewhere. If not, no candidates on the node are examined.
     fn could_suit(&self, _member: usize, _node: NodeSlot) -> bool {
         true
     }
 
-    /// Whether what is gone can matter. If not, a node is judged once.
+    /// Whether evicted allocations can make a difference. If not, a node is judged once.
     fn looks_at_victims(&self) -> bool {
         false
     }
 }
 
-/// Every node would do.
+/// A judge without conditions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnyNode;
 

@@ -2,14 +2,14 @@
 //! are tentatively removed and put back.
 //!
 //! # Remaining guarantee
-//! The remaining guarantee of a queue is its own guarantee less its usage, and at most the
+//! The *remaining guarantee* of a queue is its own guarantee less its usage, and at most the
 //! remaining guarantee of the queues above it. It may be negative. A queue without a guarantee, own
-//! or above, has no remaining guarantee. That is not the same as zero: any of its allocations may
-//! be preempted, and it cannot be the queue of a preemptor. Two exceptions, both only if the
+//! or above, has no remaining guarantee. That is not the same as zero: all its allocations may be
+//! preempted, and it cannot be the queue of a preemptor. There are two exceptions, both only if the
 //! preemptor's leaf has a guarantee of its own:
 //! * For this leaf, only its own guarantee counts.
-//! * For every other queue, the guarantees of the queues below root that it shares with the
-//!   preemptor's leaf are ignored, and with them those further up.
+//! * For every other queue, the guarantees of queues that it shares with the preemptor, below root,
+//!   are ignored.
 //!
 //! # Usage
 //! The usage is the allocated amount without the allocations that are being preempted. When the
@@ -30,13 +30,12 @@ use crate::pending::nominations::Nominations;
 use crate::queues::{PreemptionPolicy, PriorityPolicy, QueueSettings};
 use crate::values::resources::{Limits, Resources};
 
-/// What is to be known of a queue. Queues are surveyed from root down: the one above stands before
-/// those below.
+/// The facts of a queue. Queues are surveyed from root down: each after its parent.
 #[derive(Clone, Debug)]
 pub struct QueueFacts {
     /// The full path.
     pub path: Arc<str>,
-    /// The index of the queue above among the surveyed queues; `None` for root.
+    /// The index of the parent among the surveyed queues; `None` for root.
     pub parent: Option<usize>,
     /// The guarantee of the queue itself.
     pub guaranteed: Option<Resources>,
@@ -48,15 +47,15 @@ pub struct QueueFacts {
     pub allocated: Resources,
     /// The part of the usage that victims of preemption hold.
     pub preempting: Resources,
-    /// The nominations of preemptors here and below, without what they have by now
-    /// ([`Nominations::nominated`]).
+    /// The nominations of preemptors in this queue and below, without the amounts that are placed
+    /// already ([`Nominations::nominated`]).
     pub nominated: Resources,
     /// The settings of the queue.
     pub settings: QueueSettings,
 }
 
 impl QueueFacts {
-    /// The facts of a queue with this ledger.
+    /// Returns the facts of a queue with this ledger.
     pub fn of(
         path: &Arc<str>,
         parent: Option<usize>,
@@ -78,11 +77,11 @@ impl QueueFacts {
     }
 }
 
-/// The queues with their fences, and what is left of their guarantees.
+/// The queues with their fences and remaining guarantees.
 #[derive(Clone, Debug)]
 pub(super) struct Hierarchy {
     columns: Columns,
-    /// From root to the queue itself.
+    /// The path of each queue, from root to the queue itself.
     paths: Vec<SmallVec<[u32; 8]>>,
     names: Vec<Arc<str>>,
     settings: Vec<QueueSettings>,
@@ -96,14 +95,15 @@ pub(super) struct Hierarchy {
     nominated: Rows,
     preemptor: usize,
     is_above_preemptor: Vec<bool>,
-    /// Of each queue, how many queues of its path are also on that of the preemptor.
+    /// For each queue, the number of queues of its path that are also on the preemptor's path.
     shared: Vec<usize>,
-    /// The amount by which the preemptor has grown tentatively, for what was removed.
+    /// The tentative growth of the preemptor: the amount of the candidates taken for it.
     grown: Row,
 }
 
 impl Hierarchy {
-    /// The queues as `preemptor` sees them, which wants the names of `demand`.
+    /// The queues as `preemptor` sees them. `demand` is what it wants, which decides the resources
+    /// that are compared.
     pub(super) fn new(queues: &[QueueFacts], preemptor: usize, demand: &[Resources]) -> Self {
         let columns = columns(queues, demand);
         let rows = || Rows::new(columns.len());
@@ -175,15 +175,15 @@ impl Hierarchy {
         &self.settings[queue]
     }
 
-    /// Whether one queue is the other, or below it.
+    /// Whether `queue` is `above`, or below it.
     pub(super) fn is_within(&self, queue: usize, above: usize) -> bool {
         self.paths[queue].iter().any(|on_path| *on_path as usize == above)
     }
 
-    /// The queue below which an ask may take something: the nearest above it that is root, or a
-    /// fence, or whose maximum would not bear the ask. It may be the leaf itself. What all nodes
-    /// have is a maximum here: where a leaf would use more than that, only what is below it can
-    /// give way.
+    /// Returns the queue below which allocations may be preempted for this demand: the nearest
+    /// queue, from the preemptor's leaf up, that is root, is a fence, or has a maximum that cannot
+    /// hold the demand. It may be the leaf itself. The capacity of all nodes counts as a maximum of
+    /// every queue: if a queue would use more, only allocations below that queue can make room.
     pub(super) fn fence(&self, demand: &[i64]) -> usize {
         let path = &self.paths[self.preemptor];
         let mut max: SmallVec<[Row; 8]> = SmallVec::new();
@@ -204,7 +204,7 @@ impl Hierarchy {
         path[0] as usize
     }
 
-    /// Whether a maximum covers what a queue uses and will, and the ask.
+    /// Whether a maximum holds the present and future usage of the queue, and the demand.
     fn bears(&self, queue: usize, max: &[i64], demand: &[i64]) -> bool {
         (0..max.len()).all(|k| {
             let allocated = self.allocated.row(queue)[k];
@@ -213,7 +213,7 @@ impl Hierarchy {
         })
     }
 
-    /// The remaining guarantee of a queue.
+    /// Returns the remaining guarantee of a queue.
     pub(super) fn remaining(&self, queue: usize) -> Row {
         let mut remaining = Row::from_elem(UNSET, self.columns.len());
         for &on_path in &self.paths[queue] {
@@ -232,7 +232,7 @@ impl Hierarchy {
                 if guaranteed[k] == UNSET {
                     continue;
                 }
-                // The nominations here count only where the preemptor's queue is judged.
+                // The nominations count only when the preemptor's queue is judged.
                 let nominated = if queue == self.preemptor { self.nominated.row(at)[k] } else { 0 };
                 let own = guaranteed[k].saturating_sub(used[k]).saturating_sub(nominated);
                 *remaining = if stands_alone { own } else { own.min(*remaining) };
@@ -241,33 +241,34 @@ impl Hierarchy {
         remaining
     }
 
-    /// Whether what is asked for fits what remains of the guarantee of the asking queue.
+    /// Whether an amount fits the remaining guarantee of the preemptor's leaf.
     pub(super) fn fits_guarantee(&self, wanted: &[i64]) -> bool {
         let remaining = self.remaining(self.preemptor);
         remaining.iter().zip(wanted).all(|(left, wanted)| *wanted <= 0 || wanted <= left)
     }
 
-    /// Whether there is a guarantee for the asking queue.
+    /// Whether the preemptor's leaf has a guarantee, own or above.
     pub(super) fn has_any_guarantee(&self) -> bool {
         self.remaining(self.preemptor).iter().any(|left| *left != UNSET)
     }
 
-    /// Whether a leaf may lose anything at all: it is not within its guarantee in everything.
+    /// Whether a leaf may lose any allocation: it has no guarantee, or is above it in some
+    /// resource.
     pub(super) fn is_above_some_guarantee(&self, leaf: usize) -> bool {
         let remaining = self.remaining(leaf);
         remaining.iter().all(|left| *left == UNSET) || remaining.iter().any(|left| *left < 0)
     }
 
-    /// Whether a leaf may lose allocations to a preemptor with this demand: it has no guarantee, or
-    /// is above it in a demanded resource.
+    /// Whether a leaf may lose allocations to this demand: it has no guarantee, or is above it in a
+    /// resource that is wanted.
     pub(super) fn may_lose(&self, leaf: usize, demand: &[i64]) -> bool {
         let remaining = self.remaining(leaf);
         remaining.iter().all(|left| *left == UNSET)
             || remaining.iter().zip(demand).any(|(left, wanted)| *left < 0 && *wanted > 0)
     }
 
-    /// Whether a leaf and the queues above it that are not above the preemptor as well have their
-    /// guarantee, in everything that this amount has. Asked after the amount was taken.
+    /// Whether a leaf, and the queues above it that are not also above the preemptor, still have
+    /// their guarantees in all resources of this amount. It is called after the amount was taken.
     pub(super) fn keeps_guarantees(&self, leaf: usize, size: &[i64]) -> bool {
         self.paths[leaf][self.shared[leaf]..].iter().all(|queue| {
             let (guaranteed, used) =
@@ -277,7 +278,7 @@ impl Hierarchy {
         })
     }
 
-    /// A queue loses this in thought, or for good.
+    /// Takes an amount from the usage of a leaf and the queues above it, tentatively or for good.
     pub(super) fn take(&mut self, leaf: usize, size: &[i64]) {
         for queue in &self.paths[leaf] {
             subtract(self.used.row_mut(*queue as usize), size);
@@ -291,7 +292,7 @@ impl Hierarchy {
         }
     }
 
-    /// The asking queue grows in thought by what was taken for it.
+    /// Adds an amount tentatively to the usage of the preemptor's queue.
     pub(super) fn grow(&mut self, size: &[i64]) {
         self.give_back(self.preemptor, size);
         add(&mut self.grown, size);
@@ -303,14 +304,15 @@ impl Hierarchy {
         subtract(&mut self.grown, size);
     }
 
-    /// What ended at once is not allocated any more, either. It was [taken](Self::take) before.
+    /// Takes an amount that ended at once from the allocated amount, too. It was
+    /// [taken](Self::take) before.
     pub(super) fn end(&mut self, leaf: usize, size: &[i64]) {
         for queue in &self.paths[leaf] {
             subtract(self.allocated.row_mut(*queue as usize), size);
         }
     }
 
-    /// Notes that the preemptor has this amount from now on.
+    /// Adds an amount that is placed at once for the preemptor.
     pub(super) fn place(&mut self, amount: &[i64]) {
         for queue in &self.paths[self.preemptor] {
             add(self.allocated.row_mut(*queue as usize), amount);
@@ -325,9 +327,8 @@ impl Hierarchy {
         }
     }
 
-    /// Whether the maximum of a queue on the preemptor's path leaves too little for this demand,
-    /// once all victims have left and every earlier nomination is kept. Only the demanded resources
-    /// count.
+    /// Whether the maximum of a queue on the preemptor's path leaves too little of one resource for
+    /// this demand, once all victims are released and every earlier nomination is placed.
     fn lacks(&self, queue: usize, k: usize, demand: &[i64]) -> bool {
         let max = self.max.row(queue)[k];
         if max == UNSET || demand[k] <= 0 {
@@ -338,26 +339,26 @@ impl Hierarchy {
         later.saturating_add(demand[k]) > max
     }
 
-    /// Whether the maximum of every queue above the preemptor, and its own, bears the demand.
+    /// Whether the maxima of the preemptor's queue and of the queues above it hold the demand.
     pub(super) fn have_room(&self, demand: &[i64]) -> bool {
         let path = &self.paths[self.preemptor];
         path.iter().all(|queue| (0..demand.len()).all(|k| !self.lacks(*queue as usize, k, demand)))
     }
 
-    /// Whether some queue above both lacks what a leaf would give up with this amount.
+    /// Whether a queue above both lacks a resource that this amount of a leaf would free.
     pub(super) fn helps_room(&self, leaf: usize, size: &[i64], demand: &[i64]) -> bool {
         self.paths[leaf][..self.shared[leaf]].iter().any(|queue| {
             (0..size.len()).any(|k| size[k] > 0 && self.lacks(*queue as usize, k, demand))
         })
     }
 
-    /// By how much the priority of an ask here is changed on the way up to the queue that it shares
-    /// with the preemptor: what is added, or what it is replaced by.
+    /// Returns how the priority of an ask changes between this leaf and the queue that it shares
+    /// with the preemptor: an offset is added to it, or replaces it.
     pub(super) fn priority_below_shared(&self, leaf: usize) -> SeenPriority {
         self.seen_priority(leaf, self.shared[leaf])
     }
 
-    /// The same of the preemptor, on its way up to what it shares with `leaf`.
+    /// Returns the same for the preemptor, up to the queue that it shares with `leaf`.
     pub(super) fn preemptor_priority_below_shared(&self, leaf: usize) -> SeenPriority {
         self.seen_priority(self.preemptor, self.shared[leaf])
     }
@@ -375,7 +376,7 @@ impl Hierarchy {
         seen
     }
 
-    /// Whether two amounts have something in common.
+    /// Whether two amounts have a resource in common.
     pub(super) fn is_of_use(size: &[i64], demand: &[i64]) -> bool {
         have_in_common(size, demand)
     }
@@ -389,7 +390,7 @@ pub(super) struct SeenPriority {
 }
 
 impl SeenPriority {
-    /// The priority as it is seen.
+    /// Returns the priority of an ask as seen there.
     pub(super) fn of(self, priority: i32) -> i64 {
         if self.is_replaced { self.offset } else { i64::from(priority) + self.offset }
     }

@@ -1,18 +1,20 @@
-//! The questions to the RM: would the ask fit on the node if allocations left, in this order?
+//! The questions to the RM whether the ask would fit on a node if allocations were evicted in a
+//! given order.
 //!
 //! # How it goes
-//! For each member in turn the nodes that would do are asked about in groups of [`BATCH`], those that
-//! lose least first. The answer to a question is how far in its list the RM had to go; it may know of
-//! more than amounts. Of a group the answer by which least is lost counts, and no further group is
-//! asked if those that go by it are no more important than those that would go on the next node. A
-//! member that has no ask of its own is known to no RM and is asked about by nobody.
+//! The nodes that may be used are asked about for one member after the other, in groups of
+//! [`BATCH`], nodes with the cheapest victims first. The answer to a question is how far down its
+//! list victims have to be evicted; the RM may know of more conditions than amounts. Of the answers
+//! of a group, the one with the cheapest victims counts. The next group is asked about only if
+//! these victims are more important than those on the next node. The RM is not asked about a member
+//! without an ask, since it does not know the member.
 //!
-//! A list begins with the victims that are needed by what is known here; behind them stands
-//! whatever else may be taken on the node. What is held for members of gangs is in no list: the RM
-//! does not know of it, and it is gone before anything else.
+//! A list begins with the victims that are needed by the scheduler's own figures; behind them are
+//! the other candidates on the node. Held places of gangs are in no list: the RM does not know
+//! them, and they end before any victim.
 //!
-//! Between two steps of an inquiry its planner holds what was decided so far; nothing else may be
-//! planned on it until the inquiry is done. One that is given up is dropped with its planner.
+//! Between two steps of an inquiry its planner contains the draft; no other plan may be made with
+//! it until the inquiry is over. An inquiry that is given up is dropped together with its planner.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,24 +29,24 @@ use crate::values::ids::{AllocationId, NodeSlot};
 /// The number of questions that are asked at a time.
 pub const BATCH: usize = 10;
 
-/// Would the member fit on the node if some allocations there were gone?
+/// The question whether the member fits on the node if some allocations there are evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The member of the preemptor.
     pub member: usize,
     /// The node.
     pub node: NodeSlot,
-    /// In which order they would go. Where there are none, this is an ordinary question whether the
-    /// member may be placed.
+    /// The victims, in the order of eviction. If there are none, this is an ordinary question
+    /// whether the member may be placed.
     pub victims: Vec<AllocationId>,
-    /// Up to which of them all go at least; -1: none has to.
+    /// The index of the last victim that is evicted in any case; -1: none.
     pub start_index: i32,
 }
 
 /// The answer of the RM to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// The member fits once the victims up to this one are gone; -1: without any.
+    /// The member fits once the victims up to this index are evicted; -1: without any.
     Fits(i32),
     /// The member does not fit, or there was no answer.
     Refused,
@@ -53,7 +55,7 @@ pub enum Answer {
 /// The next step of an inquiry.
 #[derive(Debug)]
 pub enum Next {
-    /// These are to be asked; the answers are handed to [`Inquiry::answer`].
+    /// Ask the RM these questions, and pass its answers to [`Inquiry::answer`].
     Ask(Vec<Question>),
     /// The inquiry is over.
     Done(Result<Plan, NoPreemption>),
@@ -62,23 +64,23 @@ pub enum Next {
 /// A plan that is made with the RM.
 #[derive(Debug)]
 pub struct Inquiry {
-    /// The members that have no place yet, the next one last.
+    /// The members without a place, the next one last.
     members: Vec<usize>,
-    /// By member, whether the RM is asked.
+    /// For each member, whether the RM is asked about it.
     has_ask: Vec<bool>,
     draft: Draft,
     current: Option<Current>,
     why_not: NoPreemption,
 }
 
-/// The member for which a place is looked for.
+/// The member whose place is searched now.
 #[derive(Debug)]
 struct Current {
     goal: Goal,
     emission: Emission,
-    /// The next solution, where it is known already.
+    /// The next solution, if it is already known.
     next: Option<Solution>,
-    /// The solutions that are asked about, each with its list.
+    /// The solutions that the RM is asked about, each with its list.
     open: Vec<(Solution, Vec<u32>)>,
     best: Option<Solution>,
 }
@@ -89,7 +91,7 @@ impl Current {
         next.or_else(|| self.emission.next(planner, judge, &self.goal))
     }
 
-    /// Whether the best solution so far counts: those that would go on other nodes are as
+    /// Whether the best solution so far counts: the victims on the next node are at least as
     /// important.
     fn is_settled(&mut self, planner: &mut Planner, judge: &dyn Judge) -> bool {
         let Some(best) = self.best.as_ref().map(|best| best.weight.importance()) else {
@@ -101,10 +103,11 @@ impl Current {
 }
 
 impl Inquiry {
-    /// Begins for all members of the planner's preemptor; `has_ask` says of which the RM knows.
+    /// Begins an inquiry for all members of the planner's preemptor. `has_ask`: whether the RM
+    /// knows the member.
     ///
     /// # Errors
-    /// Why there is no plan, whatever the RM would say.
+    /// The reason why there is no plan, whatever the RM would answer.
     pub fn begin(
         planner: &mut Planner,
         has_ask: impl Fn(usize) -> bool,
@@ -121,7 +124,7 @@ impl Inquiry {
         })
     }
 
-    /// The next questions, or the end.
+    /// Returns the next questions, or the result.
     pub fn next(&mut self, planner: &mut Planner, judge: &dyn Judge) -> Next {
         loop {
             let current = self.current.take().or_else(|| self.next_member(planner));
@@ -160,7 +163,7 @@ impl Inquiry {
         Some(Current { goal, emission, next: None, open: Vec::new(), best: None })
     }
 
-    /// The answers to the last questions, in their order; what is missing is a refusal.
+    /// Applies the answers to the last questions, in their order. A missing answer is a refusal.
     pub fn answer(&mut self, planner: &mut Planner, answers: &[Answer]) {
         let Some(current) = &mut self.current else { return };
         let refused = std::iter::repeat(&Answer::Refused);
@@ -176,7 +179,7 @@ impl Inquiry {
                 continue;
             };
             if taken < needed {
-                // Whatever else the RM may know, amounts are counted here.
+                // The RM may know of further conditions, but amounts are decided here.
                 self.why_not = NoPreemption::Short;
                 continue;
             }
@@ -191,7 +194,7 @@ impl Inquiry {
 }
 
 impl Planner {
-    /// The victims on the node of a solution, and behind them what else may be taken there.
+    /// Returns the victims on the node of a solution, and behind them the other candidates there.
     fn list(&mut self, solution: &Solution) -> Vec<u32> {
         let mut list = self.listed(solution);
         if list.is_empty() {

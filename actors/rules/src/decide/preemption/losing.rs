@@ -16,28 +16,29 @@ use crate::values::ids::{AllocationId, ApplicationSlot};
 pub struct Loser<'a> {
     /// The application.
     pub book: &'a Application,
-    /// Its slot in the directory.
+    /// The slot of the application in the directory.
     pub slot: ApplicationSlot,
-    /// How much it may lose, by the settings of its leaf.
+    /// The number of allocations that it may lose, by the settings of its leaf.
     pub bounds: &'a EvictionBounds,
     /// The books.
     pub books: &'a Books,
-    /// ns since the epoch.
+    /// The present time, ns since the epoch.
     pub now_ns: i64,
 }
 
 /// The allocations of one application that belong together.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Together {
-    /// All allocations that do not leave yet, if they are preempted together or not at all.
+    /// All allocations that are not being released, if they are preempted together or not at all;
+    /// otherwise none.
     pub mates: Vec<AllocationId>,
     /// The members of task groups that have no more members than they need.
     pub short: BTreeSet<AllocationId>,
 }
 
 impl Loser<'_> {
-    /// The facts for a survey. `queue` is the index of its queue among those surveyed; there is no
-    /// `winner` if a queue is above its maximum.
+    /// Returns the facts for a survey. `queue` is the index of its queue among the surveyed queues.
+    /// `winner` is `None` if a queue is above its maximum.
     pub fn facts(&self, queue: usize, winner: Option<ApplicationSlot>) -> ApplicationFacts {
         let (evictions, bounds, now_ns) = (&self.books.evictions, self.bounds, self.now_ns);
         let is_barred = |winner| evictions.is_barred(winner, self.slot, now_ns);
@@ -57,7 +58,7 @@ impl Loser<'_> {
         }
     }
 
-    /// The allocations that belong together, in order of their UUIDs, held places last.
+    /// Returns the allocations that belong together, in order of their UUIDs, held places last.
     pub fn together(&self) -> Together {
         let mut together = Together::default();
         for group in self.groups() {
@@ -75,7 +76,8 @@ impl Loser<'_> {
         together
     }
 
-    /// The task groups with victims that have fewer members than they need without them.
+    /// Returns the task groups that have fewer members than they need after these victims are
+    /// evicted.
     pub fn left_short_by(&self, victims: &[AllocationId]) -> BTreeSet<TaskGroup> {
         let table = &self.books.allocations;
         let loses = |group: &&NativeGroup| {
@@ -94,12 +96,12 @@ impl Loser<'_> {
         self.book.native().map(Native::groups).unwrap_or_default()
     }
 
-    /// The allocation, unless it leaves.
+    /// Returns the allocation, unless it is being released.
     fn staying(&self, id: AllocationId) -> Option<&Allocation> {
         self.books.allocations.get(id).filter(|it| it.leaving.is_none())
     }
 
-    /// The members of a task group that run and do not leave.
+    /// Returns the members of a task group that run and are not being released.
     fn members(&self, group: &NativeGroup) -> impl Iterator<Item = AllocationId> {
         self.book.each_allocation().filter(|id| {
             self.staying(*id).is_some_and(|it| it.spec.member_of() == Some(&group.name))

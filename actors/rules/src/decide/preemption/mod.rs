@@ -4,20 +4,20 @@
 //! # The words
 //! The *preemptor* is the ask, or the gang, that would run. *Candidates* are allocations that may
 //! be preempted for it, *victims* those that are. The *fence* is the queue below which a preemptor
-//! may take something. A *guarantee* is the amount that the configuration gives a queue; the *rest*
-//! of it is what the queue does not use. The amount that victims hold until their RM has confirmed
-//! that they are gone is *preempting*. A preemptor gets a *nomination* when its victims are asked
-//! to leave: their capacity is kept for it.
+//! may have allocations evicted. A *guarantee* is the amount that the configuration guarantees a
+//! queue; the *rest* of it is the part that the queue does not use. The amount that victims hold
+//! until their RM has confirmed their end is *preempting*. A preemptor gets a *nomination* when its
+//! victims are evicted: their capacity is reserved for it.
 //!
 //! # What is never done
 //! * No victim is evicted for a preemptor that cannot run afterwards ([`Planner::plan`],
 //!   [`Planner::recheck`]).
-//! * No victim is evicted that is not needed, unless the RM wanted it gone.
-//! * No queue falls below its guarantee, and only a queue below its own takes anything, never more
-//!   than is left of it: the nominations of earlier preemptors count as used.
-//! * The freed capacity goes to the preemptor alone ([`Nominations`]).
-//! * No application loses more than its leaf allows, and none takes back what it lost a moment ago
-//!   ([`History`]).
+//! * No victim is evicted that is not needed, unless the RM adds it.
+//! * No queue falls below its guarantee. Only a queue below its own guarantee preempts, never more
+//!   than the rest of its guarantee: the nominations of earlier preemptors count as used.
+//! * The freed capacity is available to the preemptor alone ([`Nominations`]).
+//! * No application loses more allocations than its leaf allows, and none preempts an application
+//!   that has just preempted it ([`History`]).
 //!
 //! # Who calls what, and when
 //! For a guarantee, of an ask that found no quota or no node, or of a gang:
@@ -40,17 +40,18 @@
 //! confirmation:         nominations.confirmed(victim)
 //! placed, refused, …:   nominations.end
 //! ```
-//! A plan that is [`Stale`] is made again at once, [`PLANNED_ANEW`] times at most. [`NoPreemption`] is what
-//! becomes of an attempt without result; but for [`NoPreemption::NodesAreNominated`] the next one may come
-//! after [`TRY_AGAIN`], and after something has changed.
+//! A [`Stale`] plan is made again at once, at most [`PLANNED_ANEW`] times. [`NoPreemption`] is the
+//! reason why a try was without result. Except after [`NoPreemption::NodesAreNominated`], the next
+//! try may follow once [`TRY_AGAIN`] has passed and something has changed.
 //!
 //! For a daemon, [`required_node::plan`] and its question; for a maximum that was lowered,
 //! [`quota::due`] once a second at most and [`quota::plan`]. A daemon has a nomination of its
 //! amount like any preemptor. A quota run has no preemptor, so it makes no nomination.
 //!
 //! # What it costs
-//! A survey is about as much as sorting what runs in the queues that may lose something. A plan on it
-//! looks at few nodes: each has a bound on what its victims weigh, and the best bound comes first.
+//! A survey costs about as much as sorting the allocations in the queues that may lose some. A plan
+//! on it examines few nodes: each node has a bound on the weight of its victims, and the node with
+//! the best bound comes first.
 //!
 //! # A small example
 //! ```

@@ -4,21 +4,21 @@ use super::chosen::Chosen;
 use super::score::Weight;
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 
-/// The number of times that an outdated plan is made again at once, before that counts as a try
-/// without result.
+/// The number of times that a stale plan is made again at once, before it counts as a try without
+/// result.
 pub const PLANNED_ANEW: u32 = 3;
 
-/// Victims that let a preemptor run. Nothing moves by it; the commit is a step of its own.
+/// Victims that let a preemptor run. A plan changes nothing; it is carried out by a commit, which
+/// is a step of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The place of each member, in the order in which they got them.
+    /// The place of each member, in the order in which they were found.
     pub places: Vec<Place>,
     /// The allocations that the RM is asked to end, in the order in which they were chosen.
     pub victims: Vec<AllocationId>,
-    /// Places held for members of gangs, which end in the step of the commit: their RM does not
-    /// know of them.
+    /// Held places of gangs, which end in the step of the commit: their RM does not know them.
     pub holds: Vec<AllocationId>,
-    /// The applications that lose something.
+    /// The applications that lose allocations.
     pub losers: Vec<ApplicationSlot>,
     /// The choice of each victim on a node, with the next candidate there.
     pub chosen: Vec<Chosen>,
@@ -30,9 +30,10 @@ pub struct Plan {
 pub struct Place {
     /// The member of the preemptor.
     pub member: usize,
-    /// The node that it reserves; of a gang, where its amount is reserved.
+    /// The node that the ask reserves; for a gang, the node on which the member's amount is
+    /// reserved.
     pub node: NodeSlot,
-    /// Reservations of others on the node end.
+    /// Whether reservations of others on the node end.
     pub cancels: bool,
     /// The victims for this place, in the order in which each may be removed.
     pub(super) order: Vec<AllocationId>,
@@ -42,8 +43,8 @@ pub struct Place {
 }
 
 impl Plan {
-    /// Whether the RM has to end something. If not, what goes was held for members of gangs, and
-    /// the preemptor is placed in the step of the commit, without a reservation.
+    /// Whether the RM has to end any allocation. If not, only held places of gangs end, and the
+    /// preemptor is placed in the step of the commit, without a reservation.
     pub fn has_victims(&self) -> bool {
         !self.victims.is_empty()
     }

@@ -1,12 +1,13 @@
-//! Plans for equal asks, one after another, on one survey.
+//! Makes plans for equal asks, one after another, on one survey.
 //!
 //! # Why one survey for many
-//! Thousands of asks of a queue may want their guarantee at the same moment. What one plan takes is
-//! taken off the survey ([`Planner::commit`]), and the next is made on what remains. That gives what
-//! planning one by one on fresh surveys would give, as long as nothing else happens in between.
+//! Thousands of asks of a queue may claim their guarantee at the same moment. The victims and nodes
+//! of one plan are removed from the survey ([`Planner::commit`]), and the next plan is made on the
+//! rest. The result is that of plans on fresh surveys one by one, as long as nothing else changes
+//! in between.
 //!
 //! # Invariants
-//! * A plan in the making that is dropped leaves everything as it was.
+//! * A draft that is dropped leaves every number unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,15 +26,15 @@ use super::survey::{
 use crate::asks::preemption::NoPreemption;
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// How many steps all exact searches of a plan may take together. Beyond it the rest of its nodes
-/// is judged by taking what covers most first.
+/// The maximum number of steps of all exact searches of a plan together. The remaining nodes of the
+/// plan are judged by the two orders of `choose` alone.
 const STEPS: u32 = 500_000;
 
-/// How many nodes of a plan are looked at where more than a few candidates, on any node, could help
-/// a queue above the preemptor that has too little room.
+/// The maximum number of nodes of a plan for which victims on other nodes are searched, if more
+/// than a few candidates could free capacity in a queue above the preemptor that has too little.
 const WIDE: u32 = 32;
 
-/// Makes plans for one preemptor and those like it.
+/// Makes plans for one preemptor and for others like it.
 #[derive(Debug)]
 pub struct Planner {
     pub(super) tree: Hierarchy,
@@ -46,36 +47,37 @@ pub struct Planner {
     pub(super) sizes: Rows,
     pub(super) nodes: Vec<SurveyedNode>,
     pub(super) rooms: Rows,
-    /// By candidate: it was taken, in thought or for good.
+    /// For each candidate, whether it is taken, tentatively or for good.
     pub(super) gone: Vec<bool>,
-    /// By application, how many that count were taken.
+    /// For each application, the number of its taken candidates that count as evictions.
     pub(super) taken: Vec<u32>,
-    /// By group, how many were taken.
+    /// For each group, the number of its taken members.
     pub(super) lost: Vec<u32>,
-    /// The leaves that have candidates, each with what these hold together, and how many they are.
+    /// The leaves with candidates, each with the total amount and the number of its candidates.
     leaves: Vec<(usize, Row, u32)>,
-    /// By queue: it may lose something now.
+    /// For each queue, whether its candidates may be taken now.
     pub(super) is_open: Vec<bool>,
-    /// A node that would do is reserved by an ask for which victims leave.
+    /// Whether a suitable node is reserved by an ask for which victims are being evicted.
     pub(super) is_any_nominated: bool,
     pub(super) ranking: Option<Ranking>,
     pub(super) steps_left: u32,
-    /// Victims that serve every node with room, where queues lack some; found once for each member.
+    /// Victims for every node with enough capacity if queues have too little room; found once for
+    /// each member.
     pub(super) elsewhere: Elsewhere,
     pub(super) wide_left: u32,
     by_id: FxHashMap<AllocationId, u32>,
 }
 
-/// The victims on any node for the sake of queues.
+/// Victims on any node that free enough in queues.
 #[derive(Clone, Debug)]
 pub(super) enum Elsewhere {
     /// They were not searched yet.
     Unknown,
-    /// This, or nothing that may be taken is enough.
+    /// They were searched; `None` if all candidates are not enough.
     Known(Option<Vec<u32>>),
 }
 
-/// A plan in the making: who is where so far.
+/// A plan that is being made: the places found so far.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) places: Vec<(usize, Solution)>,
@@ -132,19 +134,19 @@ impl Planner {
         }
     }
 
-    /// Why no node does.
+    /// Returns the reason why no node may be used.
     pub(super) fn no_node(&self) -> NoPreemption {
         if self.is_any_nominated { NoPreemption::NodesAreNominated } else { NoPreemption::NoNode }
     }
 
-    /// The plan is carried out: what it takes leaves, and its places are the preemptor's. The next plan
-    /// is made for another ask like this one.
+    /// Applies a plan that is carried out: its victims are evicted, and its places are the
+    /// preemptor's. The next plan is made for another ask like this one.
     pub fn commit(&mut self, plan: &Plan) {
         self.index_ids();
         let is_placed = plan.victims.is_empty();
         let mut touched: Vec<u32> = Vec::new();
         let nothing = Row::from_elem(0, self.total.len());
-        // By node: the amount of the gang's victims, and the amount that the gang will take.
+        // By node: the amount of victims, and the amount of the members placed there.
         let mut of_gang: BTreeMap<u32, (Row, Row)> = BTreeMap::new();
         for id in plan.victims.iter().chain(&plan.holds) {
             let Some(&at) = self.by_id.get(id) else { continue };
@@ -187,7 +189,7 @@ impl Planner {
             touched.push(index(node));
         }
         for (node, (leaving, wanted)) in of_gang {
-            // Capacity of victims is not available to others yet.
+            // The capacity of victims is not available to others yet.
             subtract(self.rooms.row_mut(node as usize), &shortfall(&wanted, &leaving));
         }
         if is_placed {
@@ -200,7 +202,7 @@ impl Planner {
         }
     }
 
-    /// Finds again which candidates may be taken, since an earlier plan may have changed that.
+    /// Finds out which leaves may lose candidates now, since an earlier plan may have changed that.
     pub(super) fn begin(&mut self) -> Result<(), NoPreemption> {
         (self.steps_left, self.wide_left, self.elsewhere) = (STEPS, WIDE, Elsewhere::Unknown);
         let fence = self.tree.fence(&self.total);
@@ -223,8 +225,8 @@ impl Planner {
         if is_any_open { Ok(()) } else { Err(NoPreemption::NoCandidates) }
     }
 
-    /// Whether the ask would fit the guarantee if all that may be taken were gone. That matters
-    /// where the guarantee is one that the asking queue has in common with others.
+    /// Whether the ask would fit the guarantee if all candidates that may be taken were evicted.
+    /// That matters if the preemptor's queue shares the guarantee with other queues.
     fn could_fit_guarantee(&mut self) -> bool {
         let open = |(leaf, ..): &&(usize, Row, u32)| self.is_open[*leaf];
         let taken: Vec<_> = self.leaves.iter().filter(open).cloned().collect();
@@ -243,13 +245,13 @@ impl Planner {
         is_some && is_enough
     }
 
-    /// The members in the order in which they get places: the larger ones first, by the share of
-    /// what all want together.
+    /// Returns the members in the order in which they are placed: the larger ones first, by their
+    /// largest share of the total demand.
     pub(super) fn members(&self) -> Vec<usize> {
         let share = |member: &usize| {
             let row = self.demand.row(*member);
             let shares = row.iter().zip(&self.total).filter(|(_, total)| **total > 0);
-            // Both are above zero; a millionth decides.
+            // Both are above zero; shares are compared in millionths.
             shares.map(|(own, total)| i128::from(*own) * 1_000_000 / i128::from(*total)).max()
         };
         let mut members: Vec<usize> = (0..self.preemptor.members.len()).collect();
@@ -257,19 +259,19 @@ impl Planner {
         members
     }
 
-    /// The conditions for the next member.
+    /// Returns the conditions for the next member.
     pub(super) fn goal(&self, member: usize, draft: &Draft) -> Goal {
         Goal {
             member,
             wanted: Row::from_slice(self.demand.row(member)),
-            // Queues bear all members or none.
+            // The maxima of queues have to hold all members, or none is placed.
             is_last: draft.places.len() + 1 == self.preemptor.members.len(),
             may_be_empty: self.preemptor.is_gang || !self.preemptor.nodes_were_tried,
             mates: draft.mates.clone(),
         }
     }
 
-    /// A member gets its place, in thought.
+    /// Places a member tentatively.
     pub(super) fn settle(&mut self, draft: &mut Draft, member: usize, solution: Solution) {
         let is_taken = self.take_solution(&solution);
         debug_assert!(is_taken, "a solution is allowed");
@@ -289,7 +291,7 @@ impl Planner {
         draft.places.push((member, solution));
     }
 
-    /// The plan in the making is dropped.
+    /// Undoes the draft.
     pub(super) fn drop_draft(&mut self, draft: Draft) {
         for (member, solution) in draft.places.into_iter().rev() {
             let node = solution.node as usize;
@@ -308,7 +310,7 @@ impl Planner {
         }
     }
 
-    /// All members have places: the plan.
+    /// Returns the plan after all members have places.
     pub(super) fn complete(&mut self, draft: Draft) -> Result<Plan, NoPreemption> {
         let mut plan = Plan::default();
         for (member, solution) in &draft.places {
@@ -340,8 +342,8 @@ impl Planner {
         if is_nothing { Err(NoPreemption::NotNeeded) } else { Ok(plan) }
     }
 
-    /// Who would have been the next on the node of a victim: the first in order that could be taken
-    /// there and is not.
+    /// Returns the choice of a victim with the next candidate: the first one in order on its node
+    /// that could be taken and is not.
     fn chosen(&self, victim: &Candidate) -> Chosen {
         let on_node = self.nodes[victim.node as usize].candidates.iter();
         let mut on_node = on_node.map(|at| (*at as usize, &self.candidates[*at as usize]));
@@ -358,7 +360,8 @@ impl Planner {
         }
     }
 
-    /// The victims of a solution that are on its node, in order, without those the RM added.
+    /// Returns the victims of a solution that are on its node, in order, without those that the RM
+    /// added.
     pub(super) fn listed(&self, solution: &Solution) -> Vec<u32> {
         let on_node = |at: &u32| {
             let candidate = &self.candidates[*at as usize];
@@ -367,7 +370,7 @@ impl Planner {
         solution.order.iter().copied().filter(on_node).collect()
     }
 
-    /// The index of an allocation among the candidates.
+    /// Returns the index of an allocation among the candidates.
     pub(super) fn find(&mut self, id: AllocationId) -> Option<u32> {
         self.index_ids();
         self.by_id.get(&id).copied()
@@ -382,7 +385,7 @@ impl Planner {
 }
 
 impl Survey {
-    /// The survey is complete.
+    /// Ends the survey, and makes a planner from it.
     pub fn finish(mut self) -> Planner {
         let mut found = std::mem::take(&mut self.candidates);
         let mut may_go = vec![0; self.applications.len()];
@@ -390,13 +393,13 @@ impl Survey {
             may_go[candidate.application as usize] += 1;
         }
         for (application, may_go) in self.applications.iter_mut().zip(may_go) {
-            // One that may not be taken keeps all others.
+            // If one allocation may not be taken, none of its application may.
             application.is_out |= application.goes_as_one && application.alive != may_go;
         }
         found.retain(|(_, it, _)| !self.applications[it.application as usize].is_out);
         for (order, candidate, _) in &mut found {
             let group = self.groups.get(candidate.group as usize);
-            // Now it is known how many members run.
+            // The number of running members of each gang is known now.
             order.class += u8::from(group.is_some_and(|it| it.real <= it.min_members));
             candidate.class = order.class;
         }

@@ -1,4 +1,4 @@
-//! Plans that need no question to the RM: member by member, the best node first.
+//! Makes plans without questions to the RM: member by member, the best node first.
 
 use super::demand::Judge;
 use super::plan::Plan;
@@ -7,11 +7,11 @@ use super::ranking::Emission;
 use crate::asks::preemption::NoPreemption;
 
 impl Planner {
-    /// A plan that lets the preemptor run, without asking the RM; the best one that is allowed, where no
-    /// node has more than 16 candidates.
+    /// Returns a plan that lets the preemptor run, without asking the RM. It is the best allowed
+    /// plan if no node has more than 16 candidates.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub fn plan(&mut self, judge: &dyn Judge) -> Result<Plan, NoPreemption> {
         self.begin()?;
         let mut draft = Draft::default();

@@ -1,5 +1,5 @@
-//! The preemptors of one application: whether its asks, or its gang, may look for victims now, and what
-//! they want.
+//! The preemptors of one application: whether its asks, or its gang, may search for victims now,
+//! and what they request.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::waiting::WaitSet;
 pub struct Preemptors<'a> {
     /// The application.
     pub book: &'a Application,
-    /// Its slot in the directory.
+    /// The slot of the application in the directory.
     pub slot: ApplicationSlot,
     /// The slot of its leaf.
     pub leaf: u32,
@@ -33,25 +33,25 @@ pub struct Preemptors<'a> {
     pub is_guaranteed: bool,
     /// Whether the partition has preemption switched on.
     pub is_enabled: bool,
-    /// The lane of the application, if something limits its user or group.
+    /// The lane of the application, if its user or group has limits.
     pub lane: Option<LaneId>,
-    /// Whether the application counts among those that run in its lane.
+    /// Whether the application counts among the running applications of its lane.
     pub counts: bool,
     /// The search for places of its declared gang.
     pub gang: Option<&'a GangSearch>,
     /// The books.
     pub books: &'a Books,
-    /// ns since the epoch.
+    /// The present time, ns since the epoch.
     pub now_ns: i64,
 }
 
 impl<'a> Preemptors<'a> {
-    /// An ask of the application, as a preemptor.
+    /// Returns an ask of the application as a preemptor.
     pub fn ask(&self, ask: AskSlot) -> Preemptor {
         Preemptor::Ask(Reserver { application: self.slot, ask })
     }
 
-    /// The ask with this key, or without a key the gang, while it is pending.
+    /// Returns the pending ask with this key; without a key, the undecided gang.
     pub fn named(&self, key: Option<&str>) -> Option<Preemptor> {
         let Some(key) = key else {
             return self.book.undecided_bundle().map(|_| Preemptor::Gang(self.slot));
@@ -60,8 +60,8 @@ impl<'a> Preemptors<'a> {
         self.book.asks.class_of(slot).map(|_| self.ask(slot))
     }
 
-    /// Whether a preemptor waits still. One that is due is tried with the next offer, and has its turn
-    /// after that.
+    /// Whether a preemptor is still parked. If it is due, it is tried with the next offer, and has
+    /// its turn after that.
     pub fn is_waiting(&self, who: Preemptor) -> bool {
         match who {
             Preemptor::Ask(of) => {
@@ -76,13 +76,13 @@ impl<'a> Preemptors<'a> {
         }
     }
 
-    /// The specification of an ask, and what it wants of nodes, while it is pending.
+    /// Returns the specification of a pending ask, and its request for nodes.
     pub fn pending(&self, slot: AskSlot) -> Option<(Arc<AskSpec>, Kind)> {
         let ask = self.book.asks.find(slot).filter(|ask| ask.outstanding > 0)?;
         Some((Arc::clone(&ask.spec), Kind::of(ask)))
     }
 
-    /// The earlier tries of a preemptor.
+    /// Returns the earlier tries of a preemptor.
     pub fn tries(&self, who: Preemptor) -> Option<&'a Tries> {
         match who {
             Preemptor::Ask(of) => self.book.asks.ask(of.ask).search.tries.as_deref(),
@@ -90,10 +90,10 @@ impl<'a> Preemptors<'a> {
         }
     }
 
-    /// Whether a preemptor may look for victims now.
+    /// Whether a preemptor may search for victims now.
     ///
     /// # Errors
-    /// The first reason why not.
+    /// The first reason why it may not.
     pub fn may_try(&self, who: Preemptor) -> Result<(), NoPreemption> {
         let tries = self.tries(who);
         let last = tries.and_then(|tries| tries.last(self.books.changes(), self.now_ns));
@@ -106,11 +106,11 @@ impl<'a> Preemptors<'a> {
         wish.may_try(self.now_ns)
     }
 
-    /// Whether a preemptor whose turn it is may have victims, whenever it tried last. What lets it may
-    /// have changed since it was given its turn, or since it was tried.
+    /// Whether a preemptor whose turn it is may have victims, without regard to its last try. The
+    /// facts may have changed since it was given its turn.
     ///
     /// # Errors
-    /// The first reason why not.
+    /// The first reason why it may not.
     pub fn may_have_victims(&self, who: Preemptor) -> Result<(), NoPreemption> {
         self.wish(who)?.may_try(self.now_ns)?;
         let lane = self.lane.filter(|_| !self.counts);
@@ -120,7 +120,8 @@ impl<'a> Preemptors<'a> {
         if self.gives_way(who) { Err(NoPreemption::GivesWay) } else { Ok(()) }
     }
 
-    /// Whether something of the application was taken for another, which comes first.
+    /// Whether an allocation of the application was evicted for another preemptor, which comes
+    /// first.
     fn gives_way(&self, who: Preemptor) -> bool {
         let nominations = &self.books.nominations;
         if nominations.is_empty() {
@@ -137,7 +138,7 @@ impl<'a> Preemptors<'a> {
         }
     }
 
-    /// The starts of a preemptor that failed since one succeeded.
+    /// Returns the starts of a preemptor that failed since one succeeded.
     fn failed_starts(&self, who: Preemptor) -> Option<&FailedStarts> {
         match who {
             Preemptor::Ask(of) => self.book.asks.ask(of.ask).starts(),
@@ -145,7 +146,7 @@ impl<'a> Preemptors<'a> {
         }
     }
 
-    /// The facts of a preemptor, without its earlier tries.
+    /// Returns the facts of a preemptor, without its earlier tries.
     fn wish(&self, who: Preemptor) -> Result<Wish, NoPreemption> {
         if self.failed_starts(who).is_some() {
             return Err(NoPreemption::StartFailed);
@@ -153,7 +154,7 @@ impl<'a> Preemptors<'a> {
         if let Preemptor::Ask(of) = who
             && self.book.asks.ask(of.ask).required_node.is_some()
         {
-            // Whatever the guarantee of its queue.
+            // The guarantee of its queue makes no difference.
             return Err(NoPreemption::RequiresNode);
         }
         if !self.is_guaranteed {
@@ -164,7 +165,8 @@ impl<'a> Preemptors<'a> {
                 let ask = self.book.asks.ask(of.ask);
                 (ask.preemption.of_others(), ask.created_ns)
             }
-            // All of its groups have to be allowed to, and it is as old as its admission.
+            // All of its members have to be allowed to preempt, and its age counts from its
+            // admission.
             Preemptor::Gang(_) => {
                 let (_, bundled) = self.book.undecided_bundle().ok_or(NoPreemption::NotNeeded)?;
                 let mut asks = bundled.iter().flatten().map(|(slot, _)| self.book.asks.ask(*slot));
@@ -184,15 +186,15 @@ impl<'a> Preemptors<'a> {
         })
     }
 
-    /// The turn of a preemptor that was not placed. `nodes_were_tried`: nodes with room were tried for
-    /// it without result.
+    /// Returns the turn of a preemptor that was not placed. `nodes_were_tried`: nodes with capacity
+    /// were tried for it without result.
     pub fn turn(&self, who: Preemptor, nodes_were_tried: bool) -> Turn {
         let bound_ends_ns = self.tries(who).and_then(|tries| tries.bound_ends_ns);
         Turn::of(&self.may_try(who), bound_ends_ns, nodes_were_tried)
     }
 
-    /// The reason why a preemptor does not preempt others now, or that it does, for people; empty if it
-    /// may.
+    /// Returns the reason why a preemptor does not preempt others now, or that it does, for people;
+    /// empty if it may.
     pub fn explained(&self, who: Preemptor) -> String {
         if let Some(nomination) = self.books.nominations.of(who) {
             let left = nomination.victims.len();
@@ -201,7 +203,7 @@ impl<'a> Preemptors<'a> {
         let tries = self.tries(who);
         match self.may_try(who) {
             Ok(()) => String::new(),
-            // An ask that requires a node looks again as soon as something changes there.
+            // An ask that requires a node is tried again after each change on the node.
             Err(why @ NoPreemption::RequiresNode) => {
                 tries.and_then(|tries| tries.why.as_ref()).unwrap_or(&why).to_string()
             }

@@ -1,19 +1,20 @@
-//! The choice of victims in a queue above its maximum, after that was lowered.
+//! The choice of victims in a queue that is above its maximum after the maximum was lowered.
 //!
 //! # One shot
-//! A queue that is above its maximum for longer than `quota.preemption.delay` gives up what is too
-//! much, as far as that can be done with whole allocations and without taking more: usage may stay
-//! above the maximum afterwards. Nothing has to wait for the room, and nobody has it reserved.
+//! If a queue is above its maximum for longer than `quota.preemption.delay`, it loses the excess
+//! once, as far as that is possible with whole allocations and without more than the excess: usage
+//! may stay above the maximum afterwards. No preemptor waits for the capacity, and none has it
+//! reserved.
 //!
-//! # Who gives up how much
-//! What is too much is the *target*. It is no more than what the queue and those above it have above
-//! their guarantees. A queue with children divides it among them by what each has above its own
-//! guarantee, down to the leaves, where victims are chosen: each fits the target of its leaf, and so do
-//! all together.
+//! # How much each leaf loses
+//! The excess is the *target*. It is no more than the usage of the queue and of the queues above it
+//! beyond their guarantees. A queue with children divides its target among them in proportion to
+//! the usage of each beyond its own guarantee, down to the leaves, in which victims are chosen.
+//! Each victim fits the target of its leaf, and so do all together.
 //!
 //! # Invariants
 //! * In no resource is more taken than the target.
-//! * No queue falls below its guarantee in anything that a victim has.
+//! * No queue falls below its guarantee in any resource of a victim.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -27,10 +28,10 @@ use crate::specs::ask::TaskGroup;
 use crate::values::ids::{AllocationId, ApplicationSlot};
 use crate::values::resources::{Limits, Name, Resources};
 
-/// A queue whose time is watched.
+/// A queue with its timer and quota.
 #[derive(Debug)]
 pub struct Watched<'a> {
-    /// The index of the queue above among the watched queues.
+    /// The index of its parent among the watched queues.
     pub parent: Option<usize>,
     /// The timer.
     pub timer: &'a mut QuotaTimer,
@@ -40,8 +41,8 @@ pub struct Watched<'a> {
     pub used: &'a Resources,
 }
 
-/// The queues that are due; each of them runs from now on. They are looked at from root down
-/// (parents stand before their children), and below one that runs none is looked at.
+/// Returns the queues that are due, and starts a run for each. Queues are checked from root down
+/// (parents stand before their children); a queue below one with a run is not checked.
 pub fn due(queues: &mut [Watched<'_>], now_ns: i64) -> Vec<usize> {
     let mut is_below_run = vec![false; queues.len()];
     let mut due = Vec::new();
@@ -60,9 +61,9 @@ pub fn due(queues: &mut [Watched<'_>], now_ns: i64) -> Vec<usize> {
 /// The plan for a queue above its maximum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaPlan {
-    /// The excess, as far as guarantees let it be taken.
+    /// The excess, as far as guarantees allow it.
     pub target: Resources,
-    /// By leaf.
+    /// The part of each leaf.
     pub leaves: Vec<LeafPlan>,
 }
 
@@ -71,21 +72,21 @@ pub struct QuotaPlan {
 pub struct LeafPlan {
     /// The index of the leaf among the surveyed queues.
     pub queue: usize,
-    /// The part of the target.
+    /// Its part of the target.
     pub target: Resources,
     /// The number of candidates.
     pub candidates: usize,
-    /// The amount that the chosen ones hold.
+    /// The amount of all chosen allocations.
     pub claimed: Resources,
     /// The choice of each victim, with the next candidate.
     pub chosen: Vec<Chosen>,
-    /// The victims that the RM is notified of.
+    /// The victims, which the RM has to end.
     pub victims: Vec<AllocationId>,
-    /// Places held for members of gangs; they end at once.
+    /// Held places of gangs, which end at once.
     pub holds: Vec<AllocationId>,
 }
 
-/// The excess of a queue that may be taken.
+/// Returns the excess of a queue that may be taken.
 pub fn target(queues: &[QueueFacts], queue: usize) -> Resources {
     let Some(max) = &queues[queue].max else { return Resources::new() };
     let used = used(&queues[queue]);
@@ -107,7 +108,8 @@ pub fn target(queues: &[QueueFacts], queue: usize) -> Resources {
     target
 }
 
-/// The target of a queue divided among the leaves below it, or its own if it is one.
+/// Returns the target of a queue divided among the leaves below it; the whole target if the queue
+/// is a leaf.
 pub fn shares(queues: &[QueueFacts], queue: usize, target: &Resources) -> Vec<(usize, Resources)> {
     // Parents stand before their children.
     let children: Vec<usize> =
@@ -148,7 +150,8 @@ pub fn shares(queues: &[QueueFacts], queue: usize, target: &Resources) -> Vec<(u
     all
 }
 
-/// What a queue that is due gives up. `applications` are those below it, and `allocations` theirs.
+/// Returns the plan for a queue that is due. `applications` are those below it, with their
+/// `allocations`.
 pub fn plan<'a>(
     queues: &[QueueFacts],
     due: usize,
@@ -182,14 +185,14 @@ pub fn plan<'a>(
     QuotaPlan { leaves: leaves.into_iter().map(leaf_plan).collect(), target }
 }
 
-/// Victims in the making.
+/// The state of the choice of victims.
 struct Choice<'a> {
     queues: &'a [QueueFacts],
-    /// By queue, what it uses without what was chosen.
+    /// The usage of each queue, without the chosen victims.
     used: Vec<Resources>,
-    /// The maximum that is to be met.
+    /// The maximum that is exceeded.
     max: Limits,
-    /// Each with how many it loses.
+    /// The applications, each with the number of its chosen victims.
     applications: BTreeMap<ApplicationSlot, (&'a ApplicationFacts, u32)>,
     /// The number of running members of each gang.
     real: BTreeMap<(ApplicationSlot, TaskGroup), u32>,
@@ -253,7 +256,8 @@ impl Choice<'_> {
         plan
     }
 
-    /// The candidates, an application that goes as one in one piece.
+    /// Returns the candidates. All allocations of an application that are preempted together are
+    /// one unit.
     fn units<'a>(
         &self,
         queue: usize,
@@ -291,11 +295,12 @@ impl Choice<'_> {
                 it.uuid.clone(),
             )
         };
-        // What goes as one stands where the last of them would.
+        // A unit of several allocations has the position of its last one.
         unit.iter().map(|(_, it)| of(it)).max()
     }
 
-    /// The kind of the allocation, then the share of its resource types that are of no use here, percent.
+    /// Returns the kind of the allocation combined with the percentage of its resource types that
+    /// are of no use here.
     fn kind(&self, target: &Resources, it: &Allocation) -> u16 {
         let names = it.resources().entries().len();
         let common = it.resources().entries().filter(|(name, _)| target.find(*name).is_some());
@@ -312,7 +317,7 @@ impl Choice<'_> {
         group.zip(real).is_some_and(|(group, real)| *real <= group.min_members)
     }
 
-    /// The largest part of the maximum that an amount takes, in billionths.
+    /// Returns the largest share of the maximum that an amount takes, in billionths.
     fn share(&self, target: &Resources, size: &Resources) -> i128 {
         let of = |(name, _): (Name, i64)| {
             let max = self.max.find(name).filter(|max| *max > 0)?;
@@ -354,7 +359,7 @@ impl Choice<'_> {
     }
 }
 
-/// The number of these that count as evictions.
+/// Returns the number of allocations of the unit that count as evictions.
 fn counted(unit: &Unit<'_>) -> u32 {
     let counted = unit.iter().filter(|(_, it)| !it.is_hold() && !it.spec.placeholder);
     u32::try_from(counted.count()).unwrap_or(u32::MAX)

@@ -1,12 +1,13 @@
 //! The order in which nodes are evaluated.
 //!
 //! # Why lazily
-//! Of hundreds of nodes that would do, one is needed, or ten where the RM is asked. So each node has a
-//! *bound*: what its victims weigh at least, and where the first of them stands at least, from the
-//! sizes and priorities of its candidates alone. Nodes are evaluated in order of their bounds, and as
-//! soon as no bound is below what was found, the best is known without a look at the others. Bounds
-//! stay from plan to plan: only a node at which something was taken gets a new one. Whatever the
-//! queues forbid makes a plan dearer, so a bound stays true.
+//! Of hundreds of nodes that may be used, one is needed, or ten if the RM is asked. So each node
+//! has a *bound*: the least weight that its victims can have, and the lowest index of a victim that
+//! goes with it, from the sizes and priorities of its candidates alone. Nodes are evaluated in
+//! order of their bounds. As soon as no bound is below the best solution found, that solution is
+//! the best of all, and the other nodes need not be evaluated. Bounds are kept from plan to plan:
+//! only a node on which a candidate was taken gets a new one. Restrictions by queues can only make
+//! a plan more expensive, so a bound stays valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,8 @@ use super::survey::NONE;
 /// Every union of the bits of [`score`](super::score), smallest first.
 const KINDS: [u8; 8] = [0, 1, 4, 5, 8, 9, 12, 13];
 
-/// Solutions, one after another, the best first; of equal ones that for the first node by id.
+/// Solutions, one after another, the best first; of equal solutions, the one on the first node by
+/// id.
 #[derive(Debug, Default)]
 pub(super) struct Emission {
     found: BTreeMap<(Rank, u32), Solution>,
@@ -30,7 +32,7 @@ pub(super) struct Emission {
 }
 
 impl Emission {
-    /// The next one. Nothing may be taken or given back between two of them.
+    /// Returns the next solution. No candidate may be taken or given back between two calls.
     pub(super) fn next(
         &mut self,
         planner: &mut Planner,
@@ -54,7 +56,7 @@ impl Emission {
 }
 
 impl Planner {
-    /// Sees to it that there are bounds for this goal.
+    /// Computes the bounds for this goal, unless they exist.
     fn rank(&mut self, goal: &Goal, looks_at_victims: bool) {
         let may_be_empty = goal.may_be_empty || looks_at_victims;
         let holds = |it: &Ranking| it.wanted == goal.wanted && it.may_be_empty == may_be_empty;
@@ -73,7 +75,7 @@ impl Planner {
         self.ranking = Some(ranking);
     }
 
-    /// Finds new bounds where these were taken or settled.
+    /// Computes new bounds for this node and the nodes of these candidates.
     pub(super) fn rank_anew(&mut self, node: u32, order: &[u32]) {
         let Some(mut ranking) = self.ranking.take() else { return };
         let mut nodes: SmallVec<[u32; 4]> = SmallVec::from_slice(&[node]);
@@ -92,8 +94,8 @@ impl Planner {
         order.range((after.map_or(Unbounded, Excluded), Unbounded)).next().copied()
     }
 
-    /// The least that the victims on a node may weigh, and where the first of them stands at least;
-    /// `None` where they are not enough anyway.
+    /// Returns the least weight that victims on a node can have, and the lowest index of the first
+    /// victim. `None` if all candidates on the node are not enough.
     fn bound(&self, node: u32, ranking: &Ranking) -> Option<Rank> {
         let entry = &self.nodes[node as usize];
         if entry.is_out {
@@ -128,7 +130,8 @@ impl Planner {
             short.iter().enumerate().all(|(k, short)| *short <= 0 || free(k) >= i128::from(*short))
         };
         let size = |at: u32, k: usize| i128::from(self.sizes.row(at as usize)[k]);
-        // Each figure is the least that sets can have which are no worse in those before it.
+        // Each figure is the least that a set can have among the sets that are least in all figures
+        // before it.
         let bits = KINDS.into_iter().find(|kinds| {
             let of = victims.iter().filter(|(bits, _)| bits & !kinds == 0);
             is_enough(&|k| of.clone().map(|(_, at)| size(*at, k)).sum())
@@ -153,7 +156,7 @@ impl Planner {
         Some((weight, first))
     }
 
-    /// The least number of these that frees what is short.
+    /// Returns the least number of these victims that frees the shortage.
     fn least_victims(&self, short: &Row, victims: &(impl Iterator<Item = u32> + Clone)) -> u32 {
         let least = (0..short.len()).filter(|k| short[*k] > 0).map(|k| {
             let sizes = victims.clone().map(|at| self.sizes.row(at as usize)[k]);

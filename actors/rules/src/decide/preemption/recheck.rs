@@ -1,15 +1,15 @@
-//! The test of a plan when it is to be carried out.
+//! The test of a plan right before it is carried out.
 //!
 //! # Why
-//! While the RM answers the questions, other things happen: victims end, asks are placed, queues
-//! are configured again. A plan is therefore tested again, all of it and on fresh facts, in the
-//! step that carries it out. No victim is preempted for an outdated plan.
+//! While the RM answers the questions, other changes happen: victims end, asks are placed, queues
+//! are configured again. So the whole plan is tested again, on fresh facts, in the step that
+//! carries it out. No allocation is preempted for a stale plan.
 //!
-//! # Sparing once more
+//! # Sparing again
 //! A victim that is not needed any more is spared. A victim that the RM was not asked about may
-//! always be spared. Of those it was asked about, only the last ones in order may be, because its
-//! answer is about this order; and none of them if the RM added victims of its own, since it knows
-//! more.
+//! always be spared. Of the victims that it was asked about, only the last ones in order may be,
+//! because its answer is about this order; and none of them if the RM added victims: it may know of
+//! further conditions.
 
 use super::demand::Judge;
 use super::plan::{Place, Plan};
@@ -21,11 +21,11 @@ use crate::asks::preemption::{NoPreemption, Stale};
 use crate::values::ids::AllocationId;
 
 impl Planner {
-    /// Tests a plan on this planner, which was made of fresh facts for the same preemptor. Returns what
-    /// is to be carried out: the plan, or a smaller one.
+    /// Tests a plan on this planner, which was made from fresh facts for the same preemptor.
+    /// Returns the plan to be carried out: the same, or a smaller one.
     ///
     /// # Errors
-    /// The part of the plan that is not valid any more. Then a new plan is to be made.
+    /// The condition that no longer holds: the plan has to be made again.
     pub fn recheck(&mut self, plan: &Plan, judge: &dyn Judge) -> Result<Plan, Stale> {
         self.begin().map_err(|why| match why {
             NoPreemption::BeyondGuarantee | NoPreemption::NoGuarantee => Stale::Guarantee,
@@ -53,7 +53,7 @@ impl Planner {
         let node = self.nodes.iter().position(|node| node.slot == place.node && !node.is_out);
         let node = super::survey::index(node.ok_or(Stale::Node)?);
         let mut goal = self.goal(place.member, draft);
-        // Whether it is still of use without victims is found out at the end.
+        // Whether the plan is still useful without victims is tested at the end.
         goal.may_be_empty = true;
         let order = self.find_all(&place.order)?;
         let more = self.find_all(&place.more)?;

@@ -1,15 +1,15 @@
 //! The choice of victims on the node that an ask requires.
 //!
 //! # How it differs
-//! A daemon belongs on its node, whatever its queue is guaranteed. So neither delay, fences nor
-//! guarantees count, and the queue's bounds do not either; only its own priority does: nobody more
-//! important goes for it. Any application may lose something, its own included. The ask has its
-//! node reserved already, so there is nothing to choose but the victims.
+//! A daemon has to run on its node, whatever guarantee its queue has. So neither delays, fences and
+//! guarantees nor the eviction bounds of queues count. Only its own priority does: no victim has a
+//! higher one. Any application may lose allocations, its own included. The ask has its node
+//! reserved already, so only the victims are to be chosen.
 //!
-//! Places that are held go first, then placeholders, ordinary allocations, and members of a gang
-//! that needs them; then in the same order those that asked not to be preempted, and those that are
-//! the first of their application. Among these the least important first, then the newest, then the
-//! smallest, then the lower UUID.
+//! Held places are evicted first, then placeholders, ordinary allocations, and members of a gang
+//! that needs them. After all of these come, in the same order, allocations that asked not to be
+//! preempted, then the first allocations of their applications, then those that are both. Among
+//! equals the least important comes first, then the newest, then the smallest, then the lower UUID.
 
 use std::cmp::Reverse;
 
@@ -28,17 +28,17 @@ use crate::values::resources::Resources;
 pub struct OnNode<'a> {
     /// The allocation.
     pub id: AllocationId,
-    /// The same.
+    /// The allocation itself.
     pub allocation: &'a Allocation,
-    /// The allocation is a member of a gang that has no more than it needs.
+    /// Whether it is a member of a gang that has no more members than it needs.
     pub is_short: bool,
-    /// The others of its application that do not leave yet, wherever they are, where these are
-    /// preempted together or not at all.
+    /// The other allocations of its application that are not being released, on any node, if they
+    /// are preempted together or not at all.
     pub mates: Vec<(AllocationId, &'a Allocation)>,
 }
 
 impl<'a> OnNode<'a> {
-    /// A candidate that goes by itself.
+    /// A candidate that is preempted by itself.
     pub fn single(id: AllocationId, allocation: &'a Allocation) -> Self {
         Self { id, allocation, is_short: false, mates: Vec::new() }
     }
@@ -51,13 +51,13 @@ pub struct RequiredPlan {
     pub victims: Vec<AllocationId>,
     /// The victims of the same applications on other nodes.
     pub elsewhere: Vec<AllocationId>,
-    /// Places that are held, which end in the step of the commit.
+    /// Held places, which end in the step of the commit.
     pub holds: Vec<AllocationId>,
-    /// Further candidates, in order: for the RM, which may want more gone.
+    /// Further candidates, in order, from which the RM may add victims.
     pub others: Vec<AllocationId>,
     /// The choice of each victim on the node, with the next candidate.
     pub chosen: Vec<Chosen>,
-    /// The RM wants more gone than was needed.
+    /// Whether the RM added victims.
     wants_more: bool,
 }
 
@@ -68,15 +68,15 @@ pub struct RequiredNode<'a> {
     pub available: &'a Resources,
     /// The allocations on the node.
     pub holds: &'a [OnNode<'a>],
-    /// Whether the ask may use the node once these are gone, as far as its placement constraint is
-    /// concerned.
+    /// Whether the placement constraint of the ask admits the node once these allocations are
+    /// evicted.
     pub suits: &'a dyn Fn(&[AllocationId]) -> bool,
-    /// Now, ns since the epoch.
+    /// The present time, ns since the epoch.
     pub now_ns: i64,
 }
 
-/// Who has to go so that the ask may run on the node that it requires. `None` where nobody has to,
-/// or everybody would not be enough.
+/// Chooses the victims that are needed so that the ask may run on the node that it requires. `None`
+/// if no victim is needed, or if all candidates are not enough.
 pub fn plan(ask: &AskSpec, node: &RequiredNode<'_>) -> Option<RequiredPlan> {
     let mut candidates: Vec<&OnNode<'_>> =
         node.holds.iter().filter(|it| may_go(ask, it, node.now_ns)).collect();
@@ -110,9 +110,10 @@ pub fn plan(ask: &AskSpec, node: &RequiredNode<'_>) -> Option<RequiredPlan> {
 }
 
 impl RequiredNode<'_> {
-    /// When it is worth another look though nothing has changed on the node, ns since the epoch:
-    /// the first that stayed may be taken again, or, where a victim goes with others that run
-    /// elsewhere, a while later. `None` where only a change of the node can help.
+    /// Returns the time at which another try is useful without a change on the node, ns since the
+    /// epoch: the end of the first time for which an allocation stays. If allocations are preempted
+    /// together with others on other nodes, [`TRY_AGAIN`] from now at the latest. `None` if only a
+    /// change on the node can help.
     pub fn bound_ends_ns(&self) -> Option<i64> {
         let on_node = self.holds.iter().map(|it| it.allocation);
         let mates = self.holds.iter().flat_map(|it| it.mates.iter().map(|(_, mate)| *mate));
@@ -122,7 +123,7 @@ impl RequiredNode<'_> {
         stay.filter(|until_ns| *until_ns > self.now_ns).chain(later).min()
     }
 
-    /// Whether the ask may run there once all of these are gone, each with its mates.
+    /// Whether the ask may run on the node once these allocations are evicted, each with its mates.
     fn is_met(&self, ask: &AskSpec, chosen: &[&OnNode<'_>]) -> bool {
         let mut room = self.available.clone();
         let goes = |it: &&OnNode<'_>| chosen.iter().any(|chosen| goes_with(chosen, it));
@@ -138,14 +139,15 @@ impl RequiredNode<'_> {
 }
 
 impl RequiredPlan {
-    /// All that go.
+    /// Returns all allocations that are evicted.
     pub fn all(&self) -> impl Iterator<Item = &AllocationId> {
         self.holds.iter().chain(&self.victims).chain(&self.elsewhere)
     }
 
-    /// What the RM is asked: the victims on the node and who else could go, in order, and up to
-    /// which of them all go at least (-1: none has to). Where only places that are held go, this is
-    /// an ordinary question: the RM knows of nothing that goes.
+    /// Returns the question to the RM: the victims on the node and the further candidates, in
+    /// order, and the index of the last one that is evicted in any case (-1: none). If only held
+    /// places end, it is an ordinary question with an empty list, since the RM knows of no
+    /// eviction.
     pub fn question(&self) -> (Vec<AllocationId>, i32) {
         if self.victims.is_empty() {
             return (Vec::new(), -1);
@@ -154,8 +156,8 @@ impl RequiredPlan {
         (list, i32::try_from(self.victims.len()).unwrap_or(i32::MAX) - 1)
     }
 
-    /// What is to be done by the answer of the RM. `None`: nothing, it refused, or its answer means
-    /// nothing.
+    /// Returns the plan by the answer of the RM. `None` if the RM refused, or if its answer is
+    /// invalid.
     pub fn answered(&self, answer: Answer) -> Option<Self> {
         let Answer::Fits(index) = answer else { return None };
         let taken = usize::try_from(i64::from(index) + 1).ok()?;
@@ -168,11 +170,11 @@ impl RequiredPlan {
         Some(Self { victims, others: Vec::new(), chosen, wants_more, ..self.clone() })
     }
 
-    /// Tests a plan that the RM was asked about on fresh facts: those who may not go any more are
-    /// left out, and what is no longer needed is spared. The RM answered about this order, so of
-    /// those it was asked about only the last ones are spared, and none if it wanted more gone than
-    /// was needed: it knows more. `None` where the rest is not enough, or nobody has to go any
-    /// more.
+    /// Tests the plan again on fresh facts, after the RM was asked about it. Victims that may not
+    /// be evicted any more are left out, and victims that are no longer needed are spared. The RM
+    /// answered about this order, so victims are spared only from the end of the list, and none if
+    /// the RM added victims: it may know of further conditions. `None` if the rest is not enough,
+    /// or if no victim is needed any more.
     pub fn recheck(&self, ask: &AskSpec, node: &RequiredNode<'_>) -> Option<Self> {
         let on_node = node.holds;
         let may_still = |id: &&AllocationId| {
@@ -255,7 +257,7 @@ fn in_order(
         };
         kind.push(it.id);
     }
-    // Mates on the node that share nothing with the ask go, too.
+    // Mates on the node that have no resource in common with the ask are evicted, too.
     for (id, _) in chosen.iter().flat_map(|it| &it.mates) {
         let is_known = plan.victims.contains(id) || plan.holds.contains(id);
         if !is_known && !plan.elsewhere.contains(id) {

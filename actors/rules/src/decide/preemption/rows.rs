@@ -1,15 +1,15 @@
 //! Amounts as rows of plain numbers, one column for each resource that can matter to one survey.
 //!
 //! # Why
-//! A plan compares and adds the same few resources many thousand times. What is asked for,
-//! guaranteed or limited is known before the first comparison, so each of these names gets a column,
-//! and whatever else an allocation takes is left out: it can neither help nor hinder.
+//! A plan compares and adds the same few resources many thousand times. The resources that are
+//! wanted, guaranteed or limited are known before the first comparison, so each of them gets a
+//! column. Other resources of an allocation are left out, since they make no difference.
 
 use smallvec::SmallVec;
 
 use crate::values::resources::{Limits, Name, Resources};
 
-/// The number that stands for a missing limit or guarantee.
+/// Stands for a missing limit or guarantee.
 pub(super) const UNSET: i64 = i64::MAX;
 
 /// One amount: a number for each column.
@@ -39,18 +39,18 @@ impl Columns {
         self.0.len()
     }
 
-    /// An amount; what is absent is zero.
+    /// Returns an amount as a row; a missing resource is zero.
     pub(super) fn amount(&self, resources: &Resources) -> Row {
         self.0.iter().map(|name| resources.get(*name)).collect()
     }
 
-    /// A guarantee; what is absent is [`UNSET`].
+    /// Returns a guarantee as a row; a missing resource is [`UNSET`].
     pub(super) fn guarantee(&self, guaranteed: Option<&Resources>) -> Row {
         let of = |name: &Name| guaranteed.and_then(|it| it.find(*name)).unwrap_or(UNSET);
         self.0.iter().map(of).collect()
     }
 
-    /// A limit; what is absent is [`UNSET`].
+    /// Returns a limit as a row; a missing resource is [`UNSET`].
     pub(super) fn limit(&self, max: Option<&Limits>) -> Row {
         let of = |name: &Name| max.and_then(|it| it.find(*name)).unwrap_or(UNSET);
         self.0.iter().map(of).collect()
@@ -58,7 +58,7 @@ impl Columns {
 }
 
 impl Rows {
-    /// No rows yet.
+    /// An empty table of rows.
     pub(super) fn new(width: usize) -> Self {
         Self { width, values: Vec::new() }
     }
@@ -69,12 +69,12 @@ impl Rows {
         self.values.extend_from_slice(row);
     }
 
-    /// A row that is there.
+    /// Returns an existing row.
     pub(super) fn row(&self, at: usize) -> &[i64] {
         &self.values[at * self.width..(at + 1) * self.width]
     }
 
-    /// A row that is there, to be changed.
+    /// Returns an existing row for a change.
     pub(super) fn row_mut(&mut self, at: usize) -> &mut [i64] {
         &mut self.values[at * self.width..(at + 1) * self.width]
     }
@@ -87,30 +87,31 @@ pub(super) fn add(to: &mut [i64], more: &[i64]) {
     }
 }
 
-/// Takes each number of `less` off.
+/// Subtracts each number of `less`.
 pub(super) fn subtract(from: &mut [i64], less: &[i64]) {
     for (from, less) in from.iter_mut().zip(less) {
         *from = from.saturating_sub(*less);
     }
 }
 
-/// What is missing to `wanted` where `there` is there; nothing counts as less than zero.
+/// Returns the amount by which `there` is less than `wanted`. Negative numbers of `there` count as
+/// zero.
 pub(super) fn shortfall(wanted: &[i64], there: &[i64]) -> Row {
     let of = |(wanted, there): (&i64, &i64)| wanted.saturating_sub((*there).max(0)).max(0);
     wanted.iter().zip(there).map(of).collect()
 }
 
-/// Whether there is as much of everything as is wanted.
+/// Whether `there` has at least `wanted` of every resource.
 pub(super) fn covers(there: &[i64], wanted: &[i64]) -> bool {
     there.iter().zip(wanted).all(|(there, wanted)| there >= wanted)
 }
 
-/// Whether nothing is above zero.
+/// Whether no number is above zero.
 pub(super) fn is_nothing(row: &[i64]) -> bool {
     row.iter().all(|number| *number <= 0)
 }
 
-/// Whether both want something of the same resource.
+/// Whether both have a number above zero for the same resource.
 pub(super) fn have_in_common(left: &[i64], right: &[i64]) -> bool {
     left.iter().zip(right).any(|(left, right)| *left > 0 && *right > 0)
 }

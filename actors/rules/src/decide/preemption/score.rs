@@ -1,21 +1,21 @@
-//! The weight of a set of victims: first which kinds of allocations are among them, then how
-//! important the most important of them is, then how many there are.
+//! The weight of a set of victims: first the kinds of allocations in it, then the priority of the
+//! most important victim, then the number of victims.
 //!
 //! So ten ordinary allocations are better than one that asked not to be preempted, and two of low
-//! priority are better than one of a higher. That is no licence to take more than it needs: a set
-//! of which one can be spared weighs more than the set without it.
+//! priority are better than one of a higher priority. That does not permit unneeded victims: a set
+//! from which one can be spared weighs more than the set without it.
 
 use crate::allocations::Allocation;
 
-/// Among the victims is a member that its gang needs.
+/// The bit of a member that its gang needs.
 const GANG: u8 = 1;
-/// Among the victims is the first task of its application.
+/// The bit of the first task of an application.
 const ORIGINATOR: u8 = 4;
-/// Among the victims is one that asked not to be preempted.
+/// The bit of an allocation that asked not to be preempted.
 const OPTED_OUT: u8 = 8;
 
-/// The bits of an allocation that do not depend on what else is taken. Nobody loses work with a
-/// place that is held, so it has none.
+/// Returns the bits of an allocation that do not depend on other victims. A held place has none,
+/// since no work is lost with it.
 pub(super) fn own_bits(allocation: &Allocation) -> u8 {
     if allocation.is_hold() {
         return 0;
@@ -26,7 +26,7 @@ pub(super) fn own_bits(allocation: &Allocation) -> u8 {
     opted_out | originator
 }
 
-/// The bit of a member of a group of which `real` members run, and `needed` are needed.
+/// Returns the bit of a member of a group of which `real` members run and `needed` are needed.
 pub(super) fn gang_bit(real: u32, needed: u32) -> u8 {
     if real <= needed { GANG } else { 0 }
 }
@@ -35,24 +35,24 @@ pub(super) fn gang_bit(real: u32, needed: u32) -> u8 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Weight {
     pub(super) bits: u8,
-    /// The highest effective priority among the victims; the lowest number where there are none.
+    /// The highest effective priority among the victims; `i64::MIN` if there are none.
     pub(super) priority: i64,
-    /// Without places that are held.
+    /// The number of victims without held places.
     pub(super) victims: u32,
-    /// The same of places that are held.
+    /// The highest effective priority among the held places.
     pub(super) held_priority: i64,
     pub(super) holds: u32,
 }
 
 impl Default for Weight {
-    /// That of a set without anybody.
+    /// The weight of an empty set.
     fn default() -> Self {
         Self { bits: 0, priority: i64::MIN, victims: 0, held_priority: i64::MIN, holds: 0 }
     }
 }
 
 impl Weight {
-    /// That of one allocation with these bits.
+    /// The weight of one allocation with these bits.
     pub(super) fn of(bits: u8, priority: i64, is_hold: bool) -> Self {
         if is_hold {
             Self { held_priority: priority, holds: 1, ..Self::default() }
@@ -66,7 +66,7 @@ impl Weight {
         (self.bits, self.priority)
     }
 
-    /// Both together.
+    /// The weight of both sets together.
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             bits: self.bits | other.bits,

@@ -1,4 +1,4 @@
-//! What a search for victims is to reach for one member of the preemptor, what it found on a node,
+//! The goal of a search for victims for one member of the preemptor, the solution found on a node,
 //! and the bounds by which nodes are tried.
 
 use std::collections::BTreeSet;
@@ -13,31 +13,30 @@ pub(super) struct Goal {
     pub(super) member: usize,
     /// The amount of the member.
     pub(super) wanted: Row,
-    /// The last member: queues have to bear all of them now.
+    /// Whether this is the last member: the maxima of queues have to hold all members then.
     pub(super) is_last: bool,
-    /// A node that needs no victims will do.
+    /// Whether a node without victims may be used.
     pub(super) may_be_empty: bool,
-    /// The nodes of members that have places already.
+    /// The members that have places already, with their nodes.
     pub(super) mates: Vec<(usize, NodeSlot)>,
 }
 
-/// A node, and what goes for it.
+/// A node, and the victims for the member on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Solution {
     pub(super) node: u32,
-    /// In the order in which each may be taken.
+    /// The victims, in the order in which each may be taken.
     pub(super) order: Vec<u32>,
-    /// Further victims that the RM wants gone. They do not count against the guarantee of the
-    /// preemptor.
+    /// Further victims that the RM adds. They do not count against the guarantee of the preemptor.
     pub(super) more: Vec<u32>,
     pub(super) weight: Weight,
-    /// The RM was asked, and said that these are enough.
+    /// Whether the RM was asked and answered that these victims are enough.
     pub(super) is_answered: bool,
 }
 
 impl Solution {
-    /// What solutions for different nodes are compared by: the weight, and of equal ones the place
-    /// in order of the first that goes.
+    /// Returns the rank by which solutions for different nodes are compared: the weight, then the
+    /// lowest index among the victims.
     pub(super) fn rank(&self) -> Rank {
         (self.weight, self.order.iter().copied().min().unwrap_or(0))
     }

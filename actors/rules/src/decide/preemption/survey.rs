@@ -1,16 +1,18 @@
-//! The survey that a plan is made from: the queues, the preemptor, and the candidates on each node.
+//! The survey from which a plan is made: the queues, the preemptor, and the candidates on each
+//! node.
 //!
 //! # Why
-//! A plan is made on plain numbers that were collected once, not by asking actors. The survey leaves
-//! out whatever can play no part (allocations outside the fence, of queues within their guarantee,
-//! of a higher priority, that leave already) while it is collected, so that what remains is small.
+//! A plan is made from numbers that were collected once, without asking actors. Allocations that
+//! cannot be victims are left out while the survey is collected, so that it is small: those outside
+//! the fence, of queues within their guarantee, of a higher priority, or already being released.
 //!
 //! # Order
-//! Candidates are kept in the order in which they are taken: places that are held, placeholders,
-//! ordinary ones, members of a gang that has no more than it needs; then those of these that are the
-//! first of their application, then those that asked not to be preempted, then those that are both.
-//! Places that are held come first whatever they asked for: nobody loses work with them. Among equals
-//! the least important comes first, then the newest, then the lower UUID.
+//! Candidates are sorted in the order in which they are taken: held places, placeholders, ordinary
+//! allocations, then members of a gang that has no more members than it needs. After all of these
+//! come, in the same order, the first allocations of their applications; then those that asked not
+//! to be preempted; then those that are both. Held places come first whatever they asked for, since
+//! no work is lost with them. Among equals the least important comes first, then the newest, then
+//! the lower UUID.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -31,14 +33,14 @@ use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::instant::after;
 use crate::values::resources::Resources;
 
-/// The tag of an application that says which of its allocations are preempted together.
+/// The tag of an application that decides whether its allocations are preempted together.
 pub const DISRUPTION: &str = "monoceros.io/disruption";
-/// The tag of an allocation by which its RM says that it was told to end and stays.
+/// The tag of an allocation by which its RM reports that it stays after it was asked to end.
 pub const STAYS: &str = "monoceros.io/stays";
-/// For so long what has stayed is not told to end again.
+/// The time for which an allocation that stays is not preempted again.
 pub const STAYS_FOR: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// Marks an entry that has no index in a table.
+/// Stands for a missing index.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The facts of an application that may lose allocations.
@@ -48,23 +50,23 @@ pub struct ApplicationFacts {
     pub slot: ApplicationSlot,
     /// The index of its queue among the surveyed queues.
     pub queue: usize,
-    /// How many more of its allocations may be preempted now; `None`: any number. See
+    /// The number of its allocations that may still be preempted now; `None`: any number. See
     /// [`History::allowance`](crate::pending::history::History::allowance).
     pub allowance: Option<u32>,
-    /// The application preempted the preemptor lately, so nothing is taken from it.
-    /// See [`History::is_barred`](crate::pending::history::History::is_barred).
+    /// Whether the application preempted the preemptor's application recently, so that it loses
+    /// nothing to it. See [`History::is_barred`](crate::pending::history::History::is_barred).
     pub is_barred: bool,
-    /// When the first of these two bounds ends, ns since the epoch; none where there is none. See
-    /// [`History::bound_ends_ns`](crate::pending::history::History::bound_ends_ns).
+    /// The time at which the first of these two bounds ends, ns since the epoch; `None` if there is
+    /// no bound. See [`History::bound_ends_ns`](crate::pending::history::History::bound_ends_ns).
     pub bound_ends_ns: Option<i64>,
-    /// The allocations are preempted together or not at all.
+    /// Whether the allocations are preempted together or not at all.
     pub goes_as_one: bool,
-    /// The gang of the application.
+    /// The task groups of the application's gang.
     pub groups: Vec<GroupFacts>,
 }
 
 impl ApplicationFacts {
-    /// An application of which nothing else is to be known.
+    /// An application without bounds and without a gang.
     pub fn of(slot: ApplicationSlot, queue: usize) -> Self {
         Self {
             slot,
@@ -78,12 +80,13 @@ impl ApplicationFacts {
     }
 }
 
-/// Members of a gang that are alike.
+/// A task group of a gang.
 #[derive(Clone, Debug)]
 pub struct GroupFacts {
     /// The name.
     pub name: TaskGroup,
-    /// How many the gang needs. How many run is counted among its allocations.
+    /// The number of members that the gang needs. The number that runs is counted from the
+    /// allocations.
     pub min_members: u32,
 }
 
@@ -96,14 +99,14 @@ pub struct NodeFacts {
     pub total: Resources,
     /// The available amount for the preemptor now.
     pub available: Resources,
-    /// The node takes new allocations.
+    /// Whether the node takes new allocations.
     pub is_open: bool,
     /// The reservations on the node, as the preemptor sees them.
     pub claim: Claimed,
 }
 
 impl NodeFacts {
-    /// The facts of a node as a preemptor sees it.
+    /// Returns the facts of a node as a preemptor sees it.
     pub fn of(
         books: &Books,
         nominations: &Nominations,
@@ -140,32 +143,34 @@ impl NodeFacts {
     }
 }
 
-/// A preemptor, as seen by asks that have nodes reserved.
+/// A preemptor, as compared with asks that have reserved nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
     /// The preemptor.
     pub who: Preemptor,
-    /// The priority in each queue of the path.
+    /// The priority in each queue of its path.
     pub effective: &'a EffectivePriority,
 }
 
 /// The reservations on a node, as a preemptor sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// Nobody, or the preemptor itself.
+    /// The node has no reservation, or only that of the preemptor itself.
     Free,
-    /// Others, and each of these reservations gives way to the preemptor.
+    /// Others have reserved the node, and each of these reservations gives way to the preemptor.
     GivesWay,
-    /// Others, among them one for which victims leave: it will be free again soon.
+    /// Others have reserved the node, among them an ask for which victims are being evicted: the
+    /// node will be free again soon.
     Nominated,
-    /// Others.
+    /// Others have reserved the node.
     ByOthers,
 }
 
-/// Whether the reservation of another gives way to a preemptor that takes what its queue is
-/// guaranteed. That of an ask that requires the node does not, nor of one of a higher effective
-/// priority, unless the queue of that has all of its own guarantee, or none. Nor does one for which
-/// victims leave, which is not asked here.
+/// Whether the reservation of another ask gives way to a preemptor that claims its queue's
+/// guarantee. Usually it does. It does not if its ask requires the node. If its ask has a higher
+/// effective priority, it gives way only if the queue of that ask is not below its own guarantee,
+/// or has none. Reservations for which victims are being evicted do not give way either; the caller
+/// tests that.
 pub(super) fn gives_way(
     reservation: &Reservation,
     preemptor: &Claimant<'_>,
@@ -182,18 +187,19 @@ pub(super) fn gives_way(
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) id: AllocationId,
-    /// Among the applications surveyed.
+    /// The index of its application in the survey.
     pub(super) application: u32,
     pub(super) leaf: u32,
-    /// Among the nodes surveyed; [`NONE`] on a node that is out.
+    /// The index of its node in the survey; [`NONE`] if that node may not be used.
     pub(super) node: u32,
-    /// Among the groups surveyed, of a real member of a gang.
+    /// The index of its task group in the survey, if it is a real member of a gang; otherwise
+    /// [`NONE`].
     pub(super) group: u32,
-    /// [`score`](super::score) bits that it has by itself.
+    /// The [`score`](super::score) bits that it has by itself.
     pub(super) bits: u8,
-    /// The index of its kind among the kinds of candidates.
+    /// The rank of its kind in the order of candidates.
     pub(super) class: u8,
-    /// The priority as it is seen from the queue that it shares with the preemptor.
+    /// The priority as seen from the queue that it shares with the preemptor.
     pub(super) priority: i64,
     pub(super) is_hold: bool,
     /// Whether it counts as an eviction of its application.
@@ -210,11 +216,11 @@ pub(super) struct SurveyedApplication {
     /// The index of its first group in the list of all groups.
     pub(super) first_group: u32,
     pub(super) groups: Vec<TaskGroup>,
-    /// The number of allocations it has that do not leave yet.
+    /// The number of its allocations that are not being released.
     pub(super) alive: u32,
-    /// The candidates of the application, if they go together.
+    /// Its candidates, if they are preempted together.
     pub(super) together: Vec<u32>,
-    /// Nothing of it may be taken, or all at once could not.
+    /// Whether none of its allocations may be taken, or not all at once if they belong together.
     pub(super) is_out: bool,
 }
 
@@ -232,7 +238,7 @@ pub(super) struct SurveyedNode {
     pub(super) gives_way: bool,
     /// The candidates on the node, in order.
     pub(super) candidates: Vec<u32>,
-    /// A plan has reserved the node.
+    /// Whether a plan has reserved the node.
     pub(super) is_out: bool,
 }
 
@@ -250,7 +256,7 @@ pub(super) struct Order {
 pub struct Survey {
     pub(super) tree: Hierarchy,
     pub(super) preemptor: Demand,
-    /// By leaf, what is possible there.
+    /// Whether allocations in each queue may be taken.
     pub(super) may_lose: Vec<bool>,
     pub(super) now_ns: i64,
     pub(super) bound_ends_ns: Option<i64>,
@@ -262,14 +268,14 @@ pub struct Survey {
     pub(super) groups: Vec<SurveyedGroup>,
     pub(super) candidates: Vec<(Order, Candidate, super::rows::Row)>,
     pub(super) nodes: Vec<SurveyedNode>,
-    /// A node that would do is reserved by an ask for which victims leave.
+    /// Whether a suitable node is reserved by an ask for which victims are being evicted.
     pub(super) is_any_nominated: bool,
     pub(super) by_node: Vec<u32>,
     pub(super) rooms: Rows,
 }
 
 impl Survey {
-    /// Begins with the queues: says at once where nothing can be taken, whatever runs.
+    /// Begins a survey with the queues. Returns an error if nothing can be taken, whatever runs.
     pub fn begin(
         queues: &[QueueFacts],
         preemptor: Demand,
@@ -317,12 +323,14 @@ impl Survey {
         })
     }
 
-    /// Whether anything may be taken from a leaf; the applications of others need not be looked at.
+    /// Whether allocations of a leaf may be taken. The applications of other leaves need not be
+    /// surveyed.
     pub fn may_lose(&self, queue: usize) -> bool {
         self.may_lose[queue]
     }
 
-    /// An application of a leaf that may lose something. It stands before its allocations.
+    /// Adds an application of a leaf that may lose allocations. It has to be added before its
+    /// allocations.
     pub fn application(&mut self, facts: &ApplicationFacts) {
         let first_group = index(self.groups.len());
         let groups = facts.groups.iter().map(|group| TaskGroup::clone(&group.name)).collect();
@@ -348,8 +356,9 @@ impl Survey {
         });
     }
 
-    /// When the first bound ends that keeps anything surveyed so far from being taken, ns since the
-    /// epoch; none where there is none. It may be taken then though nothing else has changed.
+    /// Returns the time at which the first bound ends that keeps a surveyed allocation from being
+    /// taken, ns since the epoch; `None` if there is no such bound. The allocation may be taken
+    /// then without another change.
     pub fn bound_ends_ns(&self) -> Option<i64> {
         self.bound_ends_ns
     }
@@ -358,7 +367,7 @@ impl Survey {
         self.bound_ends_ns = self.bound_ends_ns.into_iter().chain(ends_ns).min();
     }
 
-    /// A node. Nodes are surveyed in order of their ids, before the allocations on them.
+    /// Adds a node. Nodes are added in order of their ids, before the allocations on them.
     pub fn node(&mut self, facts: &NodeFacts) {
         let total = self.tree.columns().amount(&facts.total);
         let mut members = 0..self.preemptor.members.len();
@@ -381,7 +390,7 @@ impl Survey {
         self.rooms.push(&self.tree.columns().amount(&facts.available));
     }
 
-    /// Every node, and then every allocation, of the books. The applications stand before.
+    /// Adds all nodes of the books, then all allocations. The applications have to be added before.
     pub fn books(&mut self, books: &Books, nominations: &Nominations, preemptor: Claimant<'_>) {
         for node in books.nodes.by_id() {
             self.node(&NodeFacts::of(books, nominations, node, preemptor));
@@ -391,7 +400,7 @@ impl Survey {
         }
     }
 
-    /// An allocation. Whether it may be preempted is found out here.
+    /// Adds an allocation, if it may be preempted.
     pub fn allocation(&mut self, id: AllocationId, allocation: &Allocation) {
         let Some(&application) = self.by_slot.get(&allocation.application) else { return };
         let group = Self::group_of(&self.applications[application as usize], allocation);
@@ -408,7 +417,7 @@ impl Survey {
         let entry = &self.applications[application as usize];
         let leaf = entry.queue as usize;
         let size = self.tree.columns().amount(allocation.resources());
-        // What goes with others of its application may be of no use by itself.
+        // An allocation that is preempted together with others may be of no use by itself.
         if !entry.goes_as_one && !Hierarchy::is_of_use(&size, &self.total) {
             return;
         }
@@ -452,8 +461,8 @@ impl Survey {
     }
 }
 
-/// Whether an allocation may be preempted at all: it is there, does not leave yet, and is not bound
-/// to its node by what it asked for. Shared by every kind of preemption.
+/// Whether an allocation may be preempted at all: it is booked, is not being released, and requires
+/// no node. This holds for every kind of preemption.
 pub fn may_be_taken(allocation: &Allocation) -> bool {
     allocation.is_booked()
         && allocation.leaving.is_none()
@@ -461,7 +470,7 @@ pub fn may_be_taken(allocation: &Allocation) -> bool {
         && allocation.spec.required_node.is_none()
 }
 
-/// Whether it is a member of a gang that counts: it is there, and does not leave.
+/// Whether an allocation counts as a member of its gang: it is booked and not being released.
 pub(super) fn is_running(allocation: &Allocation) -> bool {
     allocation.is_booked() && allocation.leaving.is_none()
 }
@@ -471,12 +480,13 @@ pub fn goes_as_one(tags: Option<&Tags>) -> bool {
     tags.and_then(|tags| tags.get(DISRUPTION)).is_some_and(|value| value == "all")
 }
 
-/// Whether the RM says by the tags of an allocation that was told to end that it stays.
+/// Whether the RM reports by these tags that an allocation stays after it was asked to end.
 pub fn stays(tags: Option<&Tags>) -> bool {
     tags.and_then(|tags| tags.get(STAYS)).is_some_and(|value| value == "true")
 }
 
-/// Whether it has run for as long as it may, and is none that stayed a moment ago.
+/// Whether the allocation has run for its minimum time, and has not stayed recently after it was
+/// asked to end.
 pub(super) fn may_be_taken_by_now(
     allocation: &Allocation,
     least: std::time::Duration,
@@ -485,7 +495,8 @@ pub(super) fn may_be_taken_by_now(
     now_ns >= may_be_taken_at_ns(allocation, least)
 }
 
-/// When it will have run for so long, ns since the epoch. What keeps a place need not have run.
+/// Returns the time from which the allocation may be taken, ns since the epoch. Held places and
+/// placeholders have no minimum time.
 fn may_be_taken_at_ns(allocation: &Allocation, least: std::time::Duration) -> i64 {
     let stays_until_ns = allocation.stays_until_ns;
     if least.is_zero() || allocation.is_hold() || allocation.spec.placeholder {
@@ -496,7 +507,7 @@ fn may_be_taken_at_ns(allocation: &Allocation, least: std::time::Duration) -> i6
     after(since_ns, least).max(stays_until_ns)
 }
 
-/// The index of an allocation's kind among the kinds of candidates for a guarantee.
+/// Returns the rank of an allocation in the order of candidates for a guarantee.
 pub(super) fn class_of(allocation: &Allocation, is_short: bool) -> u8 {
     if allocation.is_hold() {
         return 0;

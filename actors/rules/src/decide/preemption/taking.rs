@@ -1,17 +1,18 @@
 //! Tentative removal of candidates, and its undo.
 //!
 //! # What is tested
-//! While a plan is made, allocations are *taken* one by one and given back. Each is tested when it is
-//! taken, and nothing is taken that the tests forbid:
-//! * its leaf has no guarantee, or is above it in something that is asked for;
-//! * afterwards no queue that is not above the preemptor too is below its guarantee in what was taken;
-//! * what is taken fits what remains of the preemptor's guarantee, which shrinks by it: so a preemptor
-//!   never has more taken than it is guaranteed;
-//! * its application has not lost too many lately.
+//! While a plan is made, candidates are *taken* (removed tentatively) one by one and given back.
+//! Each candidate is tested when it is taken, and it is not taken unless all of this holds:
+//! * Its leaf has no guarantee, or is above it in a resource that the preemptor wants.
+//! * Afterwards no queue that is not also above the preemptor is below its guarantee in a resource
+//!   of the candidate.
+//! * Its amount fits the preemptor's remaining guarantee, which is reduced by it: so no preemptor
+//!   gets more than its guarantee.
+//! * Its application has not lost too many allocations recently.
 //!
 //! # Invariants
-//! * What is taken and given back leaves everything as it was; the last one taken is the first to
-//!   be given back.
+//! * A candidate that is taken and given back leaves every number unchanged. The last candidate
+//!   taken is given back first.
 
 use super::planner::Planner;
 use super::score::{Weight, gang_bit};
@@ -19,8 +20,8 @@ use super::solution::Solution;
 use super::survey::NONE;
 
 impl Planner {
-    /// Takes one in thought; says which bits it has, or `None` where it may not be taken. What is
-    /// not taken for room alone does not count against the guarantee of the preemptor.
+    /// Takes a candidate tentatively. Returns its bits, or `None` if it may not be taken.
+    /// `is_grown_into`: its capacity counts against the guarantee of the preemptor.
     pub(super) fn take(&mut self, at: u32, is_grown_into: bool) -> Option<u8> {
         let candidate = &self.candidates[at as usize];
         let (leaf, bits) = (candidate.leaf as usize, candidate.bits);
@@ -51,7 +52,7 @@ impl Planner {
         Some(bits | of_gang)
     }
 
-    /// The bit of one whose gang needs it, after what was taken so far.
+    /// Returns the bit of a candidate that its gang needs, given the members taken so far.
     pub(super) fn bit_of_gang(&self, at: u32) -> u8 {
         let group = self.candidates[at as usize].group;
         if group == NONE {
@@ -72,7 +73,7 @@ impl Planner {
         self.count(at, false);
     }
 
-    /// Counts one as taken for good, in thought, or not any more.
+    /// Counts a candidate as taken, tentatively or for good, or no longer as taken.
     pub(super) fn count(&mut self, at: u32, is_gone: bool) {
         debug_assert_ne!(self.gone[at as usize], is_gone, "taken once, given back once");
         let candidate = &self.candidates[at as usize];
@@ -86,7 +87,7 @@ impl Planner {
         }
     }
 
-    /// Takes several, in this order, or none of them.
+    /// Takes these candidates in this order, or none of them.
     pub(super) fn take_all(&mut self, order: &[u32]) -> bool {
         for (done, at) in order.iter().enumerate() {
             if self.take(*at, true).is_none() {
@@ -97,14 +98,14 @@ impl Planner {
         true
     }
 
-    /// Gives several back.
+    /// Gives back these candidates, the last one first.
     pub(super) fn give_back_all(&mut self, order: &[u32]) {
         for at in order.iter().rev() {
             self.give_back(*at, true);
         }
     }
 
-    /// Takes what a solution says, or nothing.
+    /// Takes the candidates of a solution, or none.
     pub(super) fn take_solution(&mut self, solution: &Solution) -> bool {
         if !self.take_all(&solution.order) {
             return false;

@@ -2,7 +2,7 @@
 //! victims may be searched later, and when.
 //!
 //! # Invariant
-//! * One deadline is armed for the next preemptor, however many there are.
+//! * One deadline is armed, for the next preemptor, however many there are.
 
 use std::collections::BTreeMap;
 
@@ -14,29 +14,29 @@ use crate::pending::reservations::Reserver;
 use crate::values::ids::NodeSlot;
 use crate::waiting::obstacle::Obstacle;
 
-/// The preemptors of one application that may look for victims later.
+/// The preemptors of one application that may search for victims later.
 #[derive(Debug, Default)]
 pub struct Turns {
-    /// When the armed deadline is due, ns since the epoch.
+    /// The time of the armed deadline, ns since the epoch.
     armed_ns: Option<i64>,
     later: BTreeMap<Preemptor, Later>,
 }
 
-/// When a preemptor may look for victims.
+/// The conditions under which a preemptor may search for victims later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Later {
-    /// The time, ns since the epoch; `None` if no time alone lets it.
+    /// The time from which it may, ns since the epoch; `None` if time alone is not enough.
     pub at_ns: Option<i64>,
-    /// Whether any change lets it, too.
+    /// Whether it may also search after any change.
     pub at_change: bool,
-    /// Whether nodes with room were tried for it without result.
+    /// Whether nodes with capacity were tried for it without result.
     pub nodes_were_tried: bool,
 }
 
 /// The turn of a preemptor that was not placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Victims are searched for it when the step is home.
+    /// Victims are searched for it at the end of the step.
     Now,
     /// Victims may be searched for it later.
     Later(Later),
@@ -47,9 +47,9 @@ pub enum Turn {
 /// The preemption that an ask requests when it is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParkedRequest {
-    /// Victims for the guarantee of its queue, when its [turn](Turn) is.
+    /// Victims for the guarantee of its queue, when its [turn](Turn) comes.
     ForGuarantee {
-        /// Whether nodes with room were tried for it without result.
+        /// Whether nodes with capacity were tried for it without result.
         nodes_were_tried: bool,
     },
     /// Victims on the node that it requires.
@@ -57,8 +57,8 @@ pub enum ParkedRequest {
 }
 
 impl ParkedRequest {
-    /// The request of an ask that met this obstacle. `None` if no victim would help it, the ask has
-    /// victims that leave its required node already, or could not be started there.
+    /// Returns the request of an ask that met this obstacle. `None` if no victim would help it, or
+    /// if it requires a node and has victims there already, or could not be started there.
     pub fn of(ask: &Ask, who: Reserver, obstacle: Obstacle, books: &Books) -> Option<Self> {
         if let Some(node) = &ask.required_node {
             let may_clear = obstacle == Obstacle::RequiredNode
@@ -76,8 +76,9 @@ impl ParkedRequest {
 }
 
 impl Turn {
-    /// The turn that follows from whether it [may try](super::Preemptors::may_try). `bound_ends_ns`: when
-    /// the first bound ends that kept something from being taken at its last try, ns since the epoch.
+    /// Returns the turn that follows from the result of [`may_try`](super::Preemptors::may_try).
+    /// `bound_ends_ns`: the time at which the first bound ends that kept an allocation from being
+    /// taken at its last try, ns since the epoch.
     ///
     /// ```
     /// use monoceros_rules::asks::preemption::NoPreemption;
@@ -107,7 +108,7 @@ impl Turn {
 }
 
 impl Turns {
-    /// Notes when a preemptor may look; what was known of it before does not count any more.
+    /// Records when a preemptor may search for victims, in place of an earlier record.
     pub fn put_off(&mut self, who: Preemptor, later: Later) {
         self.later.insert(who, later);
     }
@@ -117,7 +118,7 @@ impl Turns {
         self.later.remove(&who);
     }
 
-    /// Whether any change gives one of them its turn.
+    /// Whether any change gives a preemptor its turn.
     pub fn wait_for_change(&self) -> bool {
         self.later.values().any(|later| later.at_change)
     }
@@ -127,8 +128,8 @@ impl Turns {
         self.later.is_empty()
     }
 
-    /// The time of the deadline that the caller has to arm, ns since the epoch. `None` while an armed one is
-    /// early enough.
+    /// Returns the time of the deadline that the caller has to arm, ns since the epoch. `None` if
+    /// the armed deadline is early enough.
     pub fn due_to_arm(&mut self) -> Option<i64> {
         let at_ns = self.later.values().filter_map(|later| later.at_ns).min()?;
         if self.armed_ns.is_some_and(|armed_ns| armed_ns <= at_ns) {
@@ -138,14 +139,14 @@ impl Turns {
         Some(at_ns)
     }
 
-    /// Any change gives each of them its turn from now on.
+    /// Has any change give each preemptor its turn from now on.
     pub fn all_at_change(&mut self) {
         self.later.values_mut().for_each(|later| later.at_change = true);
     }
 
-    /// Takes out the preemptors whose turn it is, each with whether nodes with room were tried for it.
-    /// `deadline_ns` is the deadline that is over; `None` if something has changed. A deadline that
-    /// an earlier one has replaced gives nobody a turn.
+    /// Removes and returns the preemptors whose turn it is, each with whether nodes with capacity
+    /// were tried for it. `deadline_ns` is the deadline that has passed; `None` after a change. A
+    /// deadline that an earlier one has replaced gives no preemptor a turn.
     pub fn take_due(&mut self, deadline_ns: Option<i64>, now_ns: i64) -> Vec<(Preemptor, bool)> {
         if deadline_ns.is_some() {
             if self.armed_ns != deadline_ns {

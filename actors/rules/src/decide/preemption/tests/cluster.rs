@@ -1,5 +1,5 @@
-//! A cluster that reads well: queues by path, nodes and allocations by name, one resource unless said
-//! otherwise.
+//! A cluster for tests: queues by path, nodes and allocations by name. Amounts have one resource,
+//! if a test does not state another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::{Limits, Resources};
 
 pub(super) const SECOND: i64 = 1_000_000_000;
-/// The time at which tests begin, ns since the epoch. Only tests that let time pass use later
-/// times.
+/// The present time in tests, ns since the epoch; only tests that let time pass use later times.
 pub(super) const NOW: i64 = 1_000_000 * SECOND;
 
 pub(super) fn vcore(n: i64) -> Resources {
@@ -45,7 +44,7 @@ pub(super) struct Application {
     pub(super) groups: Vec<(TaskGroup, u32)>,
 }
 
-/// Everything that a survey looks at.
+/// All facts for a survey.
 #[derive(Default)]
 pub(super) struct Cluster {
     pub(super) queues: BTreeMap<String, Queue>,
@@ -64,7 +63,7 @@ impl Cluster {
         cluster
     }
 
-    /// A queue, to be set up; the ones above it exist.
+    /// Returns a queue to be configured. The queues above it have to exist.
     pub(super) fn queue(&mut self, path: &str) -> &mut Queue {
         self.queues.entry(path.to_owned()).or_insert_with(|| Queue {
             guaranteed: None,
@@ -74,7 +73,7 @@ impl Cluster {
         })
     }
 
-    /// A queue with a guarantee.
+    /// Adds a queue with a guarantee.
     pub(super) fn guarantees(&mut self, path: &str, guaranteed: i64) -> &mut Queue {
         let queue = self.queue(path);
         queue.guaranteed = Some(vcore(guaranteed));
@@ -90,7 +89,7 @@ impl Cluster {
         self.nodes.last_mut().unwrap()
     }
 
-    /// The application, which lives in this queue.
+    /// Returns the application with this name, in this queue; adds it if needed.
     pub(super) fn application(&mut self, name: &str, queue: &str) -> &mut Application {
         let at = self.applications.iter().position(|(known, _)| known == name);
         let at = at.unwrap_or_else(|| {
@@ -118,7 +117,8 @@ impl Cluster {
         NodeSlot::at(u32::try_from(at.expect("the node is there")).unwrap())
     }
 
-    /// An allocation of the application that is called like its queue. Each is newer than those before.
+    /// Adds an allocation of the application that has the name of its queue. Each allocation is
+    /// newer than those before.
     pub(super) fn runs(
         &mut self,
         name: &str,
@@ -130,7 +130,7 @@ impl Cluster {
         self.runs_of(name, queue, node, vcore(size))
     }
 
-    /// An allocation of an application that was named before.
+    /// Adds an allocation of an existing application.
     pub(super) fn runs_of(
         &mut self,
         name: &str,
@@ -176,7 +176,7 @@ impl Cluster {
         self.table.remove(id).unwrap();
     }
 
-    /// What the queues use, and what is on the nodes.
+    /// Returns the facts of the queues, with their usage.
     pub(super) fn facts(&self) -> Vec<QueueFacts> {
         let paths: Vec<&String> = self.queues.keys().collect();
         let within = |path: &str, of: &str| {
@@ -232,7 +232,7 @@ impl Cluster {
         available
     }
 
-    /// One ask of this size.
+    /// Returns a preemptor for one ask of this size.
     pub(super) fn ask(&mut self, queue: &str, size: i64) -> Demand {
         self.ask_of(queue, vcore(size))
     }
@@ -248,7 +248,7 @@ impl Cluster {
         Demand::gang(self.slot(queue), self.queue_index(queue), 0, members)
     }
 
-    /// A survey of everything for this preemptor.
+    /// Makes a survey of all facts for this preemptor.
     pub(super) fn survey(&self, preemptor: Demand) -> Result<Planner, NoPreemption> {
         let mut survey = Survey::begin(&self.facts(), preemptor, NOW)?;
         for (at, node) in self.nodes.iter().enumerate() {
@@ -290,7 +290,7 @@ impl Cluster {
         self.survey(preemptor)?.plan(&AnyNode)
     }
 
-    /// The plan in words: `n1: a, b`, or why there is none.
+    /// Returns the plan as text like `n1: a, b`, or the reason why there is none.
     pub(super) fn planned(&self, preemptor: Demand) -> String {
         self.shown(&self.plan(preemptor))
     }

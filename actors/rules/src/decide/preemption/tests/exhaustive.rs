@@ -1,7 +1,7 @@
-//! Every plan for a small cluster, compared with all sets of victims that there are.
+//! Compares every plan for a small cluster with all possible sets of victims.
 //!
-//! The laws are written down a second time here, as they are said and without a thought for speed:
-//! from amounts by name, not from rows, and from scratch for each set.
+//! The rules are written a second time here, literally and without regard to speed: with amounts by
+//! name instead of rows, and from scratch for each set.
 
 use std::cell::OnceCell;
 
@@ -15,7 +15,7 @@ use crate::specs::ask::{Form, Preemption, TaskGroup};
 use crate::values::ids::AllocationId;
 use crate::values::resources::{Limits, Name, Resources};
 
-/// How a queue is set up, in random numbers.
+/// The configuration of a queue, as random numbers.
 #[derive(Clone, Debug)]
 pub(super) struct RandomQueue {
     guaranteed: Option<(i64, i64)>,
@@ -37,12 +37,12 @@ pub(super) struct RandomRun {
 #[derive(Clone, Debug)]
 pub(super) struct RandomCluster {
     queues: Vec<RandomQueue>,
-    /// What each has beyond what runs there.
+    /// The free amount of each node, in addition to the allocations on it.
     pub(super) nodes: Vec<(i64, i64, u8)>,
     runs: Vec<RandomRun>,
     allowances: Vec<Option<u32>>,
     goes_as_one: Vec<bool>,
-    /// The number of members the gang of each application needs.
+    /// The number of members that the gang of each application needs.
     min_members: Vec<u32>,
     pub(super) ask: (i64, i64),
     pub(super) asks_in: usize,
@@ -120,7 +120,7 @@ pub(super) fn cluster() -> impl Strategy<Value = RandomCluster> {
                 priority,
                 own,
             )| {
-                // Most who ask are guaranteed something, or few would find anything.
+                // Most preemptors' queues have a guarantee; otherwise few would find victims.
                 let at =
                     PATHS.iter().position(|path| *path == LEAVES[asks_in]).expect("it is there");
                 queues[at].guaranteed = own.or(queues[at].guaranteed);
@@ -203,7 +203,7 @@ pub(super) fn built(random: &RandomCluster) -> (Cluster, Demand) {
     (cluster, preemptor)
 }
 
-/// The laws, said once more.
+/// The rules, written a second time.
 pub(super) struct Laws<'a> {
     cluster: &'a Cluster,
     facts: Vec<QueueFacts>,
@@ -215,8 +215,9 @@ pub(super) struct Laws<'a> {
 
 type Remaining = Option<Vec<(Name, i64)>>;
 
-/// What sets are compared by: kinds of victims, the most important of them, how many they are, the
-/// same of places that are held, and where the first that goes stands among all candidates.
+/// The cost by which sets are compared: the kinds of victims, the highest priority among them,
+/// their number, the same for held places, and the position of the first victim among all
+/// candidates.
 type Cost = (u64, i64, usize, (i64, usize), usize);
 
 impl<'a> Laws<'a> {
@@ -242,7 +243,8 @@ impl<'a> Laws<'a> {
         self.cluster.table.get(id).unwrap()
     }
 
-    /// What a queue uses once these are gone, and the preemptor has grown by what it took before.
+    /// Returns the usage of a queue once these allocations are evicted, and after the preemptor has
+    /// grown by those taken before.
     fn used(&self, queue: usize, gone: &[AllocationId], grown: &[AllocationId]) -> Resources {
         let facts = &self.facts[queue];
         let mut used = facts.allocated.minus(&facts.preempting);
@@ -337,7 +339,7 @@ impl<'a> Laws<'a> {
         of.into_iter().zip(preemptor).take_while(|(a, b)| a == b).last().unwrap().0
     }
 
-    /// How important it is, as the queue sees it that it shares with the preemptor.
+    /// Returns the priority as seen by the queue that the allocation shares with the preemptor.
     fn importance(&self, it: &Allocation) -> i64 {
         let leaf = self.leaf(it);
         self.seen(leaf, self.shared(leaf), it.spec.priority)
@@ -361,7 +363,7 @@ impl<'a> Laws<'a> {
                 <= self.seen(self.preemptor.queue, shared, self.preemptor.priority)
     }
 
-    /// Whether its gang needs it once this many of its members are gone.
+    /// Whether the gang needs the allocation once this many of its members are evicted.
     fn is_short(&self, it: &Allocation, gone: usize) -> bool {
         let is_mate = |mate: &Allocation| {
             mate.application == it.application
@@ -375,7 +377,7 @@ impl<'a> Laws<'a> {
         !it.is_hold() && it.spec.member_of().is_some() && real - gone <= min_members as usize
     }
 
-    /// All that may be taken, in order.
+    /// Returns all candidates, in order.
     fn in_order(&self) -> &[AllocationId] {
         self.order.get_or_init(|| self.sorted())
     }
@@ -394,7 +396,8 @@ impl<'a> Laws<'a> {
         all.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// The same, an application that goes as one as one.
+    /// Returns the candidates as units; an application whose allocations are preempted together is
+    /// one unit.
     fn candidates(&self) -> Vec<Vec<AllocationId>> {
         let all: Vec<_> = self.in_order().iter().map(|id| (*id, self.get(*id))).collect();
         let mut units: Vec<Vec<AllocationId>> = Vec::new();
@@ -419,7 +422,7 @@ impl<'a> Laws<'a> {
         units
     }
 
-    /// Whether these may go, one after another.
+    /// Whether these allocations may be evicted, one after another.
     pub(super) fn allow(&self, set: &[AllocationId]) -> bool {
         for (at, id) in set.iter().enumerate() {
             let (before, after) = (&set[..at], &set[..=at]);
@@ -457,7 +460,7 @@ impl<'a> Laws<'a> {
         })
     }
 
-    /// Whether the ask can run on the node once these are gone.
+    /// Whether the ask can run on the node once these allocations are evicted.
     pub(super) fn lets_run(&self, set: &[AllocationId], node: usize) -> bool {
         let of = &self.cluster.nodes[node];
         if !of.is_open || matches!(of.claim, Claimed::ByOthers | Claimed::Nominated) {
@@ -523,12 +526,12 @@ impl<'a> Laws<'a> {
         (class, priority, count, importance(true), first.unwrap_or(usize::MAX))
     }
 
-    /// How many may be taken or left by themselves.
+    /// Returns the number of units, each of which may be chosen or not.
     pub(super) fn n_choices(&self) -> usize {
         self.candidates().len()
     }
 
-    /// The least that any set costs that is allowed and lets the ask run.
+    /// Returns the least cost of any allowed set that lets the ask run.
     pub(super) fn optimum(&self) -> Option<Cost> {
         if !self.has_guarantee() {
             return None;

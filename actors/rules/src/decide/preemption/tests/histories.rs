@@ -1,5 +1,5 @@
-//! Random histories of asks, plans, commits, confirmations, and of whoever would like to have the
-//! room meanwhile: what holds after every step.
+//! Tests random histories of asks, plans, commits, confirmations, and of other asks that would use
+//! the freed capacity: which rules hold after every step.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ const BOUNDS: EvictionBounds = EvictionBounds {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A queue asks for this much, and preempts if it may.
+    /// An ask of this size arrives in a queue, and preempts others if it may.
     Ask(usize, i64),
     /// The victims of the preemptor that has waited longest are confirmed, one by one.
     Confirm,
-    /// A queue places this much on a node, if there is room that is nobody's.
+    /// A queue places this much on a node, if it has capacity that is not reserved.
     Place(usize, usize, i64),
-    /// A preemptor gives up.
+    /// A preemptor is withdrawn.
     Withdraw,
 }
 
@@ -56,7 +56,7 @@ struct Waiting {
     victims: Vec<AllocationId>,
 }
 
-/// A cluster as it lives.
+/// A cluster with the history of its preemptors.
 struct Life {
     cluster: Cluster,
     waiting: Vec<Waiting>,
@@ -64,7 +64,7 @@ struct Life {
     history: History,
     now_ns: i64,
     n_things: u32,
-    /// Who lost how much to whom, and when.
+    /// Each eviction: its time, and the indices of the queues that lost and gained by it.
     losses: Vec<(i64, usize, usize)>,
     evicted: i64,
     /// The number of preemptors with nominations.
@@ -112,7 +112,7 @@ impl Life {
         QUEUES.iter().position(|queue| queue == of).unwrap()
     }
 
-    /// Enters the nomination in the cluster, with the facts kept about this preemptor.
+    /// Updates the nominations and bounds in the cluster, as this preemptor sees them.
     fn refresh(&mut self, preemptor: usize) {
         let winner = self.application(preemptor);
         for (at, queue) in QUEUES.iter().enumerate() {
@@ -134,7 +134,7 @@ impl Life {
         self.n_things += 1;
         let preemptor = self.cluster.ask(QUEUES[queue], size);
         let Ok(plan) = self.cluster.plan(preemptor.clone()) else { return Ok(()) };
-        // A plan holds for as long as nothing happens.
+        // A plan holds as long as nothing changes.
         let mut fresh = self.cluster.survey(preemptor.clone()).unwrap();
         prop_assert_eq!(fresh.recheck(&plan, &AnyNode), Ok(plan.clone()));
         let winner = preemptor.application;
@@ -151,8 +151,8 @@ impl Life {
         Ok(())
     }
 
-    /// It lets the preemptor run, nobody could be spared, and nobody goes who may not. Where there are few
-    /// choices none is better.
+    /// Checks a plan: it lets the preemptor run, no victim could be spared, and each may be
+    /// evicted. If there are few choices, no other plan is better.
     fn judge(&self, preemptor: &Demand, plan: &Plan) -> Result<(), TestCaseError> {
         let laws = Laws::new(&self.cluster, preemptor);
         let place = &plan.places[0];
@@ -176,12 +176,12 @@ impl Life {
             let count = plan.victims.iter().filter(of).count();
             let loser_queue = self.queue_of(*loser);
             let recent = |(at, ..): &&(i64, usize, usize)| *at > since_ns;
-            // Nobody takes from whom it lost to a moment ago.
+            // No preemptor evicts from an application that has just preempted it.
             let recent: Vec<_> = self.losses.iter().filter(recent).collect();
             let took =
                 |(_, lost, won): &&&(i64, usize, usize)| (*lost, *won) == (queue, loser_queue);
             assert_eq!(recent.iter().filter(took).count(), 0, "in turns");
-            // Nobody loses too much in a window.
+            // No application loses too many allocations in a window.
             let lost = recent.iter().filter(|(_, lost, _)| *lost == loser_queue).count();
             assert!(lost + count <= BOUNDS.max_evictions as usize);
             self.losses.extend((0..count).map(|_| (now_ns, loser_queue, queue)));
@@ -230,7 +230,7 @@ impl Life {
         if confirmed.is_last {
             let waiting = self.waiting.remove(0);
             self.nominations.end(waiting.preemptor);
-            // The room is still the preemptor's, on its node and in every queue.
+            // The capacity is still reserved for the preemptor, on its node and in every queue.
             let node = format!("n{}", waiting.node);
             let free = self.cluster.available(self.cluster.node_slot(&node));
             prop_assert!(free.holds(&vcore(waiting.size)), "{} for {}", free, waiting.size);
@@ -242,7 +242,7 @@ impl Life {
         Ok(())
     }
 
-    /// The amount that root has left for preemptors without a nomination.
+    /// Returns the amount that root has left for preemptors without a nomination.
     fn headroom(&self) -> i64 {
         let root = &self.cluster.facts()[0];
         let total: i64 = root.capacity.as_ref().unwrap().entries().map(|(_, max)| max).sum();
@@ -293,7 +293,7 @@ proptest! {
                 Step::Withdraw => {
                     if let Some(last) = life.waiting.pop() {
                         life.nominations.end(last.preemptor);
-                        // What leaves goes all the same.
+                        // Victims end even if their preemptor is gone.
                         let gone: Vec<_> =
                             last.victims.iter().map(|id| life.cluster.names_of(&[*id])).collect();
                         for name in &gone {
@@ -303,15 +303,16 @@ proptest! {
                 }
             }
             for queue in 0..3 {
-                // No queue that had its guarantee falls below it, and none below falls further.
+                // No queue falls below its guarantee, and none that is below it falls further.
                 let least = guarantees[queue].min(before[queue]);
                 prop_assert!(guarantees[queue] == 0 || life.used(queue) >= least);
             }
         }
     }
 
-    /// With a demand that stays as it is evictions come to an end, and take no more than the asking
-    /// queues are guaranteed, and one victim per preemptor: the last may be larger than what lacks.
+    /// With constant demand evictions come to an end. They take no more than the guarantees of the
+    /// preemptors' queues, and one victim more per preemptor, since the last victim may be larger
+    /// than the shortage.
     #[test]
     fn there_is_no_storm(
         guarantees in [1..8_i64, 1..8_i64, 1..8_i64],
@@ -414,7 +415,7 @@ proptest! {
                 Room { group: 0, node: it.node, amount: vcore(members[it.member]) }
             };
             let rooms: Vec<Room> = plan.places.iter().map(room).collect();
-            // Every place is there once the victims have left.
+            // Every place has its capacity once the victims are released.
             for node in 0..4 {
                 let slot = crate::values::ids::NodeSlot::at(node);
                 let mut room = cluster.available(slot);
@@ -441,7 +442,7 @@ proptest! {
     }
 }
 
-/// Properties of plans say little if there is none.
+/// Tests on random clusters prove little if few clusters have a plan.
 #[test]
 fn many_random_clusters_have_a_plan() {
     let mut runner = TestRunner::deterministic();

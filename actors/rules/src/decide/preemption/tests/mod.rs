@@ -1,4 +1,4 @@
-//! Small clusters in words, and what is planned for them.
+//! Tests plans for small clusters.
 
 mod cluster;
 mod exhaustive;

@@ -1,4 +1,4 @@
-//! Gangs, places that are held, bounds, the questions to the RM, and plans that are out of date.
+//! Tests gangs, held places, bounds, questions to the RM, and stale plans.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::specs::tags::TagMap;
 use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::Limits;
 
-/// One node of 5 for each name, on which one allocation of 5 runs; the asking queue is guaranteed
-/// everything.
+/// Builds one node of 5 for each name, on which one allocation of 5 runs; the guarantee of the
+/// preemptor's queue is the sum.
 fn full(names: &[&str]) -> Cluster {
     let mut cluster = Cluster::new();
     cluster.guarantees("root.mine", 5 * i64::try_from(names.len()).unwrap());
@@ -50,7 +50,7 @@ fn places_that_are_held_go_before_placeholders_and_these_before_work() {
     assert!(!plan.has_victims() && plan.weight.victims == 0);
     cluster.ends("held");
     cluster.nodes[2].is_open = false;
-    // Both cost one, and the placeholder comes first.
+    // Both cost one victim, and the placeholder comes first.
     assert_eq!(cluster.planned(ask.clone()), "n01: place");
     cluster.change("place", |it| it.node = crate::values::ids::NodeSlot::at(0));
     cluster.nodes[0].total = vcore(10);
@@ -87,14 +87,14 @@ fn a_member_that_its_gang_needs_goes_after_others() {
     let plan = cluster.plan(ask).unwrap();
     assert_eq!(cluster.shown(&Ok(plan.clone())), "n01: member2", "one more than it needs");
     assert_eq!((plan.weight.bits, plan.weight.victims), (0, 1));
-    // Two of them: the second one is needed.
+    // Two of the gang's members are needed, and the gang needs the second one.
     let ask = cluster.gang("root.mine", &[5, 5, 5]);
     let plan = cluster.plan(ask).unwrap();
     assert_eq!(plan.victims.len(), 3);
     assert_eq!((plan.weight.bits, plan.weight.victims), (1, 3));
 }
 
-/// With more candidates than are looked at one set after another.
+/// There are more candidates than the exact search takes.
 #[test]
 fn of_very_many_members_that_their_gang_needs_go_after_more_important_ones() {
     let mut cluster = Cluster::new();
@@ -135,7 +135,7 @@ fn nothing_is_taken_before_it_has_run_for_as_long_as_it_may() {
     assert_eq!(cluster.planned(ask.clone()), "NoCandidates");
     cluster.change("a", |it| it.bound_ns = NOW - 60 * SECOND);
     assert_eq!(cluster.planned(ask.clone()), "n00: a");
-    // One that was reported after a restart has run since it was created.
+    // An allocation that was reported after a restart has run since its creation.
     cluster.change("a", |it| it.bound_ns = NOW);
     cluster.spec("a", |spec| spec.form = Form::Recovered);
     assert_eq!(cluster.planned(ask.clone()), "n00: a");
@@ -211,7 +211,7 @@ fn a_gang_that_was_not_planned_for_leaves_the_survey_as_it_was() {
     assert_eq!(format!("{:?}", (&planner.tree, &planner.gone, &planner.rooms)), before);
 }
 
-/// The questions of the next step.
+/// Returns the questions of the next step.
 fn asked(inquiry: &mut Inquiry, planner: &mut Planner) -> Vec<Question> {
     match inquiry.next(planner, &AnyNode) {
         Next::Ask(questions) => questions,
@@ -226,7 +226,7 @@ fn done(inquiry: &mut Inquiry, planner: &mut Planner) -> Result<Plan, NoPreempti
     }
 }
 
-/// A node with five allocations of 1, of which an ask of 2 needs two.
+/// Builds a node with five allocations of 1, and an ask of 2 that needs two of them.
 fn five_small() -> (Cluster, Demand) {
     let mut cluster = Cluster::new();
     cluster.guarantees("root.mine", 5);
@@ -271,7 +271,7 @@ fn an_answer_that_means_nothing_is_a_refusal() {
     }
 }
 
-/// Twelve nodes, each with one allocation of this priority.
+/// Builds twelve nodes, each with one allocation of this priority.
 fn ranks(priorities: [i32; 12]) -> (Cluster, Demand) {
     let names: Vec<String> = (0..12).map(|at| format!("r{at:02}")).collect();
     let mut cluster = full(&names.iter().map(|name| &**name).collect::<Vec<_>>());
@@ -312,13 +312,13 @@ fn a_second_group_is_asked_about_only_where_it_may_lose_less() {
             |at| if at == 0 { Answer::Fits(index) } else { Answer::Refused },
         )
     };
-    // One group is enough where the answer is as good as any other could be.
+    // One group of questions is enough if no other answer could be better.
     let mut planner = cluster.survey(ask.clone()).unwrap();
     let mut inquiry = Inquiry::begin(&mut planner, |_| true).unwrap();
     assert_eq!(asked(&mut inquiry, &mut planner)[0].node.index(), 11);
     inquiry.answer(&mut planner, &fits(0));
     assert_eq!(cluster.shown(&done(&mut inquiry, &mut planner)), "n11: r11");
-    // The RM wants somebody important gone, too: others may do without.
+    // The RM adds an important victim: other nodes may do without it.
     let mut planner = cluster.survey(ask).unwrap();
     let mut inquiry = Inquiry::begin(&mut planner, |_| true).unwrap();
     asked(&mut inquiry, &mut planner);
@@ -358,7 +358,7 @@ fn a_member_for_which_there_is_room_is_asked_about_with_an_empty_list() {
     assert_eq!(asked(&mut inquiry, &mut planner)[0].start_index, 0);
 }
 
-/// A plan for the cluster as it is, tested after a change.
+/// Tests the plan for a cluster again after a change.
 fn rechecked(
     cluster: &mut Cluster,
     ask: &Demand,
@@ -431,7 +431,7 @@ fn of_victims_that_the_rm_knows_in_order_only_the_last_are_spared() {
     let fewer = planner.recheck(&plan, &AnyNode).unwrap();
     assert_eq!(cluster.shown(&Ok(fewer)), "n1: e");
 
-    // It wanted more gone than was needed: that is left as it is.
+    // The RM added a victim, so the plan is kept.
     cluster.nodes[0].total = vcore(5);
     let mut planner = cluster.survey(ask.clone()).unwrap();
     let mut inquiry = Inquiry::begin(&mut planner, |_| true).unwrap();
@@ -443,7 +443,7 @@ fn of_victims_that_the_rm_knows_in_order_only_the_last_are_spared() {
     assert_eq!(planner.recheck(&plan, &AnyNode), Ok(plan));
 }
 
-/// Nodes that suit only once an allocation is gone.
+/// Nodes that may be used only once an allocation is evicted.
 struct Avoids(AllocationId);
 
 impl Judge for Avoids {
@@ -462,7 +462,7 @@ fn who_must_not_be_beside_the_ask_goes() {
     let mut planner = cluster.survey(ask).unwrap();
     let plan = planner.plan(&Avoids(cluster.names["a"])).unwrap();
     assert_eq!(cluster.shown(&Ok(plan)), "n1: e a");
-    // Even where there is room.
+    // This holds even if the node has capacity.
     let mut cluster = full(&["a"]);
     cluster.nodes[0].total = vcore(50);
     let ask = cluster.ask("root.mine", 5);
@@ -471,7 +471,7 @@ fn who_must_not_be_beside_the_ask_goes() {
     assert_eq!(cluster.shown(&Ok(plan)), "n00: a");
 }
 
-/// Nodes of which none could do, whatever is gone.
+/// Nodes that may never be used, whatever is evicted.
 struct Elsewhere;
 
 impl Judge for Elsewhere {
@@ -495,7 +495,7 @@ fn nothing_is_tried_on_a_node_that_can_never_do() {
     assert_eq!(planner.plan(&Elsewhere), Err(NoPreemption::NoNode));
 }
 
-/// Every node but one.
+/// All nodes except one.
 struct But(usize);
 
 impl Judge for But {

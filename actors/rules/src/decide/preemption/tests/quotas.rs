@@ -1,4 +1,4 @@
-//! Queues above a maximum that was lowered.
+//! Tests queues above a maximum that was lowered.
 
 use super::cluster::{Cluster, NOW, SECOND, vcore};
 use crate::decide::preemption::quota::{self, Watched, due, shares, target};
@@ -31,7 +31,7 @@ fn shown(cluster: &Cluster, queue: &str) -> String {
     plan.leaves.iter().map(leaf).collect::<Vec<_>>().join("; ")
 }
 
-/// A leaf with a maximum of 10, in which these run, the newest last.
+/// Builds a leaf with a maximum of 10, in which these allocations run, the newest last.
 fn leaf(sizes: &[(&str, i64)]) -> Cluster {
     let mut cluster = Cluster::new();
     cluster.queue("root.a").max = Some(vcores(10));
@@ -39,7 +39,7 @@ fn leaf(sizes: &[(&str, i64)]) -> Cluster {
     for (name, size) in sizes {
         cluster.runs(name, "root.a", "n1", *size);
     }
-    // All in one hour, or it would be the newest hour that decides.
+    // All are created in the same hour, since otherwise the newest hour would decide.
     for (name, _) in sizes {
         cluster.change(name, |it| it.created_ns = 0);
     }
@@ -169,11 +169,11 @@ fn a_parent_divides_what_is_too_much_by_what_children_have_above_their_guarantee
     ];
     let all = shares(&queues, 0, &vcore(100));
     assert_eq!(all, [(1, vcore(33)), (2, vcore(66))]);
-    // And on to the leaves.
+    // The targets of children are divided among their leaves.
     queues.push(facts("root.b.x", Some(2), 80, None));
     queues.push(facts("root.b.y", Some(2), 0, None));
     assert_eq!(shares(&queues, 0, &vcore(100)), [(1, vcore(33)), (4, vcore(66))]);
-    // A share is never more than what there is.
+    // A share is never more than the usage.
     assert_eq!(shares(&queues, 0, &vcore(1_000)), [(1, vcore(40)), (4, vcore(80))]);
     queues[0].max = Some(vcores(100));
     assert_eq!(target(&queues, 0), vcore(40));

@@ -1,4 +1,4 @@
-//! Daemons.
+//! Tests victims for daemons.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn planned(cluster: &Cluster, ask: &AskSpec) -> Option<RequiredPlan> {
     on_first(cluster, &|_| true, |node| plan(ask, node))
 }
 
-/// Looks at the first node.
+/// Calls a function with the first node.
 fn on_first<T>(
     cluster: &Cluster,
     suits: &dyn Fn(&[AllocationId]) -> bool,
@@ -212,10 +212,11 @@ fn who_must_not_be_beside_a_daemon_goes() {
     assert_eq!(victims(&cluster, 1), "nobody");
 }
 
-/// What is on the node of a daemon: size, priority, whether it asked to stay, whether it is a first task.
+/// An allocation on the node of a daemon: its size and priority, whether it asked not to be
+/// preempted, and whether it is a first task.
 type RandomRun = (i64, i32, bool, bool);
 
-/// The kind and the priority of the one that is spared the longest.
+/// Returns the kind and priority of the most important allocation.
 fn importance(cluster: &Cluster, set: &[AllocationId]) -> Option<(u8, i32)> {
     let of = set.iter().map(|id| cluster.table.get(*id).unwrap());
     let kind = |it: &Allocation| {
@@ -227,8 +228,8 @@ fn importance(cluster: &Cluster, set: &[AllocationId]) -> Option<(u8, i32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// Of all sets that would do nobody less important is the most important of its set, and none of the
-    /// chosen set can be spared.
+    /// Of all sets that are enough, the chosen one has the least important most important victim,
+    /// and none of its victims can be spared.
     #[test]
     fn a_daemon_takes_from_the_least_important(
         runs in prop::collection::vec((1..4_i64, -2..=2_i32, any::<bool>(), any::<bool>()), 1..8),

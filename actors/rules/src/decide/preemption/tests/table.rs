@@ -1,4 +1,4 @@
-//! The cases that people ask about first, one by one.
+//! Tests the most common cases, one by one.
 
 use super::cluster::{Cluster, vcore};
 use crate::allocations::Grounds;
@@ -6,7 +6,7 @@ use crate::decide::preemption::*;
 use crate::queues::{PreemptionPolicy, PriorityPolicy};
 use crate::values::resources::{Limits, Resources};
 
-/// Two siblings that are guaranteed 5 each; the first uses all 10 of the only node.
+/// Two siblings with a guarantee of 5 each; the first uses all 10 of the only node.
 fn siblings() -> Cluster {
     let mut cluster = Cluster::new();
     cluster.guarantees("root.q1", 5);
@@ -62,7 +62,7 @@ fn a_guarantee_that_is_shared_with_the_sibling_takes_nothing_from_it() {
     cluster.runs("b", "root.p.one", "n1", 5);
     let ask = cluster.ask("root.p.two", 5);
     assert_eq!(cluster.planned(ask), "BeyondGuarantee");
-    // Nor where the parent uses more than its guarantee.
+    // The same holds if the parent uses more than its guarantee.
     cluster.guarantees("root.p", 9);
     let ask = cluster.ask("root.p.two", 5);
     assert_eq!(cluster.planned(ask), "NoNode");
@@ -109,7 +109,7 @@ fn an_ask_that_is_larger_than_every_node_takes_nothing() {
     assert_eq!(cluster.planned(ask), "NoNode");
 }
 
-/// A node of which victims hold 4, and an ask for 5.
+/// Plans for a node on which victims hold 4, and an ask for 5.
 fn nearly_enough(total: i64) -> String {
     let mut cluster = Cluster::new();
     cluster.guarantees("root.q2", 10);
@@ -268,7 +268,7 @@ fn a_victim_of_a_higher_priority_is_spared() {
     assert_eq!(cluster.planned(Demand { priority: 1, ..ask }), "n1: newer");
 }
 
-/// Three queues that are guaranteed 6 each, of which the middle one uses all 18.
+/// Three queues with a guarantee of 6 each; the middle one uses all 18.
 fn three_ranks() -> Cluster {
     let mut cluster = Cluster::new();
     for (path, offset) in [("root.high", 100), ("root.norm", 0), ("root.low", -100)] {
@@ -355,10 +355,10 @@ fn an_application_that_goes_as_one_loses_all_or_nothing() {
     }
     let ask = cluster.ask("root.q2", 5);
     assert_eq!(cluster.planned(ask.clone()), "n1: c b a");
-    // One that may not go keeps all of them.
+    // If one allocation may not be evicted, none of them may.
     cluster.priority("c", 1);
     assert_eq!(cluster.planned(ask.clone()), "NoCandidates");
-    // One that leaves already does not.
+    // An allocation that is already being released does not keep the others.
     cluster.priority("c", 0);
     cluster.is_being_preempted("c");
     assert_eq!(cluster.planned(ask), "n1: b a");
@@ -379,7 +379,8 @@ fn another_victim_is_better_than_an_application_that_goes_as_one() {
     assert_eq!(cluster.planned(ask), "n3: single");
 }
 
-/// One node of 10 with an old allocation of low priority and a new one of a higher.
+/// On one node of 10 there are an old allocation of low priority and a new one of a higher
+/// priority.
 #[test]
 fn of_two_victims_on_a_node_the_less_important_goes_though_it_is_older() {
     let mut cluster = siblings();
@@ -427,7 +428,7 @@ fn two_of_low_priority_go_before_one_of_a_higher() {
     assert_eq!(planned(0, 5, false), "n2: one");
 }
 
-/// None of a set could have been spared: of those that are enough the smaller part goes.
+/// No victim could have been spared: of two sets that are enough, the smaller one is chosen.
 #[test]
 fn nobody_goes_who_could_be_spared_however_unimportant() {
     let mut cluster = Cluster::new();
@@ -440,7 +441,8 @@ fn nobody_goes_who_could_be_spared_however_unimportant() {
     assert_eq!(cluster.planned(ask), "n1: high", "without it there is no room");
 }
 
-/// As the queue sees it that both have in common: what is written on a request counts up to its fence.
+/// The priority of a victim is that seen by the queue that it shares with the preemptor: its own
+/// priority counts only up to its fence.
 #[test]
 fn a_victim_is_as_important_as_its_fence_lets_it_be() {
     let planned = |offset: i32, is_fence: bool| {
@@ -466,7 +468,8 @@ fn a_victim_is_as_important_as_its_fence_lets_it_be() {
     assert_eq!(planned(-491, false), "n1: inside");
 }
 
-/// Kinds come before priorities: who asked not to be preempted goes after others, whatever these are.
+/// Kinds come before priorities: allocations that asked not to be preempted come after all others,
+/// whatever their priorities.
 #[test]
 fn a_wish_to_stay_counts_more_than_priority() {
     let mut cluster = siblings();
@@ -495,7 +498,7 @@ fn a_gang_takes_the_less_important_and_members_go_by_their_priority() {
     assert_eq!(cluster.planned(gang), "n-b n-a: b a", "nobody more important goes for it");
 }
 
-/// With more candidates than are looked at one set after another.
+/// There are more candidates than the exact search takes.
 #[test]
 fn of_very_many_on_a_node_the_least_important_go() {
     let mut cluster = Cluster::new();
@@ -511,7 +514,7 @@ fn of_very_many_on_a_node_the_least_important_go() {
     assert_eq!(cluster.planned(ask), "n1: r19 r03 r18");
 }
 
-/// People are told of the priorities that were compared, which need not be those on the requests.
+/// The text names the priorities that were compared, which need not be those of the requests.
 #[test]
 fn a_choice_by_priority_says_what_was_compared() {
     let mut cluster = siblings();
