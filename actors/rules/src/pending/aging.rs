@@ -1,8 +1,8 @@
 //! Keeps the time at which asks that found no node become old enough to reserve one.
 //!
 //! # Invariants
-//! * One deadline is in force, for the next ask that will be old enough, however many there are. If
-//!   an earlier deadline has replaced it, the end of the replaced one changes nothing.
+//! * One deadline is armed, for the next ask that will be old enough, however many there are. If an
+//!   earlier deadline has replaced it, the end of the replaced one changes nothing.
 //! * Asks created up to `reached_ns` were woken before, and are not woken again.
 
 use std::time::Duration;
@@ -13,18 +13,19 @@ use crate::values::instant::after;
 /// The ages of the asks of an application.
 #[derive(Debug)]
 pub struct Aging {
-    /// When the armed deadline is over, ns since the epoch.
+    /// The time of the armed deadline, ns since the epoch.
     deadline_ns: Option<i64>,
-    /// Asks created up to this time were old enough at the last deadline, ns since the epoch.
+    /// The creation time, ns since the epoch, up to which asks were old enough at the last
+    /// deadline.
     reached_ns: i64,
 }
 
-/// The effects of a deadline's end.
+/// The effects of the end of a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aged {
-    /// An ask is due.
+    /// Whether an ask is due.
     pub any: bool,
-    /// The deadline to be armed next, ns since the epoch.
+    /// The deadline that the caller has to arm next, ns since the epoch; `None`: none.
     pub next_ns: Option<i64>,
 }
 
@@ -35,13 +36,13 @@ impl Default for Aging {
 }
 
 impl Aging {
-    /// When the armed deadline is over, ns since the epoch.
+    /// Returns the time of the armed deadline, ns since the epoch.
     pub fn deadline_ns(&self) -> Option<i64> {
         self.deadline_ns
     }
 
-    /// Notes that an ask will be old enough at this time, ns since the epoch. Returns whether a
-    /// deadline is to be armed then; an earlier one serves as well.
+    /// Records that an ask will be old enough at this time, ns since the epoch. Returns whether the
+    /// caller has to arm a deadline for it; it has not if an earlier one is armed.
     #[must_use]
     pub fn wait_until(&mut self, at_ns: i64) -> bool {
         let is_earlier = self.deadline_ns.is_none_or(|armed| at_ns < armed);
@@ -51,8 +52,8 @@ impl Aging {
         is_earlier
     }
 
-    /// The deadline at `at_ns` is over: asks older than `delay` are due. Without a delay, and for a
-    /// deadline that an earlier one has replaced, nothing changes.
+    /// Handles the end of the deadline at `at_ns`: asks older than `delay` are due. Nothing changes
+    /// without a delay, or if an earlier deadline has replaced this one.
     pub fn deadline_over(
         &mut self,
         at_ns: i64,
@@ -84,7 +85,7 @@ mod tests {
 
     const DELAY: Duration = Duration::from_nanos(50);
 
-    /// Asks created at these times, each of a size of its own, that found no node.
+    /// Asks created at these times, each of a different size, that found no node.
     fn parked(created_ns: &[i64]) -> Asks {
         let (mut asks, nodes) = (Asks::new(), NodeIndex::new(NodeOrder::default()));
         let (headroom, loosening) = (&Limits::unlimited(), Loosening::numbered(1));

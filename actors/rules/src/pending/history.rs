@@ -2,16 +2,16 @@
 //! applications from preempting each other in turns.
 //!
 //! # Loops
-//! If application A lost something to B, and then took from B, B could take it back, and so on:
-//! each time work is lost and no application gains. So for as long as A's loss is remembered
-//! (`preemption.window` of its leaf), A takes nothing from B, nor through others: if A lost to B, B
-//! to C, and C took from no other yet, A taking from C would close a ring. Rings of up to [`LINKS`]
-//! losses are found. The attempt that would close one is dropped, and the winner takes nothing from
-//! that loser for a window of the loser's leaf.
+//! If application A lost allocations to B, and then preempted B, B could preempt A again, and so
+//! on: each time work is lost and no application gains. So A may not preempt B as long as A's loss
+//! is remembered (`preemption.window` of its leaf), nor through others: if A lost to B, and B to C,
+//! then A preempting C would close a ring. Rings of up to [`LINKS`] losses are found. The attempt
+//! that would close a ring is dropped, and the winner may not preempt that loser for a window of
+//! the loser's leaf.
 //!
 //! # Bounds
-//! At most [`MOST`] losses and as many bars are kept; the one that would be forgotten first makes
-//! room. Of evictions an application has at most as many on record as it may lose.
+//! At most [`MOST`] losses and as many bars are kept; if there are more, the one that expires first
+//! is dropped. An application has at most as many evictions on record as it may lose.
 //!
 //! ```
 //! use monoceros_rules::pending::history::History;
@@ -32,21 +32,21 @@ use crate::queues::EvictionBounds;
 use crate::values::ids::ApplicationSlot;
 use crate::values::instant::after;
 
-/// Over how many losses a loop is found.
+/// The maximum number of losses in a loop that is found.
 pub const LINKS: usize = 4;
-/// The most losses that are kept.
+/// The maximum number of losses that are kept.
 pub const MOST: usize = 65_536;
 
-/// The evictions of the windows.
+/// The recent evictions.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// The times of losses by application; newest last.
+    /// The times of evictions by application, ns since the epoch; the newest last.
     evictions: BTreeMap<ApplicationSlot, VecDeque<i64>>,
     losses: Pairs,
     bars: Pairs,
 }
 
-/// Pairs of applications, each until some time.
+/// Pairs of applications, each with the time at which it expires.
 #[derive(Clone, Debug, Default)]
 struct Pairs {
     until: BTreeMap<(ApplicationSlot, ApplicationSlot), i64>,
@@ -54,8 +54,9 @@ struct Pairs {
 }
 
 impl History {
-    /// Counts a loss of this many allocations, to `winner` if that is an application (a queue that
-    /// is above its maximum is none). Places that are held and placeholders are not counted.
+    /// Counts a loss of this many allocations. `winner` is the application that gained by it;
+    /// `None` for a queue above its maximum. The caller does not count held places and
+    /// placeholders.
     pub fn lost(
         &mut self,
         loser: ApplicationSlot,
@@ -79,7 +80,7 @@ impl History {
         }
     }
 
-    /// The number of allocations that an application may still lose; `None`: any number.
+    /// Returns the number of allocations that an application may still lose; `None`: any number.
     pub fn allowance(
         &self,
         application: ApplicationSlot,
@@ -96,7 +97,8 @@ impl History {
         Some(bounds.max_evictions.saturating_sub(u32::try_from(recent).unwrap_or(u32::MAX)))
     }
 
-    /// Whether `winner` would get back from `loser` what it lost to it, directly or over others.
+    /// Whether `winner`, by preempting `loser`, would regain what it lost to it directly or through
+    /// others.
     pub fn would_loop(&self, winner: ApplicationSlot, loser: ApplicationSlot, now_ns: i64) -> bool {
         let mut reached = BTreeSet::from([winner]);
         let mut last = vec![winner];
@@ -117,7 +119,7 @@ impl History {
         false
     }
 
-    /// Returns the first of these losers from which the winner would get back what it lost.
+    /// Returns the first of these losers for which [`Self::would_loop`] holds.
     pub fn loop_with(
         &self,
         winner: ApplicationSlot,
@@ -127,7 +129,7 @@ impl History {
         losers.iter().copied().find(|loser| self.would_loop(winner, *loser, now_ns))
     }
 
-    /// A loop was found: the winner takes nothing from the loser for this window, which is of the
+    /// Bars the winner from preempting the loser, after a loop was found, for the window of the
     /// loser's leaf.
     pub fn bar(
         &mut self,
@@ -139,13 +141,13 @@ impl History {
         self.bars.set(winner, loser, after(now_ns, bounds.window), now_ns);
     }
 
-    /// Whether the winner takes nothing from the loser now.
+    /// Whether the winner is barred from preempting the loser now.
     pub fn is_barred(&self, winner: ApplicationSlot, loser: ApplicationSlot, now_ns: i64) -> bool {
         self.bars.until.get(&(winner, loser)).is_some_and(|until| *until > now_ns)
     }
 
-    /// When the first bound ends that keeps something of the loser from this winner, ns since the
-    /// epoch; none where there is none.
+    /// Returns the time at which the first bound ends that protects allocations of the loser from
+    /// this winner, ns since the epoch; `None` if there is no bound.
     pub fn bound_ends_ns(
         &self,
         loser: ApplicationSlot,
@@ -159,7 +161,7 @@ impl History {
         forgotten.chain(bar).filter(|end| *end > now_ns).min()
     }
 
-    /// The application is gone, and its slot may be given to another.
+    /// Forgets an application that was removed, since its slot may be given to another.
     pub fn forget(&mut self, application: ApplicationSlot) {
         self.evictions.remove(&application);
         self.losses.forget(application);

@@ -1,5 +1,5 @@
-//! State between two decisions, which decides nothing itself: placements that wait for an answer,
-//! reserved nodes and the ages of asks that may reserve one, nominations of preemptors, and recent
+//! State between two decisions, without any decision: placements that wait for an answer, reserved
+//! nodes, the ages of asks that may reserve a node, nominations of preemptors, and recent
 //! evictions.
 
 pub mod aging;

@@ -1,34 +1,37 @@
-//! Nominations: capacity that is kept for a preemptor, an ask or a gang, while its victims leave.
+//! Nominations: capacity that is kept for a preemptor, an ask or a gang, while its victims are
+//! released.
 //!
 //! # Why
-//! Between the choice of victims and the placement of the preemptor, the capacity must not go to
-//! another ask, least of all to the applications that were preempted: they would ask again at once, get
-//! back what they lost, and the preemptor would preempt once more. A reservation keeps the node for the
+//! Between the choice of victims and the placement of the preemptor, the capacity must not be given
+//! to another ask, least of all to an ask of the preempted applications: they would regain what
+//! they lost, and the preemptor would preempt once more. A reservation keeps the node for the
 //! preemptor. This table keeps what reservations do not cover:
-//! * The amount of the preemptor is taken off the headroom of its path, for all other asks. What its
-//!   victims below a queue still hold is not taken off twice: it counts as used until they have left.
+//! * The amount of the preemptor is subtracted from the headroom of its path, for all other asks.
+//!   The amount that its victims below a queue still hold is not subtracted a second time: it
+//!   counts as used until they are released.
 //! * Asks of a preempted application that arrive later are not tried while the nomination lasts.
-//! * A gang needs room on many nodes at once: it reserves amounts on nodes, its *rooms*. Other asks may
-//!   use what a node has beyond them. The part of a room that no victim holds any more is *kept*: the
-//!   node index does not show it. While the gang itself searches for places its rooms are *lifted*,
-//!   which means suspended: they are not kept from it, and no other ask is tried.
+//! * A gang needs capacity on many nodes at once: it reserves amounts on nodes, its *rooms*. Other
+//!   asks may use the capacity of a node beyond them. The part of a room that no victim holds any
+//!   more is *kept*: the node index does not show it. While the gang itself searches for places,
+//!   its rooms are *lifted*, which means suspended: the index shows them to the gang, and no other
+//!   ask is tried.
 //!
 //! # When a nomination ends
-//! When the preemptor is placed, when its reservation ends, when it is refused for the first time after
-//! the last victim is confirmed, or after the time for which a reservation may wait; whichever is
-//! first. The code that ends it calls [`Nominations::end`].
+//! A nomination ends at the first of these: the preemptor is placed; its reservation ends; it is
+//! refused for the first time after the last victim was confirmed; the time for which a reservation
+//! may wait is over. The code that ends it calls [`Nominations::end`].
 //!
 //! # Victims whose preemptor is gone
-//! A nomination may end before its victims have left, for example because the preemptor was withdrawn.
-//! These are *orphaned victims*. What they hold is [coming](Nominations::coming), and no further victims
-//! are chosen for an ask that it is enough for. The same holds for the victims of a queue above its
-//! maximum, which have no preemptor.
+//! A nomination may end before its victims are released, for example because the preemptor was
+//! withdrawn. These are *orphaned victims*. The amount that they hold is
+//! [coming](Nominations::coming), and no further victims are chosen for an ask for which it is
+//! enough. The same holds for the victims of a queue above its maximum, which have no preemptor.
 //!
 //! # Invariants
 //! * A preemptor has at most one nomination; a victim belongs to at most one preemptor.
-//! * The nominations counted for a queue are the sum of those of preemptors below it; the amount
-//!   taken off the queue is the sum of what the victims of each below the queue do not hold any
-//!   more.
+//! * The nominations counted for a queue are the sum of those of preemptors below it. The amount
+//!   subtracted from its headroom is the same sum, each nomination less the amount that its victims
+//!   below the queue still hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,12 +56,11 @@ pub enum Preemptor {
 pub struct Nomination {
     /// The path of the preemptor's leaf.
     pub queue: Arc<str>,
-    /// The amount that the preemptor needs; of a gang, all members together.
+    /// The amount that the preemptor needs; for a gang, of all members together.
     pub amount: Resources,
     /// The time when it was made, ns since the epoch.
     pub since_ns: i64,
-    /// The number of the last thing that had arrived by then
-    /// ([`Books::arrival`](crate::books::Books::arrival)).
+    /// The last arrival number at that time ([`Books::arrival`](crate::books::Books::arrival)).
     pub arrival: u64,
     /// The victims that are not confirmed yet.
     pub victims: BTreeMap<AllocationId, Victim>,
@@ -68,10 +70,10 @@ pub struct Nomination {
     pub rooms: Vec<Room>,
 }
 
-/// Room on a node for one member of a gang.
+/// The capacity on a node that is reserved for one member of a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// The place of its task group in the declaration.
+    /// The index of its task group in the declaration.
     pub group: usize,
     /// The node.
     pub node: NodeSlot,
@@ -79,23 +81,23 @@ pub struct Room {
     pub amount: Resources,
 }
 
-/// A victim that has not left yet.
+/// A victim that is not released yet.
 #[derive(Clone, Debug)]
 pub struct Victim {
     /// The path of its leaf.
     pub queue: Arc<str>,
-    /// The node that it leaves.
+    /// The node of the victim.
     pub node: NodeSlot,
     /// The amount that it holds until it is confirmed.
     pub amount: Resources,
 }
 
-/// A victim whose preemptor is gone, or that never had one.
+/// A victim whose preemptor is gone, or that never had a preemptor.
 #[derive(Clone, Debug)]
 struct OrphanedVictim {
     node: NodeSlot,
     amount: Resources,
-    /// When its eviction was requested, ns since the epoch.
+    /// The time at which its eviction was requested, ns since the epoch.
     since_ns: i64,
 }
 
@@ -106,7 +108,7 @@ pub struct Coming {
     pub amount: Resources,
     /// The victims.
     pub who: Vec<AllocationId>,
-    /// The time until which it is relied on, ns since the epoch.
+    /// The time, ns since the epoch, until which the victims are expected to end.
     pub until_ns: i64,
 }
 
@@ -128,9 +130,9 @@ pub struct Nominations {
     nodes: BTreeMap<NodeSlot, BTreeSet<Preemptor>>,
     /// Orphaned victims.
     orphans: BTreeMap<AllocationId, OrphanedVictim>,
-    /// The gangs whose reserved capacity is suspended.
+    /// The gangs whose rooms are lifted.
     lifted: BTreeSet<Preemptor>,
-    /// A deadline is armed for the next one that will have waited too long.
+    /// Whether a deadline is armed for the next nomination that will have waited too long.
     is_watched: bool,
 }
 
@@ -144,8 +146,8 @@ pub struct Confirmed {
 }
 
 impl Nominations {
-    /// Records the nomination of a plan that was carried out. It replaces an earlier one of the
-    /// preemptor.
+    /// Records the nomination of a plan that was carried out. It replaces an earlier nomination of
+    /// the preemptor.
     pub fn make(&mut self, preemptor: Preemptor, nomination: Nomination) {
         self.end(preemptor);
         for victim in nomination.victims.keys() {
@@ -165,8 +167,8 @@ impl Nominations {
         self.preemptors.insert(preemptor, nomination);
     }
 
-    /// Ends the nomination of a preemptor; victims that have still to leave become orphaned. `None` if there
-    /// is no nomination.
+    /// Ends the nomination of a preemptor. Victims that are not released yet become orphaned.
+    /// `None` if there is no nomination.
     pub fn end(&mut self, preemptor: Preemptor) -> Option<Nomination> {
         let nomination = self.preemptors.remove(&preemptor)?;
         for (id, victim) in &nomination.victims {
@@ -194,7 +196,7 @@ impl Nominations {
         Some(nomination)
     }
 
-    /// Records that a victim has left. `None` if its preemptor does not wait any more.
+    /// Records that a victim is released. `None` if its preemptor has no nomination any more.
     pub fn confirmed(&mut self, victim: AllocationId) -> Option<Confirmed> {
         self.orphans.remove(&victim);
         let confirmed = self.change(victim, |victims| drop(victims.remove(&victim)));
@@ -202,15 +204,15 @@ impl Nominations {
         confirmed
     }
 
-    /// Records an orphaned victim, which counts since that time, ns since the epoch, until it is
-    /// [confirmed](Self::confirmed).
+    /// Records an orphaned victim, whose eviction was requested at this time, ns since the epoch.
+    /// It counts until it is [confirmed](Self::confirmed).
     pub fn add_orphan(&mut self, id: AllocationId, victim: &Victim, since_ns: i64) {
         let Victim { node, amount, .. } = victim.clone();
         self.orphans.insert(id, OrphanedVictim { node, amount, since_ns });
     }
 
-    /// Returns the capacity that orphaned victims will free, by node. It is relied on for as long
-    /// as a reservation may wait.
+    /// Returns the capacity that orphaned victims will free, by node. It is expected for as long as
+    /// a reservation may wait.
     pub fn coming(&self, now_ns: i64, timeout: Duration) -> BTreeMap<NodeSlot, Coming> {
         let mut coming: BTreeMap<NodeSlot, Coming> = BTreeMap::new();
         for (id, orphan) in &self.orphans {
@@ -227,7 +229,7 @@ impl Nominations {
         coming
     }
 
-    /// Records that a victim which has still to leave holds another amount now.
+    /// Records that a victim that is not released yet holds another amount now.
     pub fn resized(&mut self, victim: AllocationId, amount: &Resources) {
         if let Some(orphan) = self.orphans.get_mut(&victim) {
             orphan.amount.clone_from(amount);
@@ -239,8 +241,9 @@ impl Nominations {
         });
     }
 
-    /// Changes the victims of the preemptor of this one, and what is taken off queues with them. `None`
-    /// if the preemptor does not wait any more; else the preemptor, and whether any victims are left.
+    /// Changes the victims of this victim's preemptor, and the amounts that are subtracted from
+    /// queues. Returns the preemptor, and whether it has no victims left; `None` if it has no
+    /// nomination any more.
     fn change(
         &mut self,
         victim: AllocationId,
@@ -268,13 +271,13 @@ impl Nominations {
         self.preemptors.get(&preemptor)
     }
 
-    /// The preemptor of a victim.
+    /// Returns the preemptor of a victim.
     pub fn of_victim(&self, victim: AllocationId) -> Option<Preemptor> {
         self.victims.get(&victim).copied()
     }
 
-    /// The amount that is taken off the headroom of a queue. A preemptor adds [its own](Self::own) part
-    /// again.
+    /// Returns the amount that is subtracted from the headroom of a queue. A preemptor adds [its
+    /// own](Self::own) part again.
     pub fn taken_off(&self, queue: &str) -> Option<&Resources> {
         self.queues.get(queue).map(|sums| &sums.taken_off)
     }
@@ -284,17 +287,17 @@ impl Nominations {
         self.queues.get(queue).map(|sums| &sums.nominated)
     }
 
-    /// Returns the amount that every queue of its path takes off for this preemptor. Once its
-    /// victims have left, that is its whole nomination.
+    /// Returns the amount that every queue of its path subtracts for this preemptor. Once its
+    /// victims are released, that is its whole nomination.
     pub fn own(&self, preemptor: Preemptor) -> Resources {
         let Some(nomination) = self.of(preemptor) else { return Resources::new() };
-        // The higher a queue, the more of its victims are below it.
+        // Victims below a queue are below the queues above it, too.
         let root = path(&nomination.queue).last().unwrap_or_default();
         nomination.part(root)
     }
 
-    /// Returns the nomination because of which an ask of an application is not tried: the ask
-    /// arrived after allocations of the application were preempted for another.
+    /// Returns the nomination that keeps an ask of an application from being tried: the ask arrived
+    /// after allocations of its application were preempted for another.
     pub fn bars(
         &self,
         application: ApplicationSlot,
@@ -307,14 +310,14 @@ impl Nominations {
         })
     }
 
-    /// Returns the amount that is kept for gangs on a node; `None`: nothing.
+    /// Returns the amount that is kept for gangs on a node; `None` if no gang has rooms there.
     pub fn kept(&self, node: NodeSlot) -> Option<Resources> {
         let gangs = self.nodes.get(&node)?.iter().filter(|gang| !self.lifted.contains(gang));
         gangs.map(|gang| self.kept_for(node, *gang)).reduce(|sum, kept| sum.plus(&kept))
     }
 
-    /// The reserved capacity of a preemptor on a node, without what its victims still hold. Nothing while
-    /// it is suspended.
+    /// Returns the reserved capacity of a preemptor on a node, less the amount that its victims
+    /// there still hold. It is empty while the rooms are lifted.
     pub fn kept_for(&self, node: NodeSlot, preemptor: Preemptor) -> Resources {
         let nomination =
             self.preemptors.get(&preemptor).filter(|_| !self.lifted.contains(&preemptor));
@@ -330,7 +333,7 @@ impl Nominations {
         room.minus_clamped(&leaving).pruned()
     }
 
-    /// Suspends the reserved capacity of a gang, or ends that.
+    /// Lifts the rooms of a gang, or ends that.
     pub fn lift(&mut self, preemptor: Preemptor, lifted: bool) {
         if lifted && self.preemptors.contains_key(&preemptor) {
             self.lifted.insert(preemptor);
@@ -339,19 +342,19 @@ impl Nominations {
         }
     }
 
-    /// The gangs with reserved capacity on a node.
+    /// Returns the gangs with rooms on a node.
     pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = Preemptor> {
         self.nodes.get(&node).into_iter().flatten().copied()
     }
 
     /// Notes that a deadline is armed for the next nomination that will have waited too long.
-    /// Returns whether none was.
+    /// Returns whether none was armed before.
     pub fn watch(&mut self) -> bool {
         !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// Returns the preemptors that have waited for longer than a reservation may, when the deadline
-    /// is over, and the time of the next check, ns since the epoch, unless there are no others.
+    /// Returns, when the deadline has passed, the preemptors that have waited for longer than a
+    /// reservation may; and the time of the next check, ns since the epoch, if there are others.
     pub fn waited(&mut self, now_ns: i64, timeout: Duration) -> (Vec<Preemptor>, Option<i64>) {
         let until = |nomination: &Nomination| after(nomination.since_ns, timeout);
         let (over, left): (Vec<_>, Vec<_>) =
@@ -379,7 +382,7 @@ impl Nominations {
 }
 
 impl Nomination {
-    /// The amount that is taken off a queue above the preemptor.
+    /// Returns the amount that is subtracted from a queue above the preemptor.
     fn part(&self, queue: &str) -> Resources {
         let mut leaving = Resources::new();
         for victim in self.victims.values() {
@@ -410,7 +413,7 @@ fn remove<K: Ord>(from: &mut BTreeMap<K, BTreeSet<Preemptor>>, key: &K, preempto
     }
 }
 
-/// The queue and those above it.
+/// Returns the queue and the queues above it.
 fn path(queue: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(queue), |path| path.rsplit_once('.').map(|(above, _)| above))
 }

@@ -3,29 +3,30 @@
 //!
 //! # Why
 //! A large ask that waits for a whole machine would never get one if smaller asks took each part of
-//! it as soon as that was free. So an ask that has found no node for a while *reserves* the one
-//! that lacks the least for it: no other ask is placed there until this one runs, there or
-//! elsewhere, or the reservation ends for another reason ([`End`]). An ask that requires a node, as
-//! each member of a daemon set does, reserves it at once.
+//! it as soon as it was free. So an ask that has found no node for a while *reserves* the node that
+//! lacks the least for it: no other ask is placed there until this one runs, there or elsewhere, or
+//! the reservation ends for another reason ([`End`]). An ask that requires a node, as each member
+//! of a daemon set does, reserves it at once.
 //!
 //! # Asks that do not reserve
-//! An ask for more than all nodes have left together is served by the next release or the one after
-//! it, if running allocations are as large as it is; it reserves only once releases pass it by
-//! ([`PassedBy`](crate::nodes::PassedBy)). And reservations cost a bounded part of the cluster: if
-//! that is used up, an ask reserves only in place of one that comes after it ([`Rank`]).
+//! If an ask is larger than what all nodes together have left, one of the next releases makes room
+//! for it, as long as running allocations are as large as it is. So it reserves a node only after
+//! releases have passed it by ([`PassedBy`](crate::nodes::PassedBy)). Reservations may cost a
+//! bounded share of the cluster: if the share is used up, an ask reserves only in place of one that
+//! comes after it ([`Rank`]).
 //!
 //! # Why one table
-//! A reservation ties an ask to a node, so it belongs to neither. It is here once; the node index
-//! only knows *that* a node is set aside, and both are changed by one call. The numbers of
+//! A reservation ties an ask to a node, so it belongs to neither. It is kept only here. The node
+//! index knows only *that* a node is set aside, and one call changes both. The numbers of
 //! reservations of an application, a leaf or the partition are counted here and kept nowhere else.
 //!
 //! # Invariants
 //! * An ask has reserved at most one node, however many of its instances are outstanding.
 //! * A node is reserved by one ask that may use other nodes, or by any number of asks that require
 //!   it, and never by both kinds.
-//! * The node index has set aside exactly the nodes that are reserved here, and not suspended: a
+//! * The node index has set aside exactly the nodes with a reservation that is not suspended: a
 //!   reservation protects nothing while its ask could not run even with the capacity.
-//! * An ask fits its node in total.
+//! * The total capacity of a node is enough for each ask that has reserved it.
 //!
 //! ```
 //! use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest};
@@ -68,10 +69,10 @@ use crate::queues::figures::QueueTable;
 use crate::specs::ask::AskSpec;
 use crate::values::ids::{ApplicationSlot, AskSlot, NodeSlot};
 
-/// Reservations that have waited too long are checked as often as this, unless their timeout is
-/// shorter,
+/// The interval between checks of reservations that have waited too long, if their timeout is not
+/// shorter.
 const LOOK_AGAIN_NS: i64 = 60_000_000_000;
-/// and no more often than this.
+/// The shortest interval between such checks.
 const LOOK_AGAIN_LEAST_NS: i64 = 1_000_000_000;
 
 /// The ask that has reserved a node.
@@ -83,21 +84,22 @@ pub struct Reserver {
     pub ask: AskSlot,
 }
 
-/// A node is set aside for an ask.
+/// The reservation of a node for an ask.
 #[derive(Clone, Debug)]
 pub struct Reservation {
     /// The node.
     pub node: NodeSlot,
     /// The specification of the ask.
     pub spec: Arc<AskSpec>,
-    /// When it was made, ns since the epoch.
+    /// The time when it was made, ns since the epoch.
     pub since_ns: i64,
     /// The holder, as others see it.
     pub holder: Holder,
-    /// Victims left, or leave, the node for the ask, which preempts no others while the reservation
-    /// lasts.
+    /// Whether victims were, or are being, evicted from the node for the ask. The ask preempts no
+    /// others while the reservation lasts.
     pub has_preempted: bool,
-    /// The ask could not run on the node even with the room: the node is open to all until it can.
+    /// Whether the ask could not run on the node even with the capacity. The node is open to all
+    /// until it could.
     pub is_suspended: bool,
 }
 
@@ -106,7 +108,7 @@ pub struct Reservation {
 pub enum End {
     /// An instance of the ask was placed, there or elsewhere.
     Placed,
-    /// The ask was withdrawn, or it left with its application.
+    /// The ask was withdrawn, or its application was removed.
     Withdrawn,
     /// The ask has another amount that does not fit the node, or names another node, or its RM
     /// refused the node for good.
@@ -115,32 +117,33 @@ pub enum End {
     NodeRemoved,
     /// The node has become too small.
     NodeTooSmall,
-    /// The node takes nothing new any more.
+    /// The node takes no new allocations any more.
     NodeClosed,
     /// The reservation could not be used for too long, because quotas leave too little.
     TimedOut,
     /// An ask requires the node.
     Displaced,
-    /// An ask that comes before it reserves in its place.
+    /// An ask that comes before this one reserves a node in its place.
     Replaced,
-    /// The ask could not run, and another reserves the node, or as much is reserved as may be.
+    /// The ask could not run, and another ask reserves the node, or the share of reservations is
+    /// used up.
     Suspended,
     /// The ask is a member of a gang that is decided as a whole again.
     Undecided,
-    /// The ask is to take the place of a placeholder.
+    /// The ask has to take the place of a placeholder.
     Placeholders,
     /// A start of the ask failed.
     StartFailed,
-    /// Victims leave the node for another ask, which is as important.
+    /// Victims are evicted from the node for another ask, which is at least as important.
     Preempted,
-    /// Victims leave another node for the ask.
+    /// Victims are evicted from another node for the ask.
     Moved,
-    /// A victim that was to leave the node for the ask stays.
+    /// A victim that was to be evicted from the node for the ask stays.
     VictimStays,
 }
 
 impl Reservation {
-    /// A reservation that is made at that time, ns since the epoch.
+    /// A reservation that was made at this time, ns since the epoch.
     pub fn new(node: NodeSlot, spec: Arc<AskSpec>, since_ns: i64) -> Self {
         let holder = Holder::default();
         Self { node, spec, since_ns, holder, has_preempted: false, is_suspended: false }
@@ -153,18 +156,18 @@ impl Reservation {
     }
 
     /// Whether it counts for the share of the cluster that reservations may cost: its ask may use
-    /// other nodes and could run, and no victims leave for it.
+    /// other nodes and could run, and no victims are evicted for it.
     pub fn is_bounded(&self) -> bool {
         self.may_be_suspended() && !self.is_suspended
     }
 
     /// Whether the node may be open to all while its ask could not run: the ask may use other
-    /// nodes, and no victims leave for it.
+    /// nodes, and no victims are evicted for it.
     pub fn may_be_suspended(&self) -> bool {
         !self.is_required() && !self.has_preempted
     }
 
-    /// The rank of its ask.
+    /// Returns the rank of its ask.
     pub fn rank(&self, queues: &QueueTable) -> Rank {
         self.holder.rank(queues, self.spec.priority)
     }
@@ -187,10 +190,10 @@ pub struct Reservations {
     by_ask: BTreeMap<Reserver, Reservation>,
     /// The reservations by node.
     by_node: BTreeSet<(NodeSlot, Reserver)>,
-    /// The reservations by rank, the last first, by the priorities that are written on their asks,
-    /// and by age.
+    /// The reservations by rank, the last first. The rank here is the priority as stated by the
+    /// asks, then the age.
     by_rank: BTreeSet<(i32, Reverse<i64>, Reserver)>,
-    /// A deadline is armed for the next that may have waited too long.
+    /// Whether a deadline is armed for the next reservation that may have waited too long.
     is_watched: bool,
 }
 
@@ -205,7 +208,7 @@ impl Reservations {
         may_share && nodes.total(node).holds(&spec.resources)
     }
 
-    /// Makes a reservation, which [may be made](Self::may_reserve).
+    /// Makes a reservation; [`Self::may_reserve`] has to hold.
     pub fn make(&mut self, nodes: &mut NodeIndex, who: Reserver, reservation: Reservation) {
         let node = reservation.node;
         debug_assert!(self.may_reserve(nodes, node, &reservation.spec), "{who:?} on {node:?}");
@@ -225,13 +228,13 @@ impl Reservations {
         }
     }
 
-    /// The node that an ask has reserved is for all, as long as the ask could not run. Says whether
-    /// it was not before.
+    /// Opens the node that an ask has reserved to all, because the ask could not run. Returns
+    /// whether the reservation was not suspended before.
     pub fn suspend(&mut self, nodes: &mut NodeIndex, who: Reserver) -> bool {
         self.set_suspended(nodes, who, true)
     }
 
-    /// The node that an ask has reserved is for it again.
+    /// Closes the node that an ask has reserved to others again.
     pub fn resume(&mut self, nodes: &mut NodeIndex, who: Reserver) {
         self.set_suspended(nodes, who, false);
     }
@@ -248,14 +251,15 @@ impl Reservations {
         true
     }
 
-    /// An application is limited by another lane, or by none.
+    /// Records that an application has another lane, or none.
     pub fn set_lane(&mut self, application: ApplicationSlot, lane: Option<LaneId>) {
         for (_, reservation) in self.by_ask.range_mut(asks_of(application)) {
             reservation.holder.lane = lane;
         }
     }
 
-    /// Ends the reservation of an ask, if it has one. The last one of a node gives it back to all.
+    /// Ends the reservation of an ask, if it has one. With the last reservation of a node, the node
+    /// is open to all.
     pub fn end(&mut self, nodes: &mut NodeIndex, who: Reserver) -> Option<Reservation> {
         let reservation = self.by_ask.remove(&who)?;
         let node = reservation.node;
@@ -265,7 +269,7 @@ impl Reservations {
         Some(reservation)
     }
 
-    /// Others leave its node for the ask that has this reservation.
+    /// Records that victims are evicted from the node for the ask that has reserved it.
     pub fn note_preempted(&mut self, nodes: &mut NodeIndex, who: Reserver) {
         let Some(reservation) = self.by_ask.get_mut(&who) else { return };
         reservation.has_preempted = true;
@@ -273,12 +277,12 @@ impl Reservations {
         nodes.set_aside(node, self.set_aside(node));
     }
 
-    /// The reservation of an ask.
+    /// Returns the reservation of an ask.
     pub fn of(&self, who: Reserver) -> Option<&Reservation> {
         self.by_ask.get(&who)
     }
 
-    /// The node that an ask has reserved.
+    /// Returns the node that an ask has reserved.
     pub fn node_of(&self, who: Reserver) -> Option<NodeSlot> {
         self.of(who).map(|it| it.node)
     }
@@ -288,8 +292,9 @@ impl Reservations {
         self.node_of(who) == Some(node)
     }
 
-    /// The reservation of an ask that wants something else now keeps its node, if that is still
-    /// large enough and the one that it requires. Says whether it does; else it is to be ended.
+    /// Keeps the reservation of an ask whose specification has changed, if the node is still large
+    /// enough and the required node is the same. Returns whether it does; if not, the caller has to
+    /// end the reservation.
     pub fn keep(&mut self, nodes: &mut NodeIndex, who: Reserver, spec: &Arc<AskSpec>) -> bool {
         let Some(reservation) = self.by_ask.get_mut(&who) else { return true };
         let keeps = reservation.spec.required_node == spec.required_node
@@ -304,7 +309,7 @@ impl Reservations {
         keeps
     }
 
-    /// The reservations of an application, each with the ask that has it.
+    /// Returns the reservations of an application, each with its ask.
     #[cfg(test)]
     fn of_application(
         &self,
@@ -314,7 +319,7 @@ impl Reservations {
         all.map(|(who, reservation)| (who.ask, reservation))
     }
 
-    /// The reservations of a node.
+    /// Returns the reservations of a node.
     pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = (Reserver, &Reservation)> {
         let first = Reserver { application: ApplicationSlot::at(0), ask: AskSlot::at(0) };
         let all = self.by_node.range((node, first)..);
@@ -322,22 +327,22 @@ impl Reservations {
         all.map(|(_, who)| (*who, &self.by_ask[who]))
     }
 
-    /// The ask that has reserved the node and may go elsewhere, be its reservation suspended or
-    /// not.
+    /// Returns the ask that has reserved the node and may use other nodes, whether or not its
+    /// reservation is suspended.
     pub fn normal_on(&self, node: NodeSlot) -> Option<Reserver> {
         let (who, reservation) = self.on_node(node).next()?;
         (!reservation.is_required()).then_some(who)
     }
 
-    /// The lowest of the reservations that count for the share and that an ask of this rank
-    /// replaces.
+    /// Returns the lowest reservation that counts for the share, if an ask of this rank replaces
+    /// it.
     pub(crate) fn last_replaced_by(
         &self,
         rank: &Rank,
         queues: &QueueTable,
     ) -> Option<(Reserver, &Reservation)> {
         if !queues.changes_priorities() {
-            // Suspended ones, and those for which victims leave, are few.
+            // Few reservations are suspended or have victims.
             let mut in_order = self.by_rank.iter().map(|(.., who)| (*who, &self.by_ask[who]));
             let last = in_order.find(|(_, it)| it.is_bounded())?;
             return Some(last).filter(|(_, it)| rank.replaces(&it.rank(queues)));
@@ -349,28 +354,29 @@ impl Reservations {
         Some((of, last))
     }
 
-    /// The asks that have reserved the node and are larger than it.
+    /// Returns the asks that have reserved the node and are larger than it.
     pub fn too_large_for(&self, nodes: &NodeIndex, node: NodeSlot) -> Vec<Reserver> {
         let total = nodes.total(node);
         let all = self.on_node(node);
         all.filter(|(_, it)| !total.holds(&it.spec.resources)).map(|(who, _)| who).collect()
     }
 
-    /// The asks that have reserved the node and may go elsewhere.
+    /// Returns the asks that have reserved the node and may use other nodes.
     pub fn not_bound_to(&self, node: NodeSlot) -> Vec<Reserver> {
         let all = self.on_node(node);
         all.filter(|(_, it)| it.spec.required_node.is_none()).map(|(who, _)| who).collect()
     }
 
-    /// Notes that a deadline is armed for the next reservation that may have waited too long. Says
-    /// whether none was.
+    /// Notes that a deadline is armed for the next reservation that may have waited too long.
+    /// Returns whether none was armed before.
     pub fn watch(&mut self) -> bool {
         !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// Returns the reservations that have waited, when the deadline is over, each with its key, and
-    /// the time of the next check, unless there is none any more. One that has waited and still
-    /// fits its quotas is checked every minute, or as often as its time is over.
+    /// Returns, when the deadline has passed, the reservations that have waited too long, each with
+    /// the key of its ask; and the time of the next check, if there are any reservations. A
+    /// reservation that has waited and still fits its quotas is checked again every minute, or
+    /// after each timeout if that is shorter.
     pub fn waited(
         &mut self,
         now_ns: i64,
@@ -394,12 +400,12 @@ impl Reservations {
         (waited, next)
     }
 
-    /// Every reservation, by application and ask.
+    /// Returns all reservations, by application and ask.
     pub fn iter(&self) -> impl Iterator<Item = (Reserver, &Reservation)> {
         self.by_ask.iter().map(|(who, reservation)| (*who, reservation))
     }
 
-    /// The number of reservations.
+    /// Returns the number of reservations.
     pub fn len(&self) -> usize {
         self.by_ask.len()
     }
@@ -410,7 +416,7 @@ impl Reservations {
     }
 }
 
-/// The position of a reservation in the order by stated priority and age.
+/// Returns the sort key of a reservation by stated priority and age.
 fn place(who: Reserver, reservation: &Reservation) -> (i32, Reverse<i64>, Reserver) {
     (reservation.spec.priority, Reverse(reservation.holder.created_ns), who)
 }

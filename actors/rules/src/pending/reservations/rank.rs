@@ -1,10 +1,10 @@
-//! The rank of a request among those that would reserve nodes, and effective priorities, by which
-//! others may borrow a reserved node.
+//! The rank of a request among those that would reserve nodes; and effective priorities, which
+//! decide who may borrow a reserved node.
 //!
 //! # Effective priorities
-//! Two requests are compared where their queues meet: a priority counts with the offsets of the
-//! queues below that, and a queue with a priority fence shows its own offset in place of it. So the
-//! number on a request never counts beyond its fence.
+//! Two requests are compared in the queue where their paths meet. Each priority counts with the
+//! offsets of the queues below that queue; a queue with a priority fence replaces the priority by
+//! its own offset. So the priority stated by a request never counts beyond its fence.
 //!
 //! ```
 //! use monoceros_rules::pending::reservations::EffectivePriority;
@@ -40,8 +40,8 @@ pub struct EffectivePriority {
 }
 
 impl EffectivePriority {
-    /// The effective priorities of a request of this priority in the queues from its leaf up to
-    /// root, each with the slot of the queue in the directory.
+    /// Returns the effective priorities of a request of this priority. `upward` are the queues from
+    /// its leaf up to root, each with its slot in the directory.
     pub fn of<'a>(priority: i32, upward: impl Iterator<Item = (u32, &'a QueueSettings)>) -> Self {
         let mut seen = i64::from(priority);
         let mut at = SmallVec::new();
@@ -63,7 +63,7 @@ impl EffectivePriority {
         Self::of(priority, upward.map(|(queue, figures)| (queue, &figures.config().settings)))
     }
 
-    /// Compares two of one partition where their queues meet.
+    /// Compares two requests of one partition in the queue where their paths meet.
     pub fn compare(&self, other: &Self) -> Ordering {
         let both = self.at.iter().zip(&other.at);
         let common = both.take_while(|(own, theirs)| own.0 == theirs.0).last();
@@ -76,18 +76,18 @@ impl EffectivePriority {
 pub struct Holder {
     /// The id of its application.
     pub application: Arc<str>,
-    /// The place of its leaf in the directory.
+    /// The slot of its leaf in the directory.
     pub leaf: u32,
-    /// The lane of its application, if something limits its user or group.
+    /// The lane of its application, if its user or group has limits.
     pub lane: Option<LaneId>,
-    /// When the request was created, ns since the epoch.
+    /// The creation time of the request, ns since the epoch.
     pub created_ns: i64,
     /// Whether its earlier reservation was replaced by one of a higher rank.
     pub was_replaced: bool,
 }
 
 impl Holder {
-    /// The holder of a node that an ask of this application, in this leaf and lane, reserves.
+    /// The holder for an ask of this application, in this leaf and lane.
     pub fn of(ask: &Ask, application: &Arc<str>, leaf: u32, lane: Option<LaneId>) -> Self {
         Self {
             application: Arc::clone(application),
@@ -98,7 +98,7 @@ impl Holder {
         }
     }
 
-    /// The rank of a request of this priority.
+    /// Returns the rank of a request of this priority.
     pub fn rank(&self, queues: &QueueTable, priority: i32) -> Rank {
         Rank {
             effective: EffectivePriority::in_leaf(queues, self.leaf, priority),
@@ -108,22 +108,23 @@ impl Holder {
     }
 }
 
-/// The position of a request among those that would reserve nodes.
+/// The rank of a request among those that would reserve nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
-    /// The priority in each queue of the path.
+    /// The priority in each queue of its path.
     pub effective: EffectivePriority,
-    /// When it was created, ns since the epoch.
+    /// The creation time, ns since the epoch.
     pub created_ns: i64,
-    /// Whether its earlier reservation was replaced: then it replaces no other for its age.
+    /// Whether its earlier reservation was replaced. If so, it replaces no other because of its
+    /// age.
     pub was_replaced: bool,
 }
 
 impl Rank {
-    /// Whether a reservation of `other` ends for this one: that has a lower effective priority, or
-    /// the same and is younger. Age counts only until a request was replaced itself. Where fences
-    /// make equal what is not, three requests may each come before the next by age and priority in
-    /// turn, and would replace each other for ever.
+    /// Whether this request replaces a reservation of `other`: that has a lower effective priority,
+    /// or the same priority and is younger. Age counts only for a request that was not replaced
+    /// itself. Since a fence can make different priorities equal, three requests could otherwise
+    /// replace each other in turn, each by age or priority, without end.
     pub fn replaces(&self, other: &Self) -> bool {
         match self.effective.compare(&other.effective) {
             Ordering::Greater => true,
@@ -132,8 +133,8 @@ impl Rank {
         }
     }
 
-    /// The order in which reservations are given up: the least important first, of equal ones the
-    /// youngest.
+    /// Compares two requests in the order in which their reservations end: the least important
+    /// first, of equal ones the youngest.
     pub fn compare(&self, other: &Self) -> Ordering {
         let by_age = other.created_ns.cmp(&self.created_ns);
         self.effective.compare(&other.effective).then(by_age)
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(young.compare(&more), Ordering::Less);
     }
 
-    /// A chain of replacements comes to an end, whatever fences make equal.
+    /// Tests that a chain of replacements ends, whichever priorities a fence makes equal.
     #[test]
     fn no_three_replace_each_other_for_ever() {
         let plain = QueueSettings::default();

@@ -18,7 +18,7 @@ fn ask(vcore: i64, required: Option<&str>) -> Arc<AskSpec> {
     Arc::new(AskSpec::new("ask", vcores(vcore)).with(|it| it.required_node = required_node))
 }
 
-/// Nodes n0, n1, … of four cores each, of which one is free.
+/// Builds nodes n0, n1, … of four cores each, of which one is free.
 fn nodes(number: u32) -> NodeIndex {
     let mut nodes = NodeIndex::new(NodeOrder::default());
     for number in 0..number {
@@ -103,7 +103,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The number of the node by ask, and whether the ask requires it.
+/// By ask, the number of its node, and whether the ask requires the node.
 type Model = BTreeMap<Reserver, (u32, bool)>;
 
 fn check(all: &Reservations, nodes: &NodeIndex, model: &Model) {
@@ -182,7 +182,7 @@ proptest! {
         }
     }
 
-    /// The first reservation to be replaced is the one that a scan of all finds.
+    /// The first reservation to be replaced is the one that a scan of all reservations finds.
     #[test]
     fn the_last_that_is_replaced_is_found_without_a_look_at_all(
         made in prop::collection::vec((0..6_u32, -2..3_i32, 0..5_i64, 0..8_u8), 0..24),

@@ -1,4 +1,4 @@
-//! The bundle in flight, as others have to know of it, and as each question about a member of it names it.
+//! The bundle in flight, in the forms that other steps and the questions about its members use.
 
 use std::sync::Arc;
 
@@ -7,13 +7,14 @@ use crate::values::ids::ApplicationSlot;
 /// A bundle whose members have places and wait for their predicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenBundle {
-    /// The application that it is of.
+    /// The application of the bundle.
     pub application: ApplicationSlot,
     /// The number of members without an open question.
     pub unasked: usize,
-    /// The number of these that have still to be asked about.
+    /// The number of these that the RM has still to be asked about.
     pub to_ask: usize,
-    /// An answer was void: nothing else is placed until the bundle is settled or withdrawn.
+    /// Whether an answer was void. Then nothing else is placed until the bundle is settled or
+    /// withdrawn.
     pub stops_offers: bool,
 }
 

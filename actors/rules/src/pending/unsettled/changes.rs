@@ -1,46 +1,47 @@
-//! Changes since a question was asked: numbers that show whether its answer is still valid.
+//! The changes since a question was asked, as numbers that show whether its answer is still valid.
 //!
 //! # Why numbers
 //! Everything that is placed or ends is a *change*, and a question remembers how many there had been
-//! when it was asked. Of each thing that an answer may depend on (its node, a topic, everything) the
-//! number of the last change is kept; a later one makes the answer void. That costs the same however
-//! many changes there are.
-//!
+//! Every placement and every release is a *change*, and a question remembers how many changes there
+//! were when it was asked. For each node, for each topic and for all nodes together, the number of
+//! the last change is kept; a later change makes the answer void. That costs the same for any
+//! number of changes.
+//! # Topics
 //! # Topics
 //! Rules about other nodes, such as those that keep containers apart or near each other, would make
-//! every answer depend on every placement. The facts that they read have names of the RM's own
-//! choice, *topics*, which have no meaning here: an answer lists the topics it depends on
-//! elsewhere, and those that the placement affects once it is made ([`Elsewhere`]). A change
-//! elsewhere makes the answer void if the two have a topic in common, or if it is not known what
-//! the change affects.
+//! every answer depend on every placement. The facts that such rules read have names of the RM's
+//! own choice, *topics*, which the scheduler does not interpret. An answer lists the topics on
+//! which it depends on other nodes, and those that the placement affects once it is made
+//! ([`Elsewhere`]). A change on another node makes the answer void if the two have a topic in
+//! common, or if it is unknown what the change affects.
 //!
 //! # Invariants
-//! * No answer counts that depends on what a later change affects.
-//! * The table of topics is bounded. A topic that is not in it counts as changed when the last one
-//!   was dropped, so that dropping too much makes answers void and never valid.
+//! * No answer counts if it depends on a topic or node that a later change affects.
+//! * The table of topics is bounded. A topic that is not in it counts as changed when the last
+//!   topic was dropped, so dropping too many topics can make answers void, but never valid.
 
 use super::scope::Scope;
 use crate::allocations::Elsewhere;
 use crate::values::hashing::SeededMap;
 use crate::values::ids::NodeSlot;
 
-/// The number of topics from which old ones are searched.
+/// The number of topics from which on old topics are dropped, at first.
 const FEW: usize = 1_024;
-/// Topics that are kept at most.
+/// The maximum number of topics that are kept.
 const MOST: usize = 65_536;
 
 /// The numbers of the last changes.
 #[derive(Debug)]
 pub(super) struct Changes {
     count: u64,
-    /// The last change of each node, by the index of its slot.
+    /// The number of the last change of each node, by the index of its slot.
     of_node: Vec<u64>,
-    /// The last change of which is not known what it affects.
+    /// The number of the last change that may affect all nodes.
     of_everything: u64,
     of_topic: SeededMap<u64, u64>,
-    /// No topic that is not in the table was changed after this.
+    /// The number of a change after which no topic outside of the table was changed.
     of_other_topics: u64,
-    /// The number of topics from which old ones are searched.
+    /// The number of topics from which on old topics are dropped.
     many: usize,
 }
 
@@ -58,7 +59,7 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// The number of changes so far.
+    /// Returns the number of changes.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
@@ -78,7 +79,8 @@ impl Changes {
         }
     }
 
-    /// The last change that an answer of this scope about this node depends on.
+    /// Returns the number of the last change on which an answer of this scope about this node
+    /// depends.
     pub(super) fn last(&self, scope: &Scope, node: NodeSlot) -> u64 {
         let of_node = self.of_node.get(node.index()).copied().unwrap_or(0);
         match scope {
@@ -94,13 +96,13 @@ impl Changes {
         }
     }
 
-    /// Whether there are topics enough to [drop old ones](Self::drop_until).
+    /// Whether there are enough topics to [drop old ones](Self::drop_until).
     pub(super) fn are_many(&self) -> bool {
         self.of_topic.len() >= self.many
     }
 
-    /// Drops topics that were not changed after this change, which none of the questions that are
-    /// open was asked before; and all of them, if that leaves too many.
+    /// Drops topics that were not changed after `change`. No open question was asked before that
+    /// change. If too many topics are left, drops all of them.
     pub(super) fn drop_until(&mut self, change: u64) {
         self.of_topic.retain(|_, last| *last > change);
         self.of_other_topics = self.of_other_topics.max(change);

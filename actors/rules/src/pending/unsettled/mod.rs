@@ -1,31 +1,34 @@
-//! Unsettled placements: placements that wait for the RM's predicate, and the rule when an answer
-//! is void.
+//! Unsettled placements: placements that wait for the RM's predicate, and the rule by which an
+//! answer is void.
 //!
 //! # Why
 //! An RM behind a network answers in milliseconds, and a scheduler that waited for each answer
 //! would place a few hundred asks a second. So up to a *window* of placements wait at once. Each
-//! holds its node, its queues' quota and its application's share, so that no capacity is given
-//! twice; but an RM's answer about one may rest on what was decided about another meanwhile.
+//! holds its amount on its node, its queues' quota and its application's share, so that no capacity
+//! is given twice. But the RM's answer about one placement may depend on decisions about others
+//! since the question.
 //!
 //! # What makes an answer void
-//! Every placement and every end counts as a *change*, of the partition and of its node. A question
-//! remembers the number of changes when it was asked. An answer that depends on everything is void
-//! after any later change; one that depends on its node, after a later change there; and one that
-//! names its dependencies on other nodes ([`Elsewhere`]), after a change of these, too. A placement
-//! that the RM itself counted before it answered anything later (`assumed`) is no change.
+//! Every placement and every release counts as a *change*, of the partition and of its node. A
+//! question remembers the number of changes when it was asked. An answer that depends on the whole
+//! partition is void after any later change. An answer that depends on its node is void after a
+//! later change there. An answer that names its dependencies on other nodes ([`Elsewhere`]) is void
+//! after a change of these, too. A placement that the RM itself counted before any later answer
+//! (`assumed`) is no change.
 //!
-//! A question without an answer, or with a void one, is asked again, and each is a lost round trip:
-//! the window halves when answers come back void or missing and grows by one when they do not.
+//! A question without an answer, or with a void one, is asked again. Each costs a round trip: the
+//! window halves when answers are void or missing, and grows by one when they are not.
 //!
 //! Whether an ask may [reserve](super::reservations) a node is a question, too ([`OpenClaim`]).
-//! Nothing is held meanwhile; it takes its place among those that wait, so that an RM which is
-//! asked one question at a time sees the order of decisions.
+//! Nothing is held for it. It counts for the window like a placement, so that an RM that is asked
+//! one question at a time sees the order of decisions.
 //!
 //! # Invariants
-//! * A number is never given twice among all partitions of an RM, to questions as to bundles. The
-//!   code that takes a question out of the table settles or refunds its placement; an answer to a
-//!   number that is not there means nothing.
-//! * Each entry of the allocation table that names a question has it here, and the other way round.
+//! * A number is never used twice among all partitions of an RM, neither for questions nor for
+//!   bundles. The code that removes a question from the table settles or refunds its placement; an
+//!   answer to a missing number is ignored.
+//! * Each entry of the allocation table that names a question has it in this table, and each
+//!   question in this table about a placement has such an entry.
 //!
 //! ```
 //! use monoceros_rules::pending::unsettled::Window;
@@ -56,20 +59,20 @@ use changes::Changes;
 pub use scope::Scope;
 pub use window::Window;
 
-/// A question to the RM's predicate about one placement, which waits for the answer.
+/// A question to the RM's predicate about one placement, without an answer yet.
 #[derive(Clone, Debug)]
 pub struct OpenQuestion {
     /// The placement in the table; it holds the first candidate.
     pub allocation: AllocationId,
-    /// The application that the placement is of.
+    /// The application of the placement.
     pub application: ApplicationSlot,
-    /// Ids of the candidates, in the order of preference.
+    /// The ids of the candidates, in the order of preference.
     pub candidates: Vec<Arc<str>>,
-    /// The ask requires its node, so that a node which closes keeps the placement.
+    /// Whether the ask requires its node. Then the placement is kept if the node closes.
     pub required: bool,
     /// The growth of the node index when it was asked.
     pub growth: Growth,
-    /// The number of choices of its placement constraint that were open then.
+    /// The number of choices of its placement constraint that were open when it was asked.
     pub open: usize,
     /// The number of changes in the partition when it was asked.
     asked_at: u64,
@@ -86,7 +89,7 @@ pub struct OpenClaim {
     pub node: Arc<str>,
 }
 
-/// Every placement that waits for an answer, and what was asked about it.
+/// All placements that wait for an answer, with their questions.
 #[derive(Debug)]
 pub struct Unsettled {
     questions: BTreeMap<u64, OpenQuestion>,
@@ -94,15 +97,16 @@ pub struct Unsettled {
     last_number: u64,
     last_bundle: u64,
     changes: Changes,
-    /// Counts the times that everything refused may be asked again.
+    /// The number of the present era. When a new era begins, refusals of earlier ones do not count
+    /// any more.
     era: u64,
-    /// The bundle in flight; one at a time.
+    /// The bundle in flight; at most one.
     pub bundle: Option<OpenBundle>,
-    /// The applications whose bundles wait for that one.
+    /// The applications whose bundles wait until that bundle is settled or withdrawn.
     pub bundles_waiting: BTreeSet<ApplicationSlot>,
     /// The number of placements that may wait.
     pub window: Window,
-    /// The most candidates that a question names.
+    /// The maximum number of candidates in a question.
     pub widest: usize,
 }
 
@@ -124,40 +128,41 @@ impl Default for Unsettled {
 }
 
 impl OpenQuestion {
-    /// The number of changes in the partition when it was asked.
+    /// Returns the number of changes in the partition when it was asked.
     pub fn asked_at(&self) -> u64 {
         self.asked_at
     }
 }
 
-/// The bits left to count questions: more questions than any partition asks, with room for more
-/// partitions than any RM has.
+/// The bits of a number that count questions. They are enough for all questions of a partition, and
+/// the bits above them for all partitions of an RM.
 const NUMBER_BITS: u32 = 40;
-/// The most candidates that a question has unless [`Unsettled::widest`] says otherwise.
+/// The default of [`Unsettled::widest`].
 pub const WIDEST: usize = 512;
 
 impl Unsettled {
-    /// Has questions and bundles numbered as those of the partition that came `nth` to its RM, from
-    /// zero on; to be called before any is asked.
+    /// Sets the range from which questions and bundles are numbered: that of the partition that is
+    /// the `nth` of its RM, from zero on. It has to be called before the first question.
     pub fn number_as(&mut self, nth: u64) {
         debug_assert!(self.last_number == 0, "nothing was asked yet");
         self.last_number = nth << NUMBER_BITS;
         self.last_bundle = nth << NUMBER_BITS;
     }
 
-    /// A number for a bundle that is in flight from now on.
+    /// Returns the number of a bundle that is in flight from now on.
     pub fn next_bundle(&mut self) -> u64 {
         self.last_bundle += 1;
         self.last_bundle
     }
 
-    /// The bundle in flight is settled or withdrawn. Returns the applications whose bundles waited for that.
+    /// Ends the bundle in flight, which is settled or withdrawn. Returns the applications whose
+    /// bundles waited for it.
     pub fn end_bundle(&mut self) -> BTreeSet<ApplicationSlot> {
         self.bundle = None;
         std::mem::take(&mut self.bundles_waiting)
     }
 
-    /// The number of open questions.
+    /// Returns the number of open questions.
     pub fn len(&self) -> usize {
         self.questions.len() + self.claims.len()
     }
@@ -167,18 +172,19 @@ impl Unsettled {
         self.questions.is_empty() && self.claims.is_empty()
     }
 
-    /// The number of further questions that may be asked now.
+    /// Returns the number of further questions that may be asked now.
     pub fn room(&self) -> usize {
         self.window.room(self.len())
     }
 
-    /// The number of placements that wait for an answer of their own or for those of their bundle.
+    /// Returns the number of placements that wait for an answer about themselves or about others of
+    /// their bundle.
     pub fn placements(&self) -> usize {
         self.questions.len() + self.bundle.map_or(0, |bundle| bundle.unasked)
     }
 
-    /// Opens a question about a placement of a (required-node) ask and numbers it; `growth` is that
-    /// of the node index.
+    /// Opens a question about a placement, and returns its number. `required`: the ask requires its
+    /// node. `growth` is that of the node index.
     pub fn ask(
         &mut self,
         (application, allocation): (ApplicationSlot, AllocationId),
@@ -194,20 +200,20 @@ impl Unsettled {
         self.last_number
     }
 
-    /// The number of a question that is kept elsewhere.
+    /// Returns the number for a question that is kept elsewhere.
     pub fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }
 
-    /// Notes how many of the choices of its placement constraint a question was asked by.
+    /// Records how many choices of its placement constraint were open when a question was asked.
     pub fn asked_by(&mut self, number: u64, open: usize) {
         if let Some(question) = self.questions.get_mut(&number) {
             question.open = open;
         }
     }
 
-    /// Opens the question whether an ask may reserve the node with this id, and numbers it.
+    /// Opens the question whether an ask may reserve the node with this id, and returns its number.
     pub fn ask_to_reserve(
         &mut self,
         application: ApplicationSlot,
@@ -219,7 +225,7 @@ impl Unsettled {
         self.last_number
     }
 
-    /// An open question whether an ask may reserve a node.
+    /// Returns an open question whether an ask may reserve a node.
     pub fn claim(&self, number: u64) -> Option<&OpenClaim> {
         self.claims.get(&number)
     }
@@ -229,12 +235,12 @@ impl Unsettled {
         self.claims.remove(&number)
     }
 
-    /// Every open question whether an ask may reserve a node, in the order of asking.
+    /// Returns all open questions whether an ask may reserve a node, in the order of asking.
     pub fn claims(&self) -> impl Iterator<Item = (u64, &OpenClaim)> {
         self.claims.iter().map(|(number, claim)| (*number, claim))
     }
 
-    /// An open question about a placement.
+    /// Returns an open question about a placement.
     pub fn get(&self, number: u64) -> Option<&OpenQuestion> {
         self.questions.get(&number)
     }
@@ -244,27 +250,27 @@ impl Unsettled {
         self.questions.remove(&number)
     }
 
-    /// Every open question about a placement with its number, in the order of asking.
+    /// Returns all open questions about placements with their numbers, in the order of asking.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &OpenQuestion)> {
         self.questions.iter().map(|(number, question)| (*number, question))
     }
 
-    /// Something was placed on the node or ended there, or the node itself came or left; what that
-    /// affects on other nodes is not known.
+    /// Records a placement or release on the node, or that the node was added or removed. It may
+    /// affect all other nodes.
     pub fn changed(&mut self, node: NodeSlot) {
         self.changes.note(node, None);
     }
 
-    /// The question was cancelled. The RM may have assumed the placement on any of its candidates, and
-    /// answered other questions on top of that.
+    /// Records a change on each candidate of a cancelled question. The RM may have assumed the
+    /// placement on any of them, and answered other questions on that basis.
     pub fn candidates_changed(&mut self, question: &OpenQuestion, nodes: &NodeIndex) {
         for node in question.candidates.iter().filter_map(|candidate| nodes.slot_of(candidate)) {
             self.changed(node);
         }
     }
 
-    /// Something was placed on the node or ended there that affects this on other nodes, or may
-    /// affect anything.
+    /// Records a placement or release on the node that affects these topics on other nodes; `None`:
+    /// it may affect all of them.
     pub fn changed_by(&mut self, node: NodeSlot, elsewhere: Option<&Elsewhere>) {
         if self.changes.are_many() {
             let oldest = self.questions.values().next().map(OpenQuestion::asked_at);
@@ -273,29 +279,29 @@ impl Unsettled {
         self.changes.note(node, elsewhere);
     }
 
-    /// The number of changes so far.
+    /// Returns the number of changes.
     pub fn changes(&self) -> u64 {
         self.changes.count()
     }
 
-    /// Whether the answer that the node passes is void by now.
+    /// Whether the answer that the node passes is void now.
     pub fn is_void(&self, question: &OpenQuestion, scope: &Scope, node: NodeSlot) -> bool {
         self.changes.last(scope, node) > question.asked_at
     }
 
-    /// Names the time since when refusals hold.
+    /// Returns the number of the present era.
     pub fn era(&self) -> u64 {
         self.era
     }
 
-    /// Begins a new era: earlier refusals do not count any more, because predicates are answered in
-    /// another way from now on, or again.
+    /// Begins a new era: earlier refusals do not count any more, because predicates are answered
+    /// differently from now on, or are answered again.
     pub fn begin_era(&mut self) {
         self.era += 1;
     }
 
-    /// Whether room on a node that the request may use, and that could hold it, is held by a
-    /// placement that waits: it may come back.
+    /// Whether a placement that waits for an answer holds capacity that may be returned: on a node
+    /// that the request may use and that could hold it.
     pub fn may_return(&self, nodes: &NodeIndex, request: &NodeRequest<'_>) -> bool {
         self.questions.values().filter_map(|question| question.candidates.first()).any(|id| {
             let slot = nodes.slot_of(id).filter(|slot| nodes.is_open_to_all(*slot));

@@ -1,4 +1,4 @@
-//! The scope of an answer of the RM's predicate: what it depends on.
+//! The scope of an answer of the RM's predicate: the facts on which it depends.
 
 use std::sync::Arc;
 
@@ -6,23 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocations::Elsewhere;
 
-/// The scope of an answer: what it depends on.
+/// The facts on which an answer depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
-    /// Everything that runs: the answer is void once anything was placed or ended meanwhile.
+    /// All allocations: the answer is void after any later placement or release.
     #[default]
     Topology,
-    /// The node and some allocations elsewhere: the answer is void once anything was placed or
-    /// ended there meanwhile, or affects what it depends on, or may affect anything.
+    /// The node and some topics elsewhere: the answer is void after a later placement or release on
+    /// the node, one that affects a topic on which the answer depends, or one that may affect all
+    /// nodes.
     Elsewhere(Arc<Elsewhere>),
-    /// The node: the answer is void once anything was placed or ended there meanwhile.
+    /// The node: the answer is void after a later placement or release on it.
     Node,
-    /// The answer depends on nothing that the scheduler changes.
+    /// No fact that the scheduler changes.
     Static,
 }
 
 impl Scope {
-    /// The relation of a placement with this answer to other nodes; `None`: it affects everything.
+    /// Returns the topics of a placement with this answer; `None` if it may affect all nodes.
     pub fn elsewhere(&self) -> Option<&Arc<Elsewhere>> {
         match self {
             Self::Elsewhere(elsewhere) => Some(elsewhere),

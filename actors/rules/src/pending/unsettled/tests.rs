@@ -1,5 +1,5 @@
-//! Void answers, compared with a log of everything that happened, and the continuation of a search.
-//! The engine keeps only counters, so the log shows whether a counter could miss a change.
+//! Tests void answers against a log of all changes, and the continuation of a search. The engine
+//! keeps only counters, so the log shows whether a counter could miss a change.
 
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn index(nodes: usize) -> (NodeIndex, Vec<NodeSlot>) {
     (index, slots)
 }
 
-/// Some application and placement.
+/// Returns an arbitrary application and placement.
 fn placement(node: NodeSlot) -> (ApplicationSlot, AllocationId) {
     let application = ApplicationSlot::at(0);
     let spec = Arc::new(AskSpec::new("k", Resources::new()));
@@ -37,9 +37,9 @@ fn placement(node: NodeSlot) -> (ApplicationSlot, AllocationId) {
 enum Event {
     /// A question is asked.
     Ask,
-    /// Something was placed or ended on a node, and affects these topics or anything.
+    /// A placement or release on a node, which affects these topics, or all nodes.
     Change(usize, Option<Vec<u64>>),
-    /// An open question is answered, in whatever order, by this scope and for this node.
+    /// An open question is answered, in any order, with this scope and for this node.
     Answer(prop::sample::Index, Scope, usize),
     /// Topics that no open question needs are dropped.
     Drop,
@@ -68,7 +68,7 @@ fn happening() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Whether an answer of this scope about this node depends on a change, said in the plainest words.
+/// Whether an answer of this scope about this node depends on a change, by the plain definition.
 fn depends_on(
     scope: &Scope,
     node: usize,
@@ -95,7 +95,7 @@ proptest! {
     ) {
         let (_, nodes) = index(NODES);
         let mut unsettled = Unsettled::default();
-        // The changes so far: the node of each, and what it affects.
+        // The changes: the node of each, and the topics that it affects.
         let mut log: Vec<(usize, Option<Vec<u64>>)> = Vec::new();
         let mut asked: BTreeMap<u64, usize> = BTreeMap::new();
         for happening in history {
@@ -113,7 +113,7 @@ proptest! {
                 }
                 Event::Answer(which, scope, node) => {
                     if asked.is_empty() { continue }
-                    // Not only the oldest: an answer may be late.
+                    // An answer may be late, so it need not be about the oldest question.
                     let number = *asked.keys().nth(which.index(asked.len())).unwrap();
                     let since = asked.remove(&number).unwrap();
                     let question = unsettled.take(number).unwrap();
@@ -153,7 +153,7 @@ proptest! {
         }
     }
 
-    /// However wide the questions are, each node is asked once, in order.
+    /// Each node is asked about once, in order, however many candidates a question has.
     #[test]
     fn a_try_asks_every_node_that_fits_once_and_in_order(
         nodes in 1_usize..200,
@@ -268,8 +268,8 @@ fn a_node_that_was_not_asked_because_it_was_held_is_worth_waiting_for() {
     assert!(unsettled.is_empty());
 }
 
-/// However many topics there are, and however late an answer is, the table is bounded; the answer is
-/// void rather than believed.
+/// However many topics there are, and however late an answer is, the table is bounded; an answer in
+/// doubt is void.
 #[test]
 fn topics_are_kept_while_a_question_needs_them_and_never_too_many() {
     let (_, slots) = index(2);
@@ -282,7 +282,7 @@ fn topics_are_kept_while_a_question_needs_them_and_never_too_many() {
             unsettled.changed_by(slots[0], Some(&affecting(topic)));
         }
     };
-    // Nobody asks, so nothing is needed.
+    // There is no open question, so no topic is needed.
     change(&mut unsettled, 0..10_000);
     assert!(unsettled.changes.n_topics() <= 1_024);
     let number = unsettled.ask(placement(slots[1]), vec![], false, Growth::NONE);

@@ -1,17 +1,17 @@
 //! The window: the number of placements that may wait for an answer at once.
 //!
 //! # Why it changes
-//! A question whose answer comes back void, or never, was a lost round trip. Such answers become
-//! more frequent with the number of placements that wait together, because each placement may void
-//! the answers of others. So the window halves when one comes, once for all answers that come
-//! together, and grows by one when none does.
+//! A question whose answer is void, or missing, was a lost round trip. Such answers become more
+//! frequent with the number of placements that wait together, because each placement may void the
+//! answers of others. So the window halves when there is such an answer, once for all answers that
+//! arrive together; it grows by one when there is none among them.
 
 /// The number of placements that may wait for an answer.
 #[derive(Clone, Debug)]
 pub struct Window {
     most: usize,
     now: usize,
-    /// Whether one of the answers that came together was void or missing.
+    /// Whether one of the answers that arrived together was void or missing.
     any_void: bool,
     any_valid: bool,
 }
@@ -23,7 +23,7 @@ impl Window {
         Self { most, now: most, any_void: false, any_valid: false }
     }
 
-    /// The size as configured, which the window never exceeds.
+    /// Returns the configured size, which the window never exceeds.
     pub fn most(&self) -> usize {
         self.most
     }
@@ -33,7 +33,7 @@ impl Window {
         self.now.saturating_sub(waiting)
     }
 
-    /// Notes an answer: `void` if it did not count or never came.
+    /// Records an answer. `void`: it did not count, or is missing.
     pub fn answered(&mut self, void: bool) {
         if void && !self.any_void {
             self.now = (self.now / 2).max(1);
@@ -42,7 +42,7 @@ impl Window {
         self.any_valid |= !void;
     }
 
-    /// Ends a group of answers that came together, and resizes the window by them.
+    /// Ends a group of answers that arrived together, and resizes the window by them.
     pub fn end_of_answers(&mut self) {
         if self.any_valid && !self.any_void {
             self.now = (self.now + 1).min(self.most);

@@ -228,8 +228,8 @@ fn importance(cluster: &Cluster, set: &[AllocationId]) -> Option<(u8, i32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// Of all sets that are enough, the chosen one has the least important most important victim,
-    /// and none of its victims can be spared.
+    /// The most important victim of the chosen set is no more important than that of any other set
+    /// that is enough, and none of the chosen victims can be spared.
     #[test]
     fn a_daemon_takes_from_the_least_important(
         runs in prop::collection::vec((1..4_i64, -2..=2_i32, any::<bool>(), any::<bool>()), 1..8),
