@@ -1,15 +1,15 @@
-//! The record of recent decisions and of their reasons, for people who ask why one ask was placed
+//! The record of recent decisions and their reasons, for people who ask why one ask was placed
 //! before another.
 //!
 //! # What is a decision
-//! An allocation that the RM is notified of, a node that is reserved, an allocation that is evicted
-//! for another. What the RM reports or ends by itself is none, and neither is an automatic event: a
-//! timeout, a release.
+//! A decision is an allocation that the RM is notified of, a reservation of a node, or an eviction
+//! of an allocation for another. Reports and releases by the RM are no decisions, and neither are
+//! automatic events such as a timeout.
 //!
 //! # Why figures and not sentences
-//! A decision takes some microseconds, and nearly all of them are never read. So the compared
-//! values are noted (numbers, names as bytes), in rings that were allocated once; sentences are
-//! made of the few that are read ([`Kept::shown`]).
+//! A decision takes some microseconds, and nearly all decisions are never read. So the compared
+//! values are recorded (numbers, names as bytes), in rings that were allocated once; sentences are
+//! made only for the decisions that are read ([`Kept::shown`]).
 //!
 //! # From an offer to a decision
 //! ```text
@@ -21,11 +21,11 @@
 //! ```
 //!
 //! # Invariants
-//! * Numbers rise by one with each decision that is kept, from 1 on.
-//! * Memory is bounded, and claimed once: at most as many decisions are kept as were wanted, fewer
-//!   where names are long or queues lie deep. What is put aside is no more than what is on its
-//!   way, twice.
-//! * Without decisions to be kept nothing is noted and nothing is allocated.
+//! * Numbers of recorded decisions rise by one, from 1 on.
+//! * Memory is bounded, and allocated once: at most the configured number of decisions is kept,
+//!   fewer if names are long or queues are deep. The notes put aside are at most twice as many as
+//!   the decisions that may still be reported.
+//! * If no decisions are kept, nothing is noted and nothing is allocated.
 //!
 //! ```
 //! use monoceros_rules::decisions::{Decisions, Told, Ruled};
@@ -64,24 +64,25 @@ pub use shown::{CopiedDecision, Kept, ShownDecision, ShownLevel, ShownPassed};
 use way::{Level, Passed, Text};
 pub use way::{Way, Why};
 
-/// Most decisions that can be kept of a partition.
+/// The maximum number of decisions that can be kept of a partition.
 pub const KEPT_MAX: usize = 100_000;
 
-/// The bytes of names that there is room for, for each decision to be kept.
+/// The capacity for names, in bytes for each decision to be kept.
 const TEXT_EACH: usize = 192;
-/// The levels that there is room for, for each decision to be kept.
+/// The capacity for levels of the queue tree, for each decision to be kept.
 const LEVELS_EACH: usize = 4;
-/// However few decisions are kept, the names and the levels of one have room.
+/// The least capacities, however few decisions are kept: enough for the names and the levels of one
+/// decision.
 const TEXT_LEAST: usize = 1 << 17;
 const LEVELS_LEAST: usize = 256;
-/// Reasons for which nodes were passed over, for each decision to be kept.
+/// The capacity for reasons why nodes were passed over, for each decision to be kept.
 const PASSED_EACH: usize = 2;
 const PASSED_LEAST: usize = 64;
 
 /// The application that a decision is about.
 #[derive(Clone, Copy)]
 pub struct DecidedFor<'a> {
-    /// Path of its leaf.
+    /// The path of its leaf.
     pub leaf: &'a str,
     /// The id of the application.
     pub id: &'a str,
@@ -94,17 +95,17 @@ pub struct Decisions {
     kept: Rings,
     search: Search,
     way: Way,
-    /// The allocation decided in this way, which is reported next.
+    /// The allocation that `way` is about and that is reported next.
     way_of: Option<AllocationId>,
     aside: FxHashMap<Later, Way>,
-    /// Ways that were put aside and are used again.
+    /// Ways that are not used now and can be reused.
     spare: Vec<Way>,
 }
 
 /// The kept decisions.
 #[derive(Debug)]
 struct Rings {
-    /// The number of decisions kept so far; the number of the last.
+    /// The number of the last recorded decision.
     last: u64,
     entries: Ring<Entry>,
     levels: Ring<Level>,
@@ -130,16 +131,16 @@ struct Entry {
     preempted_for: Text,
 }
 
-/// The report of a decision.
+/// The facts that are known when a decision is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Told<'a> {
     /// The time, ns since the epoch.
     pub at_ns: i64,
     /// The rule by which it was made.
     pub ruled: Ruled,
-    /// The key of the ask, or of the allocation that leaves.
+    /// The key of the ask, or of the allocation that is evicted.
     pub key: &'a str,
-    /// Namespace and name of its pod, as `NAMESPACE/NAME`, where it is one.
+    /// Namespace and name of its pod, as `NAMESPACE/NAME`; `None` if it is no pod.
     pub pod: Option<&'a str>,
     /// The node.
     pub node: &'a str,
@@ -148,13 +149,13 @@ pub struct Told<'a> {
 /// A decision that is reported later than it is made, if at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Later {
-    /// A placement that waits for an answer, or for a placeholder to go.
+    /// A placement that waits for an answer, or for a placeholder to end.
     Allocation(AllocationId),
     /// A question whether an ask may reserve a node, by its number.
     Claim(u64),
 }
 
-/// The search for a node that is under way.
+/// The results of the present search for a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Search {
     /// The number of nodes that were asked.
@@ -164,7 +165,7 @@ pub struct Search {
 }
 
 impl Decisions {
-    /// Keeps at most this many, and no more than [`KEPT_MAX`]; none with 0.
+    /// Keeps at most `most` decisions, and no more than [`KEPT_MAX`]; none if it is 0.
     pub fn new(most: usize) -> Self {
         let most = most.min(KEPT_MAX);
         let room = |each: usize, least: usize| if most == 0 { 0 } else { (most * each).max(least) };
@@ -185,24 +186,25 @@ impl Decisions {
         }
     }
 
-    /// Whether any are kept.
+    /// Whether decisions are kept.
     pub fn is_on(&self) -> bool {
         self.most > 0
     }
 
-    /// Most that are kept.
+    /// Returns the maximum number of decisions that are kept.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// The number of the last one; 0 before the first.
+    /// Returns the number of the last decision; 0 before the first.
     pub fn last(&self) -> u64 {
         self.kept.last
     }
 
     /// Returns the number of decisions kept now.
     pub fn len(&self) -> usize {
-        // Parts behind others in a ring were put in later, so the oldest is found by bisection.
+        // The parts of a decision were stored after those of earlier ones, so the oldest complete
+        // decision is found by bisection.
         let last = self.kept.last;
         let oldest = last.saturating_sub(self.most as u64) + 1;
         let (mut gone, mut there) = (oldest, last + 1);
@@ -213,18 +215,18 @@ impl Decisions {
         usize::try_from(last + 1 - there).unwrap_or(usize::MAX)
     }
 
-    /// Whether there is none.
+    /// Whether no decision is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the most bytes that they take.
+    /// Returns the maximum number of bytes that the decisions take.
     pub fn bytes(&self) -> usize {
         let Rings { entries, levels, passed, text, .. } = &self.kept;
         entries.bytes() + levels.bytes() + passed.bytes() + text.bytes()
     }
 
-    /// A search for a node begins. `None` where no decisions are kept.
+    /// Begins the record of a search for a node. `None` if no decisions are kept.
     pub fn search(&mut self) -> Option<&mut Search> {
         self.is_on().then(|| {
             self.search.tried = 0;
@@ -233,12 +235,12 @@ impl Decisions {
         })
     }
 
-    /// The search that is under way. `None` where no decisions are kept.
+    /// Returns the record of the present search. `None` if no decisions are kept.
     pub fn searching(&mut self) -> Option<&mut Search> {
         self.is_on().then_some(&mut self.search)
     }
 
-    /// Begins to note how a decision is made. `None` where none are kept.
+    /// Begins the notes of a decision. `None` if no decisions are kept.
     pub fn begin(&mut self) -> Option<&mut Way> {
         self.is_on().then(|| {
             self.way.clear();
@@ -247,17 +249,17 @@ impl Decisions {
         })
     }
 
-    /// Notes that this allocation was decided as noted, and is reported next.
+    /// Records that the notes are about this allocation, which is reported next.
     pub fn is_about(&mut self, id: AllocationId) {
         self.way_of = Some(id);
     }
 
-    /// Takes over what the search that is under way found of nodes.
+    /// Copies the results of the present search into the notes.
     pub fn searched<'n>(&mut self, id: impl Fn(NodeSlot) -> &'n str) {
         self.way.searched(self.search.tried, &self.search.passed, id);
     }
 
-    /// Keeps a decision that was made in the way that was noted.
+    /// Records a decision with the present notes.
     pub fn keep(&mut self, told: &Told<'_>) {
         self.kept.put(&mut self.way, told);
     }
@@ -282,7 +284,7 @@ impl Decisions {
     }
 
     /// Puts the notes aside for a decision that is reported later, if at all. `is_there`: whether
-    /// another one that was put aside may still be reported.
+    /// another decision whose notes were put aside may still be reported.
     pub fn put_aside(&mut self, what: Later, at_ns: i64, is_there: impl Fn(Later) -> bool) {
         if self.aside.len() >= ASIDE_LEAST && self.aside.len() == self.aside.capacity() {
             // Before growing, drops the notes that will never be reported.
@@ -301,7 +303,7 @@ impl Decisions {
         self.aside.insert(what, way);
     }
 
-    /// Keeps a decision that was put aside. `false` where there is none.
+    /// Records a decision whose notes were put aside. Returns `false` if there are none.
     pub fn keep_aside(&mut self, what: Later, told: &Told<'_>) -> bool {
         let Some(mut way) = self.aside.remove(&what) else { return false };
         self.kept.put(&mut way, told);
@@ -311,7 +313,7 @@ impl Decisions {
         true
     }
 
-    /// Keeps that an allocation leaves for these reasons.
+    /// Records the eviction of an allocation on these grounds.
     pub fn keep_eviction(&mut self, grounds: &Grounds, told: &Told<'_>) {
         self.way.preempted_for.clear();
         let _ = write!(self.way.preempted_for, "{grounds}");
@@ -319,7 +321,7 @@ impl Decisions {
         self.way.preempted_for.clear();
     }
 
-    /// The decision with this number, if it is still there.
+    /// Returns the decision with this number, if it is still kept.
     pub fn get(&self, number: u64) -> Option<Kept<'_>> {
         let Rings { last, entries, levels, passed, text } = &self.kept;
         let behind = last.checked_sub(number).filter(|_| number > 0)?;
@@ -361,5 +363,5 @@ impl Rings {
     }
 }
 
-/// The number of decisions put aside from which those that can never be reported are dropped.
+/// The number of notes put aside from which on those that can never be reported are dropped.
 const ASIDE_LEAST: usize = 64;

@@ -1,23 +1,23 @@
 //! A ring of plain values: the newest value replaces the oldest.
 //!
 //! # Invariants
-//! * A ring never allocates after it was made. Memory that nothing was put in yet is not touched,
-//!   so that the ring of a partition in which little happens takes little.
-//! * What was put in by one call lies in one piece.
-//! * A place is never given twice: what was overwritten is known to be gone.
+//! * A ring allocates only once, when it is made. Memory that was never filled is not touched, so
+//!   the ring of a partition with few decisions takes little.
+//! * The items of one call are stored in one piece.
+//! * A position is used only once, so items that were overwritten are recognized.
 
 /// The last values, up to a number.
 #[derive(Clone, Debug)]
 pub(super) struct Ring<T> {
-    /// The items: as long as it was ever filled, with capacity for all.
+    /// The items: as many as were ever filled, with capacity for all.
     items: Vec<T>,
-    /// Zero, or a power of two, so that a place is found without a division.
+    /// Zero, or a power of two, so that an index is computed without a division.
     room: usize,
-    /// The number of places that were given so far.
+    /// The number of positions that were used.
     given: u64,
 }
 
-/// The place of an item.
+/// The position of items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     at: u64,
@@ -25,7 +25,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of a single value that was put in with only single ones before it.
+    /// The position of a single item, if only single items were put before it.
     pub(super) fn of(nth: u64) -> Self {
         Self { at: nth, len: 1 }
     }
@@ -38,12 +38,13 @@ impl<T: Copy + Default> Ring<T> {
         Self { items: Vec::with_capacity(room), room, given: 0 }
     }
 
-    /// Returns the most bytes that it takes.
+    /// Returns the maximum number of bytes that the ring takes.
     pub(super) fn bytes(&self) -> usize {
         self.room * size_of::<T>()
     }
 
-    /// Puts these in, one behind the other. Of more than there is room for, only the first.
+    /// Puts these items, one behind the other. If they exceed the capacity, puts only the first
+    /// ones.
     pub(super) fn put(&mut self, items: &[T]) -> Place {
         let (room, mut at) = (self.room, self.index(self.given));
         let items = &items[..items.len().min(room)];
@@ -65,7 +66,7 @@ impl<T: Copy + Default> Ring<T> {
         place
     }
 
-    /// Returns the items at a place; `None` once any of them was overwritten.
+    /// Returns the items at a position; `None` once any of them was overwritten.
     pub(super) fn get(&self, Place { at, len }: Place) -> Option<&[T]> {
         if len == 0 {
             return Some(&[]);
@@ -77,7 +78,7 @@ impl<T: Copy + Default> Ring<T> {
         self.items.get(at..at + len)
     }
 
-    /// Returns the index of this place among the items; 0 if the ring has no capacity.
+    /// Returns the index of this position among the items; 0 if the ring has no capacity.
     fn index(&self, place: u64) -> usize {
         usize::try_from(place & (self.room as u64).saturating_sub(1)).unwrap_or(0)
     }

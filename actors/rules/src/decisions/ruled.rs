@@ -5,11 +5,11 @@ use std::fmt;
 /// The kind of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DecisionKind {
-    /// An ask has a node.
+    /// An ask is placed on a node.
     Allocation,
-    /// An ask has a node set aside.
+    /// A node is reserved for an ask.
     Reservation,
-    /// An allocation leaves for others.
+    /// An allocation is evicted for others.
     Eviction,
 }
 
@@ -17,12 +17,12 @@ impl DecisionKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Allocation, Self::Reservation, Self::Eviction];
 
-    /// The kind of this name, in any letter case.
+    /// Returns the kind with this name, in any letter case.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allocation => "allocation",
@@ -52,22 +52,22 @@ pub enum Ruled {
     HoldElsewhere,
     /// All members of its gang together.
     Gang,
-    /// No node had room, and this one lacks least.
+    /// No node had capacity, and this one lacks the least.
     NearestNode,
-    /// The only node on which it may run has no room yet.
+    /// The only node on which it may run has no capacity yet.
     AwaitsRequired,
-    /// Victims leave the node for it.
+    /// Victims are evicted from the node for it.
     Nominated,
-    /// A queue takes back what it is guaranteed.
+    /// A queue reclaims its guarantee.
     Guarantee,
-    /// An ask needs the node.
+    /// An ask requires the node.
     ForNode,
-    /// A queue gives back what is above its maximum.
+    /// A queue is above its maximum.
     Quota,
 }
 
 impl Ruled {
-    /// The kind of decision that it makes.
+    /// Returns the kind of the decisions by this rule.
     pub fn kind(self) -> DecisionKind {
         match self {
             Self::FirstNode

@@ -6,7 +6,7 @@ use super::way::{Level, Passed, Why};
 use super::{DecisionKind, Entry};
 use crate::order::keys::Verdict;
 
-/// A decision that is kept, before it is made into what people read.
+/// A recorded decision, before it is converted into text.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
     pub(super) number: u64,
@@ -16,7 +16,7 @@ pub struct Kept<'a> {
     pub(super) text: &'a [u8],
 }
 
-/// A decision that was copied, to be made into what people read elsewhere.
+/// A copy of a recorded decision, to be converted into text elsewhere.
 #[derive(Clone, Debug)]
 pub struct CopiedDecision {
     number: u64,
@@ -27,7 +27,7 @@ pub struct CopiedDecision {
 }
 
 impl CopiedDecision {
-    /// The decision.
+    /// Returns the recorded decision.
     pub fn kept(&self) -> Kept<'_> {
         let Self { number, entry, levels, passed, text } = self;
         Kept { number: *number, entry, levels, passed, text }
@@ -37,22 +37,22 @@ impl CopiedDecision {
 /// A decision, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownDecision {
-    /// Rises by one with each decision of the partition.
+    /// The number of the decision, which rises by one with each decision of the partition.
     pub number: u64,
     /// The time of the notification, ns since the epoch.
     pub at_ns: i64,
-    /// The time of the decision, if it was earlier: an answer, or a placeholder's end, was waited
-    /// for.
+    /// The time of the decision, ns since the epoch, if it was earlier than the notification
+    /// because an answer or the end of a placeholder was awaited.
     pub decided_ns: Option<i64>,
     /// The kind of the decision.
     pub kind: DecisionKind,
     /// The rule, in one sentence.
     pub ruled: String,
-    /// The application of the ask, or of the allocation that leaves.
+    /// The application of the ask, or of the evicted allocation.
     pub application: Arc<str>,
     /// The key of the ask or allocation.
     pub key: Arc<str>,
-    /// Namespace and name of its pod; empty where it is none.
+    /// Namespace and name of its pod; empty if it is no pod.
     pub pod: Arc<str>,
     /// The path of its leaf.
     pub queue: Arc<str>,
@@ -62,16 +62,16 @@ pub struct ShownDecision {
     pub levels: Vec<ShownLevel>,
     /// The number of nodes that were asked.
     pub tried: u32,
-    /// The numbers of nodes that were passed over, by reason.
+    /// Counts of the nodes that were passed over, by reason.
     pub passed: Vec<ShownPassed>,
-    /// The preemptor that it leaves for; empty for other decisions.
+    /// The preemptor for which it is evicted; empty for other decisions.
     pub preempted_for: String,
 }
 
 /// The choice between the children of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownLevel {
-    /// The path.
+    /// The path of the queue.
     pub queue: Arc<str>,
     /// The policy of the order.
     pub order: &'static str,
@@ -88,7 +88,7 @@ pub struct ShownLevel {
 /// Nodes that were passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownPassed {
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
     /// The number of nodes.
     pub nodes: u32,
@@ -97,7 +97,7 @@ pub struct ShownPassed {
 }
 
 impl<'a> Kept<'a> {
-    /// A copy, which stays when this one goes.
+    /// Returns a copy that does not borrow from the record.
     pub fn copied(&self) -> CopiedDecision {
         CopiedDecision {
             number: self.number,
@@ -108,42 +108,42 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// The number of the decision.
+    /// Returns the number of the decision.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The kind of the decision.
+    /// Returns the kind of the decision.
     pub fn kind(&self) -> DecisionKind {
         self.entry.ruled.kind()
     }
 
-    /// The application.
+    /// Returns the id of the application.
     pub fn application(&self) -> &'a str {
         self.entry.application.of(self.text)
     }
 
-    /// The key.
+    /// Returns the key of the ask or allocation.
     pub fn key(&self) -> &'a str {
         self.entry.key.of(self.text)
     }
 
-    /// Namespace and name of the pod; empty where it is none.
+    /// Returns namespace and name of the pod; empty if it is no pod.
     pub fn pod(&self) -> &'a str {
         self.entry.pod.of(self.text)
     }
 
-    /// The path of the leaf.
+    /// Returns the path of the leaf.
     pub fn queue(&self) -> &'a str {
         self.entry.queue.of(self.text)
     }
 
-    /// The node.
+    /// Returns the id of the node.
     pub fn node(&self) -> &'a str {
         self.entry.node.of(self.text)
     }
 
-    /// The decision for people.
+    /// Returns the decision as text for people.
     pub fn shown(&self) -> ShownDecision {
         let entry = self.entry;
         let passed = self.passed.iter().filter_map(|passed| {
@@ -187,7 +187,7 @@ impl<'a> Kept<'a> {
             (Why::Victim(_), None) => self.key(),
         };
         let runner_up = second.map(|name| {
-            // A sibling has the same parent, so its name is all that was noted.
+            // Only the name was recorded, since a sibling has the same parent.
             if is_queue { format!("{queue}.{name}").into() } else { Arc::from(name) }
         });
         let runner_up_pod = level.runner_up_pod.of(self.text).into();
@@ -196,7 +196,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// The verdict, with what its figures are of.
+/// Returns the verdict as text, with the meaning of its figures.
 fn explained(level: &Level, verdict: &Verdict) -> String {
     match verdict {
         Verdict::Priority { .. } if level.is_fenced => format!("{verdict} (that of its fence)"),

@@ -10,7 +10,7 @@ fn told<'a>(key: &'a str, node: &'a str, at_ns: i64) -> Told<'a> {
     Told { at_ns, ruled: Ruled::FirstNode, key, pod: None, node }
 }
 
-/// The way to an application of a leaf two levels deep.
+/// Notes the levels above an application of a leaf two levels deep.
 fn begin(decisions: &mut Decisions, application: &str) {
     let way = decisions.begin().unwrap();
     way.is_of("root.p.leaf", application);
@@ -103,7 +103,7 @@ fn an_eviction_says_for_whom_and_who_would_have_been_next() {
     assert_eq!(level.runner_up.as_deref(), Some("other"));
     assert_eq!(&*level.runner_up_pod, "lab/other");
     assert_eq!(level.rule, "its priority 1 is lower than 5");
-    // The preemptor of one decision is not taken for another's.
+    // The preemptor of one decision is not recorded for the next.
     decisions.keep(&told("k", "n", 8));
     assert_eq!(decisions.get(2).unwrap().shown().preempted_for, "");
 }

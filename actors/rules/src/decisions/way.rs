@@ -1,4 +1,4 @@
-//! Notes of how a decision is made, taken while it is made.
+//! The notes about one decision, taken while it is made.
 
 use super::Ruled;
 use crate::decide::preemption::Choice;
@@ -23,7 +23,7 @@ impl Text {
         name.unwrap_or_default()
     }
 
-    /// The first bytes of it.
+    /// Returns the first `len` bytes of the name.
     pub(super) fn start(self, len: u16) -> Self {
         Self { len: self.len.min(len), ..self }
     }
@@ -33,7 +33,7 @@ impl Text {
     }
 }
 
-/// The reason why the first of a level comes before the others.
+/// The reason why the first child of a level comes before the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
     /// The order of siblings.
@@ -51,16 +51,16 @@ impl Default for Why {
 /// The choice between the children of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Level {
-    /// The length of the queue's path, which is the beginning of the leaf's.
+    /// The length of the queue's path in bytes. The path is the beginning of the leaf's path.
     pub(super) queue: u16,
-    /// The priority that was compared is that of a fence.
+    /// Whether the compared priority is that of a fence.
     pub(super) is_fenced: bool,
-    /// The share is of the guarantee, not of the maximum.
+    /// Whether the share is one of the guarantee, not of the maximum.
     pub(super) is_of_guarantee: bool,
     pub(super) why: Why,
-    /// Empty where there was none.
+    /// The second child; empty if there was none.
     pub(super) runner_up: Text,
-    /// The pod that the runner-up is; empty where it is none.
+    /// The pod of the runner-up; empty if it is no pod.
     pub(super) runner_up_pod: Text,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Level {
 pub(super) struct Passed {
     pub(super) why: Option<PassedFor>,
     pub(super) nodes: u32,
-    /// Empty where none is known.
+    /// An example of these nodes; empty if none is known.
     pub(super) example: Text,
 }
 
@@ -96,7 +96,7 @@ impl Clone for Way {
         way
     }
 
-    /// Takes what the other has into the memory that there is.
+    /// Copies the other notes into the memory that is already allocated.
     fn clone_from(&mut self, other: &Self) {
         self.levels.clone_from(&other.levels);
         self.passed.clone_from(&other.passed);
@@ -123,8 +123,8 @@ impl Way {
         self.application = self.add(application);
     }
 
-    /// Notes that the queue whose path is the first `queue` bytes of the leaf's chose between its
-    /// children.
+    /// Notes that a queue chose between its children. Its path is the first `queue` bytes of the
+    /// leaf's path.
     #[inline]
     pub fn level(
         &mut self,
@@ -136,7 +136,8 @@ impl Way {
         self.push(queue, Why::Sibling(order, verdict), runner_up);
     }
 
-    /// Notes the kind of the last level's figures: the priority of a fence, a share of a guarantee.
+    /// Notes what the figures of the last level are: the priority of a fence, a share of a
+    /// guarantee.
     #[inline]
     pub fn figures_are(&mut self, of_fence: bool, of_guarantee: bool) {
         if let Some(level) = self.levels.last_mut() {
@@ -144,7 +145,8 @@ impl Way {
         }
     }
 
-    /// An allocation of the leaf was chosen to leave, and not another, of this key and pod.
+    /// Notes that an allocation of the leaf was chosen as a victim. `runner_up` has the key and the
+    /// pod of the next candidate.
     pub fn victim(&mut self, choice: Choice, runner_up: Option<(&str, Option<&str>)>) {
         self.push(usize::MAX, Why::Victim(choice), runner_up.map(|(key, _)| key));
         let pod = runner_up.and_then(|(_, pod)| pod).map(|pod| self.add(pod));
@@ -159,7 +161,7 @@ impl Way {
         self.levels.push(Level { queue, why, runner_up, ..Level::default() });
     }
 
-    /// The nodes that were asked, and those that were passed over.
+    /// Notes how many nodes were asked, and which were passed over.
     pub(super) fn searched<'n>(
         &mut self,
         tried: u32,
@@ -173,7 +175,8 @@ impl Way {
         }
     }
 
-    /// Adds a name. One for which there is no room left is empty: names come from outside.
+    /// Adds a name. It is stored as empty if there is no capacity left, since the length of names
+    /// is not bounded here.
     pub(super) fn add(&mut self, name: &str) -> Text {
         let (Ok(at), Ok(len)) = (u16::try_from(self.text.len()), u16::try_from(name.len())) else {
             return Text::default();
@@ -182,7 +185,7 @@ impl Way {
         Text { at, len }
     }
 
-    /// Adds the text of the grounds for which it leaves, if there are any.
+    /// Adds the text of the grounds for the eviction, if there are any.
     pub(super) fn add_grounds(&mut self) -> Text {
         if self.preempted_for.is_empty() {
             return Text::default();
@@ -193,7 +196,7 @@ impl Way {
         text
     }
 
-    /// Forgets what was added from this name on.
+    /// Removes the text that was added from this name on.
     pub(super) fn forget_behind(&mut self, name: Text) {
         self.text.truncate(usize::from(name.at));
     }
