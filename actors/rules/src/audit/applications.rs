@@ -10,25 +10,26 @@ use crate::specs::ask::Form;
 use crate::values::ids::{ApplicationSlot, AskSlot};
 use crate::values::resources::Resources;
 
-/// State of an application that its book does not have.
+/// The state of an application that is not in its book.
 #[derive(Debug)]
 pub struct BesideBook {
-    /// Its place in the directory.
+    /// The slot of the application in the directory.
     pub slot: ApplicationSlot,
-    /// Place of its leaf.
+    /// The slot of its leaf.
     pub leaf: u32,
-    /// The group it counts for.
+    /// The group that it counts for.
     pub group: Option<Arc<str>>,
-    /// It is passed over until its back-off ends.
+    /// Whether it is passed over until its back-off ends.
     pub backs_off: bool,
-    /// When asks that were too young to reserve a node are looked at again, ns since the epoch.
+    /// The time when asks that were too young to reserve a node are tried again, ns since the
+    /// epoch.
     pub aging_ns: Option<i64>,
-    /// Whether the search for places of its undecided gang rests.
+    /// Whether its undecided gang was searched without result, and waits for a node to grow.
     pub rests: bool,
 }
 
 impl ApplicationFact {
-    /// The facts about an application.
+    /// Returns the facts about an application.
     pub fn of(book: &Application, beside: BesideBook, nodes: &NodeIndex) -> Self {
         let BesideBook { slot, leaf, group, backs_off, aging_ns, rests } = beside;
         let groups = book.gang.iter().flat_map(|gang| gang.groups());
@@ -61,7 +62,7 @@ impl ApplicationFact {
         }
     }
 
-    /// The pending ones of an application's asks.
+    /// Returns the facts about the pending asks of an application.
     fn asks(asks: &Asks, nodes: &NodeIndex) -> Vec<AskFact> {
         let slots = asks.slots().into_iter().map(|slot| (slot, asks.ask(slot)));
         let pending = slots.filter(|(_, ask)| ask.outstanding > 0);

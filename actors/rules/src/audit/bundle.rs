@@ -25,7 +25,7 @@ struct Places<'a> {
     domains: Vec<(usize, Domain, bool)>,
     application: &'a ApplicationFact,
     fullest: bool,
-    /// Whether no member goes to a node where a start of it failed.
+    /// Whether members may not use nodes where a start of them failed.
     elsewhere: bool,
 }
 
@@ -51,7 +51,7 @@ impl Places<'_> {
     }
 }
 
-/// Most domains in which predicates are asked at one offer.
+/// The maximum number of domains in which predicates are asked at one offer.
 const DOMAINS_ASKED: usize = 16;
 
 impl Search<'_> {
@@ -87,8 +87,8 @@ impl Search<'_> {
         Some(Decision::Gang { application: Arc::clone(&application.id), members })
     }
 
-    /// Returns places for all members that predicates pass. `elsewhere`: none where starts of a
-    /// member failed.
+    /// Returns places for all members, after their predicates have passed. `elsewhere`: without
+    /// nodes where a start of a member failed.
     fn whole(
         &self,
         application: &ApplicationFact,
@@ -115,7 +115,7 @@ impl Search<'_> {
         passing.as_ref().map(named)
     }
 
-    /// Returns the members on their nominated nodes, if each may run there.
+    /// Returns the members on the nodes of their rooms, if each may run there.
     fn in_rooms(
         &self,
         application: &ApplicationFact,
@@ -167,7 +167,7 @@ impl Search<'_> {
         Some(named(&places))
     }
 
-    /// Returns all nodes as they are, with the capacity kept for the gang.
+    /// Returns all nodes as they are, including the capacity kept for the gang.
     fn nothing_placed<'a>(
         &'a self,
         application: &'a ApplicationFact,
@@ -254,7 +254,7 @@ impl Search<'_> {
         Some(places)
     }
 
-    /// Moves an earlier group, the last first, to another domain, so that this one finds one.
+    /// Moves an earlier group, the last one first, to another domain, so that this group finds one.
     fn after_making_way<'a>(
         &'a self,
         places: &mut Places<'a>,
@@ -357,8 +357,8 @@ impl Search<'_> {
         true
     }
 
-    /// Returns the domains of an attribute, or their parts that lie in another domain; the one
-    /// where least would be left comes first.
+    /// Returns the domains of an attribute, or their parts within another domain; the one with the
+    /// least capacity left afterwards comes first.
     fn by_fit(
         &self,
         places: &Places<'_>,
@@ -399,8 +399,8 @@ impl Search<'_> {
         domains.into_iter().map(|(_, domain)| domain).collect()
     }
 
-    /// Returns the node that comes first, or last, in the order of nodes as they would be, and can
-    /// take the member.
+    /// Returns the node that takes the member: the first, or the last, in the order that nodes have
+    /// with the places found before.
     fn node_for(
         &self,
         places: &Places<'_>,
@@ -442,7 +442,7 @@ impl Search<'_> {
         })
     }
 
-    /// Returns the picture that constraints are checked with, including the members that have their
+    /// Returns the picture by which constraints are checked, including the members that have
     /// places.
     fn picture_with<'a>(&'a self, places: &Places<'a>) -> Picture<'a> {
         let mut picture = self.facts.picture(places.application, None);
@@ -460,7 +460,7 @@ impl Search<'_> {
         admits(constraint, *open, node, &picture)
     }
 
-    /// Moves each member away from nodes that refuse it. If a member has no other node, returns the
+    /// Moves each member that a node refuses to another node. If a member finds none, returns the
     /// domain of its group.
     fn where_predicates_pass<'a>(
         &'a self,
@@ -503,7 +503,7 @@ fn about<'a>(application: &'a ApplicationFact, ask: &'a AskFact) -> About<'a> {
     }
 }
 
-/// A member: `false` and its key, or `true` and its task group; and its node.
+/// A member and the id of its node: `false` and its key, or `true` and its task group.
 type Member = (bool, Arc<str>, Arc<str>);
 
 /// The members with their nodes, sorted.
@@ -521,8 +521,8 @@ fn named(places: &Places<'_>) -> Vec<Member> {
     members
 }
 
-/// Returns the asks of each group's members, one for each member: the first in order, then internal
-/// ones. `None` if there are too few.
+/// Returns the asks of each group's members, one for each member: the first asks in order, then
+/// internal ones. `None` if there are too few.
 fn groups<'a>(
     application: &'a ApplicationFact,
     bundle: &BundleFact,

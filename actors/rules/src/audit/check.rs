@@ -1,8 +1,8 @@
 //! Consistency checks of a partition's facts: sums, limits and states.
 //!
-//! Every sum is kept twice, since the parts and the whole live in different actors: in the queue
-//! that holds it, and in its applications and nodes. A charge that was lost or made twice shows as
-//! a difference between the two.
+//! Every sum is kept twice, since the parts and the whole are in different actors: in the queue
+//! that has the sum, and in its applications and nodes. A charge that was lost or made twice shows
+//! as a difference between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::values::ids::{AllocationId, ApplicationSlot};
 use crate::values::resources::{Limits, Resources, Sum};
 
 impl Facts {
-    /// Returns everything that does not agree; empty when the books are right.
+    /// Returns all differences; empty if the books are right.
     pub fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         self.check_applications(&mut wrong);
@@ -30,7 +30,7 @@ impl Facts {
         wrong
     }
 
-    /// Checks that the counts of the quotas are the actual numbers.
+    /// Checks that the counts of the quotas are the actual counts.
     fn check_held(&self, wrong: &mut Vec<String>) {
         let Some(held) = self.held else { return };
         let pending = self.applications.iter().map(|application| application.asks.len()).sum();
@@ -172,8 +172,8 @@ impl Facts {
         if !counted.is_empty() {
             wrong.push(format!("{id}: uncounted placeholders {counted:?}"));
         }
-        // No placeholder keeps a place for ever. One that gives way stays until the answer about
-        // its member.
+        // No placeholder may hold a place without end. A placeholder that gives way stays until the
+        // answer about its member.
         let waits = |fact: &AllocationFact| {
             let gives_way = matches!(fact.pairing, Pairing::GivesWay(_));
             fact.place_in.is_some() && fact.question.is_none() && !fact.leaves && !gives_way
@@ -253,7 +253,8 @@ impl Facts {
         }
         if let Some(root) = self.queue(0) {
             let path = &root.config.path;
-            // A member on its way to another node than its placeholder's holds that node alone.
+            // A member that is to be placed on another node than its placeholder's holds its amount
+            // on that node alone.
             let elsewhere = self.allocations.iter().filter(|fact| fact.takes_a_place());
             for fact in elsewhere.filter(|fact| fact.is_on_node()) {
                 allocated.subtract(&fact.resources);
@@ -415,7 +416,7 @@ fn check_bundle_of(application: &ApplicationFact, wrong: &mut Vec<String>) {
     }
 }
 
-/// Compares sums as [`same`] does, as they are and not as they are shown.
+/// Compares exact sums, before they are limited to the range of a quantity as amounts are.
 fn same_sum(wrong: &mut Vec<String>, what: &str, whose: &Arc<str>, is: &Sum, mut should: Sum) {
     should.prune();
     if *is != should {

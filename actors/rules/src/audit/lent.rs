@@ -10,8 +10,8 @@ use crate::values::resources::Resources;
 /// Whether a reserved node is lent to an ask.
 enum Lends {
     Yes,
-    /// The reservation protects nothing. Whether the live scheduler knows that depends on which
-    /// asks it has tried.
+    /// The ask of the reservation could not run even with the capacity. Whether the live scheduler
+    /// knows that depends on which asks it has tried.
     Perhaps,
     No,
 }
@@ -24,7 +24,7 @@ impl Search<'_> {
             let mut reservations = self.facts.reservations.iter();
             Some((node, reservations.find(|it| it.node == node.slot && it.is_bounded)?))
         });
-        // The RM is asked last, and about no node that the ask would not be placed on.
+        // The RM is asked last, so only about nodes on which the ask would be placed.
         let mut usable = reserved.filter(|(node, _)| {
             node.open
                 && !ask.failed_nodes.contains(&node.id)
@@ -70,7 +70,7 @@ impl Facts {
     }
 
     /// Whether `is` holds for all requested resources that are guaranteed to the leaf or to the
-    /// nearest queue above. It gets the unused and the requested amount.
+    /// nearest queue above. It gets the unused amount of the guarantee and the requested amount.
     fn is_owed(&self, leaf: u32, wanted: &Resources, is: impl Fn(i64, i64) -> bool) -> bool {
         let guaranteed = |queue: &&QueueFact| queue.config.guaranteed.is_some();
         let Some(queue) = self.path_of(leaf).find(guaranteed) else { return false };

@@ -1,5 +1,5 @@
-//! Lost members of declared gangs in the full search: which asks go first in their place, counted again
-//! from the table of allocations.
+//! Lost members of declared gangs in the full search: which asks come first in their place, counted
+//! again from the table of allocations.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ pub struct MembersFact {
 }
 
 impl MembersFact {
-    /// The counts of each group of a gang; empty unless the gang was declared and is decided.
+    /// Returns the counts of each group of a gang; empty unless the gang was declared and is
+    /// decided.
     pub fn of(gang: &Gang) -> Vec<Self> {
         let native = gang.native.as_ref().filter(|native| native.stage == Stage::Decided);
         let groups = native.into_iter().flat_map(|native| native.groups());
@@ -37,7 +38,7 @@ impl MembersFact {
 }
 
 impl Facts {
-    /// Verifies that members are counted as they are in the table.
+    /// Checks that the counts of members agree with the table.
     pub(super) fn check_members(&self, application: &ApplicationFact, wrong: &mut Vec<String>) {
         for fact in &application.members {
             let members = self.members_of(application, &fact.group);
@@ -49,7 +50,8 @@ impl Facts {
         }
     }
 
-    /// The groups of a gang that are owed members.
+    /// Returns the groups of a gang that lost members and have fewer members and held places than
+    /// they need.
     pub(super) fn owed(&self, application: &ApplicationFact) -> Vec<TaskGroup> {
         let is_owed = |fact: &&super::MembersFact| {
             let there = self.members_of(application, &fact.group).count() as u64;
@@ -60,7 +62,7 @@ impl Facts {
         application.members.iter().filter(is_owed).map(|fact| Arc::clone(&fact.group)).collect()
     }
 
-    /// The allocations of members, and the placements of members whose predicate is asked still. A
+    /// Returns the allocations of members, and their placements that wait for a predicate. A
     /// placement that is to take a held place is not one of them.
     fn members_of<'a>(
         &'a self,
@@ -76,13 +78,13 @@ impl Facts {
     }
 }
 
-/// Whether its predicate is asked still.
+/// Whether the placement waits for its predicate.
 fn is_asked(fact: &AllocationFact) -> bool {
     fact.question.is_some()
 }
 
-/// The asks of an application that are for members which its gang is owed: they go before others of its
-/// queue and priority.
+/// Returns the asks of an application for members of these groups, which lost members. They come
+/// before other asks of their queue and priority.
 pub(super) fn for_owed<'a>(
     application: &ApplicationFact,
     owed: &[TaskGroup],

@@ -2,18 +2,18 @@
 //! agree with.
 //!
 //! # Why
-//! The scheduler is quick because it skips: bounds, marks, lanes and totals show that a search
-//! would have no result. A fault there shows no symptom but an ask that is pending for ever, which
-//! a test that lists placements does not notice. So everything is also computed a second time,
-//! without any skipping.
+//! The scheduler is fast because it skips: by bounds, marks, lanes and totals it knows that a
+//! search would have no result. The only symptom of a fault there is an ask that is pending without
+//! end, which a test that lists placements does not notice. So all results are also computed a
+//! second time, without any skipping.
 //!
 //! [`Facts`] are the reports of all actors between two steps. [`Facts::check`] verifies that sums,
 //! limits and states agree with each other. [`Facts::next_decision`] is the reference scheduler: it
-//! sorts everything again, examines every ask and every node, and knows nothing of bounds, marks,
-//! lanes or headroom that travels. Tests compare every decision with it, and every offer without a
-//! decision. Limits of users and groups are read from the configuration that queues report, and the
-//! usage of users and groups is summed up from their applications; the trackers are only compared
-//! with it.
+//! sorts all queues and applications again, examines every ask and every node, and uses no bounds,
+//! marks or lanes, and no headroom that an offer carries. Tests compare every decision with it, and
+//! every offer without a decision. Limits of users and groups are read from the configuration that
+//! queues report, and the usage of users and groups is summed up from their applications; the
+//! trackers are only compared with it.
 
 mod applications;
 mod bundle;
@@ -89,11 +89,11 @@ pub struct ApplicationFact {
     pub user: Arc<str>,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// The group it counts for.
+    /// The group that it counts for.
     pub group: Option<Arc<str>>,
     /// The state of the application.
     pub state: ApplicationState,
-    /// When it was submitted, ns since the epoch.
+    /// The time when it was submitted, ns since the epoch.
     pub submitted_ns: i64,
     /// The amount that the application holds.
     pub allocated: Resources,
@@ -111,11 +111,11 @@ pub struct ApplicationFact {
     pub task_groups: BTreeMap<Arc<String>, Group>,
     /// The counts of members of each group; empty unless the gang was declared and is decided.
     pub members: Vec<MembersFact>,
-    /// It declared its members: places are held for them, and no RM knows of its placeholders.
+    /// Whether it declared its members: places are held for them, and no RM knows its placeholders.
     pub is_native: bool,
     /// The undecided gang; `None` once its members have places.
     pub bundle: Option<BundleFact>,
-    /// A deadline of its placeholders is set.
+    /// Whether a deadline of its placeholders is armed.
     pub has_placeholder_timer: bool,
     /// The pending asks of the application.
     pub asks: Vec<AskFact>,
@@ -123,7 +123,7 @@ pub struct ApplicationFact {
     pub reserved: usize,
     /// The number of these whose reservation is suspended.
     pub suspended: usize,
-    /// Its back-off has not ended: it is passed over.
+    /// Whether it is passed over because its back-off has not ended.
     pub backs_off: bool,
     /// The time when asks that were too young to reserve a node are tried again, ns since the
     /// epoch.
@@ -139,12 +139,12 @@ pub struct BundleFact {
     pub topologies: Vec<Option<Arc<Topology>>>,
     /// The groups with internal asks where asks of members are missing.
     pub sized: Vec<TaskGroup>,
-    /// A search was without result, and the gang waits for a node to grow that can take a member,
-    /// since only that is certain to change anything: none has grown.
+    /// Whether a search was without result, and the gang waits for a node to grow that can take a
+    /// member. No such node has grown.
     pub rests: bool,
     /// Whether it waits because no member of it could be started.
     pub backs_off: bool,
-    /// Places are found, and all asks are held there until predicates are answered.
+    /// Whether all members have places, and wait for the answers of predicates.
     pub in_flight: bool,
 }
 
@@ -175,9 +175,9 @@ pub struct AskFact {
     pub resources: Resources,
     /// The number of allocations that are outstanding.
     pub repeat: u32,
-    /// Higher is more important.
+    /// The priority; higher is more important.
     pub priority: i32,
-    /// When it was created, ns since the epoch.
+    /// The time when it was created, ns since the epoch.
     pub created_ns: i64,
     /// The number in the order of arrival.
     pub sequence: u64,
@@ -185,27 +185,27 @@ pub struct AskFact {
     pub required_node: Option<Arc<str>>,
     /// Nodes that it may not use for a while.
     pub excluded: Vec<Arc<str>>,
-    /// The task group that it is in.
+    /// The task group of the ask.
     pub task_group: Option<TaskGroup>,
-    /// It is a placeholder for a member of that group.
+    /// Whether it is a placeholder for a member of that group.
     pub placeholder: bool,
-    /// It is marked as having a node reserved.
+    /// Whether it is marked as having a node reserved.
     pub is_reserved: bool,
-    /// Its reserved node is to be tried, whatever it waits for.
+    /// Whether its reserved node has to be tried, whatever it waits for.
     pub is_due_at_reserved: bool,
-    /// The RM refused the reservation; no other node is tried for a while.
+    /// Whether the RM refused the reservation; no other node is tried for a while.
     pub may_not_reserve: bool,
-    /// Growths have passed it by.
+    /// Whether enough growths have passed it by.
     pub is_passed_by: bool,
-    /// Another ask reserved a node in its place.
+    /// Whether another ask reserved a node in its place.
     pub was_replaced: bool,
-    /// An internal ask, for members of a declared gang that have no ask.
+    /// Whether it is an internal ask, for members of a declared gang without an ask.
     pub internal: bool,
-    /// The placement constraint, and the number of its alternatives that the ask may use by now.
+    /// The placement constraint, and the number of its alternatives that the ask may use now.
     pub constraint: Option<(Arc<AskConstraint>, usize)>,
     /// The tags of the ask.
     pub tags: Option<Tags>,
-    /// The domain in which its task group stays.
+    /// The domain in which its task group has to stay.
     pub domain: Option<Arc<Domain>>,
     /// Whether it waits because a start of it failed.
     pub backs_off: bool,
@@ -221,13 +221,13 @@ impl ApplicationFact {
         self.state == ApplicationState::Accepted && !self.may_run_soon()
     }
 
-    /// An accepted application whose first placement waits for its predicate, or that has
-    /// placeholders or a node reserved, counts among those that run.
+    /// Whether it counts as running although it is only accepted: its first placement waits for its
+    /// predicate, or it has placeholders or a node reserved.
     fn may_run_soon(&self) -> bool {
         self.state == ApplicationState::Accepted && self.has_place()
     }
 
-    /// Whether it holds something, or has a node reserved.
+    /// Whether it holds an allocation, or has a node reserved.
     fn has_place(&self) -> bool {
         !(self.unsettled.is_empty() && self.allocations.is_empty())
             || self.reserved > self.suspended
@@ -278,32 +278,32 @@ pub struct AllocationFact {
     pub question: Option<u64>,
     /// The name within the application.
     pub uuid: Arc<str>,
-    /// The task group of a placeholder.
+    /// The task group, if it is a placeholder.
     pub place_in: Option<TaskGroup>,
     /// The task group that it is a member of.
     pub member_of: Option<TaskGroup>,
     /// Creation time of the ask, ns since the epoch.
     pub created_ns: i64,
-    /// The RM was asked to end it.
+    /// Whether the RM was asked to end it.
     pub leaves: bool,
-    /// The part in the replacement of a placeholder.
+    /// Its part in the replacement of a placeholder.
     pub pairing: Pairing,
     /// The tags of the allocation.
     pub tags: Option<Tags>,
-    /// It is a hold: it holds a place for a member, and its RM does not know of it.
+    /// Whether it is a hold: a place that is held for a member, which its RM does not know.
     pub is_hold: bool,
-    /// Its RM counts it as running, and was not notified of it.
+    /// Whether its RM counts it as running, but was not notified of it.
     pub is_assumed: bool,
 }
 
 impl AllocationFact {
-    /// Whether it waits for a placeholder whose place it takes.
+    /// Whether it waits for the end of the placeholder whose place it takes.
     fn takes_a_place(&self) -> bool {
         matches!(self.pairing, Pairing::Takes { .. })
     }
 
-    /// Whether it is assumed: a held place, or a placement that waits for a placeholder to end,
-    /// once predicates have passed.
+    /// Whether its RM has to assume it: it is a held place, or takes the place of a placeholder,
+    /// and it waits for no predicate.
     fn is_to_be_assumed(&self) -> bool {
         let is_asked = self.question.is_some() || self.pairing == Pairing::InBundle;
         !is_asked && (self.is_hold || self.takes_a_place())
@@ -328,11 +328,11 @@ pub struct ReservationFact {
     pub required_node: Option<Arc<str>>,
     /// The node that is reserved.
     pub node: NodeSlot,
-    /// When it was made, ns since the epoch.
+    /// The time when it was made, ns since the epoch.
     pub since_ns: i64,
     /// The priority of the ask.
     pub priority: i32,
-    /// The ask that has it.
+    /// The holder of the reservation.
     pub holder: Holder,
     /// Whether it is suspended: the node is open to all asks, because this one could not run.
     pub is_suspended: bool,
@@ -349,7 +349,7 @@ pub struct IndexFact {
     pub score: f64,
     /// The amount that the node has left.
     pub available: Resources,
-    /// Whether it is searched.
+    /// Whether searches may use the node.
     pub open: bool,
     /// Whether it is set aside.
     pub reserved: bool,
@@ -366,21 +366,21 @@ pub struct Facts {
     pub nodes: Vec<NodeFact>,
     /// Every allocation in the table, unsettled placements included.
     pub allocations: Vec<AllocationFact>,
-    /// The number of them that are counted as allocations.
+    /// The number of allocations in the table that are booked.
     pub n_booked: usize,
     /// Every reservation.
     pub reservations: Vec<ReservationFact>,
     /// The nominations of preemptors.
     pub nominations: Nominations,
-    /// Open questions about placements, each with the placement it is about.
+    /// The open questions about placements, each with its placement.
     pub questions: Vec<(u64, AllocationId)>,
     /// Every node as the node index has it.
     pub index: Vec<IndexFact>,
     /// The sum of all nodes' capacities, according to the node index.
     pub capacity: Resources,
-    /// The users that are tracked.
+    /// The tracked users, with their usage.
     pub users: Vec<UserUsage>,
-    /// The groups that are tracked.
+    /// The tracked groups, with their usage.
     pub groups: Vec<GroupUsage>,
     /// The counts of the RM's quotas for this partition; `None`: they are not compared.
     pub held: Option<Held>,
@@ -389,7 +389,7 @@ pub struct Facts {
 /// The next decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// An ask of an application goes to a node.
+    /// An ask of an application is placed on a node.
     Place {
         /// The application's id.
         application: Arc<str>,
@@ -402,8 +402,8 @@ pub enum Decision {
     Gang {
         /// The application's id.
         application: Arc<str>,
-        /// Each member with the id of its node: `false` and its key, or `true` and its task group
-        /// where a place is held for it. Sorted.
+        /// Each member with the id of its node, sorted: `false` and its key, or `true` and its task
+        /// group if a place is held for it.
         members: Vec<(bool, Arc<str>, Arc<str>)>,
     },
     /// A declared gang gives up its nomination, because a member may not run on its node.
@@ -411,7 +411,7 @@ pub enum Decision {
         /// The application's id.
         application: Arc<str>,
     },
-    /// An ask takes the place of a placeholder of its application, which is to go.
+    /// An ask takes the place of a placeholder of its application, which has to end.
     Replace {
         /// The application's id.
         application: Arc<str>,
@@ -539,7 +539,7 @@ impl Facts {
         self.queues.iter().filter(move |queue| queue.parent == Some(slot))
     }
 
-    /// Returns a queue and those above it, up to root.
+    /// Returns a queue and the queues above it, up to root.
     fn path_of(&self, slot: u32) -> impl Iterator<Item = &QueueFact> {
         let above = |queue: &&QueueFact| self.queue(queue.parent?);
         std::iter::successors(self.queue(slot), above)

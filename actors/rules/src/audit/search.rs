@@ -1,12 +1,12 @@
 //! The reference scheduler: it sorts everything again, and examines every ask and every node.
 //!
 //! The search takes time in proportion to the whole partition for each decision, which a live
-//! scheduler cannot afford. In return it has no bound, mark or cache that could be stale, so that
-//! it can judge a scheduler that has.
+//! scheduler cannot afford. In return it has no bounds, marks or caches that could be stale, so it
+//! can judge a scheduler that has them.
 //!
-//! If a decision waits for a deadline that is about to end, or for a second try of a node that
-//! refused to be reserved, the search cannot know whether the live scheduler has tried already. Its
-//! result is then [`Foreseen::Unknown`].
+//! If a decision depends on a deadline that is about to end, or on a second try of a node that
+//! refused to be reserved, the search cannot know whether the live scheduler has tried already.
+//! Then its result is [`Foreseen::Unknown`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -43,12 +43,13 @@ pub enum About<'a> {
     },
 }
 
-/// The RM's predicates: the subject, the id of the node, and whether it would be allocated there
-/// now.
+/// The RM's predicates: a function of the subject, the id of the node, and whether the subject
+/// would be allocated there now.
 pub type Passes<'a> = dyn Fn(About<'_>, &str, bool) -> bool + 'a;
 
-/// The RM's preferences: how much the ask with this key prefers a node, and whether only among
-/// nodes with the same score; `None` if it has no preference.
+/// The RM's preferences: a function of the key of the ask and the id of a node. Returns how much
+/// the ask prefers the node, and whether only among nodes with the same score; `None` if it has no
+/// preference.
 pub type Prefers<'a> = dyn Fn(&str, &str) -> Option<(i64, bool)> + 'a;
 
 /// The answers of an RM.
@@ -98,7 +99,7 @@ impl Facts {
         found.unwrap_or(Foreseen::Nothing)
     }
 
-    /// Returns a node without the capacity kept for gangs.
+    /// Returns a node as the index shows it: without the capacity kept for gangs.
     fn as_shown(&self, node: &NodeFact) -> NodeFact {
         let kept = self.nominations.kept(node.slot).unwrap_or_default();
         NodeFact { available: node.available.minus(&kept).pruned(), ..node.clone() }
@@ -106,9 +107,8 @@ impl Facts {
 }
 
 impl Facts {
-    /// Returns the picture that a constraint of an ask of this application is checked with, without
-    /// the allocation `gone`. For a declared gang, places that are held for it count like
-    /// allocations.
+    /// Returns the picture by which a constraint of an ask of this application is checked, without
+    /// the allocation `gone`. For a declared gang, its own held places count like allocations.
     pub(super) fn picture(
         &self,
         application: &ApplicationFact,
@@ -128,7 +128,7 @@ impl Facts {
     }
 }
 
-/// A full search under way.
+/// The state of a full search.
 pub(super) struct Search<'a> {
     pub(super) facts: &'a Facts,
     phase: Phase,
@@ -148,7 +148,7 @@ pub(super) struct Looking<'a> {
     /// The asks in order.
     asks: Vec<&'a AskFact>,
     headroom: &'a Limits,
-    /// The headroom with nominations included.
+    /// The headroom before nominations are subtracted.
     whole: &'a Limits,
     nominations: &'a Nominations,
     of_user: Limits,
@@ -197,8 +197,8 @@ impl Looking<'_> {
 }
 
 impl Search<'_> {
-    /// Searches a queue. `above` is the headroom of the queues above, without nominations and with
-    /// them.
+    /// Searches a queue. `above` is the headroom of the queues above: after nominations are
+    /// subtracted, and before.
     fn queue(&self, queue: &QueueFact, above: [&Limits; 2], may_start: bool) -> Option<Foreseen> {
         let [mut headroom, mut whole] = above.map(Clone::clone);
         if let Some(max) = &queue.ledger.max {
@@ -296,7 +296,7 @@ impl Search<'_> {
         })
     }
 
-    /// Searches asks with a reserved node: first all of these nodes, then others.
+    /// Searches asks with a reserved node: first their reserved nodes, then other nodes.
     fn at_reserved(&self, looking: &Looking<'_>) -> Option<Foreseen> {
         for ask in looking.asks.iter().filter(|ask| ask.is_reserved) {
             let (reservation, node) = self.reservation_of(looking.application, ask)?;
@@ -307,13 +307,14 @@ impl Search<'_> {
                     return Some(looking.gives_up(ask, node));
                 }
                 if reservation.is_bounded {
-                    // The live scheduler suspends it when it tries it, which decides nothing.
+                    // The live scheduler suspends the reservation when it tries the ask, which is
+                    // no decision.
                     return Some(Foreseen::Unknown);
                 }
                 continue;
             }
             if reservation.is_suspended {
-                // The live scheduler learns whether the node is for the ask again when it tries it.
+                // The live scheduler closes the node to others again when it tries the ask.
                 return Some(Foreseen::Unknown);
             }
             let may_come = node.open || ask.required_node.is_some();
@@ -343,7 +344,7 @@ impl Search<'_> {
         Some((reservation, node))
     }
 
-    /// Returns the first member that takes the place of a placeholder; see
+    /// Returns the first member that takes the place of a placeholder, with the placeholder; see
     /// [`crate::decide::pairs`].
     fn pair(&self, application: &ApplicationFact) -> Option<Decision> {
         let is_member = |ask: &&AskFact| !ask.placeholder && !ask.backs_off;
@@ -363,7 +364,8 @@ impl Search<'_> {
         }
         let mut first = None;
         for ask in members {
-            // A placeholder that is too small for a member ends, and is free for no later member.
+            // A placeholder that is too small for a member ends, so it is not free for later
+            // members.
             let (mut taken, mut where_it_failed) = (None, None);
             places.retain(|place| {
                 let is_meant = taken.is_none() && place.place_in == ask.task_group;
@@ -387,7 +389,8 @@ impl Search<'_> {
             }
         }
         let (ask, place) = first?;
-        // Of the remaining placeholders: an earlier one may have been too small for a later member.
+        // Only the remaining placeholders count: an earlier one may have been too small for a later
+        // member.
         let still = places.iter().find(|still| still.place_in == ask.task_group);
         let place = still.copied().unwrap_or(place);
         still?;
@@ -396,7 +399,7 @@ impl Search<'_> {
         Some(replace(application, ask, place, node))
     }
 
-    /// Whether the member may run on the node of a placeholder, or on any other.
+    /// Whether the member passes on a node: that of a placeholder, or any other.
     pub(super) fn takes(&self, ask: &AskFact, node: NodeSlot, allocate: bool) -> bool {
         let node = self.nodes.iter().find(|fact| fact.slot == node);
         node.is_some_and(|node| {
@@ -412,8 +415,8 @@ impl Search<'_> {
         fact.is_some_and(|fact| ask.failed_nodes.contains(&fact.id))
     }
 
-    /// Returns the first node on which the ask can be placed: one where no start of it failed, else
-    /// any.
+    /// Returns the first node on which the ask can be placed. Nodes where a start of it failed come
+    /// last.
     fn first_node(&self, application: &ApplicationFact, ask: &AskFact) -> Option<&NodeFact> {
         let elsewhere = || self.first_node_of(application, ask, &ask.failed_nodes);
         let elsewhere = elsewhere().filter(|_| !ask.failed_nodes.is_empty());
@@ -439,7 +442,7 @@ impl Search<'_> {
         })
     }
 
-    /// Returns the node that the ask prefers to the first one.
+    /// Returns the node that the ask prefers to `first`.
     fn preferred<'n>(&'n self, ask: &AskFact, first: &'n NodeFact) -> &'n NodeFact {
         let preference = |node: &NodeFact| (self.answers.prefers)(&ask.key, &node.id);
         let has_choice = ask.required_node.is_none() && ask.constraint.is_none();
@@ -449,14 +452,14 @@ impl Search<'_> {
         let is_meant = |node: &&NodeFact| !only_equal || score(node) == score(first);
         let nodes = self.nodes.iter().copied().filter(|node| !ask.failed_nodes.contains(&node.id));
         let nodes = nodes.filter(|node| self.has_room(ask, node));
-        // Of equal preferences the first node wins.
+        // If preferences are equal, the first node is chosen.
         let best = nodes
             .filter(is_meant)
             .reduce(|best, next| if preference(next) > preference(best) { next } else { best });
         best.unwrap_or(first)
     }
 
-    /// Whether the constraint of the ask admits the node, without the allocation that ends there.
+    /// Whether the constraint of the ask admits the node, without an allocation that ends there.
     pub(super) fn may_use(
         &self,
         application: &ApplicationFact,
@@ -485,8 +488,8 @@ impl Search<'_> {
         node.open && !self.reserved.contains(&node.slot)
     }
 
-    /// Searches all asks. Gives up when `most` asks have found no node and one more is pending; 0:
-    /// never.
+    /// Searches all asks. Gives up when `most` asks have found no node and another ask is pending;
+    /// 0: never.
     fn any(&self, looking: &Looking<'_>, most: u64) -> Option<Foreseen> {
         if let Some(bundle) = &looking.application.bundle {
             return self.bundle(looking, bundle).map(Foreseen::Next);
@@ -557,14 +560,14 @@ impl Search<'_> {
         let may_use = |node: &&NodeFact| self.may_use(looking.application, ask, node.slot, None);
         let large = self.nodes.iter().copied();
         let large = large.filter(|node| self.is_for_all(node) && is_large(node) && may_use(node));
-        // Parts of small numbers that are equal may differ in the last bits of their sums.
+        // Equal fractions of small numbers may differ in the last bits of their sums.
         let node = large.reduce(|best, next| {
             let gain = lack(&ask.resources, best) - lack(&ask.resources, next);
             if gain > 1e-9 { next } else { best }
         });
         let Some(node) = node.filter(|node| self.may_set_aside(ask, node)) else {
-            // The live scheduler decides at the next try whether it reserves in place of another,
-            // and it makes no try for that alone.
+            // The live scheduler decides at the next try whether the ask reserves in place of
+            // another, and makes no try for that alone.
             let may_replace = self.may_replace(looking.application, ask);
             return may_replace.then_some(Foreseen::Unknown);
         };
@@ -589,7 +592,7 @@ impl Search<'_> {
         wanted.entries().all(|(name, wanted)| wanted <= 0 || left(name) >= i128::from(wanted))
     }
 
-    /// Whether the share of reserved capacity allows this node, too.
+    /// Whether the share of capacity that may be reserved allows this node, too.
     fn may_set_aside(&self, ask: &AskFact, node: &NodeFact) -> bool {
         let bounded = self.facts.reservations.iter().filter(|it| it.is_bounded);
         let aside: Vec<NodeSlot> = bounded.map(|it| it.node).collect();
@@ -605,7 +608,7 @@ impl Search<'_> {
             })
     }
 
-    /// Whether a reservation would end for this ask, where no more may be reserved.
+    /// Whether the ask would replace another reservation, if no more capacity may be reserved.
     fn may_replace(&self, application: &ApplicationFact, ask: &AskFact) -> bool {
         let rank = Rank {
             effective: self.facts.effective(application.leaf, ask.priority),
@@ -633,7 +636,7 @@ pub(super) fn fits(ask: &AskFact, node: &NodeFact) -> bool {
     node.total.holds(&ask.resources) && node.available.holds(&ask.resources)
 }
 
-/// Adds up the parts of the amount that a node does not have.
+/// Returns the sum of the parts of the amount that a node lacks.
 fn lack(wanted: &Resources, node: &NodeFact) -> f64 {
     let parts = wanted.entries().map(|(name, wanted)| {
         let missing = wanted.saturating_sub(node.available.get(name).max(0)).max(0);

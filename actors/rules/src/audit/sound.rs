@@ -1,9 +1,9 @@
 //! Checks of a single actor, made in the step that visits it.
 //!
 //! # Why so little
-//! [`super::Facts`] compares everything with everything, and visits all actors in one step for
-//! that. A running service is checked again and again, while it decides; so only facts of one
-//! moment are compared, even if every actor is visited at a moment of its own.
+//! [`super::Facts`] compares the facts of all actors, and visits all of them in one step for that.
+//! A running service is checked again and again while it decides, so each check compares only facts
+//! of one moment, and each actor is visited at its own moment.
 //!
 //! ```
 //! use monoceros_rules::audit::sound::is_balanced;
@@ -18,8 +18,8 @@ use crate::books::Books;
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::Resources;
 
-/// Whether the capacity of a node is the sum of its allocations, use by others, and the available
-/// amount.
+/// Whether the capacity of a node is the sum of its allocations, the use by others, and the
+/// available amount.
 pub fn is_balanced(
     capacity: &Resources,
     allocated: &Resources,
@@ -39,12 +39,11 @@ pub fn is_balanced(
 pub enum Orphan<'b> {
     /// No such allocation exists.
     Unknown,
-    /// It belongs to another.
+    /// It belongs to another application or node.
     Strange(&'b Allocation),
 }
 
-/// Returns the fault of an allocation that a node lists. `lives`: whether there is such an
-/// application.
+/// Returns the fault of an allocation that a node lists. `lives`: whether its application exists.
 pub fn orphan_on_node(
     id: AllocationId,
     node: NodeSlot,
@@ -56,8 +55,8 @@ pub fn orphan_on_node(
     (!is_sound).then_some(Orphan::Strange(entry))
 }
 
-/// Returns the fault of an allocation that an application lists. `is_there`: whether there is such
-/// a node.
+/// Returns the fault of an allocation that an application lists. `is_there`: whether its node
+/// exists.
 pub fn orphan_of_application(
     id: AllocationId,
     application: ApplicationSlot,

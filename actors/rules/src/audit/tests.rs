@@ -1,12 +1,12 @@
-//! What the audit makes of users and groups, and which wrong books it finds. All else that it says
-//! is compared with a whole partition wherever one is tried.
+//! Tests what the audit derives for users and groups, and which faults it finds. All its other
+//! results are compared with whole partitions in other tests.
 
 use super::*;
 use crate::limits::Trackers;
 use crate::limits::tests::{queue, tree};
 use crate::values::epoch::Loosening;
 
-/// Id, user and groups, leaf, state, and what it holds in vcores.
+/// An application: id, user and groups, leaf, state, and the amount that it holds, in vcores.
 type Told = (&'static str, &'static str, &'static str, ApplicationState, i64);
 
 const ACCEPTED: ApplicationState = ApplicationState::Accepted;
@@ -144,7 +144,7 @@ fn what_ran_and_asks_for_more_still_counts_as_running() {
     assert!(!facts.may_run(&facts.applications[1]));
 }
 
-/// Each way of being wrong is found, and called by its name.
+/// Tests that each kind of fault is found and named.
 #[test]
 fn wrong_books_are_found() {
     type Spoil = fn(&mut Facts);

@@ -1,5 +1,6 @@
-//! Checks of users and groups: their usage summed up from applications, and their limits as the
-//! queues were configured. Nothing is taken from the trackers, because they are what is checked.
+//! Checks of users and groups: their usage is summed up from applications, and their limits are
+//! read from the configuration of queues. The trackers are not read for that, because they are what
+//! is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,15 +17,15 @@ use crate::values::resources::{Limits, Resources};
 #[derive(Clone, Debug, Default)]
 struct Counted {
     usage: Resources,
-    /// Applications that hold something: they count as running.
+    /// The applications that hold an amount, and so count as running.
     holders: BTreeSet<Arc<str>>,
-    /// Applications that may count as running without holding anything, because they held something
-    /// and ask for more.
+    /// Applications that may count as running without holding an amount, because they held one and
+    /// ask for more.
     may_run: BTreeSet<Arc<str>>,
 }
 
 impl ApplicationFact {
-    /// Whether it counts as running: it holds something, or has a node reserved.
+    /// Whether the application counts as running: it holds an allocation, or has a node reserved.
     fn holds(&self) -> bool {
         !self.allocations.is_empty() || !self.unsettled.is_empty() || self.reserved > self.suspended
     }
@@ -36,8 +37,8 @@ impl ApplicationFact {
 }
 
 impl QueueFact {
-    /// Returns the limit of a user or group here. A queue that is not configured any more has no
-    /// limits.
+    /// Returns the limit of a user or group in this queue. A queue that is not configured any more
+    /// has no limits.
     fn limit(&self, subject: &Subject) -> Option<&LimitConfig> {
         if self.state == ObjectState::Draining {
             return None;
@@ -54,7 +55,7 @@ impl QueueFact {
 }
 
 impl Facts {
-    /// Returns what the limits of user and group leave to an application.
+    /// Returns the headroom that the limits of user and group leave to an application.
     pub(super) fn user_headroom(&self, application: &ApplicationFact) -> Limits {
         let mut headroom = Limits::unlimited();
         for (queue, subject, limit) in self.limits_of(application) {
@@ -65,8 +66,8 @@ impl Facts {
         headroom
     }
 
-    /// Whether user and group let an application run. Called only for one that is Accepted and does
-    /// not count as running yet.
+    /// Whether the limits of user and group let an application run. It is called only for an
+    /// application that is Accepted and does not count as running yet.
     pub(super) fn may_run(&self, application: &ApplicationFact) -> bool {
         if application.state != ApplicationState::Accepted || application.holds() {
             return true;
@@ -101,8 +102,8 @@ impl Facts {
         counted
     }
 
-    /// Counts the applications of a user or group that run in a queue. Of those that hold nothing,
-    /// only the trackers know it.
+    /// Counts the applications of a user or group that run in a queue. For those that hold no
+    /// amount, only the trackers know it.
     fn running(&self, queue: &QueueFact, subject: &Subject) -> usize {
         let counted = self.counted(queue, subject);
         let running = self.applications.iter().filter(|application| {
@@ -151,7 +152,7 @@ impl Facts {
         self.check_groups(wrong);
     }
 
-    /// Compares an entry of a tracker with what was counted for it, and takes that out.
+    /// Compares an entry of a tracker with the counted figures, and removes these.
     fn check_place(
         &self,
         subject: &Subject,
@@ -187,9 +188,9 @@ impl Facts {
         }
     }
 
-    /// Checks that a group is one of the user's, or stands for all of them, and is limited on the
-    /// way to root. An application that asks for something or holds something counts for a group
-    /// where there is such a limit.
+    /// Checks that the group of a user is one of its groups, or stands for all of them, and is
+    /// limited on the way to root. An application that asks for or holds an amount counts for a
+    /// group if there is such a limit.
     fn check_groups(&self, wrong: &mut Vec<String>) {
         for application in &self.applications {
             let Some(group) = &application.group else {
