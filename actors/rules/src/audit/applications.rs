@@ -24,7 +24,8 @@ pub struct BesideBook {
     /// The time when asks that were too young to reserve a node are tried again, ns since the
     /// epoch.
     pub aging_ns: Option<i64>,
-    /// Whether its undecided gang was searched without result, and waits for a node to grow.
+    /// Whether the last search for its undecided gang was without result, and the gang waits for a
+    /// node to grow.
     pub rests: bool,
 }
 

@@ -29,7 +29,7 @@ struct Places<'a> {
     elsewhere: bool,
 }
 
-/// Members whose places are searched together, or a single member.
+/// Members that are placed together, or a single member.
 struct Together<'a> {
     members: Vec<&'a AskFact>,
     topology: Option<&'a Topology>,
@@ -182,7 +182,7 @@ impl Search<'_> {
         Places { left: left.collect(), chosen, domains, application, fullest, elsewhere }
     }
 
-    /// Returns all members, each as one ask, in the order in which places are searched.
+    /// Returns all members, each as one ask, in the order in which they are placed.
     fn in_order<'a>(
         &self,
         groups: Vec<Vec<&'a AskFact>>,

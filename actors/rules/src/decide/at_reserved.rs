@@ -1,4 +1,4 @@
-//! The decision what an application does with an offer for its asks that have a node reserved.
+//! Decides how an application uses an offer for its asks that have a node reserved.
 //!
 //! # Two rounds
 //! First, each of these asks is tried on its reserved node. Then each ask that does not require its

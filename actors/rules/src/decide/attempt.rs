@@ -1,5 +1,5 @@
-//! The decision what an application does with an offer: which of its asks is placed on which node,
-//! or why none is.
+//! Decides how an application uses an offer: which of its asks is placed on which node, or why none
+//! is.
 //!
 //! # Why a rule
 //! All other rules serve this decision. It is made from plain values: the application's asks, the

@@ -24,10 +24,10 @@
 //! If all members of a bundle are of one size, the bundle fits exactly when the places on all nodes
 //! add up to its members, in whatever order they are taken. So it is due again when the nodes that
 //! grew since could provide the missing places, and there are enough places in all
-//! ([`BundleWaits`]). If a thousand equal gangs wait for the same places, one takes them, and the
-//! others are not searched again. Any other bundle is due again when a node grew that can take one
-//! of its members; if a group found no domain, the node has to be in a domain whose nodes together
-//! have enough for such a group.
+//! ([`BundleWaits`]). If a thousand equal gangs wait for the same places, one takes them, and no
+//! other search is made for the others. Any other bundle is due again when a node grew that can
+//! take one of its members; if a group found no domain, the node has to be in a domain whose nodes
+//! together have enough for such a group.
 //!
 //! # Invariants
 //! * After a search without result the index is as it was, and no ask is woken by the amounts that
@@ -151,7 +151,7 @@ pub struct Shortage {
     /// number that found no place in the domain where most did.
     pub lacks: u64,
     /// The same number by groups: members of each group that find no place, with their number.
-    /// Members of other sizes, and members that may use other nodes, were not searched.
+    /// Members of other sizes, and members that may use other nodes, were not tried.
     pub short: Vec<(MembersAt, u64)>,
     /// Set if no domain takes the whole group.
     pub domain: Option<NoDomain>,

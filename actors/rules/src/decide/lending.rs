@@ -105,7 +105,7 @@ impl Borrower {
 
 impl Lent {
     /// Returns the first node in order that is lent to an ask of an application in this leaf.
-    /// `request` is the ask's request; only nodes behind `after` are searched, if it is given.
+    /// `request` is the ask's request; only nodes behind `after` are considered, if it is given.
     pub fn first(
         (leaf, ask): (u32, &AskSpec),
         after: Option<NodeSlot>,

@@ -43,7 +43,7 @@ use crate::specs::ask::TaskGroup;
 use crate::values::hashing::SeededMap;
 use crate::values::ids::{AllocationId, AskSlot, NodeSlot};
 
-/// The progress of the search for pairs since something changed.
+/// The progress of the search for pairs since the last change that restarted it.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     /// The last member that has been examined. It and all members before it are refused by every
@@ -115,7 +115,7 @@ impl Search {
         self.returns();
     }
 
-    /// Notes that no other node takes the first member either, which has this key.
+    /// Notes that the first member, which has this key, was refused by all other nodes, too.
     pub fn refused_elsewhere(&mut self, member: AskKey) {
         self.nowhere = Some(member);
     }

@@ -13,7 +13,7 @@ use crate::nodes::recount::admits_anew;
 use crate::pending::unsettled::{OpenQuestion, Scope};
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// What follows from the answer that a placement passes on a node.
+/// The result of the answer that a placement passes on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
     /// The placement becomes an allocation on the node.
@@ -26,7 +26,7 @@ pub enum Confirmation {
     Refused,
 }
 
-/// What follows for an ask after one of its placements was refused and withdrawn.
+/// The next step of an ask after one of its placements was refused and withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterRefusal {
     /// The placement was to take the place of a placeholder: other places are tried next. Contains
@@ -39,7 +39,7 @@ pub enum AfterRefusal {
 }
 
 impl AfterRefusal {
-    /// Returns what follows from the answer. `place` is the result of [`place_taken_by`].
+    /// Returns the next step of the ask. `place` is the result of [`place_taken_by`].
     /// `has_verdict`: the answer says that all candidates refused, or counts as such. `is_resting`:
     /// all nodes have refused another instance of the ask since the question.
     pub fn of(place: Option<(bool, NodeSlot)>, has_verdict: bool, is_resting: bool) -> Self {

@@ -3,9 +3,9 @@
 //! # In several steps
 //! A search that has used up the looks at nodes of one step gives everything back and is *paused*:
 //! it remembers its places, which are not held for it. When it continues, it takes again each place
-//! that still has capacity, and searches another for each place that has not. So the steps in
-//! between may change anything, and the places found in the end have capacity at that moment. Each
-//! step finds at least one more place, or tries one more domain.
+//! that still has capacity, and searches for another one in place of each that has not. So the
+//! steps in between may change anything, and the places found in the end have capacity at that
+//! moment. Each step finds at least one more place, or tries one more domain.
 //!
 //! # Invariant
 //! * Between two steps the index is as if there were no search.
@@ -50,7 +50,7 @@ pub enum Unfound {
 pub(super) struct Slice {
     /// The number of looks at which the slice ends.
     until: u64,
-    /// Whether a place was searched or a domain tried in the slice.
+    /// Whether a place was searched for, or a domain tried, in the slice.
     has_progress: bool,
     pub(super) tried: Tried,
 }

@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! * A group with a required domain has all of its places in it, or none.
-//! * A try without result leaves what was found before as it was.
+//! * A try without result leaves the places found before unchanged.
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! What members of an undecided gang lack on nodes, from the present sums: also if no search has
-//! found it out.
+//! Computes, from the present sums, what members of an undecided gang lack on nodes. No search for
+//! the gang is needed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

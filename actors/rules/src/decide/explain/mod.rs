@@ -210,7 +210,7 @@ pub fn nodes(
         return Some(Why::Unfit { lacks: lacks.clone(), want });
     }
     // If no node is large enough, free capacity on one would not help: the nearest node is not
-    // searched.
+    // computed.
     let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request, fits) };
     let held = HeldNode::first(books, &request, fits);
     Some(Why::Nodes { lacks: lacks.clone(), nearest, held, want })

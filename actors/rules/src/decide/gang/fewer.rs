@@ -1,5 +1,5 @@
-//! The choice of fewer places for a gang of which an earlier scheduler held places, if they do not
-//! all fit now.
+//! Chooses fewer places for a gang of which an earlier scheduler held places, if they do not all
+//! fit now.
 
 use crate::applications::application::Application;
 use crate::applications::native::{Native, Stage};
@@ -8,8 +8,9 @@ use crate::values::resources::Resources;
 use super::obstacle::GangObstacle;
 use super::state::GangSearch;
 
-/// Reduces the number of places to be searched, by the obstacle of the last offer. Returns for how
-/// many members places are still searched. `None` if the gang is decided, or holds no places again.
+/// Reduces the number of places to be searched for, by the obstacle of the last offer. Returns for
+/// how many members places are still searched for. `None` if the gang is decided, or holds no
+/// places again.
 pub fn settle_for_fewer(book: &mut Application, search: &mut GangSearch) -> Option<u64> {
     let (gang, asks) = (book.gang.as_mut()?, &book.asks);
     let native = gang.native.as_deref_mut()?;

@@ -1,6 +1,5 @@
-//! The decision about an undecided declared gang: when its places are searched, what keeps the gang
-//! from them, and the search in as many steps as it takes. For people,
-//! `docs/gangs.md#declared-gangs`.
+//! Handles an undecided declared gang: when its places are searched for, what keeps the gang from
+//! them, and the search in as many steps as it takes. For people, `docs/gangs.md#declared-gangs`.
 //!
 //! # How
 //! As long as the gang is undecided, none of its asks is tried by itself. An offer that reaches the
@@ -20,8 +19,8 @@
 //!
 //! # Invariants
 //! * Either all members of a bundle are booked in a step, or none is.
-//! * A bundle whose search was without result is not searched again before a change that may help
-//!   it.
+//! * After a search without result, no other search is made for the bundle before a change that may
+//!   help it.
 
 mod fewer;
 mod members;

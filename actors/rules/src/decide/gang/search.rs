@@ -208,7 +208,7 @@ impl MemberSearch {
         self.paused.n_places()
     }
 
-    /// Continues until the caller has to do something.
+    /// Continues until the caller has to act.
     pub fn next(&mut self, book: &Application, nodes: &mut NodeIndex) -> Next {
         loop {
             let next = match std::mem::take(&mut self.step.doing) {

@@ -130,7 +130,7 @@ impl GangSearch {
         was_refused
     }
 
-    /// Whether the gang was searched without result, and no node that can take a member has grown
+    /// Whether the last search was without result, and no node that can take a member has grown
     /// since.
     pub fn rests(&self, nodes: &NodeIndex) -> bool {
         let WaitSet::Parked(parked) = &self.waits else { return false };

@@ -250,8 +250,8 @@ fn a_refused_group_tries_another_domain() {
     assert_eq!(&*outcome.unwrap().domain_of(0).unwrap().value, "r1");
 }
 
-/// The nodes that refuse a member are searched again and again, so that a step ends before the RM
-/// was asked about all.
+/// The nodes that refuse a member are looked at again and again, so that a step ends before the RM
+/// was asked about all nodes.
 #[test]
 fn a_search_goes_on_in_later_steps() {
     let mut world = World::new(workers(2), &vec![1; 1_200]);

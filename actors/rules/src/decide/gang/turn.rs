@@ -1,4 +1,4 @@
-//! The decision whether an undecided gang searches for places when an offer reaches it.
+//! Decides whether an undecided gang searches for places when an offer reaches it.
 
 use crate::asks::Bundled;
 use crate::decide::attempt::Attempt;
@@ -15,9 +15,9 @@ use super::rooms::GangRooms;
 /// What a gang does with an offer.
 #[derive(Debug)]
 pub enum GangTurn {
-    /// Places are searched.
+    /// Places are searched for.
     Search,
-    /// No places are searched now.
+    /// No places are searched for now.
     Wait {
         /// The reason.
         why: Hold,
@@ -28,7 +28,7 @@ pub enum GangTurn {
     },
 }
 
-/// Why no places are searched.
+/// Why no places are searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// An allocation of its application was evicted for another ask, which comes first.

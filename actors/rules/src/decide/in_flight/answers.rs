@@ -1,5 +1,5 @@
-//! What an answer about a member means for its bundle in flight, and what happens to a member that
-//! cannot stay on its node.
+//! Applies answers about members to their bundle in flight, and moves members that cannot stay on
+//! their nodes.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const ASKED_AGAIN_MAX: u32 = 3;
 pub enum MemberAnswer {
     /// The member may run at its place, and the node confirms it.
     Passes {
-        /// What the answer depends on.
+        /// The facts on which the answer depends.
         scope: Scope,
         /// Whether the RM counts the member as running there.
         is_assumed: bool,
@@ -47,7 +47,8 @@ pub enum MemberAnswer {
     },
 }
 
-/// What an answer or a change of a node means for the bundle, for the application to carry out.
+/// The effects of an answer, or of a change of a node, on the bundle. The application carries them
+/// out.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The questions whose answers are not wanted any more, or do not count.

@@ -116,7 +116,7 @@ pub enum WithdrawReason {
     Unanswered,
 }
 
-/// What a withdrawn bundle leaves for the application to carry out.
+/// The effects of a withdrawal, which the application carries out.
 #[derive(Debug)]
 pub struct Withdrawn {
     /// The questions whose answers are not wanted any more, or do not count.

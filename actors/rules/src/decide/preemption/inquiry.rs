@@ -73,7 +73,7 @@ pub struct Inquiry {
     why_not: NoPreemption,
 }
 
-/// The member whose place is searched now.
+/// The member for which a node is searched for now.
 #[derive(Debug)]
 struct Current {
     goal: Goal,

@@ -42,7 +42,7 @@
 //! ```
 //! A [`Stale`] plan is made again at once, at most [`PLANNED_ANEW`] times. [`NoPreemption`] is the
 //! reason why a try was without result. Except after [`NoPreemption::NodesAreNominated`], the next
-//! try may follow once [`TRY_AGAIN`] has passed and something has changed.
+//! try may follow once [`TRY_AGAIN`] has passed and there was a change.
 //!
 //! For a daemon, [`required_node::plan`] and its question; for a maximum that was lowered,
 //! [`quota::due`] once a second at most and [`quota::plan`]. A daemon has a nomination of its

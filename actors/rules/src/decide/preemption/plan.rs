@@ -37,7 +37,7 @@ pub struct Place {
     pub cancels: bool,
     /// The victims for this place, in the order in which each may be removed.
     pub(super) order: Vec<AllocationId>,
-    /// Further victims that the RM wants gone.
+    /// Further victims that the RM adds.
     pub(super) more: Vec<AllocationId>,
     pub(super) is_answered: bool,
 }

@@ -30,7 +30,7 @@ use crate::values::ids::{AllocationId, NodeSlot};
 /// plan are judged by the two orders of `choose` alone.
 const STEPS: u32 = 500_000;
 
-/// The maximum number of nodes of a plan for which victims on other nodes are searched, if more
+/// The maximum number of nodes of a plan for which victims on other nodes are searched for, if more
 /// than a few candidates could free capacity in a queue above the preemptor that has too little.
 const WIDE: u32 = 32;
 
@@ -71,9 +71,9 @@ pub struct Planner {
 /// Victims on any node that free enough in queues.
 #[derive(Clone, Debug)]
 pub(super) enum Elsewhere {
-    /// They were not searched yet.
+    /// No search for them was made yet.
     Unknown,
-    /// They were searched; `None` if all candidates are not enough.
+    /// The result of the search; `None` if all candidates are not enough.
     Known(Option<Vec<u32>>),
 }
 

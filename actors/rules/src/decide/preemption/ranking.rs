@@ -2,9 +2,9 @@
 //!
 //! # Why lazily
 //! Of hundreds of nodes that may be used, one is needed, or ten if the RM is asked. So each node
-//! has a *bound*: the least weight that its victims can have, and the lowest index of a victim that
-//! goes with it, from the sizes and priorities of its candidates alone. Nodes are evaluated in
-//! order of their bounds. As soon as no bound is below the best solution found, that solution is
+//! has a *bound*: the least weight that its victims can have, and the lowest index of a victim in a
+//! set of that weight, from the sizes and priorities of its candidates alone. Nodes are evaluated
+//! in order of their bounds. As soon as no bound is below the best solution found, that solution is
 //! the best of all, and the other nodes need not be evaluated. Bounds are kept from plan to plan:
 //! only a node on which a candidate was taken gets a new one. Restrictions by queues can only make
 //! a plan more expensive, so a bound stays valid.

@@ -1,5 +1,5 @@
 //! The turns of an application's preemptors: for which of its asks, or whether for its gang,
-//! victims may be searched later, and when.
+//! victims may be searched for later, and when.
 //!
 //! # Invariant
 //! * One deadline is armed, for the next preemptor, however many there are.
