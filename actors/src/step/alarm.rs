@@ -13,8 +13,9 @@ use super::op::Op;
 /// A reminder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Alarm {
-    /// An order to an application, which is dropped if another application has its slot by then.
-    /// Each such order names the state that it ends, so one that comes too late changes nothing.
+    /// An order to an application. It is dropped if the slot belongs to another application when
+    /// the alarm goes off. The order names the state that it ends, so an order that is too late
+    /// changes nothing.
     Order { application: ApplicationSlot, id: Arc<str>, op: Box<Op> },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
@@ -22,15 +23,16 @@ pub(crate) enum Alarm {
     ReservationsWaited,
     /// A nomination may have reached its longest wait.
     NominationsWaited,
-    /// A queue may have been above its maximum for as long as it may, ns since the epoch.
+    /// A queue may have been above its maximum for the longest time allowed. `at_ns` is the time of
+    /// this check, ns since the epoch.
     QuotaScan { at_ns: i64 },
     /// The RM is due a scale-up signal.
     ScaleUp,
-    /// A dynamic queue may have been empty for its time.
+    /// A dynamic queue may have been empty for long enough to be removed.
     CleanQueues,
-    /// Terminated applications may have been kept for their time.
+    /// Terminated applications may have reached the end of their retention.
     Retention,
-    /// Items of the reorder buffer may have waited for as long as they may.
+    /// Items of the reorder buffer may have reached their longest wait.
     ReorderWindow,
 }
 

@@ -1,11 +1,11 @@
-//! Answers to questions about one application's placements, on their way to the nodes they concern
+//! Answers of predicates about one application's placements, on their way to the nodes concerned
 //! and then to the application.
 //!
 //! # Why by the nodes
-//! The node is the authority on what it has. An answer that passes therefore goes to the node that
-//! passes, which confirms or refuses it ([`crate::node::Confirm`]); only then is the placement
-//! settled by its application. Answers are taken one after the other, in the order in which they
-//! came: an answer may be void because of the one before it.
+//! The node is the authority on what it has. If the RM's answer is that a node passes, it therefore
+//! goes to that node, which confirms or refuses the placement ([`crate::node::Confirm`]); only then
+//! does the application settle the placement. Answers are handled one after the other, in the order
+//! in which they arrived: an answer may be void because of an earlier one.
 
 use std::collections::VecDeque;
 
@@ -14,26 +14,27 @@ use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use crate::api::predicates::{Scope, Verdict};
 
-/// Answers that are taken in one step: consecutive answers about one application.
+/// The answers that are handled in one step: consecutive answers about one application.
 pub(crate) struct Answers {
     pub(crate) application: ApplicationSlot,
-    /// The answers that no node has seen yet, by question. No verdict: the question could not be
-    /// asked.
+    /// The answers that are not handled yet, each with the number of its question. A verdict of
+    /// `None`: the question could not be asked.
     left: VecDeque<(u64, Option<Verdict>)>,
-    /// The outcome of each answer so far, by question, for the application.
+    /// The outcomes of the answers that were handled, each with the number of its question, for the
+    /// application.
     pub(crate) settled: Vec<(u64, Settlement)>,
 }
 
 /// The meaning of an answer for its placement.
 #[derive(Debug)]
 pub(crate) enum Settlement {
-    /// The placement is an allocation. The node holds it; if another node held it before, that one
-    /// has to let go (`moved_from`).
+    /// The placement is an allocation, and the node that passed holds it. If another node held it
+    /// before (`moved_from`), that node has to release it.
     Confirmed { moved_from: Option<NodeSlot>, scope: Scope, assumed: bool },
-    /// A candidate passes and the placement is not settled there: it is void, or the node can no
-    /// longer have it.
+    /// The candidate at `position` passes, but the placement is not made there: the answer is void
+    /// (`is_void`), or the node cannot have the placement any more.
     NotTaken { position: usize, assumed: bool, is_void: bool },
-    /// The candidate that passes has left.
+    /// The candidate that passes has been removed.
     NodeGone { assumed: bool },
     /// None of the candidates passes.
     Failed { reasons: Vec<(String, u32)> },
@@ -58,8 +59,9 @@ impl Answers {
         Self { application, left: VecDeque::from([first]), settled: Vec::new() }
     }
 
-    /// Takes one more answer in, unless it depends on the capacity that the others leave on nodes.
-    /// `Err` gives it back.
+    /// Adds an answer, to be handled in the same step. `Err` returns an answer that has to wait: it
+    /// is about another application, or it passes an alternative node, whose free capacity depends
+    /// on the answers before.
     pub(crate) fn join(
         &mut self,
         application: ApplicationSlot,
@@ -73,8 +75,8 @@ impl Answers {
         Ok(())
     }
 
-    /// Returns the next answer that a node passes, with that node. The answers before it concern no
-    /// node.
+    /// Returns the next answer by which a node passes, with that node. Records the outcomes of the
+    /// answers before it, which concern no node.
     pub(crate) fn next_passed(&mut self, books: &Books) -> Option<(NodeSlot, Passed)> {
         while let Some((number, verdict)) = self.left.pop_front() {
             let Some(question) = books.unsettled.get(number) else { continue };

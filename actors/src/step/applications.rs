@@ -1,4 +1,5 @@
-//! Carry-outs for one application that need the baton and its book, and no state of its actor.
+//! Changes and notices of one application that need the baton and the application's book, but no
+//! state of its actor.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use monoceros_rules::values::ids::{AllocationId, ApplicationSlot};
 use super::{AskReleased, Baton, Ending, Entered, Notice, QueueSlot};
 
 impl Baton {
-    /// Counts what an application has now against the quotas of its RM. One that was removed is not
-    /// counted any more.
+    /// Counts the present usage of an application against the quotas of its RM. An application that
+    /// was removed is not counted.
     pub(crate) fn count_application(&mut self, slot: ApplicationSlot, now: Held) {
         if let Some(entry) = self.directory.applications.find_mut(slot)
             && entry.held != now
@@ -24,13 +25,13 @@ impl Baton {
         }
     }
 
-    /// Counts the usage over time of an allocation that leaves.
+    /// Adds an allocation that ends to the application's usage over time.
     pub(crate) fn count_use(&self, book: &mut Book, entry: &Allocation, was_preempted: bool) {
         let instance_type = self.directory.instance_types.find(entry.node);
         book.count_use(entry, was_preempted, instance_type, self.now_ns);
     }
 
-    /// Counts a state that an application entered, and notes it in the directory.
+    /// Counts an application's change of state, and notes the new state in the directory.
     pub(crate) fn count_change(
         &mut self,
         slot: ApplicationSlot,
@@ -69,15 +70,15 @@ impl Baton {
         });
     }
 
-    /// Ignores the node in a report of an allocation that is on another one: the allocation stays
-    /// where it is.
+    /// Ignores the node in a report of an allocation, with a warning and a notice, because the
+    /// allocation is on another node. The allocation stays there.
     pub(crate) fn ignore_place(&mut self, application: &str, allocation: &str, node: &str) {
         tracing::warn!(%application, %allocation, %node,
             "an allocation is said to be on another node than it was placed on, ignored");
         self.effects.notify(Notice::Ignored(Ignored::AllocationChange));
     }
 
-    /// Checks the quota of the RM for one more request of an application that has this by now.
+    /// Checks the RM's quota for one more request of an application, whose present usage is `now`.
     pub(crate) fn may_have_more(
         &mut self,
         slot: ApplicationSlot,
@@ -89,7 +90,7 @@ impl Baton {
         takes.map_err(|over| Rejection::OverQuota { id: Arc::clone(key), over })
     }
 
-    /// Notifies the RM that a pending ask ends, which it has not withdrawn itself.
+    /// Notifies the RM that a pending ask ends which the RM has not withdrawn.
     pub(crate) fn notify_ask_released(
         &mut self,
         application: &Arc<str>,
@@ -102,7 +103,8 @@ impl Baton {
         self.effects.notify(Notice::AskReleased(Box::new(released)));
     }
 
-    /// Gives an allocation other priority, policy and tags. Returns whether anything changed.
+    /// Sets priority, preemption policy and tags of an allocation to those of `said`. Returns
+    /// whether anything changed.
     pub(crate) fn restate(&mut self, id: AllocationId, said: &AskSpec) -> bool {
         let Some(node) = self.books.restate(id, said) else { return false };
         let node_id = Arc::clone(self.books.nodes.id(node));

@@ -1,5 +1,5 @@
-//! Placements that the RM counts as running before it is notified of them, and the end of that:
-//! [`ResourceManagerCallback::assumed`].
+//! Assumed placements: placements that the RM counts as running before it is notified of them
+//! ([`ResourceManagerCallback::assumed`]), and the end of that.
 //!
 //! # Invariants
 //! * An entry of the allocation table is assumed from the moment it is booked until the RM is
@@ -26,7 +26,7 @@ pub(crate) enum Counting {
 }
 
 impl Baton {
-    /// Has the RM count a placement that was booked, or a place that is held.
+    /// Has the RM count a placement that was booked, or a hold.
     pub(crate) fn assume(&mut self, id: AllocationId) {
         let Some(entry) = self.books.allocations.get_mut(id) else {
             debug_assert!(false, "an allocation is assumed once it is in the table");
@@ -39,7 +39,7 @@ impl Baton {
         }
     }
 
-    /// Has the RM stop counting a place that is not held for now. The place stays in the table.
+    /// Has the RM stop counting a hold for now. The hold stays in the table.
     pub(crate) fn forget(&mut self, id: AllocationId) {
         if let Some(entry) = self.books.allocations.get(id) {
             self.forget_gone(entry);
@@ -56,8 +56,8 @@ impl Baton {
         }
     }
 
-    /// Has the RM count something as running on a node, or not any more. For what is in no table
-    /// the caller keeps track of what is counted.
+    /// Has the RM count an ask, or a hold for a member, as running on a node, or stop counting it.
+    /// If it is not in the allocation table, the caller keeps track of whether it is counted.
     pub(crate) fn count_on(
         &self,
         counting: Counting,

@@ -1,8 +1,8 @@
 //! The baton: the boxed message as which a step travels from actor to actor. It owns the books.
 //!
 //! State of a partition is written only with the baton in hand, so two steps cannot overlap; the
-//! compiler checks it, without a lock and without an await. Values that several handlers on the way
-//! need are fields here; a value that one message brings to one actor is its [`Mail`].
+//! compiler checks this, without a lock and without an await. Values that several handlers on the
+//! way need are fields here; a value for one actor only is [`Mail`].
 //!
 //! # When things go wrong
 //! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], which reports the loss
@@ -44,7 +44,7 @@ pub(crate) struct Baton {
     pub(crate) directory: Directory,
     /// The time of this step, ns since the epoch.
     pub(crate) now_ns: i64,
-    /// The offer under way; between two offers the memory of the last.
+    /// The offer under way. Between two offers it has the values of the last one.
     pub(crate) offer: Offering,
     /// Changes of visits that have still to climb the queues.
     pub(crate) gathered: Gathered,
@@ -73,21 +73,22 @@ pub(crate) struct StepSettings {
 
 /// Services that a step can call.
 pub(crate) struct Services {
-    /// The clock; used only to measure decision times. Everything else goes by the time of the
-    /// step.
+    /// The clock; used only to measure decision times. All else uses the time of the step
+    /// ([`Baton::now_ns`]).
     pub(crate) clock: Clock,
     /// The RM's predicates, preferences and assumptions.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     /// Takes the RM's answers to questions about placements.
     pub(crate) answers: AnswerSink,
-    /// The arguments of a question; filled again for each, to spare allocations.
+    /// The arguments of a predicate question. One message is reused for all questions, to spare
+    /// heap allocations.
     pub(crate) question: PredicatesArgs,
     /// The address of the partition.
     pub(crate) home: Arc<BatonAddress<Partition>>,
 }
 
-/// Mail that the baton brings to the actor that it goes to: at most one field is `Some`, and that
-/// actor takes it.
+/// Mail for the actor that the baton goes to next: at most one field is `Some`, and that actor
+/// takes it.
 #[derive(Default)]
 pub(crate) struct Mail {
     pub(crate) node: Option<NodeMail>,
@@ -135,7 +136,7 @@ impl Baton {
         }
     }
 
-    /// Gives every queue on the path of the offer this amount back.
+    /// Returns this amount to every queue on the path of the offer.
     pub(crate) fn give_back(&mut self, resources: &Resources, loosening: Loosening) {
         self.offer.give_back(resources, loosening);
         for frame in &self.offer.frames {
@@ -143,7 +144,7 @@ impl Baton {
         }
     }
 
-    /// Records an event, if events are recorded. The event is made with the time of the step.
+    /// Records an event, if events are recorded. The event gets the time of the step.
     pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
         if self.settings.tracking.is_on() {
             self.effects.notify(Notice::Happened(event(self.now_ns).into()));

@@ -74,12 +74,12 @@ impl<A: Visited> BatonAddress<A> {
         baton_address
     }
 
-    /// Sends the baton there, with its mail.
+    /// Puts the baton into the hand of the actor, with this mail.
     pub(crate) fn hand(&self, mut baton: Box<A::Baton>, mail: A::Mail) {
         *A::mail(&mut baton) = Some(mail);
         let mut hand = self.look();
         if hand.has_ended {
-            // Dropped after the lock: the drop sends to other actors.
+            // Dropped after the lock is released: the drop sends messages to other actors.
             drop(hand);
             return drop(baton);
         }
@@ -95,7 +95,7 @@ impl<A: Visited> BatonAddress<A> {
         self.hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the baton. If it is not there, the task is woken when it is.
+    /// Takes the baton. If it is not here, the task is woken when it arrives.
     fn take(&self, waker: &Waker) -> Option<Box<A::Baton>> {
         let mut hand = self.look();
         let baton = hand.baton.take();

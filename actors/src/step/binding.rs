@@ -1,4 +1,4 @@
-//! Placements that become allocations: their names, their deadlines, and the notices of them.
+//! Placements that become allocations: their UUIDs, their deadlines, and the notices of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::notices::{Allocated, Owner};
 use crate::session::Notice;
 
 impl Baton {
-    /// Gives a placement its name and its deadline: from now on it is an allocation, and may be a
-    /// victim. Returns its times, if it is traced.
+    /// Gives a placement its UUID and, if its ask has an execution timeout, its deadline: from now
+    /// on it is an allocation, and may be a victim. Returns its times, if it is traced.
     pub(crate) fn bind(
         &mut self,
         id: AllocationId,
@@ -41,7 +41,7 @@ impl Baton {
         course
     }
 
-    /// The notice of an allocation of this owner.
+    /// Builds the notice of an allocation of this owner.
     pub(crate) fn allocated(&self, owner: &Arc<Owner>, entry: &Allocation) -> Allocated {
         Allocated {
             owner: Arc::clone(owner),

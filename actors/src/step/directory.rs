@@ -2,9 +2,9 @@
 //! name.
 //!
 //! # Why it travels
-//! A step has to reach any actor of its partition by a number that a book holds. The directory is
+//! A step has to reach any actor of its partition by a slot that the books hold. The directory is
 //! part of the baton, so that it is read and changed without asking the partition. An actor that
-//! was taken off it is not sent anything any more.
+//! was removed from it is sent no more messages.
 //!
 //! # Invariants
 //! * Parents have smaller slots than their children.
@@ -42,17 +42,17 @@ pub(crate) struct Directory {
     pub(crate) nodes: Slots<NodeSlot, Arc<BatonAddress<Node>>>,
     /// Machine types, of nodes whose attributes name one.
     pub(crate) instance_types: Slots<NodeSlot, Arc<str>>,
-    /// Each node's share of the RM's quotas.
+    /// Each node's usage of the RM's quotas.
     pub(crate) held_by_nodes: Slots<NodeSlot, Held>,
     pub(crate) applications: Slots<ApplicationSlot, ApplicationEntry>,
     /// Applications in order of their ids, for lists. A single one is [looked
     /// up](Self::application_slot) by its hash.
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
     application_by_hash: KeyIndex<ApplicationSlot>,
-    /// Applications that wait for a node that only they may use.
+    /// Applications that wait for a certain node, for example because an ask requires it.
     pub(crate) named: Named,
     /// Applications with an ask that predicates refused. An application may stay here for a while
-    /// when it has no such ask any more.
+    /// after it has no such ask any more.
     pub(crate) refused: BTreeSet<ApplicationSlot>,
     /// Applications, by leaf, that the next scale-up signal may have to report: one with an ask
     /// that the RM was not notified of, or one that need not wait any more for permission to run.
@@ -74,7 +74,7 @@ pub(crate) struct QueueEntry {
     pub(crate) address: Arc<BatonAddress<Queue>>,
     /// The row in its parent; `None` for root.
     pub(crate) row: Option<RowSlot>,
-    /// Applications in it, and queues right below it.
+    /// The number of applications in it, and (`children`) of queues right below it.
     pub(crate) applications: usize,
     pub(crate) children: usize,
     pub(crate) counts: QueueCounts,
@@ -95,7 +95,7 @@ impl QueueEntry {
         Self { facts, address, row, applications, children, counts, allocating, is_stale }
     }
 
-    /// Whether neither applications nor queues are in it.
+    /// Whether the queue has neither applications nor queues below it.
     pub(crate) fn is_empty(&self) -> bool {
         self.applications == 0 && self.children == 0
     }
@@ -104,7 +104,7 @@ impl QueueEntry {
 /// Counts of a leaf since its creation, for metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueCounts {
-    /// Applications by state; the terminated ones are never taken off.
+    /// The number of applications in each state. Terminated applications are never subtracted.
     pub(crate) states: BTreeMap<ApplicationState, i64>,
     pub(crate) allocated: u64,
     pub(crate) released: u64,
@@ -127,17 +127,16 @@ pub(crate) struct ApplicationEntry {
     pub(crate) id: Arc<str>,
     pub(crate) leaf: QueueSlot,
     pub(crate) address: Arc<BatonAddress<Application>>,
-    /// The state it is in.
     pub(crate) state: ApplicationState,
     /// The application declared its members, and takes no placeholders.
     pub(crate) has_declared_members: bool,
-    /// Its share of the RM's quotas.
+    /// Its usage of the RM's quotas.
     pub(crate) held: Held,
 }
 
 impl ApplicationEntry {
-    /// Whether it may take an ask or a reported allocation of this kind, as far as its state and
-    /// its declaration are concerned.
+    /// Whether the application's state and declaration admit an ask, or a reported allocation, with
+    /// this specification. `Err` has the reason.
     pub(crate) fn may_take(&self, spec: &AskSpec) -> Result<(), Rejection> {
         if self.state == ApplicationState::Failing || self.state.is_terminated() {
             let (id, state) = (Arc::clone(&self.id), self.state.text().into());
@@ -156,8 +155,8 @@ impl Directory {
         &self.queue(QueueSlot::ROOT).address
     }
 
-    /// The settings of a leaf now. Those that its applications have may be older: a reload that keeps
-    /// the order of applications does not visit them.
+    /// Returns the present settings of a leaf. The settings that its applications have may be
+    /// older: a reload that keeps the order of applications does not visit them.
     pub(crate) fn settings(&self, leaf: QueueSlot) -> &QueueSettings {
         &self.queue(leaf).facts.config.settings
     }
@@ -170,7 +169,7 @@ impl Directory {
         &mut self.queues[slot]
     }
 
-    /// Every queue, parents before children.
+    /// Returns every queue, parents before children.
     pub(crate) fn all_queues(&self) -> impl DoubleEndedIterator<Item = &QueueEntry> {
         self.queues.values()
     }
@@ -181,13 +180,13 @@ impl Directory {
         std::iter::successors(Some(facts(queue)), move |below| below.parent.map(facts))
     }
 
-    /// Returns a slot for one more queue below another: behind it, so that parents stay before
-    /// children.
+    /// Returns a free slot for a new queue below `parent`: behind the parent's slot, so that
+    /// parents stay before children.
     pub(crate) fn next_queue_slot(&self, parent: Option<QueueSlot>) -> QueueSlot {
         self.queues.next_behind(parent.map_or(0, |parent| parent.index() + 1))
     }
 
-    /// Takes a queue off; its slot is free again.
+    /// Removes a queue; its slot is free again.
     pub(crate) fn forget_queue(&mut self, slot: QueueSlot) -> QueueEntry {
         let entry = self.queues.remove(slot);
         self.queue_by_path.remove(&entry.facts.config.path);
@@ -197,19 +196,19 @@ impl Directory {
         entry
     }
 
-    /// Enters an application in the next slot.
+    /// Enters an application at its slot, which is free.
     pub(crate) fn enter_application(&mut self, entry: ApplicationEntry) {
         self.application_by_id.insert(Arc::clone(&entry.id), entry.slot);
         self.application_by_hash.insert(&entry.id, entry.slot);
         self.applications.insert_at(entry.slot, entry);
     }
 
-    /// The application of this id.
+    /// Returns the slot of the application with this id.
     pub(crate) fn application_slot(&self, id: &str) -> Option<ApplicationSlot> {
         self.application_by_hash.find(id, |slot| Some(&*self.applications.find(slot)?.id))
     }
 
-    /// Takes an application off; its slot is free again, and it waits for no node any more.
+    /// Removes an application; its slot is free again, and it waits for no node any more.
     pub(crate) fn forget_application(&mut self, slot: ApplicationSlot) -> ApplicationEntry {
         let entry = self.applications.remove(slot);
         self.application_by_id.remove(&entry.id);
@@ -225,21 +224,22 @@ impl Directory {
         entry
     }
 
-    /// Notes that an ask of the application found no victims because nodes have nominations. It is
-    /// woken when half of this number of nominations are left, so that the next search is worth its
-    /// cost.
+    /// Notes that an ask of the application found no victims because nodes have nominations. The
+    /// application is woken when half of this number of nominations are left, so that the next
+    /// search is worth its cost.
     pub(crate) fn wait_for_nominations(&mut self, slot: ApplicationSlot, nominations: usize) {
         self.for_nominations.0.insert(slot);
         self.for_nominations.1 = nominations / 2;
     }
 
-    /// Returns the applications that waited until the nominations fell to this number.
+    /// Returns the applications that wait for nominations to end, if no more are left than they
+    /// wait for. They do not wait any more.
     pub(crate) fn wake_for_nominations(&mut self, nominations: usize) -> BTreeSet<ApplicationSlot> {
         let (waiting, least) = &mut self.for_nominations;
         if nominations > *least { BTreeSet::new() } else { std::mem::take(waiting) }
     }
 
-    /// Notes a queue at its slot, which is free.
+    /// Enters a queue at its slot, which is free.
     pub(crate) fn enter_queue(&mut self, entry: QueueEntry) {
         let (slot, parent) = (entry.facts.slot, entry.facts.parent);
         self.queue_by_path.insert(Arc::clone(&entry.facts.config.path), slot);
@@ -249,7 +249,7 @@ impl Directory {
         }
     }
 
-    /// Every application, by slot.
+    /// Returns every application, by slot.
     pub(crate) fn all_applications(&self) -> impl DoubleEndedIterator<Item = &ApplicationEntry> {
         self.applications.values()
     }
@@ -277,7 +277,7 @@ impl Directory {
         self.nodes.find(slot)
     }
 
-    /// Notes the machine type of a node, by its attributes.
+    /// Notes the machine type that the attributes of a node name.
     pub(crate) fn note_instance_type(&mut self, node: NodeSlot, attributes: &Texts) {
         let said = attributes.get(INSTANCE_TYPE);
         if self.instance_types.find(node).map(|known| &**known) != said {
@@ -306,7 +306,7 @@ impl Directory {
         &mut self.queue_mut(leaf).counts
     }
 
-    /// Returns the id of an application in the directory; empty once it has left.
+    /// Returns the id of an application in the directory; empty once it was removed.
     pub(crate) fn application_id(&self, slot: ApplicationSlot) -> Arc<str> {
         self.application(slot).map_or_else(|| Arc::from(""), |entry| Arc::clone(&entry.id))
     }

@@ -1,13 +1,13 @@
 //! The effects of a step: notices, deadlines, and the applications that have work left.
 //!
 //! # Why collected
-//! A step sends nothing while it is under way: were its baton lost, the RM would have been notified
-//! of something that is not in force. Handlers record the effects here; the partition carries them
-//! out when the baton is home.
+//! A step sends nothing while it is under way: if its baton were lost, the RM would have been
+//! notified of a change that is not in force. Handlers record the effects here; the partition
+//! carries them out when the baton is home.
 //!
 //! # Invariants
 //! * Everything except the notices is empty when the next step begins. Notices may be held for a few
-//!   steps and then leave together, in order.
+//!   steps and are then sent together, in order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ pub(crate) struct StepEffects {
 /// Changes of the partition's list of deadlines.
 #[derive(Default)]
 pub(crate) struct Deadlines {
-    /// The wait, the number by which the deadline can be disarmed, and what is due then.
+    /// The wait, the number by which the deadline can be disarmed (`None` if it cannot), and the
+    /// alarm that is due then.
     pub(crate) armed: Vec<(Duration, Option<u64>, Alarm)>,
     /// Numbers of deadlines that are not needed any more.
     pub(crate) disarmed: Vec<u64>,
@@ -66,9 +67,11 @@ pub(crate) struct FollowUps {
     pub(crate) revisits: Vec<(ApplicationSlot, Op)>,
     /// The rest of long orders, in order; other input has its turn in between.
     pub(crate) unfinished: Vec<(ApplicationSlot, Vec<Op>)>,
-    /// Applications that waited for a node, by its id, which came or grew.
+    /// Applications to be visited because a node that they waited for was added or changed, each
+    /// with the id of the node.
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
-    /// Applications that may have waited for the room that a failed placement returned to a node.
+    /// Applications that may have waited for the capacity that a failed placement returned to a
+    /// node, each with the id of the node.
     pub(crate) woken_by_return: Vec<(ApplicationSlot, Arc<str>)>,
     /// Asks, by key, whose reservation was ended by another application or by the partition.
     pub(crate) unreserved: Vec<(ApplicationSlot, Arc<str>, End)>,
@@ -85,7 +88,7 @@ pub(crate) enum PreemptionRequest {
 }
 
 impl PreemptionRequest {
-    /// The ask or gang itself.
+    /// Returns the ask or gang for which victims are searched.
     pub(crate) fn who(self) -> Preemptor {
         match self {
             Self::ForGuarantee { who, .. } => who,
@@ -95,12 +98,12 @@ impl PreemptionRequest {
 }
 
 impl StepEffects {
-    /// Notifies the RM of something.
+    /// Adds a notice to the RM, which is sent after the step.
     pub(crate) fn notify(&mut self, notice: Notice) {
         self.notices.push(notice);
     }
 
-    /// Notifies the RM of all of these, and leaves the list empty.
+    /// Adds all these notices, and leaves the list empty.
     pub(crate) fn notify_all(&mut self, notices: &mut Vec<Notice>) {
         if self.notices.is_empty() {
             std::mem::swap(&mut self.notices, notices);
@@ -109,13 +112,13 @@ impl StepEffects {
         }
     }
 
-    /// Has the alarm go off after a while.
+    /// Sets an alarm that goes off after this wait.
     pub(crate) fn remind(&mut self, wait: Duration, alarm: Alarm) {
         self.deadlines.armed.push((wait, None, alarm));
     }
 
-    /// Has the alarm go off at this time, at once if it is past. Both times are ns since the epoch.
-    /// Returns the time until then.
+    /// Sets an alarm that goes off at this time, or at once if it is past. Both times are ns since
+    /// the epoch. Returns the wait.
     pub(crate) fn remind_at(&mut self, at_ns: i64, now_ns: i64, alarm: Alarm) -> Duration {
         let wait_ns = u64::try_from(at_ns.saturating_sub(now_ns)).unwrap_or(0);
         let wait = Duration::from_nanos(wait_ns);
@@ -123,8 +126,8 @@ impl StepEffects {
         wait
     }
 
-    /// Has the alarm go off after a while. Returns the number by which [`Self::disarm`] withdraws
-    /// it.
+    /// Sets an alarm that goes off after this wait. Returns the number by which [`Self::disarm`]
+    /// withdraws it.
     pub(crate) fn arm(&mut self, wait: Duration, alarm: Alarm) -> u64 {
         self.deadlines.last += 1;
         self.deadlines.armed.push((wait, Some(self.deadlines.last), alarm));

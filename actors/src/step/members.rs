@@ -1,6 +1,6 @@
-//! The search for places of all members of a gang, with the predicates of an RM in this process.
-//! The RM is asked about each member in the middle of the search, and counts those that pass as
-//! running. Entries of members in the table of allocations are made here, too.
+//! The search for places of all members of a gang. An RM in this process is asked about each member
+//! in the middle of the search, and counts each member that passes as running. The entries of
+//! members for the allocation table are built here, too.
 
 use std::sync::Arc;
 
@@ -52,7 +52,8 @@ impl Baton {
         outcome
     }
 
-    /// Gives all members the capacity that was reserved for them, if each passes there.
+    /// Gives all members the capacity that is kept for them by the gang's nomination, if each
+    /// passes the predicate of an RM in this process.
     pub(crate) fn place_in_rooms(
         &mut self,
         whose: ApplicationSlot,
@@ -82,8 +83,8 @@ impl Baton {
         Ok(found)
     }
 
-    /// Asks whether a member may run on a node, or have its place held there. From now on the RM
-    /// counts a member that may; for one that may not, the reason is noted.
+    /// Asks whether a member may run on a node, or have its place held there. A member that passes
+    /// is counted by the RM from now on. The reason of a refusal is noted if events are recorded.
     fn ask_about_member(
         &mut self,
         whose: ApplicationSlot,
@@ -113,7 +114,7 @@ impl Baton {
         self.predicate((whose, &asks.ask(member.ask).spec), &node, true)
     }
 
-    /// The entry of a member on its node, which is still to be put into the table.
+    /// Builds the entry of a member on its node, which the caller puts into the allocation table.
     pub(crate) fn member_on(
         &self,
         whose: ApplicationSlot,
@@ -127,7 +128,8 @@ impl Baton {
         entry
     }
 
-    /// The bundle in flight is settled or withdrawn: another one may be in flight.
+    /// Notes that no bundle is in flight any more: it is settled or withdrawn. The applications
+    /// that waited to have theirs in flight are visited.
     pub(crate) fn end_flight(&mut self) {
         for slot in self.books.unsettled.end_bundle() {
             self.effects.revisit(slot, Op::Gang(GangOp::WakeBundle));

@@ -13,12 +13,12 @@
 //! * a **survey** goes from actor to actor and reads or renews each ([`Survey`]).
 //!
 //! A value that a message brings is in the message, beside the baton (`Visit { baton, ops }`). The
-//! baton itself has only what several handlers on its way need. For what happens with each ask, and
-//! for surveys, there is no message: the baton is put into the hand of the next actor, with its
-//! mail ([`BatonAddress`]).
+//! baton itself has only what several handlers on its way need. For the work on each ask, and for
+//! surveys, there is no message: the baton is put into the hand of the next actor, with its mail
+//! ([`BatonAddress`]).
 //!
-//! [`baton`] holds the struct, [`effects`] what a step leaves to be carried out at home, [`routes`]
-//! the next stop of the baton. The other files are the values that it brings.
+//! [`baton`] has the struct, [`effects`] the effects of a step that are carried out at home, and
+//! [`routes`] the choice of the baton's next stop. The other files have the values that it brings.
 
 mod alarm;
 mod answering;

@@ -1,9 +1,9 @@
-//! Index of the applications that wait for a node that they require.
+//! Index of the applications that wait for a certain node, for example because an ask requires it.
 //!
 //! # Why two maps
 //! When a node appears or grows, the applications that wait for it are found by node. When an
-//! application has no more asks, it is removed by application, at a cost that does not depend on
-//! how many others wait.
+//! application has no more asks, its entries are removed by application, at a cost that does not
+//! depend on the number of other waiting applications.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Named {
         self.by_application.entry(application).or_default().insert(Arc::clone(node));
     }
 
-    /// Takes out the applications that wait for the node.
+    /// Removes and returns the applications that wait for the node.
     pub(crate) fn take(&mut self, node: &str) -> BTreeSet<ApplicationSlot> {
         let waiting = self.by_node.remove(node).unwrap_or_default();
         for application in &waiting {
@@ -39,7 +39,7 @@ impl Named {
         waiting
     }
 
-    /// The applications that wait for the node.
+    /// Returns the applications that wait for the node.
     pub(crate) fn waiting_for(&self, node: &str) -> impl Iterator<Item = ApplicationSlot> {
         self.by_node.get(node).into_iter().flatten().copied()
     }

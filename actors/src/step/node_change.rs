@@ -1,6 +1,6 @@
-//! Changes of a node that an RM may request, as values: the partition makes one of a request, the
-//! reorder buffer may keep it for a while, and the node that is visited applies it. Like
-//! [`Op`](super::Op) it must not know an actor, because it is part of what enters a partition.
+//! Changes of a node that an RM may request, as values: the partition builds one from a request,
+//! the reorder buffer may keep it for a while, and the node that is visited applies it. Like
+//! [`Op`](super::Op), a change knows no actor, because it is part of an input of a partition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub(crate) enum NodeChange {
     },
     /// The node begins to drain (`true`), so that nothing new is placed on it, or stops draining.
     Drain(bool),
-    /// The node leaves the partition, and reports what is on it.
+    /// The node is removed from the partition, and reports the allocations on it.
     Leave,
-    /// A foreign allocation is here, or has another size now.
+    /// A foreign allocation (by another scheduler) is on the node: it is new or has changed.
     Foreign(Box<ForeignReport>),
     /// The foreign allocation with this key is no longer here.
     ForeignGone(Arc<str>),

@@ -1,5 +1,5 @@
 //! Changes around a node that concern more than its actor: reservations there, the applications
-//! that wait for the node, and its share of the RM's quotas.
+//! that wait for the node, and its usage of the RM's quotas.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl Baton {
         }
     }
 
-    /// Lets an ask use a node that another has reserved. The reservation of one that could not run is
-    /// suspended.
+    /// Lets an ask use a node that another ask has reserved. If that other ask could not run, its
+    /// reservation is suspended.
     pub(crate) fn borrow(&mut self, lent: Lent) {
         tracing::debug!(node = %self.books.nodes.id(lent.node), why = ?lent.loan, "node is lent");
         if lent.loan == Loan::Suspended {
@@ -50,7 +50,7 @@ impl Baton {
         }
     }
 
-    /// Returns the RM's quotas with what counts against them now.
+    /// Returns the RM's quotas with their present usage.
     pub(crate) fn quotas(&self) -> Standing {
         let mut standing = self.books.quotas;
         let queues = self.directory.queues.len() as u64;
@@ -59,7 +59,7 @@ impl Baton {
         standing
     }
 
-    /// Counts the present figures of a node against the RM's quotas.
+    /// Counts the present usage of a node against the RM's quotas.
     pub(crate) fn note_node(&mut self, node: NodeSlot, now: Held) {
         let before = self.directory.held_by_nodes.take(node).unwrap_or_default();
         self.directory.held_by_nodes.insert_at(node, now);
@@ -81,8 +81,8 @@ impl Baton {
         self.effects.follow_ups.woken.extend(woken);
     }
 
-    /// Wakes the same applications and keeps them waiting: a failed placement returned its capacity
-    /// to the node.
+    /// Wakes the same applications as [`Self::wake_named`] and keeps them waiting: a failed
+    /// placement returned its capacity to the node.
     pub(crate) fn wake_named_by_return(&mut self, node: NodeSlot, id: &Arc<str>) {
         let mut waiting: BTreeSet<_> = self.directory.named.waiting_for(id).collect();
         waiting.extend(self.reservers(node));
@@ -90,13 +90,14 @@ impl Baton {
         self.effects.follow_ups.woken_by_return.extend(woken);
     }
 
-    /// The applications that have the node reserved.
+    /// Returns the applications that have the node reserved.
     fn reservers(&self, node: NodeSlot) -> impl Iterator<Item = ApplicationSlot> {
         self.books.reservations.on_node(node).map(|(who, _)| who.application)
     }
 
-    /// Ends the reservation of an ask of any application, which is visited before anything else is
-    /// decided. An earlier queue may wait for a node that becomes open to all again.
+    /// Ends the reservation of an ask of any application; the application is visited before
+    /// anything else is decided. The offer under way rises, because an earlier queue may wait for a
+    /// node that is open to all again.
     pub(crate) fn unreserve(&mut self, who: Reserver, why: End) {
         if let Some(key) = self.end_reservation(who, why) {
             self.effects.follow_ups.unreserved.push((who.application, key, why));
@@ -104,8 +105,8 @@ impl Baton {
         }
     }
 
-    /// Ends the reservation of the node that this ask requires, if it belongs to an ask that may
-    /// use other nodes.
+    /// Ends the reservation of the node that this ask requires, if the reservation belongs to an
+    /// ask that may use other nodes.
     pub(crate) fn displace_for(&mut self, ask: &Ask) {
         if let Some(who) = displaced_by(ask, &self.books) {
             self.unreserve(who, End::Displaced);
@@ -128,7 +129,7 @@ impl Baton {
         Some(key)
     }
 
-    /// Ends the reservation of an ask that has a nomination of another node.
+    /// Ends the reservation of an ask that now has a nomination of another node.
     pub(crate) fn move_reservation(&mut self, who: Reserver) {
         self.take_reservation(who, End::Moved);
     }
@@ -137,7 +138,7 @@ impl Baton {
         let Books { nodes, reservations, .. } = &mut self.books;
         let ended = reservations.end(nodes, who)?;
         if nodes.is_reserved(ended.node) {
-            // Preemptors may find that the others can be evicted.
+            // The node stays reserved by other asks; a search for victims may succeed now.
             self.books.note_change();
         } else {
             self.offer.rise_to(0);

@@ -2,8 +2,8 @@
 //! node index shows on nominated nodes.
 //!
 //! # Invariants
-//! * After each step the index shows what a node has left without the capacity that is kept for
-//!   gangs.
+//! * After each step, the index shows the available amount of a node without the capacity that is
+//!   kept for gangs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn nodes_of(nomination: &Nomination) -> BTreeSet<NodeSlot> {
 }
 
 impl Baton {
-    /// Records a nomination; a deadline ends it at the latest.
+    /// Records a nomination. A deadline ends it at the latest.
     pub(crate) fn nominate(&mut self, preemptor: Preemptor, nomination: Nomination) {
         let nodes = nodes_of(&nomination);
         if self.books.nominations.watch() {
@@ -33,7 +33,8 @@ impl Baton {
         self.change_kept(&nodes, |nominations| nominations.make(preemptor, nomination));
     }
 
-    /// Notes that a victim is gone. Its preemptor has its capacity now.
+    /// Notes that a victim is gone, so that its preemptor has its capacity now. After the last
+    /// victim of a gang, the gang's application is visited.
     pub(crate) fn victim_left(&mut self, id: AllocationId, node: NodeSlot) {
         let Some(Preemptor::Gang(application)) = self.books.nominations.of_victim(id) else {
             self.books.nominations.confirmed(id);
@@ -55,18 +56,19 @@ impl Baton {
             }
             self.end_nomination(preemptor, false);
         }
-        // Takes the victim off also if its preemptor is gone already.
+        // Removes the victim even if its preemptor is gone already.
         self.books.nominations.confirmed(id);
     }
 
-    /// Notes that a victim which has still to leave holds another amount now.
+    /// Notes that a victim which is not gone yet was resized.
     pub(crate) fn victim_resized(&mut self, id: AllocationId, node: NodeSlot, to: &Resources) {
         let nodes = BTreeSet::from([node]);
         self.change_kept(&nodes, |nominations| nominations.resized(id, to));
     }
 
-    /// Ends the nomination of a preemptor. The applications of its victims are visited again; so
-    /// are those that wait for nominations to end, once half of them have ended.
+    /// Ends the nomination of a preemptor. The applications of its victims are visited, and its own
+    /// unless it was placed. Applications that wait for nominations to end are visited once half of
+    /// the nominations have ended.
     pub(crate) fn end_nomination(&mut self, preemptor: Preemptor, is_placed: bool) {
         let Some(nomination) = self.books.nominations.of(preemptor) else { return };
         let nodes = nodes_of(nomination);
@@ -101,7 +103,8 @@ impl Baton {
         self.change_kept(&nodes, |nominations| nominations.lift(preemptor, lifted));
     }
 
-    /// Ends nominations that have waited for too long. The next check is due when the next one has.
+    /// Ends nominations that have waited for too long. An alarm is set for the next nomination that
+    /// will have.
     pub(crate) fn end_waited_nominations(&mut self) {
         let timeout = self.settings.patience.wait_timeout;
         let (waited, next_ns) = self.books.nominations.waited(self.now_ns, timeout);
@@ -133,8 +136,8 @@ impl Baton {
         }
     }
 
-    /// Ends the nominations of gangs on nodes that changed, where a node has less than is kept, or
-    /// is closed. Called at the end of the step, because only then is it known what is left.
+    /// Ends the nominations of gangs on nodes that changed, if the node has less capacity than is
+    /// kept, or is closed. Called at the end of the step, when the available amounts are final.
     pub(crate) fn check_rooms(&mut self) {
         for node in std::mem::take(&mut self.effects.nominated_nodes) {
             let (nodes, nominations) = (&self.books.nodes, &self.books.nominations);
@@ -147,7 +150,8 @@ impl Baton {
         }
     }
 
-    /// Changes what is kept for gangs on these nodes, and what the index shows of them with it.
+    /// Changes the capacity that is kept for gangs on these nodes, and with it the available
+    /// amounts that the index shows.
     fn change_kept<T>(
         &mut self,
         nodes: &BTreeSet<NodeSlot>,

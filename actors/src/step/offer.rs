@@ -1,10 +1,10 @@
 //! An offer under way: its frames, and the rows it chooses from.
 //!
 //! # Why frames
-//! An offer that went home after each decision would pass every queue twice per decision. It leaves
-//! a frame per queue instead. A frame holds all that is needed to see whether the path is still the
-//! first choice: the offer stays below as long as every frame comes before its runner-up, and the
-//! decisions are those of single offers.
+//! An offer that went home after each decision would pass every queue twice per decision. Instead
+//! it leaves a frame per queue. A frame holds all that is needed to see whether the path is still
+//! the first choice: the offer stays below as long as every frame comes before its runner-up, and
+//! the decisions are the same as those of single offers.
 
 use std::sync::Arc;
 
@@ -39,27 +39,28 @@ pub(crate) struct Offering {
     /// The rule that put the child or application before its runner-up; set only where decisions
     /// are kept.
     pub(crate) verdict: Verdict,
-    /// Decisions are kept, with what put each before its runner-up.
+    /// Whether records of decisions are kept, with the rule that put each row before its runner-up.
     pub(crate) explains: bool,
     /// The sum of all decisions so far. The part that a queue has still to add to its totals is the
     /// difference to its frame's [`charged_before`](Frame::charged_before).
     pub(crate) charged: LedgerDelta,
-    /// Decisions so far, and after how many the offer goes home.
+    /// The number of decisions so far; the offer goes home after `budget` decisions.
     pub(crate) decided: u32,
     pub(crate) budget: u32,
-    /// Nodes that have refused so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
+    /// The number of nodes that have refused so far; at [`REFUSALS_PER_TRIP`] the offer goes home,
+    /// too.
     pub(crate) refused: u32,
     /// The last decision without a notice of its own; read by the full search of tests.
     pub(crate) silent: Option<Decision>,
-    /// A full search is compared with what is decided.
+    /// Whether each decision is compared with a full search.
     pub(crate) is_watched: bool,
-    /// Predicates are answered later: a node holds a placement until the RM has answered.
+    /// Whether predicates are answered later: a node holds a placement until the RM has answered.
     pub(crate) asks_later: bool,
-    /// Predicates are asked also about places to be held for members of declared gangs. Otherwise
-    /// these pass where predicates are answered later.
+    /// Whether predicates are asked also about places to be held for members of declared gangs.
+    /// Otherwise these places pass without a question, where predicates are answered later.
     pub(crate) asks_about_holds: bool,
-    /// The number of frames that may stay after the last decision: the queues below those have to
-    /// be chosen again.
+    /// The most frames that may stay after the last decision: the queues below them have to be
+    /// chosen again.
     pub(crate) rise_to: usize,
     /// Whether root found no child that may use the offer.
     pub(crate) fruitless: bool,
@@ -68,18 +69,17 @@ pub(crate) struct Offering {
 /// A queue on the path of an offer.
 pub(crate) struct Frame {
     pub(crate) facts: Arc<QueueFacts>,
-    /// The headroom of everything below this queue, without nominations; shrinks with each
-    /// decision.
+    /// The headroom below this queue, after subtracting nominations; shrinks with each decision.
     pub(crate) headroom: Limits,
-    /// The same headroom with nominations included; `None` while there are no nominations.
+    /// The headroom without subtracting nominations; `None` while there are none.
     pub(crate) with_nominated: Option<Box<Limits>>,
     /// The latest loosening of quota from root to here.
     pub(crate) loosening: Loosening,
     pub(crate) may_start: bool,
-    /// This queue or one above limits running applications.
+    /// Whether this queue or one above limits the number of running applications.
     pub(crate) counts_running: bool,
-    /// The queue's own totals with this offer's decisions. The pending sum is used for its key
-    /// alone, and is kept only where there is a runner-up to be compared with.
+    /// The queue's own totals, with this offer's decisions. The pending sum is used only for the
+    /// queue's key, and is kept only if there is a runner-up to compare with.
     pub(crate) allocated: Resources,
     pub(crate) pending: Sum,
     pub(crate) priority: i32,
@@ -88,7 +88,7 @@ pub(crate) struct Frame {
     pub(crate) runner_up: Option<RowKey>,
     /// The rule that put this queue before its runner-up; set only where decisions are kept.
     pub(crate) verdict: Verdict,
-    /// The number of the loosening, if a decision below gave this queue more room.
+    /// The number of the loosening, if a decision below gave this queue more headroom.
     pub(crate) loosened: Loosening,
     /// The sum of the offer's decisions that the queue has taken into its totals, or that were made
     /// before the offer came here.
@@ -96,8 +96,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Returns the view of an offer in this phase. Nominations are included in the phase of
-    /// reserved nodes, because an ask with a reserved node may have a nomination.
+    /// Returns the view of an offer in this phase. In the phase of reserved nodes, nominations are
+    /// not subtracted from the headroom, because an ask with a reserved node may have a nomination.
     pub(crate) fn view<'a>(
         &'a self,
         phase: Phase,
@@ -114,7 +114,7 @@ impl Frame {
         }
     }
 
-    /// Returns the headroom with nominations included.
+    /// Returns the headroom without subtracting nominations.
     pub(crate) fn whole(&self) -> &Limits {
         self.with_nominated.as_deref().unwrap_or(&self.headroom)
     }
@@ -123,7 +123,7 @@ impl Frame {
         std::iter::once(&mut self.headroom).chain(self.with_nominated.as_deref_mut())
     }
 
-    /// Takes this amount off the pending sum.
+    /// Subtracts this amount from the pending sum.
     fn pends_less(&mut self, resources: &Resources) {
         if self.runner_up.is_some() {
             self.pending.subtract(resources);
@@ -157,7 +157,7 @@ impl Offering {
         }
     }
 
-    /// Notes that an ask takes the place of a placeholder, which is charged already.
+    /// Notes that an ask replaces a placeholder, whose amount is charged already.
     pub(crate) fn pair(&mut self, resources: &Resources) {
         self.decided += 1;
         self.charged.pending.subtract(resources);
@@ -187,7 +187,7 @@ impl Offering {
         self.charged.since(&before)
     }
 
-    /// The queues on its path, from root, with what they have left: for people.
+    /// Returns the queues on the path, root first, with their maxima and usage, for people.
     pub(crate) fn rooms(&self) -> impl Iterator<Item = QueueRoom<'_>> {
         self.frames.iter().map(|frame| QueueRoom {
             queue: &frame.facts.config.path,
@@ -199,13 +199,13 @@ impl Offering {
         })
     }
 
-    /// Notes that only the queue with this number of frames (itself included) may go on.
+    /// Notes that at most this many frames may stay: the queues below them have to be chosen again.
     pub(crate) fn rise_to(&mut self, frames: usize) {
         self.rise_to = self.rise_to.min(frames);
     }
 
-    /// Returns the number of frames that stay: the offer must leave everything below the first
-    /// queue that has fallen behind its runner-up.
+    /// Returns the number of frames that stay: those above the first queue that has fallen behind
+    /// its runner-up, at most `rise_to`, and none if the offer has to go home.
     pub(crate) fn level(&mut self) -> usize {
         if self.decided >= self.budget || self.refused >= REFUSALS_PER_TRIP {
             return 0;
@@ -224,7 +224,7 @@ pub(crate) enum RowKey {
 }
 
 impl RowKey {
-    /// The path of the queue, or the id of the application.
+    /// Returns the path of the queue, or the id of the application.
     pub(crate) fn name(&self) -> &Arc<str> {
         match self {
             Self::Queue(key) => key.path(),
@@ -250,7 +250,7 @@ pub(crate) struct RowUpdate {
     pub(crate) row: RowSlot,
     /// The lane of an application that is limited by its user or group.
     pub(crate) lane: Option<LaneId>,
-    /// The key in the parent's order. `None`: nothing is pending, the row leaves the order.
+    /// The key in the parent's order. `None`: nothing is pending, and the row is not in the order.
     pub(crate) key: Option<RowKey>,
     /// The priority that the child shows to its parent.
     pub(crate) priority: i32,

@@ -1,7 +1,7 @@
 //! Orders to an application, from an RM, a deadline or the partition, as values: the partition
-//! makes one of a request, the reorder buffer may keep it for a while, and the application that is
-//! visited carries it out (`application/ops.rs`). They are here and not with the application
-//! because they are part of what enters a partition, and must not know an actor.
+//! builds one from a request, the reorder buffer may keep it for a while, and the application that
+//! is visited carries it out (`application/ops.rs`). They are here and not with the application
+//! because they are part of a partition's inputs, and must not know an actor.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ use crate::session::Notice;
 pub(crate) enum Op {
     /// An ask, new or replacing the outstanding one of its key.
     Ask(Arc<AskSpec>),
-    /// An ask in today's form: if its key exists, only the resources change.
+    /// An ask in the unified form, as an `Allocation`: if its key exists, only its resources,
+    /// priority, preemption policy and tags change.
     Unified(Arc<AskSpec>),
     /// An allocation that exists already on a node.
     Existing(Box<Existing>),
@@ -34,40 +35,22 @@ pub(crate) enum Op {
     Refused { spec: Arc<AskSpec>, uuid: Option<Arc<str>>, reason: Box<Rejection> },
     /// An ask is withdrawn; without a key, all of them.
     WithdrawAsks(Option<Arc<str>>),
-    /// Allocations end. `had_waiting`: allocations that waited in the reorder buffer have ended
-    /// with it, so it is not without result if there are no others. `reason`: the RM's reason for a
-    /// failed start.
+    /// Allocations end. `had_waiting`: the order has already ended allocations that waited in the
+    /// reorder buffer, so it had a result even if there are no others. `reason`: the RM's reason
+    /// for a failed start.
     Release { which: Which, cause: Cause, reason: Option<Arc<str>>, had_waiting: bool },
-    /// The rest of many allocations ends.
+    /// The rest of a large number of allocations ends.
     EndMany(ManyEnd),
     /// The RM removes the application.
     Remove,
-    /// These allocations of it were on a node that left.
-    Stranded(Vec<AllocationId>),
-    /// Placements that wait for their predicate are withdrawn, and places held for members end.
-    GiveUp(Vec<AllocationId>),
-    /// Earlier answers of predicates may be wrong by now.
-    Invalidated(Arc<Invalidation>),
-    /// An order to an application with a gang.
-    Gang(GangOp),
-    /// An order about preemption: of this application, or for it.
-    Preemption(PreemptionOp),
-    /// A change of a reservation, or of a node that only some asks may use.
-    Reservation(ReservationOp),
-    /// An order that an alarm brings after some time.
-    Due(DueOp),
-}
-
-/// An order to an application with a gang.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum GangOp {
-    /// The application has joined its queue: places for its declared members are asked for.
+    /// The application has joined its queue, and asks for places for its declared members.
     Declare,
     /// No bundle of another application is in flight any more.
     WakeBundle,
     /// Places that an earlier scheduler held for its gang are to be held again.
     HoldAgain(Box<HoldAgain>),
-    /// The search for such places has lasted as long as it may; `order` numbers the order that began it.
+    /// The search for such places has reached its longest time. `order` is the number of the order
+    /// that began it.
     HoldAgainOver { order: u32 },
     /// Too few of such places were found: the application searches for fewer.
     SettleForLess,
@@ -79,20 +62,43 @@ pub(crate) enum GangOp {
     BundleVoid { since_ns: i64 },
     /// The places held for members of this task group end: they are too small.
     EndHolds { group: TaskGroup },
-    /// Members of a declared gang that nodes refused may be tried again; `retry` numbers the refusal.
+    /// Members of a declared gang that nodes refused may be tried again; `retry` is the number of
+    /// the refusal.
     RetryBundle { retry: u32 },
+    /// A node that the application waits for, or has reserved, was added or changed.
+    WakeNamed(Arc<str>),
+    /// A placement that was never settled returned its capacity to such a node.
+    WakeNamedByReturn(Arc<str>),
+    /// An ask that every node refused may be tried again; `retry` is the number of the refusal.
+    Retry { key: Arc<str>, retry: u32 },
+    /// A choice of the placement constraint of an ask may become available.
+    ChoiceOpens(Arc<str>),
+    /// The deadline of a failed start has come.
+    StartTimeOver(StartTime),
+    /// An ask may be placed again on a node that was excluded for it, because the RM had reported
+    /// that it could never run there.
+    ExclusionOver { key: Arc<str>, over: Exclusion },
+    /// Asks that found no node are old enough from this time on to reserve one.
+    OldEnough { at_ns: i64 },
+    /// The back-off that was to end at this time is over.
+    BackoffOver { until_ns: i64 },
+    /// The application has been Completing since this time, for as long as it may.
+    CompletingOver { since_ns: i64 },
+    /// These allocations of the application were on a node that was removed.
+    Stranded(Vec<AllocationId>),
+    /// The application has run until this time, for as long as it may.
+    RunOver { until_ns: i64 },
+    /// An allocation ran for as long as its ask allows.
+    Overdue(AllocationId),
     /// The placeholders of the application have waited for as long as they may.
     PlaceholdersOver,
     /// Members that nodes refused may be tried again in place of placeholders.
     RetryPairs { retry: u32 },
-    /// All victims of the gang's preemption are confirmed gone.
-    RoomsAreFree,
-}
-
-/// An order about preemption: of this application, or for it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum PreemptionOp {
-    /// Asks that waited until this time may have victims searched for them; no time: those that
+    /// Placements that wait for their predicate are withdrawn, and places held for members end.
+    GiveUp(Vec<AllocationId>),
+    /// Earlier answers of predicates may be wrong by now.
+    Invalidated(Arc<Invalidation>),
+    /// Victims may be searched for asks that waited until this time; without a time, for asks that
     /// waited for a change.
     MayPreempt { at_ns: Option<i64> },
     /// These allocations are preempted.
@@ -101,66 +107,27 @@ pub(crate) enum PreemptionOp {
     NotPreempted { key: Option<Arc<str>>, found: NoVictims },
     /// The ask with this key has a nomination of this node, from which victims are evicted.
     Nominated { key: Arc<str>, node: Arc<str> },
+    /// All victims of the gang's preemption are confirmed gone.
+    RoomsAreFree,
     /// A nomination has ended that concerns this application: its own, or one of a preemptor for
     /// which allocations of this application were to be evicted.
     NominationEnded,
 }
 
-/// A change of a reservation, or of a node that only some asks may use.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum ReservationOp {
-    /// A node that only some asks may use appeared or grew.
-    WakeNamed(Arc<str>),
-    /// A placement that was never settled returned its capacity to such a node.
-    WakeNamedByReturn(Arc<str>),
-    /// The reservation of the ask with this key was ended; `replaced`: by the reservation of an ask
-    /// that comes before it.
-    Unreserved { key: Arc<str>, replaced: bool },
-    /// The reservation of the ask with this key is suspended.
-    Suspended(Arc<str>),
-    /// The reservation of the ask with this key may have reached its longest wait for quota.
-    ReservationWaited(Arc<str>),
-    /// The question whether an ask may reserve a node was answered, or will never be.
-    Claimed { question: QuestionId, answer: ClaimAnswer },
-}
-
-/// An order that an alarm brings after some time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum DueOp {
-    /// An ask that every node refused may be tried again; `retry` numbers the refusal.
-    Retry { key: Arc<str>, retry: u32 },
-    /// A choice of the placement constraint of an ask may become available.
-    ChoiceOpens(Arc<str>),
-    /// The deadline of a failed start has come.
-    StartTimeOver(StartTime),
-    /// An ask may go again to a node of which the RM had said that it could never run there.
-    ExclusionOver { key: Arc<str>, over: Exclusion },
-    /// Asks that found no node are old enough from this time on to reserve one.
-    OldEnough { at_ns: i64 },
-    /// The back-off that was to end at this time is over.
-    BackoffOver { until_ns: i64 },
-    /// The application was Completing since then for as long as it may.
-    CompletingOver { since_ns: i64 },
-    /// The application has run for as long as it may, until then.
-    RunOver { until_ns: i64 },
-    /// An allocation ran for as long as its ask allows.
-    Overdue(AllocationId),
-}
-
 /// A deadline that a failed start sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum StartTime {
-    /// The back-off of the ask with this key, or without a key that of the gang. It ends at this
-    /// time, ns since the epoch.
+    /// The back-off of the ask with this key ends, or of the gang if there is no key. It ends at
+    /// `until_ns`, ns since the epoch.
     Backoff { key: Option<Arc<str>>, until_ns: i64 },
-    /// An allocation of the ask with this key, made when `times` starts had failed. If no other has
-    /// failed since, it has started.
+    /// An allocation of the ask with this key, made after `times` failed starts, has run for a
+    /// while. If no further start has failed since it was made, it counts as started.
     Holds { key: Arc<str>, times: u32 },
 }
 
 impl StartTime {
-    /// The deadline of a new allocation of an ask with failed starts: if none fails until then, it has
-    /// started. `None` if no start of the ask has failed.
+    /// Returns the deadline of a new allocation of an ask with failed starts: if no start fails
+    /// before it, the allocation has started. `None` if no start of the ask has failed.
     pub(crate) fn of(ask: &Ask) -> Option<Self> {
         let starts = ask.starts()?;
         Some(Self::Holds { key: Arc::clone(&ask.key), times: starts.times() })
@@ -190,7 +157,7 @@ pub(crate) struct ManyEnd {
     pub(crate) cause: Cause,
     /// The RM's reason for a failed start.
     pub(crate) reason: Option<Arc<str>>,
-    /// They are all allocations of the application.
+    /// Whether `ids` are all allocations of the application.
     pub(crate) are_all: bool,
 }
 
@@ -198,7 +165,7 @@ pub(crate) struct ManyEnd {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Existing {
     pub(crate) spec: Arc<AskSpec>,
-    /// The name that the RM gave it, or the key where it gave none.
+    /// The UUID that the RM gave it, or its key if the RM gave none.
     pub(crate) uuid: Arc<str>,
     pub(crate) node: Arc<str>,
 }
@@ -212,12 +179,13 @@ pub(crate) enum ClaimAnswer {
     Refused,
     /// The RM gave no answer: the question is asked again.
     None,
-    /// The answer is not wanted any more.
+    /// The answer is not needed any more.
     Cancelled,
 }
 
 impl Op {
-    /// The specification of the ask or allocation that this op brings; `None` if it brings neither.
+    /// Returns the specification of the ask or allocation that this op brings; `None` if it brings
+    /// neither.
     pub(crate) fn spec(&self) -> Option<&AskSpec> {
         match self {
             Self::Ask(spec) | Self::Unified(spec) => Some(spec),
@@ -226,7 +194,8 @@ impl Op {
         }
     }
 
-    /// The notice that what the op brings is rejected; `None` if it brings nothing.
+    /// Returns the notice that the ask or allocation of this op is rejected; `None` if it has
+    /// neither.
     pub(crate) fn rejected(
         &self,
         application: &Arc<str>,

@@ -10,10 +10,9 @@ use monoceros_rules::asks::REASONS_MAX;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::values::ids::{AllocationId, ApplicationSlot, AskSlot, NodeSlot};
 
-/// An instance of an ask on its way to a node. It is in the allocation table already; the code that
-/// takes it out of there settles it.
+/// An instance of an ask on its way to a node. It is in the allocation table already, and is
+/// settled by the code that removes it from there.
 pub(crate) struct Placement {
-    /// The application whose ask it is.
     pub(crate) application: ApplicationSlot,
     pub(crate) ask: AskSlot,
     pub(crate) spec: Arc<AskSpec>,
@@ -49,7 +48,7 @@ impl Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takes {
     pub(crate) placeholder: AllocationId,
-    /// The placement stays on the placeholder's node: no more is held there.
+    /// The placement is on the placeholder's node, and uses the placeholder's capacity there.
     pub(crate) in_place: bool,
     /// The placeholder is a hold, which no RM knows of: it ends as soon as its place is taken.
     pub(crate) hold: bool,
@@ -62,8 +61,8 @@ pub(crate) enum PlaceAnswer {
     Held,
     /// The node holds the placement and has asked the RM for its predicate by this question.
     Asked(u64),
-    /// The node has too little capacity, or is closed: the index showed what the node does not
-    /// have.
+    /// The node has too little capacity, or is closed. Expected only for an ask that requires the
+    /// node: the index offers other asks only nodes with capacity.
     NoRoom,
     /// The RM's predicate refused.
     Refused,

@@ -1,11 +1,11 @@
 //! Questions to the RM's predicates within a step.
 //!
 //! # Two ways of asking
-//! An RM in this process answers in the middle of the placement ([`Baton::passes`]). One behind a
-//! network is asked by a question that leaves with the step ([`Baton::ask_later`]): the node has
-//! booked the placement and holds the amount meanwhile. The answer visits the node that passes, the
-//! first candidate or an alternative, because only that node can tell whether there is still
-//! capacity.
+//! An RM in this process answers in the middle of the placement ([`Baton::passes`]). An RM behind a
+//! network is sent a question with the notices of the step ([`Baton::ask_later`]): the node has
+//! booked the placement and holds the amount until the answer. The answer visits the node that
+//! passes, the first candidate or an alternative, because only that node knows whether there is
+//! still capacity.
 //!
 //! # When things go wrong
 //! A predicate that panics counts as a refusal.
@@ -28,16 +28,16 @@ use crate::api::callback::Preferences;
 use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
 use crate::session::Notice;
 
-/// Nodes that are compared where an RM prefers some for an ask.
+/// The most nodes that are compared by an RM's preferences for an ask.
 const NODES_COMPARED: usize = 1_000;
 
-/// The ask that a predicate is about, or the internal ask for which places are held; with its
-/// application.
+/// The ask that a predicate question is about, or the internal ask for which places are held; with
+/// its application.
 pub(crate) type About<'a> = (ApplicationSlot, &'a AskSpec);
 
 impl Baton {
-    /// Whether a placement passes the predicate of an RM in this process. A place that is held for
-    /// it is not counted in addition.
+    /// Whether a placement passes the predicate of an RM in this process. The hold that the
+    /// placement replaces, if there is one, is not counted in addition.
     pub(crate) fn passes(&mut self, placement: &mut Placement, node: &str) -> bool {
         let hold = placement.takes.filter(|takes| takes.hold).map(|takes| takes.placeholder);
         if let Some(hold) = hold {
@@ -70,7 +70,7 @@ impl Baton {
         self.books.unsettled.window.answered(answer == ClaimAnswer::None);
     }
 
-    /// Takes back the question whether an ask may reserve a node, if one is open.
+    /// Withdraws the question whether an ask may reserve a node, if one is open.
     pub(crate) fn cancel_claim(&mut self, ask: &mut Ask) {
         if let Some(number) = ask.take_claim() {
             self.books.unsettled.take_claim(number);
@@ -123,7 +123,8 @@ impl Baton {
     }
 
     /// Asks the predicate of an RM in this process about an ask on a node. Returns the reason of a
-    /// refusal as `Err`. The ask is to be placed there now (`allocate`), or when there is capacity.
+    /// refusal as `Err`. `allocate`: the ask is to be placed there now, and not only once there is
+    /// capacity.
     pub(crate) fn predicate(
         &mut self,
         (application, spec): About<'_>,
@@ -205,7 +206,8 @@ impl Baton {
         catch_unwind(AssertUnwindSafe(asked)).unwrap_or_default()
     }
 
-    /// The candidate with the node that an RM in this process prefers for the ask, if it prefers any.
+    /// Returns the candidate with the node that an RM in this process prefers for the ask;
+    /// unchanged if it prefers none.
     pub(crate) fn preferred_node(
         &mut self,
         application: ApplicationSlot,
@@ -223,7 +225,7 @@ impl Baton {
         };
         let nodes = &self.books.nodes;
         if ask.has_failed_on(nodes.id(candidate.node)) {
-            // Those are the last resort, in their order.
+            // Nodes where the ask failed are the last resort, tried in their own order.
             return candidate;
         }
         let request = ask.request_elsewhere().unwrap_or_else(|| ask.request());
@@ -233,7 +235,7 @@ impl Baton {
                 let preferred_to = Some((candidate.node, at));
                 Candidate { node: nodes[at], preferred_to, ..candidate }
             }
-            // It is the first, or all of them refuse it, as the search will find.
+            // The first node is preferred, or all nodes refuse the ask, as the search will find.
             _ => candidate,
         }
     }

@@ -2,10 +2,10 @@
 //! ([`monoceros_rules::decisions`], `docs/decisions.md`).
 //!
 //! # Invariants
-//! * Each allocation that the RM is notified of as decided here is exactly one record, kept where
-//!   the allocation gets its name. So is each reservation, and each allocation to be evicted for
+//! * Each allocation that the RM is notified of as decided here is exactly one record, made where
+//!   the allocation gets its UUID. So is each reservation, and each allocation to be evicted for
 //!   others.
-//! * No decision depends on a record, and where none are kept nothing is read for them.
+//! * No decision depends on a record, and if none are kept, nothing is read for them.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::{Baton, Offering, PlaceAnswer, Placement, Takes};
 
 /// Searches for nodes.
 impl Baton {
-    /// Notes that a node was found for an ask, perhaps for the place of a placeholder.
+    /// Notes that a node was found for an ask, which may take the place of a placeholder there.
     pub(crate) fn note_found(
         &mut self,
         (application, ask): (ApplicationSlot, &Ask),
@@ -80,7 +80,7 @@ impl Baton {
         search.passed.note(if refused { PassedFor::Refused } else { PassedFor::Room }, node);
     }
 
-    /// Notes that no node could be used: all that were not asked were passed over.
+    /// Notes that no node could be used: all nodes that were not asked were passed over.
     fn note_none_found(&mut self, spec: &AskSpec, reserves: NodeSlot) {
         let Self { decisions, books, .. } = self;
         let Some(search) = decisions.searching() else { return };
@@ -140,7 +140,7 @@ impl Baton {
         }
     }
 
-    /// The rule by which a placement has its node.
+    /// Returns the rule that gave a placement its node.
     fn rule_of(&self, placement: &Placement) -> Ruled {
         let who = Reserver { application: placement.application, ask: placement.ask };
         match placement.takes {
@@ -174,7 +174,7 @@ impl Baton {
     }
 }
 
-/// Decisions that are kept.
+/// Records that are kept.
 impl Baton {
     /// Records an allocation of which the RM is notified.
     pub(crate) fn keep_allocation(&mut self, of: DecidedFor<'_>, id: AllocationId) {
@@ -251,12 +251,12 @@ impl Baton {
     }
 }
 
-/// Notes for each level of the path of an offer the child that came first, and its runner-up.
+/// Notes, for each level of an offer's path, the child that came first and its runner-up.
 fn levels(way: &mut Way, offer: &Offering) {
     for pair in offer.frames.windows(2) {
         let [above, below] = pair else { continue };
         let queue = above.facts.config.path.len();
-        // A sibling has the same parent: its own name is all that differs.
+        // Siblings have the same parent, so the runner-up is named without the parent's path.
         let runner_up = below.runner_up.as_ref().and_then(|key| key.name().get(queue + 1..));
         way.level(queue, below.facts.sibling_order(), below.verdict, runner_up);
         let config = &below.facts.config;

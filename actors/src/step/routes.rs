@@ -17,7 +17,7 @@ impl Baton {
                 address.hand(self, NodeMail::Work(Box::new(consequences)));
                 return;
             }
-            // A node that left in this step takes its holdings with it.
+            // The node was removed in this step, and its holdings with it.
             consequences.node_work.pop();
         }
         if let Some((application, resume)) = consequences.resume {
@@ -32,7 +32,7 @@ impl Baton {
     }
 
     /// Goes to the node that the next answer concerns. When no answer is left, goes to the
-    /// application that they are about.
+    /// application that the answers are about.
     pub(crate) fn take_answers(self: Box<Self>, mut answers: Answers) {
         if let Some((node, passed)) = answers.next_passed(&self.books) {
             let address = Arc::clone(&self.directory.nodes[node]);
@@ -49,8 +49,8 @@ impl Baton {
     }
 
     /// Gathers a change if another visit follows and the order stays as it is. Otherwise the change
-    /// climbs, behind all gathered changes: an application that was visited twice may take back
-    /// what it added.
+    /// climbs, after all gathered changes: if an application was visited twice, the second change
+    /// may undo the first.
     fn climb(mut self: Box<Self>, leaf: QueueSlot, climbing: Climbing) {
         if self.gathered.goes_on && climbing.is_quiet() {
             self.books.allocated.add(&climbing.delta.allocated);

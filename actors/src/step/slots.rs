@@ -2,7 +2,7 @@
 
 use monoceros_rules::values::slots::Slot;
 
-/// A queue of this partition: its slot in the directory.
+/// The index of a queue in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueSlot(pub(crate) u32);
 
@@ -20,7 +20,7 @@ impl Slot for QueueSlot {
     }
 }
 
-/// A row of a queue: its place there.
+/// The index of a row in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RowSlot(pub(crate) u32);
 

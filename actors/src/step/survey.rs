@@ -7,13 +7,13 @@
 //! `partition::surveys`, a file each.
 //!
 //! # Invariants
-//! * Applications come before queues, and queues before those above them: what a child leaves for
-//!   its parent is there when the parent is visited.
-//! * A survey is a step and has the baton: everything it sees is of one moment.
+//! * Applications come before queues, and queues before those above them: a value that a child
+//!   leaves for its parent is there when the parent is visited.
+//! * A survey is a step and has the baton: everything it reads is of one moment.
 //!
 //! # When things go wrong
-//! A survey that is lost is lost with its baton. The channel of its answer closes with it, and the
-//! caller reads that as a partition that is not there.
+//! A survey is lost if its baton is. The channel of its answer is then closed, and the caller takes
+//! the partition as missing.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(crate) trait Survey: Send + 'static {
     /// Called at each node on its route.
     fn at_node(&mut self, _node: &mut Node, _baton: &mut Baton) {}
 
-    /// Whether the survey has enough: it then comes home, whatever is left of its route.
+    /// Whether the survey is complete: it then goes home without the rest of its route.
     fn is_full(&self) -> bool {
         false
     }
@@ -79,18 +79,18 @@ pub(crate) enum Stop {
 }
 
 impl Route {
-    /// Through these applications, in this order.
+    /// Visits these applications, in this order.
     pub(crate) fn applications(mut self, slots: impl IntoIterator<Item = ApplicationSlot>) -> Self {
         self.applications = slots.into_iter().collect::<Vec<_>>().into_iter();
         self
     }
 
-    /// Through every application.
+    /// Visits every application.
     pub(crate) fn all_applications(self, baton: &Baton) -> Self {
         self.applications_that(baton, |_| true)
     }
 
-    /// Through the applications of which this is true.
+    /// Visits the applications for which `is_wanted` is true.
     pub(crate) fn applications_that(
         self,
         baton: &Baton,
@@ -100,7 +100,7 @@ impl Route {
         self.applications(wanted.map(|entry| entry.slot).rev())
     }
 
-    /// Through these queues, each once, children before parents whatever the order here: parents
+    /// Visits these queues, each once, children before parents whatever the order here: parents
     /// have the smaller slots.
     pub(crate) fn queues(mut self, slots: impl IntoIterator<Item = QueueSlot>) -> Self {
         let mut slots: Vec<QueueSlot> = slots.into_iter().collect();
@@ -110,30 +110,30 @@ impl Route {
         self
     }
 
-    /// Through these queues, in this order.
+    /// Visits these queues, in this order.
     pub(crate) fn queues_as_named(mut self, slots: Vec<QueueSlot>) -> Self {
         self.queues = slots.into_iter();
         self
     }
 
-    /// Through every queue.
+    /// Visits every queue.
     pub(crate) fn all_queues(self, baton: &Baton) -> Self {
         self.queues(baton.directory.all_queues().map(|entry| entry.facts.slot))
     }
 
-    /// Through these nodes, in this order.
+    /// Visits these nodes, in this order.
     pub(crate) fn nodes(mut self, slots: impl IntoIterator<Item = NodeSlot>) -> Self {
         self.nodes = slots.into_iter().collect::<Vec<_>>().into_iter();
         self
     }
 
-    /// Through this node before all others.
+    /// Visits this node, if there is one, before all others.
     pub(crate) fn node_first(mut self, first: Option<NodeSlot>) -> Self {
         let others = std::mem::take(&mut self.nodes);
         self.nodes(first.into_iter().chain(others))
     }
 
-    /// Through every node, by id.
+    /// Visits every node, by id.
     pub(crate) fn all_nodes(self, baton: &Baton) -> Self {
         self.nodes(baton.books.nodes.by_id())
     }
@@ -176,7 +176,7 @@ impl Surveyor {
         Self { survey, route }
     }
 
-    /// Goes to the next actor that is there, or home.
+    /// Goes to the next actor on the route that still exists, or home.
     pub(crate) fn go_on(mut self: Box<Self>, mut baton: Box<Baton>) {
         while let Some(stop) = if self.survey.is_full() { None } else { self.route.next() } {
             let directory = &baton.directory;

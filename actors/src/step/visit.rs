@@ -4,12 +4,12 @@
 //! meet a visit's work during an offer or a survey.
 //!
 //! # Climbing together
-//! A visit before and after which no ask is pending changes the totals of queues and nothing of
-//! their order, and the totals are not read until the next offer or survey. A shim that reports
-//! running pods names another application each time. So the changes of consecutive visits of that
-//! kind are gathered, and climb together, one climb for each leaf, before anything except a visit
-//! is done. Where a partition preempts by quota, each change climbs by itself: a change that takes
-//! a queue above its maximum starts the time to fall below it again.
+//! A visit before and after which no ask is pending changes the totals of queues but not their
+//! order, and the totals are not read until the next offer or survey. A shim that reports running
+//! pods names another application each time. So the changes of consecutive visits of that kind are
+//! gathered, and climb together, one climb for each leaf, before anything except a visit is done.
+//! In a partition that preempts by quota, each change climbs by itself: a change that takes a queue
+//! above its maximum starts the time to fall below it again.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,7 +28,7 @@ const LEAVES_MAX: usize = 64;
 /// Work on a node that follows from a decision already made: a node cannot refuse it.
 pub(crate) enum NodeWork {
     Release(AllocationId, Resources),
-    /// Returns what a placement held that was never settled.
+    /// Returns the amount that a placement held which was never settled.
     Return(AllocationId, Resources),
     Hold(AllocationId, Resources),
     /// Holds the places of members of a bundle, which take this much together.
@@ -79,7 +79,7 @@ impl NewMembers {
     }
 }
 
-/// State of an application's offer, kept while nodes carry out its decision about several of them.
+/// State of an application's offer, kept while several nodes carry out one of its decisions.
 pub(crate) struct Resume {
     /// The application's highest pending priority before the decision.
     pub(crate) priority: i32,
@@ -89,22 +89,22 @@ pub(crate) struct Resume {
 
 /// A change on its way up the queues, from a child that reports itself.
 pub(crate) struct Climbing {
-    /// The child's report. From an application it is `None` where nothing is pending in the
-    /// partition, before and after: no application has a place in an order then. A queue reports
-    /// itself to its parent each time.
+    /// The child's report. An application's is `None` if nothing is pending in the partition before
+    /// and after the visit, since no application is in an order then. A queue reports itself to its
+    /// parent each time.
     pub(crate) update: Option<RowUpdate>,
     /// The change of the totals of every queue on the path.
     pub(crate) delta: LedgerDelta,
-    /// The number of the loosening, if the change gives every queue on the path more room.
+    /// The number of the loosening, if the change gives every queue on the path more headroom.
     pub(crate) loosening: Loosening,
-    /// Part of it was charged without a check against the maximum of any queue.
+    /// Whether part of it was charged without a check against the maximum of any queue.
     pub(crate) is_unchecked: bool,
 }
 
 /// Changes that wait to climb together.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// Another visit follows the one that is under way, and this one's changes may wait for that.
+    /// Whether another visit follows the one under way, so that its changes may wait.
     pub(crate) goes_on: bool,
     /// Changes by leaf, in the order in which the first change of each came.
     climbs: VecDeque<(QueueSlot, Climbing)>,
@@ -115,7 +115,7 @@ impl Gathered {
         self.climbs.is_empty()
     }
 
-    /// Whether it has as many leaves as one change may be compared with.
+    /// Whether it has [`LEAVES_MAX`] leaves: each further change is compared with all of them.
     pub(crate) fn is_full(&self) -> bool {
         self.climbs.len() >= LEAVES_MAX
     }
@@ -125,7 +125,7 @@ impl Gathered {
         self.climbs.pop_front()
     }
 
-    /// Adds a change, to that of the same leaf if there is one.
+    /// Adds a change. If there is a change of the same leaf, the two become one.
     pub(super) fn put(&mut self, leaf: QueueSlot, climbing: Climbing) {
         match self.climbs.iter_mut().find(|(other, _)| *other == leaf) {
             Some((_, gathered)) => gathered.join(climbing),
