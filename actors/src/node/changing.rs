@@ -29,13 +29,14 @@ impl Node {
             NodeChange::ForeignGone(key) => self.remove_foreign(&key, baton),
         }
         if baton.books.nodes.is_reserved(self.slot) {
-            // Growth counts where a node is open to all; victims may be found on this node, too.
+            // Growth is noted only for a node that is open to all; victims may be found on this
+            // node, too.
             baton.books.note_change();
         }
         NodeReport::Changed { given_up: self.given_up(baton) }
     }
 
-    /// Takes over capacity, use by others and attributes as reported.
+    /// Applies capacity, use by others and attributes as reported.
     fn update(
         &mut self,
         total: Option<Resources>,
@@ -122,7 +123,8 @@ impl Node {
         self.recount(baton);
     }
 
-    /// Updates index and quotas after a change that is not that of one allocation.
+    /// Updates the available amount and the index after a change of the capacity or of use by
+    /// others, and wakes the applications that wait for the node.
     fn recount(&mut self, baton: &mut Baton) {
         self.available = self.computed_available();
         let total = Arc::clone(&self.total);
@@ -134,7 +136,7 @@ impl Node {
         }
     }
 
-    /// Ends reservations by asks that may go to other nodes, if the node is closed: such an ask
+    /// Ends reservations by asks that may use other nodes, if the node is closed: such an ask
     /// should search there.
     fn unreserve_if_closed(&self, baton: &mut Baton) {
         if self.is_open() {
@@ -145,9 +147,10 @@ impl Node {
         }
     }
 
-    /// Returns what has to leave the node without asking the RM: placements that wait for their
-    /// predicate (all of them if the node has less than it holds; those that may go elsewhere if it
-    /// is closed), and as many of the places held for members as the node lacks capacity for.
+    /// Returns the allocations that have to end without a question to the RM. Placements that wait
+    /// for their predicate: if the node is closed, those that may use other nodes; if it has less
+    /// than it holds, those that use a resource of which it has too little. Places held for
+    /// members: as many as the node lacks capacity for.
     fn given_up(&self, baton: &Baton) -> Vec<AllocationId> {
         let is_short = self.available.has_negative();
         if self.is_open() && !is_short {
@@ -178,8 +181,8 @@ impl Node {
         given_up
     }
 
-    /// Returns the held places that the node has to give up, the newest first, until what is left
-    /// is not negative.
+    /// Returns the held places that the node has to give up, the newest first, until the available
+    /// amount is not negative.
     fn shed(&self, mut left: Resources, baton: &Baton) -> Vec<AllocationId> {
         let place = |id: &AllocationId| {
             let entry = baton.books.allocations.get(*id)?;

@@ -1,4 +1,4 @@
-//! Confirmation: a node takes the answer to a question about a placement on it.
+//! Confirmation: a node applies the RM's answer to a question about a placement on it.
 
 use monoceros_rules::allocations::Allocation;
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
@@ -7,8 +7,8 @@ use super::Node;
 use crate::step::{Baton, Passed, Settlement};
 
 impl Node {
-    /// Settles an answer that passes here; `None` if its question was withdrawn meanwhile. A
-    /// confirmed placement is held here from now on.
+    /// Settles an answer that passes here; `None` if its question was withdrawn before. A confirmed
+    /// placement is held here from now on.
     pub(super) fn confirm(&mut self, passed: &Passed, baton: &mut Baton) -> Option<Settlement> {
         let books = &mut baton.books;
         let question = books.unsettled.get(passed.question)?;
@@ -19,7 +19,7 @@ impl Node {
         baton.tally.predicate_passed(is_void);
         let (is_confirmed, assumed) = (confirmation == Confirmation::Confirmed, passed.assumed);
         let in_bundle = books.allocations.get(id).is_some_and(Allocation::is_in_bundle);
-        // Members of a bundle are checked with each other's places counted, and are settled
+        // Members of a bundle are checked with each other's places in view, and are settled
         // together.
         if is_confirmed != assumed && !(in_bundle && is_confirmed) {
             // If the RM already counted the placement here (`assumed`), its later answers include

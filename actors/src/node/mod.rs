@@ -13,11 +13,11 @@
 //!   message (`docs/nodes.md#what-is-available`).
 //! * `allocated` is the sum of the allocations in `holds`.
 //! * A node that drains or is not ready refuses a placement unless the ask requires this very node,
-//!   and still honours all [work](NodeMail::Work).
+//!   and still does all [work](NodeMail::Work).
 //!
 //! # When things go wrong
-//! A predicate that panics counts as a refusal. If this actor is lost, the baton in its hands is
-//! lost with it, and that tells the Rm (see [`crate::step`]).
+//! A predicate that panics counts as a refusal. If this actor is lost while it has the baton, the
+//! baton is lost, too, which reports the loss to the Rm (see [`crate::step`]).
 
 mod changing;
 mod confirming;
@@ -50,9 +50,9 @@ use crate::step::{
 pub(crate) enum NodeMail {
     /// A placement from its application, to be answered.
     Place(Placement),
-    /// The last part of a visit's [`NodeWork`], after which the baton continues.
+    /// The [`NodeWork`] of a visit. The node does its part, and the baton goes on.
     Work(Box<Consequences>),
-    /// A survey, from its stop before this one.
+    /// A survey that stops here.
     Survey(Box<Surveyor>),
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum NodeMail {
 pub(crate) struct Confirm {
     pub(crate) baton: Box<Baton>,
     pub(crate) passed: Passed,
-    /// The other answers, and the outcomes so far.
+    /// The answers that are not handled yet, and the outcomes of those that were.
     pub(crate) answers: Answers,
 }
 
@@ -77,10 +77,10 @@ pub(crate) struct Visit {
 
 /// The report of a node that was changed.
 pub(crate) enum NodeReport {
-    /// The change was made. The listed allocations have to leave: placements that wait for their
-    /// predicate, and places that are held for members.
+    /// The change was made. `given_up` lists the allocations that have to end: placements that wait
+    /// for their predicate, and places that are held for members.
     Changed { given_up: Vec<AllocationId> },
-    /// The node leaves; the list has the allocations that were on it.
+    /// The node is removed; `stranded` lists the allocations that were on it.
     Leaves { stranded: Vec<AllocationId> },
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node as the RM created it, without allocations.
+    /// Builds a node as the RM created it, without allocations.
     pub(crate) fn new(
         slot: NodeSlot,
         id: Arc<str>,
@@ -152,8 +152,8 @@ impl Node {
         &self.others.occupied
     }
 
-    /// Whether new allocations may come: it neither drains nor is unready. Asks that require this
-    /// node may come anyway.
+    /// Whether the node takes new allocations: it is ready and does not drain. An ask that requires
+    /// this node may be placed anyway.
     pub(crate) fn is_open(&self) -> bool {
         !self.draining && self.ready
     }
@@ -172,8 +172,9 @@ impl Node {
         }
     }
 
-    /// Holds a placement: once the predicate of an RM in this process has passed, or until the RM
-    /// has answered the question that leaves from here.
+    /// Holds a placement. An RM in this process is asked for its predicate first; for an RM that
+    /// answers later, the placement is held until the answer to the question that is sent from
+    /// here.
     fn place(&mut self, placement: &mut Placement, baton: &mut Baton) -> PlaceAnswer {
         if placement.takes.is_some_and(|takes| takes.in_place) {
             // The placeholder holds the place, also on a draining node, and the placement takes no
@@ -209,7 +210,7 @@ impl Node {
         PlaceAnswer::Held
     }
 
-    /// Has a member take the place that is held for it here. The RM need not confirm that the place
+    /// Gives a member the place that is held for it here. The RM need not confirm that the hold
     /// ends.
     fn swap_hold(&mut self, placement: &Placement, baton: &mut Baton) {
         let Some(takes) = placement.takes.filter(|takes| takes.hold) else { return };
@@ -221,7 +222,7 @@ impl Node {
         let (placeholder, real) = (takes.placeholder, placement.allocation);
         let change = placement.spec.resources.minus(&held).pruned();
         if change.is_empty() {
-            // The node has what it had, so no waiting ask need be tried.
+            // The usage of the node is unchanged, so no waiting ask need be tried.
             self.let_go(placeholder, &change, baton);
             self.holds.push(real);
             return Self::count(real, baton);
@@ -229,9 +230,9 @@ impl Node {
         self.work(NodeWork::Swap { placeholder, real, change }, baton);
     }
 
-    /// Takes an allocation in. If others do not use the node, the available amount can be reduced
-    /// directly: everything that is allocated has a sum ([`Books::allocated`]), so none of these
-    /// saturates.
+    /// Holds an allocation. If others do not use the node, the amount is subtracted from the
+    /// available amount directly: the sum of all allocations is bounded ([`Books::allocated`]), so
+    /// no difference saturates.
     fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
         self.holds.push(allocation);
         self.allocated.add(resources);
@@ -313,7 +314,8 @@ impl Node {
         );
     }
 
-    /// Updates the index with the node's available amount, less what is kept for gangs.
+    /// Updates the index with the node's available amount, less the capacity that is kept for
+    /// gangs.
     fn show(&self, baton: &mut Baton, tell: impl FnOnce(&mut NodeIndex, &Resources)) {
         match baton.books.nominations.kept(self.slot) {
             None => tell(&mut baton.books.nodes, &self.available),
@@ -344,7 +346,7 @@ impl Node {
         ((*self.total).clone(), self.allocated.clone())
     }
 
-    /// Returns the node's accounts, for a recommendation of its size.
+    /// Returns the node's figures, for a recommendation of its size.
     pub(crate) fn figures(&self) -> NodeFigures {
         NodeFigures {
             capacity: (*self.total).clone(),
@@ -414,14 +416,14 @@ impl Visited for Node {
 }
 
 impl Node {
-    /// Handles a survey that is here.
+    /// Handles a survey that stops here.
     fn surveyed(&mut self, mut baton: Box<Baton>, mut surveyor: Box<Surveyor>) {
         let _timer = baton.tally.message(ActorKind::Node);
         surveyor.survey.at_node(self, &mut baton);
         surveyor.go_on(baton);
     }
 
-    /// Does the work of a visit that concerns this node.
+    /// Does this node's work of a visit.
     fn worked(&mut self, mut baton: Box<Baton>, mut consequences: Consequences) {
         let _timer = baton.tally.message(ActorKind::Node);
         let work = &mut consequences.node_work;

@@ -1,4 +1,4 @@
-//! Use of a node by others than the applications of this scheduler.
+//! Use of a node by others, who are not applications of this scheduler.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct Foreign {
     pub(crate) tags: Option<Tags>,
     pub(crate) priority: i32,
     pub(crate) preemptable: bool,
-    /// The time of creation as the RM reported it, or else of arrival.
+    /// The time of creation as reported by the RM, else the time of arrival; ns since the epoch.
     pub(crate) since_ns: i64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Others {
     pub(super) occupied: Resources,
     /// Foreign allocations by key; in addition to `occupied`.
     pub(crate) foreign: BTreeMap<Arc<str>, Foreign>,
-    /// Bytes of the foreign allocations in quotas.
+    /// The bytes that the foreign allocations count in quotas.
     foreign_bytes: u64,
 }
 
@@ -36,7 +36,7 @@ impl Nothing for Others {
 }
 
 impl Foreign {
-    /// Returns its bytes in quotas.
+    /// Returns the bytes that it counts in quotas.
     fn bytes(&self, key: &str) -> u64 {
         let tags = self.tags.iter().map(|tags| quotas::bytes_of_texts(tags.iter())).sum::<u64>();
         quotas::ALLOCATION_BYTES + key.len() as u64 + tags
@@ -65,7 +65,7 @@ impl Others {
         Some(gone)
     }
 
-    /// Returns the bytes of the foreign allocations in quotas.
+    /// Returns the bytes that the foreign allocations count in quotas.
     pub(super) fn bytes(&self) -> u64 {
         self.foreign_bytes
     }
