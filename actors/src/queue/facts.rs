@@ -20,7 +20,7 @@ pub(crate) struct QueueFacts {
     pub(crate) state: ObjectState,
     /// The fair maximum: the base of the queue's share if the queue has no guarantee.
     pub(crate) fair_max: Option<Limits>,
-    /// The parent puts priority before share.
+    /// Whether the parent puts priority before share.
     pub(crate) priority_first: bool,
     /// The time that it may stay above its maximum, ns ([`quota_delay_ns`](super::quota_delay_ns)).
     pub(crate) quota_delay_ns: i64,
@@ -57,7 +57,7 @@ impl QueueFacts {
         }
     }
 
-    /// The queue's key among its siblings.
+    /// Returns the queue's key among its siblings.
     pub(crate) fn key(
         &self,
         priority: i32,

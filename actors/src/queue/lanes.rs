@@ -1,5 +1,5 @@
-//! Lanes: the applications of a leaf that a limit of their user or group concerns, grouped by these
-//! limits.
+//! Lanes: the applications of a leaf whose user or group is limited, grouped by the limits that
+//! apply to them.
 //!
 //! # A lane is a queue between leaf and applications
 //! All applications of a lane have the same headroom by the limits of their user and group, and all
@@ -10,8 +10,8 @@
 //! # Order
 //! Lanes are sorted by their first applications. To find the first application that may use an
 //! offer, lanes are searched in this order, until the next lane begins behind the best application
-//! found so far. A lane without such an application notes the epoch of the search, as a queue does,
-//! and is skipped until something changes.
+//! found. A lane without such an application notes the epoch of the search, as a queue does, and is
+//! skipped until something changes.
 //!
 //! The chosen application keeps the offer while it comes before its runner-up. The runner-up may be
 //! the head of a lane that was not searched, though that application may be unable to use the
@@ -19,9 +19,10 @@
 //! would have otherwise.
 //!
 //! # Invariants
-//! * Every lane here has a row, and is under the key of its first row. A lane is reseated after the
-//!   one that its rows came from: no two are ever under the same key.
-//! * A lane that is not here holds nothing back.
+//! * Every lane in [`Lanes`] has a row, and is in the order under the key of its first row. If rows
+//!   move to another lane, the old lane is reseated (put into the order again) first: no two lanes
+//!   are ever under the same key.
+//! * A lane that is not in [`Lanes`] holds nothing back.
 //! * The bound that a lane shows above may rest on wider limits than those in force: a lane is not
 //!   notified when its limits get tighter. When limits get looser and a pending ask here may
 //!   continue, the partition has the lane checked ([`Lanes::look_again`]); it knows of such lanes
@@ -57,8 +58,8 @@ impl Narrowed {
         }
     }
 
-    /// Looks at an offer that is at an application of this lane, or of none, which narrows the view
-    /// of its leaf.
+    /// Calls `look` with the view of an application: the view of its leaf, narrowed by its lane if
+    /// the application is in one.
     pub(crate) fn looking<T>(
         lane: Option<LaneId>,
         view: &View<'_>,
@@ -88,7 +89,7 @@ pub(super) struct Lanes {
 #[derive(Default)]
 struct LaneRows {
     rows: OrderedTree<RowKey, RowSlot, Waits>,
-    /// The key of the lane's place among the lanes; `None` until it has one.
+    /// The key of the lane in the order of lanes; `None` until it is in that order.
     head: Option<RowKey>,
     /// The epochs of the last search without result.
     declined: Declined,
@@ -117,7 +118,7 @@ impl Lanes {
         self.lanes.keys().all(|lane| trackers.may_start(*lane))
     }
 
-    /// The number of rows in all lanes.
+    /// Returns the number of rows in all lanes.
     pub(super) fn len(&self) -> usize {
         self.lanes.values().map(|lane| lane.rows.len()).sum()
     }
@@ -127,7 +128,7 @@ impl Lanes {
         self.lanes.values().map(|lane| lane.rows.rank(key)).sum()
     }
 
-    /// The key of the first row.
+    /// Returns the key of the first row.
     pub(super) fn first_key(&self) -> Option<&RowKey> {
         self.order.iter().next().map(|(first, ..)| first)
     }
@@ -137,7 +138,7 @@ impl Lanes {
         self.order.bound()
     }
 
-    // A lane whose rows changed is not in order until it is reseated.
+    // The next three functions change rows of a lane, which is not in order until it is reseated.
 
     pub(super) fn insert(&mut self, lane: LaneId, key: RowKey, row: RowSlot, waits: Waits) {
         self.lanes.entry(lane).or_default().rows.insert(key, row, waits);
@@ -159,8 +160,8 @@ impl Lanes {
         }
     }
 
-    /// Reseats many lanes at once. Each lane first gives up a key that is not that of its first row
-    /// any more. Only then lanes get new places, because the key may belong to another lane by now.
+    /// Reseats many lanes at once. First, each lane whose first row has changed gives up its old
+    /// key. Only then lanes get new keys, because an old key may belong to another lane now.
     pub(super) fn reseat_all(&mut self, ids: &BTreeSet<LaneId>, trackers: &mut Trackers) {
         for id in ids {
             let Some(lane) = self.lanes.get_mut(id) else { continue };
@@ -176,8 +177,8 @@ impl Lanes {
         }
     }
 
-    /// Puts a lane in its place, with the bound that is seen from above. A lane without rows is
-    /// removed and holds nothing back.
+    /// Puts a lane into the order under the key of its first row, with the bound that is seen from
+    /// above. A lane without rows is removed and holds nothing back.
     pub(super) fn reseat(&mut self, id: LaneId, trackers: &mut Trackers) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         let Some((first, ..)) = lane.rows.iter().next() else {
@@ -270,7 +271,7 @@ impl Lanes {
 
 #[cfg(test)]
 impl Lanes {
-    /// Checks that every lane has the place that the module's head defines.
+    /// Checks that every lane is in the order under the key of its first row.
     pub(super) fn check(&self) {
         assert_eq!(self.order.len(), self.lanes.len(), "a lane is out of order");
         for (id, lane) in &self.lanes {
@@ -291,8 +292,8 @@ pub(super) fn lower(least: &mut Option<RowKey>, other: Option<RowKey>) {
 }
 
 impl LaneRows {
-    /// Returns the bound of the lane as it is seen from above, what the lane holds back unseen, and
-    /// the limits under which it shows asks that wait for them.
+    /// Returns the bound of the lane as it is seen from above, the asks that the lane holds back
+    /// unseen, and the limits under which it shows asks that wait for them.
     fn seen(&self, id: LaneId, trackers: &mut Trackers) -> (Waits, HeldBack, ShownBy) {
         let waits = self.rows.bound().cloned().unwrap_or_default();
         let is_parked = |set: &WaitSet| matches!(set, WaitSet::Parked(_));
@@ -303,9 +304,9 @@ impl LaneRows {
         };
         let (loosening, may_start) = (trackers.loosened(id), trackers.may_start(id));
         let own = View::of_quota(&headroom, loosening, may_start);
-        // The least of everything that waits for quota, and not only of what the lane itself holds
-        // back. The least of many may fit although none of them does; then only a loosening of this
-        // lane starts a new check.
+        // The least amount over all asks that wait for quota, and not only over those that the lane
+        // itself holds back. This least amount may fit although none of the asks does; then only a
+        // loosening of this lane starts a new check.
         let short = least_short(waits.bound_by_quota());
         let starting = !may_start && waits.has_starting();
         let by = ShownBy {
@@ -320,7 +321,7 @@ impl LaneRows {
     }
 }
 
-/// Returns the component-wise least of what waits for quota in any of these sets.
+/// Returns the component-wise least amount that waits for quota in any of these sets.
 fn least_short<'a>(sets: impl Iterator<Item = &'a WaitSet>) -> Option<Resources> {
     let short = |set: &'a WaitSet| match set {
         WaitSet::Parked(parked) => parked.short.as_ref(),

@@ -3,13 +3,13 @@
 //!
 //! # Why an actor
 //! A queue's totals and the order of its children are facts about this queue alone. They change
-//! only when a baton comes by, so that an offer always meets totals of one and the same moment.
+//! only while the baton is here, so that an offer always reads totals of one and the same moment.
 //!
 //! # Invariants
 //! * A queue's totals are the sum of its children's, whenever anything except a visit begins.
 //! * The order holds exactly the children with pending asks; a child's bound there is never tighter
 //!   than what is pending below it.
-//! * The books know whether anything is pending: root's pending amount.
+//! * The books note whether any ask is pending in the partition, by root's pending amount.
 //! * An offer on its way down leaves a [`Frame`]; the queue takes the frame's decisions into its
 //!   totals when the offer rises past it, before anything else reads them.
 
@@ -61,11 +61,11 @@ pub(crate) enum QueueMail {
     Rise(RowUpdate),
     /// A change below on its way to root, from the last actor of a visit.
     Climb(Climbing),
-    /// A survey, from its stop before this one.
+    /// A survey that stops here.
     Survey(Box<Surveyor>),
 }
 
-/// An application joins this leaf. Sent by the partition; the application gets
+/// Adds a row for an application to this leaf. Sent by the partition; the application gets
 /// [`Attached`](crate::application::Attached).
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -74,7 +74,8 @@ pub(crate) struct Attach {
     pub(crate) address: Arc<BatonAddress<Application>>,
 }
 
-/// An application leaves this leaf, or a queue this parent. Sent by the partition.
+/// Removes the row of an application from this leaf, or of a queue from its parent. Sent by the
+/// partition.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Detach {
@@ -82,7 +83,7 @@ pub(crate) struct Detach {
     pub(crate) row: RowSlot,
 }
 
-/// A further queue is to be started below this one. Sent by the partition.
+/// Starts a further queue below this one. Sent by the partition.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct AddBelow {
@@ -109,7 +110,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Builds a configured queue, with a row for each child, in their order.
+    /// Builds a configured queue without children.
     pub(crate) fn new(
         facts: Arc<QueueFacts>,
         parent: Option<(Arc<BatonAddress<Self>>, RowSlot)>,
@@ -143,8 +144,8 @@ impl Queue {
         self.parent.is_none()
     }
 
-    /// Whether asks may be waiting for what is given back below: for the queue's own quota, or, at
-    /// root, for limits of users and groups, which count in many queues.
+    /// Whether asks may wait for an amount that is given back below: because of the queue's own
+    /// quota, or, at root, because of limits of users and groups, which count in many queues.
     fn notes_loosenings(&self) -> bool {
         self.ledger.max.is_some() || self.is_root()
     }
@@ -176,8 +177,8 @@ impl Queue {
             if let Some(found) = first {
                 break found;
             }
-            // Limits are not in the epoch of the view; everything loosened until now was
-            // considered.
+            // The epoch of the view has no limits of users and groups. All that was loosened until
+            // now was considered.
             let loosening = books.last_loosening();
             self.declined.note(phase, Epoch { loosening, ..view.epoch() });
             let Some(next) = phase.next().filter(|_| self.is_root()) else {
@@ -232,8 +233,8 @@ impl Queue {
         }
     }
 
-    /// Returns the queue's report to its parent. The queue has a place in the order while an ask is
-    /// pending below it, unless it is stopped.
+    /// Returns the queue's report to its parent. The queue has a key, and so is in the parent's
+    /// order, while an ask is pending below it and the queue is not stopped.
     fn update(&self, row: RowSlot) -> RowUpdate {
         let priority = self.priority();
         let pending = self.ledger.pending().shown();
@@ -306,7 +307,7 @@ impl Visited for Queue {
 }
 
 impl Queue {
-    /// Handles a survey that is here.
+    /// Handles a survey that stops here.
     fn surveyed(&mut self, mut baton: Box<Baton>, mut surveyor: Box<Surveyor>) {
         let _timer = baton.tally.message(ActorKind::Queue);
         surveyor.survey.at_queue(self, &mut baton);
@@ -443,7 +444,7 @@ impl Handler<crate::Halt> for Queue {
     }
 }
 
-/// A queue below this one joins while the tree is built.
+/// Adds a row for a queue below this one while the tree is built.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct AddQueue {

@@ -1,4 +1,4 @@
-//! The time at which a queue begins to give up what is above its maximum: `docs/preemption.md`.
+//! The time at which preemption begins in a queue above its maximum: `docs/preemption.md`.
 //!
 //! # Invariants
 //! * A deadline is armed for the earliest start time of all queues of the partition, and for none
@@ -13,9 +13,9 @@ use monoceros_rules::values::resources::{Limits, Resources};
 use super::{Queue, QueueFacts};
 use crate::step::{Alarm, Baton};
 
-/// Time that a queue may stay above its maximum, ns; 0 is for ever. No allocation is preempted from
-/// a dynamic queue, nor in a partition without preemption by quota. The maximum of root is the
-/// capacity of the nodes, which no configuration lowers.
+/// Returns how long a queue may stay above its maximum, ns; 0 is for ever. It is 0 for a dynamic
+/// queue, in a partition without preemption by quota (`is_wanted` is false), and for root, whose
+/// maximum is the capacity of the nodes, which no configuration lowers.
 pub(crate) fn quota_delay_ns(config: &QueueConfig, is_wanted: bool) -> i64 {
     if !is_wanted || config.is_dynamic || config.parent_path().is_none() {
         return 0;

@@ -2,7 +2,7 @@
 //!
 //! Applications whose user or group is limited are ordered lane by lane ([`Lanes`]), since a lane
 //! at its limit can be skipped as a whole; all other applications, and queues, are in one order.
-//! The earlier of the first of both orders is the first of all.
+//! The first child of the queue is the earlier of the first children of both orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::step::{RowKey, RowSlot, RowUpdate};
 pub(crate) struct Rank {
     /// The number of siblings before it.
     pub(crate) before: usize,
-    /// The number of all.
+    /// The number of siblings with pending asks, itself included.
     pub(crate) of: usize,
     /// The path of the first queue, or the id of the first application.
     pub(crate) first: Arc<str>,
@@ -30,7 +30,7 @@ pub(crate) struct Rank {
 /// The child that an offer goes to.
 pub(super) struct First<C> {
     pub(super) child: C,
-    /// A key before which no other child that may use the offer comes.
+    /// The runner-up: no other child that may use the offer comes before this key.
     pub(super) runner_up: Option<RowKey>,
     /// The rule that put it before its runner-up, if that was requested.
     pub(super) verdict: Verdict,
@@ -45,8 +45,8 @@ struct Row<C> {
     priority: i32,
 }
 
-/// The children of a queue, each in a numbered row. A child is the address of an actor, or
-/// something simpler in tests.
+/// The children of a queue, each in a numbered row. A child is the address of an actor, or a number
+/// in tests.
 pub(super) struct Rows<C> {
     table: Slots<RowSlot, Row<C>>,
     /// The rows without a lane, in order.
@@ -85,8 +85,8 @@ impl<C: Clone> Rows<C> {
         }
     }
 
-    /// Returns the first child in order that may use an offer in this phase. With the order of the
-    /// rows (`ordered`), the result says what put the child first.
+    /// Returns the first child in order that may use an offer in this phase. If `ordered` has the
+    /// order of the rows, the result names the rule that put the child first.
     pub(super) fn first(
         &mut self,
         phase: Phase,
@@ -135,7 +135,7 @@ impl<C: Clone> Rows<C> {
         })
     }
 
-    /// Returns the rows whose users or groups are limited.
+    /// Returns the lanes of the rows whose users or groups are limited.
     pub(super) fn lanes(&self) -> &Lanes {
         &self.lanes
     }
@@ -154,7 +154,7 @@ impl<C: Clone> Rows<C> {
         self.priorities.last_key_value().map_or(MIN_PRIORITY, |(priority, _)| *priority)
     }
 
-    /// Takes in the update of a child.
+    /// Applies the update of a child.
     pub(super) fn update(&mut self, update: RowUpdate, trackers: &mut Trackers) {
         let lane = update.lane;
         let old = self.take(update);
@@ -163,8 +163,9 @@ impl<C: Clone> Rows<C> {
         }
     }
 
-    /// Takes in the updates of many children; after a change of limits, those of all children
-    /// concerned. Children may have changed lanes, so no lane is checked before all updates are in.
+    /// Applies the updates of many children; after a change of limits, those of all children
+    /// concerned. Children may have changed lanes, so no lane is checked before all updates are
+    /// applied.
     pub(super) fn update_all(&mut self, updates: Vec<RowUpdate>, trackers: &mut Trackers) {
         let mut lanes = BTreeSet::new();
         for update in updates {
@@ -179,8 +180,8 @@ impl<C: Clone> Rows<C> {
         self.lanes.look_again(lanes, trackers);
     }
 
-    /// Takes the update into the rows. The lanes concerned, of which the old one is returned, have
-    /// still to be reseated.
+    /// Applies the update to the rows. Returns the lane that the row was in. This lane and the new
+    /// one have still to be reseated.
     fn take(&mut self, update: RowUpdate) -> Option<LaneId> {
         let RowUpdate { row: slot, key, lane, priority, waits } = update;
         let row = &mut self.table[slot];

@@ -31,9 +31,9 @@ pub(crate) struct Room {
 /// signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaveToRun {
-    /// Something is pending in this leaf.
+    /// Whether asks are pending in this leaf.
     pub(crate) is_waiting: bool,
-    /// The queue has room for one more running application.
+    /// Whether the queue allows one more running application.
     pub(crate) may_start: bool,
     /// The limits of users and groups on the pending applications of this leaf.
     pub(crate) limited: LimitedUsers,
@@ -42,9 +42,9 @@ pub(crate) struct LeaveToRun {
 /// The effect of limits of users and groups on the applications of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitedUsers {
-    /// They concern none.
+    /// No application is limited.
     None,
-    /// They concern some, and one more application of each user and group may run.
+    /// Some applications are limited, and one more application of each user and group may run.
     MayStart,
     /// For some user or group, no further application may run.
     Full,
@@ -61,12 +61,12 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Whether its own maximum allows this amount beside nominations.
+    /// Whether its own maximum allows this amount in addition to usage and nominations.
     pub(crate) fn allows(&self, wanted: &Resources) -> bool {
         self.max.as_ref().is_none_or(|max| max.less(&self.used).allows(wanted))
     }
 
-    /// The queue as the rules' explanation needs it.
+    /// Returns the queue as the rules' explanation needs it.
     pub(crate) fn room(&self) -> QueueRoom<'_> {
         QueueRoom {
             queue: &self.path,
@@ -104,9 +104,9 @@ impl Queue {
         self.facts.parent
     }
 
-    /// Takes in the updates of its children, and the facts that the directory has of this queue,
-    /// with this fair maximum, which is entered in the directory, too. Returns the update for its
-    /// parent.
+    /// Applies the updates of its children, and the facts that the directory has of this queue. The
+    /// fair maximum is `fair_max`, which is entered in the directory, too. Returns the update for
+    /// its parent.
     ///
     /// A refresh counts as a loosening, which only root notes: the survey computes every bound
     /// again on its way up, so an ask that was held back by a lower maximum is seen from root
@@ -150,7 +150,7 @@ impl Queue {
         self.parent.as_ref().map(|(_, row)| self.update(*row))
     }
 
-    /// Checks loosened lanes again, and takes in updates of children. Returns the update for its
+    /// Checks loosened lanes again, and applies updates of children. Returns the update for its
     /// parent, if the parent sees a difference.
     pub(crate) fn look_again(
         &mut self,
@@ -215,7 +215,7 @@ impl Queue {
         }
     }
 
-    /// Returns the facts for preemption. The survey adds the position of the parent.
+    /// Returns the facts for preemption. The survey adds the index of the parent.
     pub(crate) fn preemption_facts(&self, nominations: &Nominations) -> PreemptionFacts {
         let config = &self.facts.config;
         PreemptionFacts::of(&config.path, None, &self.ledger, config.settings, nominations)

@@ -1,6 +1,6 @@
-//! Rows and lanes against a flat list: the child that is chosen is the first of all that may use
-//! the offer, and none is forgotten, whatever the limits become meanwhile. The flat list has no
-//! lanes, because lanes must not change any choice.
+//! Tests rows and lanes against a flat list: the child that is chosen is the first of all that may
+//! use the offer, and none is forgotten, however the limits change between offers. The flat list
+//! has no lanes, because lanes must not change any choice.
 
 use monoceros_rules::limits::{Joined, Tables};
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
@@ -38,11 +38,11 @@ struct World {
     trackers: Trackers,
     applications: Vec<Application>,
     step: Loosening,
-    /// The last reload, which root is loosened by.
+    /// The number of the last reload, which counts as a loosening of root.
     reloaded: Loosening,
 }
 
-/// Something that happens to an application, or to all.
+/// A change of one application, or a reload of the limits.
 #[derive(Clone, Debug)]
 enum Event {
     Ask { who: usize, vcores: i64, priority: i32 },
@@ -55,7 +55,7 @@ fn vcores(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])
 }
 
-/// Limits, each of a user or group, on root or on the leaf.
+/// Builds queues with these limits: each is on root or on the leaf, and of a user or group.
 fn tree(limits: &[(bool, bool, usize, i64, u64)]) -> QueueConfig {
     let mut root = QueueConfig::bare("root", false);
     root.children.push(QueueConfig::bare("root.a", true));
@@ -199,7 +199,7 @@ impl World {
         self.offer();
     }
 
-    /// Whether user and group leave room for what the application wants.
+    /// Whether the limits of user and group allow the amount that the application wants.
     fn fits(&self, who: usize) -> bool {
         let it = &self.applications[who];
         let Some(wanted) = &it.wants else { return false };
@@ -209,13 +209,14 @@ impl World {
         })
     }
 
-    /// The first in order that may have what it wants, of a list without lanes and bounds.
+    /// Returns the first application in order that may have the amount that it wants, by a list
+    /// without lanes and bounds.
     fn first_that_fits(&self) -> Option<usize> {
         let fitting = (0..APPLICATIONS).filter(|who| self.fits(*who));
         fitting.min_by_key(|who| self.key(*who))
     }
 
-    /// Gives to the first child until no child may have more.
+    /// Offers to the first child until no child may use an offer.
     fn offer(&mut self) {
         let headroom = Limits::unlimited();
         let view = View::of_quota(&headroom, self.reloaded, true);
@@ -282,7 +283,7 @@ proptest! {
 #[test]
 fn an_application_that_wants_nothing_more_is_not_woken() {
     let mut world = World::new();
-    // All for one group: a3 waits until a0 gives, and then wants nothing.
+    // One limit of a group: a3 waits until a0 frees its amount, and then wants nothing more.
     world.happen(&Event::Reload(vec![(true, false, 0, 3, 0)]));
     let ask = |who| Event::Ask { who, vcores: 3, priority: 0 };
     for event in [ask(0), ask(3), Event::Free { who: 0 }] {

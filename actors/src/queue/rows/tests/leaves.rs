@@ -1,7 +1,7 @@
 //! Tests root and its leaves, whose applications share limits, against a flat list of applications:
 //! each offer goes to the first application that may use it, none is missed, and offers come to an
-//! end. There are limits that a leaf reports to root, limits that a leaf keeps to itself, and
-//! maxima of leaves.
+//! end. There are limits that a leaf shows to root, limits that a leaf keeps to itself, and maxima
+//! of leaves.
 
 use monoceros_rules::order::keys::{QueueKey, QueueView};
 use monoceros_rules::values::epoch::Epoch;
@@ -11,7 +11,7 @@ use super::*;
 
 const LEAVES: [&str; 3] = ["root.a", "root.b", "root.c"];
 const N_APPLICATIONS: usize = 9;
-/// More offers in a row than there can be reasons to look.
+/// More consecutive offers than any correct run needs.
 const MOST_OFFERS: usize = 200;
 
 struct Leaf {
@@ -23,7 +23,7 @@ struct Leaf {
     declined: Declined,
 }
 
-/// An application: what it wants next, and what it holds.
+/// An application, with the amount that it wants next and the amount that it holds.
 struct Asker {
     id: Arc<str>,
     leaf: usize,
@@ -208,7 +208,7 @@ impl Tree {
         }
     }
 
-    /// Returns how many offers found a leaf.
+    /// Carries out a happening, then offers. Returns the number of offers that reached a leaf.
     fn happen(&mut self, happening: &Happening) -> usize {
         self.step = self.step.next();
         match happening {
@@ -265,7 +265,7 @@ impl Tree {
         self.speak(who);
     }
 
-    /// Reloads: everything reports itself again, and root notes a loosening.
+    /// Reloads: every application and leaf reports itself again, and root notes a loosening.
     fn refresh(&mut self) {
         self.step = self.step.next();
         self.noted = self.step;
@@ -391,8 +391,8 @@ proptest! {
     }
 }
 
-/// Three leaves wait for one limit, on what may be used or on running applications. What one gives
-/// back goes to the first of the others, and no other leaf is told of it or looked into.
+/// Three leaves wait for one limit, of resources or of running applications. An amount that one of
+/// them frees goes to the first of the others, and no other leaf is notified or searched.
 #[test]
 fn leaves_behind_the_first_are_skipped_when_what_a_limit_gave_is_used_again() {
     for (most, applications) in [((1, 9), 0), ((9, 9), 1)] {
