@@ -1,12 +1,12 @@
-//! One actor per machine: the authority on what it has free.
+//! The actor of one machine: the authority on its free capacity.
 //!
 //! # Why an actor
 //! Two placements must never hold the same core. One mailbox makes "check, then take" a single step
 //! without a lock. The node asks the RM's predicate before it confirms. An RM in this process is
 //! asked within the step, so that a refusal in the middle of a run of placements is exact. An RM
-//! that answers later is asked by a question that leaves from here ([`Baton::ask_later`]), while
-//! the amount is held. The answer comes back to the node that passes, which confirms the placement
-//! or refuses it.
+//! that answers later is sent a question from here ([`Baton::ask_later`]), and the amount is held
+//! until the answer. The answer comes back to the node that passes, which confirms the placement or
+//! refuses it.
 //!
 //! # Invariants
 //! * `available = total − allocated − occupied − foreign`, in the node index too, after every

@@ -49,13 +49,14 @@ pub(crate) struct Directory {
     /// up](Self::application_slot) by its hash.
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
     application_by_hash: KeyIndex<ApplicationSlot>,
-    /// Applications that wait for a certain node, for example because an ask requires it.
+    /// Applications that wait for a node that one of their asks requires.
     pub(crate) named: Named,
     /// Applications with an ask that predicates refused. An application may stay here for a while
     /// after it has no such ask any more.
     pub(crate) refused: BTreeSet<ApplicationSlot>,
-    /// Applications, by leaf, that the next scale-up signal may have to report: one with an ask
-    /// that the RM was not notified of, or one that need not wait any more for permission to run.
+    /// Applications, by leaf, that the next scale-up signal may have to name: those with an ask
+    /// that no signal has named yet, and those that a maximum of running applications kept from
+    /// starting.
     pub(crate) untold: BTreeMap<QueueSlot, BTreeSet<ApplicationSlot>>,
     /// Applications with an ask for which victims are searched again once something has changed.
     pub(crate) preempt_later: BTreeSet<ApplicationSlot>,

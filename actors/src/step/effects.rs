@@ -67,8 +67,8 @@ pub(crate) struct FollowUps {
     pub(crate) revisits: Vec<(ApplicationSlot, Op)>,
     /// The rest of long orders, in order; other input has its turn in between.
     pub(crate) unfinished: Vec<(ApplicationSlot, Vec<Op>)>,
-    /// Applications to be visited because a node that they waited for was added or changed, each
-    /// with the id of the node.
+    /// Applications to be visited because a node that they waited for, or have reserved, was added
+    /// or changed, each with the id of the node.
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
     /// Applications that may have waited for the capacity that a failed placement returned to a
     /// node, each with the id of the node.

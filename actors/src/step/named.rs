@@ -1,4 +1,4 @@
-//! Index of the applications that wait for a certain node, for example because an ask requires it.
+//! Index of the applications that wait for a node that one of their asks requires.
 //!
 //! # Why two maps
 //! When a node appears or grows, the applications that wait for it are found by node. When an

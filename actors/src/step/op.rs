@@ -58,14 +58,14 @@ pub(crate) enum Op {
     WithdrawBundle,
     /// More questions about members of its bundle may be asked.
     AskMembers,
-    /// The first void answer about a bundle came at this time, long ago.
+    /// The longest time has passed since the first void answer about a bundle, at `since_ns`.
     BundleVoid { since_ns: i64 },
     /// The places held for members of this task group end: they are too small.
     EndHolds { group: TaskGroup },
     /// Members of a declared gang that nodes refused may be tried again; `retry` is the number of
     /// the refusal.
     RetryBundle { retry: u32 },
-    /// A node that the application waits for, or has reserved, was added or changed.
+    /// A node that an ask of the application requires, or has reserved, was added or changed.
     WakeNamed(Arc<str>),
     /// A placement that was never settled returned its capacity to such a node.
     WakeNamedByReturn(Arc<str>),
@@ -73,7 +73,7 @@ pub(crate) enum Op {
     Retry { key: Arc<str>, retry: u32 },
     /// A choice of the placement constraint of an ask may become available.
     ChoiceOpens(Arc<str>),
-    /// The deadline of a failed start has come.
+    /// A deadline that a failed start has set is over.
     StartTimeOver(StartTime),
     /// An ask may be placed again on a node that was excluded for it, because the RM had reported
     /// that it could never run there.
@@ -117,8 +117,8 @@ pub(crate) enum Op {
 /// A deadline that a failed start sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum StartTime {
-    /// The back-off of the ask with this key ends, or of the gang if there is no key. It ends at
-    /// `until_ns`, ns since the epoch.
+    /// The end of the back-off of the ask with this key, or of the gang if there is no key, at
+    /// `until_ns` (ns since the epoch).
     Backoff { key: Option<Arc<str>>, until_ns: i64 },
     /// An allocation of the ask with this key, made after `times` failed starts, has run for a
     /// while. If no further start has failed since it was made, it counts as started.

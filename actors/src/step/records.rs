@@ -102,8 +102,8 @@ impl Baton {
         }
     }
 
-    /// Notes a placement decided by the present offer, to be reported when an answer has come or a
-    /// placeholder is gone.
+    /// Notes a placement decided by the present offer, to be reported when an answer has arrived
+    /// or a placeholder is gone.
     pub(crate) fn note_on_its_way(&mut self, of: DecidedFor<'_>, placement: &Placement) {
         if self.decisions.is_on() && self.note_way(of, self.rule_of(placement)) {
             self.put_aside(Later::Allocation(placement.allocation));

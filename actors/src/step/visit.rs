@@ -55,7 +55,7 @@ pub(crate) struct Consequences {
     pub(crate) resume: Option<(ApplicationSlot, Resume)>,
 }
 
-/// New members of a gang by their nodes, with what they take there together.
+/// New members of a gang by their nodes, with the amount that they take there together.
 #[derive(Default)]
 pub(crate) struct NewMembers(BTreeMap<NodeSlot, (Vec<AllocationId>, Resources)>);
 
@@ -106,7 +106,7 @@ pub(crate) struct Climbing {
 pub(crate) struct Gathered {
     /// Whether another visit follows the one under way, so that its changes may wait.
     pub(crate) goes_on: bool,
-    /// Changes by leaf, in the order in which the first change of each came.
+    /// Changes by leaf, in the order of their first changes.
     climbs: VecDeque<(QueueSlot, Climbing)>,
 }
 
