@@ -1,8 +1,8 @@
-//! Asks of an application arrive, change and are withdrawn: `docs/applications.md#the-same-key-again` and
-//! `docs/applications.md#another-size`.
+//! Arrival, change and withdrawal of an application's asks:
+//! `docs/applications.md#the-same-key-again` and `docs/applications.md#another-size`.
 //!
-//! An allocation runs already, and no answer of the scheduler could end it. So a change that cannot
-//! be made rejects an ask only while it has no allocation.
+//! An allocation runs already, and no answer of the scheduler could end it. So if a change cannot
+//! be made, the ask is rejected only if it has no allocation; otherwise the change is ignored.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Application {
         self.add(known, spec, terms, baton, effects);
     }
 
-    /// Adds an ask, or replaces the one that is known, with these terms of its placement constraint.
+    /// Adds an ask, or replaces the `known` one, with these terms of its placement constraint.
     fn add(
         &mut self,
         known: Option<AskSlot>,
@@ -90,9 +90,9 @@ impl Application {
         self.book.ask_added(now_ns, &mut self.changes);
     }
 
-    /// Takes a request or report of an ask that is known, in today's form: its size may be another,
-    /// and its priority, preemption policy and tags. What is allocated is never rejected afterwards:
-    /// it stays as it is.
+    /// Handles another request or report of a known ask in the unified form: its size, priority,
+    /// preemption policy and tags may be others. An ask with allocations is never rejected
+    /// afterwards: if its new size cannot be booked, the whole change is ignored.
     pub(super) fn repeated(
         &mut self,
         slot: AskSlot,
@@ -113,7 +113,8 @@ impl Application {
         }
         if self.book.asks.ask(slot).is_restated_by(said) {
             self.give_up_ask(slot, GiveUp::Asked, baton, effects);
-            // Its pending instances have another place in the order, and others may leave for them.
+            // The pending instances get another position in the order, and other victims may be
+            // evicted for them.
             self.book.asks.restate(slot, said);
             effects.touched = true;
             self.asks_otherwise(slot, said.member_of(), baton);
@@ -126,8 +127,8 @@ impl Application {
         }
     }
 
-    /// Gives a known ask another size: its pending instances, its allocations, and its placements in
-    /// flight. An error changes nothing.
+    /// Resizes a known ask: its pending instances, its allocations, and its placements in flight.
+    /// An error changes nothing.
     pub(super) fn resize(
         &mut self,
         slot: AskSlot,
@@ -148,7 +149,7 @@ impl Application {
                 }
             }
             let pending = self.book.asks.resize(slot, to.clone());
-            // Whether others may leave for it is another question now.
+            // It is decided again whether victims may be evicted for the ask.
             self.book.asks.ask_mut(slot).forget_tries();
             effects.pends(&pending);
             let member_of = self.book.asks.ask(slot).spec.member_of().cloned();
@@ -160,8 +161,8 @@ impl Application {
         Ok(())
     }
 
-    /// Has gang and reservation go by the new specification of a known ask, which is a member of this
-    /// task group.
+    /// Applies the new specification of a known ask to its gang and its reservation. `member_of`:
+    /// its task group, if it has one.
     fn asks_otherwise(&mut self, slot: AskSlot, member_of: Option<&TaskGroup>, baton: &mut Baton) {
         self.book.gang_asks_otherwise(member_of);
         self.review_reservation(slot, baton);
@@ -170,7 +171,7 @@ impl Application {
         }
     }
 
-    /// Gives an allocation another size.
+    /// Resizes an allocation.
     pub(super) fn resize_allocation(
         &mut self,
         id: AllocationId,

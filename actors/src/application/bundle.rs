@@ -1,9 +1,9 @@
-//! The declared gang of this application while it is undecided: places are looked for, for all of its members at
-//! once. For people, `docs/gangs.md#declared-gangs`.
+//! The declared gang of this application while it is undecided: the search for places for all of
+//! its members at once. For people, `docs/gangs.md#declared-gangs`.
 //!
-//! Rules decide whether places are looked for, and where ([`monoceros_rules::decide::gang`]); the application
-//! carries that out. If each member has a place, all of them are booked in this step, or asked about
-//! ([`super::bundle_placed`]). Otherwise the gang is parked.
+//! Rules decide whether places are searched, and where ([`monoceros_rules::decide::gang`]); the
+//! application carries that out. If each member has a place, all members are booked in this step,
+//! or asked about ([`super::bundle_placed`]). Otherwise the gang is parked.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::step::{Baton, GangOp, Op};
 
 /// An offer.
 impl Application {
-    /// Looks for places for the whole gang, or gives the offer back.
+    /// Searches places for the whole gang. Returns the offer to the leaf if there are too few.
     pub(super) fn place_bundle(&mut self, mut baton: Box<Baton>) {
         match self.decide_bundle(&mut baton) {
             Ok((bundled, found)) => {
@@ -48,7 +48,7 @@ impl Application {
                     self.note_obstacle(obstacle, &mut baton);
                 }
                 if self.bundle.as_ref().is_some_and(|bundle| bundle.is_searching()) {
-                    // Others have their turn before it goes on.
+                    // Other steps have their turn before the search goes on.
                     baton.offer.rise_to(0);
                     baton.offer.budget = baton.offer.decided;
                 } else {
@@ -60,7 +60,9 @@ impl Application {
         }
     }
 
-    /// Has the gang look for fewer members, or for victims, when the step is home, if either may help it.
+    /// Notes the obstacle of a gang that was not placed. When the step is home, a gang that
+    /// searches places held before is tried with fewer members, if that may help; otherwise
+    /// victims are searched, if that may help.
     fn note_obstacle(&mut self, obstacle: GangObstacle, baton: &mut Baton) {
         tracing::debug!(application = %self.book.id, ?obstacle, "gang not placed");
         if obstacle.may_be_gone_with_fewer() && self.book.holds_again() {
@@ -82,11 +84,11 @@ impl Application {
         }
     }
 
-    /// Finds a place for each member, and takes it from the node index. Where there are not enough nothing is
-    /// taken, and the gang is parked.
+    /// Finds a place for each member, and takes the places from the node index. If there are too
+    /// few, none is taken, and the gang is parked.
     ///
     /// # Errors
-    /// What is in the way; `None` if that is what was in the way before, or is not known yet.
+    /// The obstacle; `None` if it is the same as before, or is not known yet.
     fn decide_bundle(
         &mut self,
         baton: &mut Baton,
@@ -122,10 +124,11 @@ impl Application {
         }
     }
 
-    /// The members for which places are looked for now. Where none are, the gang is parked.
+    /// Returns the members for which places are searched now. If there is no search now, the gang
+    /// is parked.
     ///
     /// # Errors
-    /// What is in the way, as for [`Self::decide_bundle`].
+    /// The obstacle, as for [`Self::decide_bundle`].
     fn bundle_to_place(&mut self, baton: &mut Baton) -> Result<Bundled, Option<GangObstacle>> {
         debug_assert!(self.bundle.is_some(), "a gang is declared when it joins its queue");
         let native = self.book.undecided().filter(|_| self.book.seeks_places()).ok_or(None)?;
@@ -163,7 +166,8 @@ impl Application {
         Err(why.obstacle(total))
     }
 
-    /// Takes an offer for the whole gang, with its nomination if it has one.
+    /// Calls `look` with the offer as it applies to the whole gang, with its nomination if it has
+    /// one.
     pub(super) fn attempt_gang<T>(&self, baton: &Baton, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
         let nomination = baton.books.nominations.of(Preemptor::Gang(self.slot));
         let phase = nomination.map_or(baton.offer.phase, |_| Phase::Reserved);
@@ -173,7 +177,8 @@ impl Application {
 
 /// A search without result.
 impl Application {
-    /// Parks the gang after a search without result, `at` this epoch. Returns what is in the way, if that is known.
+    /// Parks the gang after a search without result, `at` this epoch. Returns the obstacle, if it
+    /// is known.
     fn without_places(
         &mut self,
         bundled: &Bundled,
@@ -207,7 +212,8 @@ impl Application {
         }
     }
 
-    /// Ends all rooms of the gang, since a member may not have its room: that is a decision of its own.
+    /// Ends the nomination of the gang, because a member may not have the capacity that is kept for
+    /// it. This counts as a decision.
     fn give_up_rooms(&mut self, baton: &mut Baton) {
         tracing::debug!(application = %self.book.id, "the rooms of the gang are given up");
         let application = Arc::clone(&self.book.id);
@@ -218,8 +224,9 @@ impl Application {
         baton.offer.rise_to(0);
     }
 
-    /// Lets members of the gang use more nodes, as far as their placement constraints allow that now, or have it
-    /// looked at later. Returns whether they may now.
+    /// Lets members of the gang use more nodes, as far as their placement constraints allow that
+    /// now. If they allow it later, an alarm is set. Returns whether members may use more nodes
+    /// now.
     fn widen_bundle(&mut self, bundled: &Bundled, baton: &mut Baton) -> bool {
         let mut may_now = false;
         for (slot, _) in bundled.iter().flatten() {
@@ -232,8 +239,8 @@ impl Application {
         may_now
     }
 
-    /// Notes that the gang fits its quotas and has no places: any change of a node that one of its asks names
-    /// may help it.
+    /// Notes that the gang fits its quotas and has no places. The application waits for a change of
+    /// each node that an ask of the gang requires.
     pub(super) fn note_bundle_attempt(&mut self, baton: &mut Baton) {
         let Some((_, bundled)) = self.book.undecided_bundle() else { return };
         note_tried(&mut self.book.asks, &bundled);
@@ -244,15 +251,15 @@ impl Application {
         }
     }
 
-    /// Parks a gang that predicates keep from its places: it waits for a node to grow after this epoch, or for some
-    /// time.
+    /// Parks a gang whose places predicates refused, or about which the RM did not answer: it waits
+    /// for a node to grow after this epoch, or for some time.
     pub(super) fn park_bundle_refused(&mut self, at: Epoch, baton: &mut Baton) {
         let Some((_, bundled)) = self.book.undecided_bundle() else { return };
         let parked = Parked::refused(&least(&self.book.asks, &bundled), at);
         let Some(bundle) = &mut self.bundle else { return };
         let (pause, retry) = bundle.park_refused(Box::new(parked), baton.now_ns);
-        baton.effects.remind(pause, self.alarm(Op::Gang(GangOp::RetryBundle { retry })));
-        // What a node said counts until something changes.
+        baton.effects.remind(pause, self.alarm(Op::RetryBundle { retry }));
+        // The refusals hold until something changes.
         baton.directory.refused.insert(self.slot);
     }
 }
@@ -280,11 +287,11 @@ impl Application {
         }
     }
 
-    /// Makes an undecided gang ask for as many members as are missing, and has it tried where something has
-    /// changed. A gang that is not undecided any more has no rooms.
+    /// Makes an undecided gang ask for the members that are missing, and has it tried if something
+    /// has changed. The nomination of a gang that is not undecided any more ends.
     pub(super) fn complete_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         if self.book.holds_again() && !self.book.may_hold_again() {
-            // What is over has nothing held.
+            // The application is not Running any more, or has no real allocation.
             self.give_up_holding_again(baton, effects);
         }
         if !self.book.seeks_places() {

@@ -1,13 +1,13 @@
-//! A bundle whose places are found: it is booked in this step, or in flight until the RM's predicates have passed.
-//! For people, `docs/gangs.md#declared-gangs`.
+//! A bundle whose places are found: it is booked in this step, or in flight until the RM's
+//! predicates have passed. For people, `docs/gangs.md#declared-gangs`.
 //!
-//! The members of a bundle in flight are charged and asked about; all of them are settled in one step, or withdrawn.
-//! Rules decide what answers and changes of nodes mean for it ([`monoceros_rules::decide::in_flight`]); the
-//! application carries that out.
+//! The members of a bundle in flight are charged, and the RM is asked about them; all members are
+//! settled in one step, or withdrawn. Rules decide the consequences of answers and of changes of
+//! nodes ([`monoceros_rules::decide::in_flight`]); the application carries them out.
 //!
 //! # Invariants
-//! * Whoever takes a member in flight out of the table withdraws the whole bundle, or settles it.
-//! * The RM is notified of its own asks alone, not of places that are held.
+//! * Code that removes a member in flight from the table withdraws the whole bundle, or settles it.
+//! * The RM is notified only of its own asks, not of holds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Application {
         let priority = self.book.asks.priority();
         let progress = self.book.progress();
         let total = total(&self.book.asks, bundled);
-        // What was reserved for the gang is used now.
+        // The capacity that was kept for the gang is used now.
         baton.end_nomination(Preemptor::Gang(self.slot), true);
         self.book.choose_domains(found.chosen());
         baton.charge(&total);
@@ -56,7 +56,8 @@ impl Application {
         baton.follow(members.then(self.slot, Resume { priority, delta }));
     }
 
-    /// Books each member at its place. Returns the members by nodes, and how many places are held of each group.
+    /// Books each member at its place. Returns the members by nodes, and the number of holds of
+    /// each group.
     fn book_members(
         &mut self,
         bundled: &Bundled,
@@ -69,7 +70,7 @@ impl Application {
             let ask = self.book.asks.ask(slot);
             let spec = Arc::clone(&ask.spec);
             let mut entry = baton.member_on(self.slot, ask, place.node);
-            // Where predicates were asked at once, that was when they passed.
+            // An RM that answers at once has assumed the member when its predicate passed.
             entry.is_assumed = !baton.offer.asks_later;
             let id = baton.books.allocations.insert(entry);
             if baton.offer.asks_later {
@@ -89,7 +90,7 @@ impl Application {
         (members, n_held)
     }
 
-    /// Books a member with an ask: it is an allocation.
+    /// Books a member that has an ask of its own: it becomes an allocation, and the RM is notified.
     fn book_member(&mut self, slot: AskSlot, id: AllocationId, baton: &mut Baton) {
         let uuid = self.book.next_uuid(slot);
         baton.note_member(self.decided_for(), id, false);
@@ -129,7 +130,7 @@ impl Application {
             bundle.in_flight();
         }
         self.ask_members(&mut baton);
-        // The offer goes on with what the window has left.
+        // The offer goes on with at most as many decisions as the window of questions has left.
         let room = u32::try_from(baton.books.unsettled.room()).unwrap_or(u32::MAX);
         baton.offer.budget = baton.offer.budget.min(baton.offer.decided.saturating_add(room));
         let starting = self.moved_on(progress, &baton.books.nodes);
@@ -168,7 +169,7 @@ impl Application {
         (work, members)
     }
 
-    /// Asks about as many members as the window lets.
+    /// Asks about as many members as the window of questions allows.
     pub(super) fn ask_members(&mut self, baton: &mut Baton) {
         let Some(flight) = &mut self.in_flight else { return };
         while baton.books.unsettled.room() > 0 {
@@ -199,7 +200,7 @@ impl Application {
     fn settle_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(flight) = self.in_flight.take() else { return };
         baton.end_nomination(Preemptor::Gang(self.slot), true);
-        // What is held for its members may be taken from now on.
+        // Allocations and holds of the gang may be preempted from now on.
         baton.books.note_change();
         self.book.decided(baton.now_ns, &mut self.changes);
         effects.delta.running += self.tell_changes(baton);
@@ -214,14 +215,14 @@ impl Application {
         let held = groups.zip(&n_held).filter(|(_, n_held)| **n_held > 0);
         let held: Vec<_> = held.map(|(group, _)| Arc::clone(&group.name)).collect();
         for group in &held {
-            // Members that have come since may take their places.
+            // Members whose asks have arrived since may take these places.
             self.look_for_pairs(group);
         }
         effects.touched = true;
         baton.end_flight();
     }
 
-    /// A member is an allocation from now on, or its place is held.
+    /// Settles a member: it is an allocation from now on, or its place is held.
     fn settle_member(&mut self, member: &MemberInFlight, baton: &mut Baton) {
         let Some(entry) = baton.books.allocations.get_mut(member.id) else {
             debug_assert!(false, "a member in flight is in the table");
@@ -278,7 +279,7 @@ impl Application {
 
 /// Answers, and changes of nodes.
 impl Application {
-    /// Takes the answer to a question about a member of the bundle, which has this ask.
+    /// Handles the answer to a question about the member of the bundle that has this ask.
     pub(super) fn take_bundle_answer(
         &mut self,
         (question, ask): (u64, AskSlot),
@@ -323,7 +324,7 @@ impl Application {
         self.follow_outcome(outcome, baton, effects);
     }
 
-    /// Goes on once all answers of a visit are taken: asks about more members, or settles all.
+    /// Continues once all answers of a visit are handled: asks about more members, or settles all.
     pub(super) fn go_on_with_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(flight) = &self.in_flight else { return };
         if !flight.has_passed() {
@@ -342,7 +343,7 @@ impl Application {
         }
     }
 
-    /// Moves a member whose node takes nothing any more, has less than it holds, or is `gone`.
+    /// Moves a member whose node is closed, has less than it holds, or is `gone`.
     pub(super) fn displace_member(
         &mut self,
         id: AllocationId,
@@ -355,7 +356,7 @@ impl Application {
         self.follow_outcome(outcome, baton, effects);
     }
 
-    /// Withdraws the bundle of which the first answer was void then, if it is in flight still.
+    /// Withdraws the bundle in flight if its first void answer came at this time.
     pub(super) fn void_bundle(
         &mut self,
         since_ns: i64,
@@ -367,7 +368,7 @@ impl Application {
         }
     }
 
-    /// Carries out what follows from an answer about a member, or from a change of its node.
+    /// Carries out the outcome of an answer about a member, or of a change of its node.
     fn follow_outcome(&mut self, outcome: Outcome, baton: &mut Baton, effects: &mut VisitEffects) {
         for question in outcome.cancelled {
             baton.question_cancelled(question);

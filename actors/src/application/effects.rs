@@ -1,9 +1,9 @@
-//! Effects of one visit to an application: what its orders and answers add up to.
+//! Effects of one visit to an application: the sum of its orders and answers.
 //!
 //! # Why gathered
 //! A message may have hundreds of items for one application, and each climb to root costs a hop per
-//! queue. So what they mean for nodes, queues, user and group is summed up here, and the application
-//! carries it out once, when the visit ends.
+//! queue. So the effects on nodes, queues, user and group are summed up here, and the application
+//! carries them out once, when the visit ends.
 //!
 //! # Invariant
 //! * Only sums and notes are here: this file knows no actor.
@@ -27,17 +27,17 @@ use crate::step::{NodeWork, Notice};
 #[derive(Default)]
 pub(crate) struct VisitEffects {
     pub(super) delta: LedgerDelta,
-    /// The row in the leaf may have changed.
+    /// Whether the row in the leaf may have changed.
     pub(super) touched: bool,
-    /// The bundle is tried again because time has passed.
+    /// Whether the bundle is tried again because time has passed.
     pub(super) retries_bundle: bool,
-    /// Some queue has more room afterwards.
+    /// Whether some queue has more headroom afterwards.
     pub(super) loosens: bool,
-    /// What left: the application may be done.
+    /// The kinds of asks and allocations that ended: the application may be complete.
     pub(super) left: Left,
-    /// What nodes have to do, in the order in which it came up.
+    /// The work on nodes, in the order in which it arose.
     pub(super) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
-    /// Events of this visit. They follow the states that are entered in it.
+    /// Events of this visit. They follow the notices of the states that are entered in it.
     pub(super) happened: Vec<Notice>,
     /// Why the bundle was withdrawn.
     pub(super) withdrawn: Option<WithdrawReason>,
@@ -45,13 +45,15 @@ pub(crate) struct VisitEffects {
     pub(super) ended_holds: Vec<EndedHolds>,
     /// Task groups that lost members and have fewer than they need.
     pub(super) lost_members: SmallVec<[TaskGroup; 1]>,
-    /// Events of a group that uses less, until it is known whether the application leaves it.
+    /// Events that the group uses less, held until it is known whether the application leaves the
+    /// group.
     pub(super) discharged: Vec<Notice>,
     /// The number of the loosening, once the visit counts as one.
     pub(super) loosening: Loosening,
-    /// Allocated in this visit without a check of nodes and quotas, and not yet in the books.
+    /// The amount allocated in this visit without a check of nodes and quotas, and not yet in the
+    /// books.
     pub(super) reported: Resources,
-    /// Something was charged without a look at quotas.
+    /// Whether an amount was charged without a check of quotas.
     pub(super) is_unchecked: bool,
 }
 

@@ -1,8 +1,8 @@
-//! What happens to an application and its asks, as events: `docs/events.md#requests` and
+//! Events about an application and its asks: `docs/events.md#requests` and
 //! `docs/events.md#applications`.
 //!
-//! Most of these events tell of a change, such as "it does not fit, after it did". So an ask
-//! remembers what was told of it last; otherwise each try in vain would be one more event.
+//! Most of these events report a change, such as "it does not fit, after it did". So an ask records
+//! its last report; otherwise each try without result would be one more event.
 
 use std::sync::Arc;
 
@@ -25,24 +25,23 @@ use super::effects::VisitEffects;
 use crate::events::{Event, EventKind, Happening, Message, TooSmall};
 use crate::step::{Baton, Notice, Owner};
 
-/// After an event of an ask that predicates refused, how long no further one is made of that ask,
-/// ns.
+/// The least time between two events about predicates' refusals of the same ask, ns.
 const REFUSALS_NS: i64 = 15_000_000_000;
 
 /// Events about an application, by its book.
 impl Event {
-    /// An event about an application.
+    /// Returns an event about an application.
     pub(super) fn about(book: &Book, kind: EventKind, at_ns: i64) -> Self {
         Self::of(kind, &book.id, at_ns).in_queue(&book.queue)
     }
 
-    /// An event about an ask of an application.
+    /// Returns an event about an ask of an application.
     pub(super) fn about_ask(book: &Book, kind: EventKind, ask: &Ask, at_ns: i64) -> Self {
         let event = Self::of(kind, &ask.key, at_ns).referring(&book.id);
         event.of_pod(ask.pod()).amount(&ask.resources)
     }
 
-    /// An event about places that are held for members of a task group, or were.
+    /// Returns an event about holds of a task group that begin or end.
     pub(super) fn about_holds(
         book: &Book,
         kind: EventKind,
@@ -54,13 +53,14 @@ impl Event {
         event.amount(&spec.resources).with_message(Message::Held(count))
     }
 
-    /// The event of an application that leaves its queue.
+    /// Returns the event of an application that is removed from its queue.
     pub(super) fn unplaced(book: &Book, at_ns: i64) -> Self {
         Self::of(EventKind::QueueAppRemoved, &book.queue, at_ns).referring(&book.id)
     }
 }
 
-/// The ask, tried, does not fit its queues. It speaks for its class.
+/// Notes that the ask was tried and does not fit its queues, and makes the event of that. The ask
+/// stands for its class.
 pub(super) fn over_quota(book: &mut Book, slot: AskSlot, baton: &mut Baton) {
     book.asks.note_failure(slot, OVER_QUOTA, baton.now_ns);
     let ask = book.asks.ask_mut(slot);
@@ -75,7 +75,7 @@ pub(super) fn over_quota(book: &mut Book, slot: AskSlot, baton: &mut Baton) {
     baton.happens(|at| Event::about_ask(book, EventKind::OverQuota, ask, at).with_message(message));
 }
 
-/// The ask fits its queues.
+/// Notes that the ask fits its queues, and makes the event of that if it did not fit before.
 pub(super) fn within_quota(book: &mut Book, slot: AskSlot, baton: &mut Baton) {
     if std::mem::take(&mut book.asks.ask_mut(slot).over_quota) {
         let ask = book.asks.ask(slot);
@@ -86,8 +86,9 @@ pub(super) fn within_quota(book: &mut Book, slot: AskSlot, baton: &mut Baton) {
     }
 }
 
-/// The ask, tried, does not fit what its user and group have left. Such a try does not count
-/// for the scale-up signal, since more machines would not help it.
+/// Notes that the ask was tried and does not fit the limits of its user and group, and makes the
+/// event of that. Such a try does not count for the scale-up signal, since more machines would not
+/// help the ask.
 pub(super) fn over_user_quota(
     lane: Option<LaneId>,
     book: &mut Book,
@@ -107,7 +108,8 @@ pub(super) fn over_user_quota(
     });
 }
 
-/// The ask fits what its user and group have left.
+/// Notes that the ask fits the limits of its user and group, and makes the event of that if it did
+/// not fit before.
 pub(super) fn within_user_quota(book: &mut Book, slot: AskSlot, baton: &mut Baton) {
     if std::mem::take(&mut book.asks.ask_mut(slot).over_user_quota) {
         let ask = book.asks.ask(slot);
@@ -116,7 +118,8 @@ pub(super) fn within_user_quota(book: &mut Book, slot: AskSlot, baton: &mut Bato
     }
 }
 
-/// An ask was not placed: notes whether it fits its queues and limits, and makes the events of that.
+/// Notes whether an ask that was not placed fits its queues and limits, and makes the events of
+/// that.
 pub(super) fn parked(lane: Option<LaneId>, book: &mut Book, parking: &Parking, baton: &mut Baton) {
     let slot = parking.ask;
     match parking.obstacle {
@@ -133,8 +136,9 @@ pub(super) fn parked(lane: Option<LaneId>, book: &mut Book, parking: &Parking, b
     }
 }
 
-/// Records whether a gang is over its quota, or over that of its user and group, by what holds it back. The first of
-/// its asks speaks for it.
+/// Notes whether a gang exceeds the quota of its queues, or the limits of its user and group, and
+/// makes the events of that. `why`: the reason for which the gang waits. Its first ask that the RM
+/// sent stands for it.
 pub(super) fn tell_gang_quota(
     lane: Option<LaneId>,
     book: &mut Book,
@@ -157,7 +161,8 @@ pub(super) fn tell_gang_quota(
     }
 }
 
-/// Makes an event for each group of which places are held from now on, so many of each. Returns their amount.
+/// Makes an event for each group with new holds, of which `n_held` has the numbers. Returns the
+/// amount of all.
 pub(super) fn tell_holds(book: &Book, n_held: &[u64], baton: &mut Baton) -> Resources {
     let mut sum = Resources::new();
     let groups = book.native().into_iter().flat_map(Native::groups);
@@ -210,7 +215,7 @@ pub(super) fn tell_refusals(book: &mut Book, slot: AskSlot, baton: &mut Baton) {
     refusals.told_ns = Some(baton.now_ns);
     let ask = book.asks.ask(slot);
     if ask.form == Form::Internal {
-        // No key names it: it is told with why its gang waits.
+        // No RM knows its key: the refusals are reported with the reason why its gang waits.
         return;
     }
     let message = Message::Refused(reasons);
@@ -218,7 +223,7 @@ pub(super) fn tell_refusals(book: &mut Book, slot: AskSlot, baton: &mut Baton) {
     baton.happens(|at| event(at).with_message(message));
 }
 
-/// The event that says why an allocation was released.
+/// Returns the kind of event for the cause of a release.
 pub(super) fn released_because(cause: Cause) -> EventKind {
     match cause {
         Cause::Stopped | Cause::Failed | Cause::SchedulingFailed | Cause::RefusedForGood => {
@@ -230,8 +235,8 @@ pub(super) fn released_because(cause: Cause) -> EventKind {
     }
 }
 
-/// Makes the events of an allocation that ended, and of its ask if that is over with it. The node has
-/// none if it left, and the ask none if its time was over.
+/// Makes the events of an allocation that ended, and of its ask if that is over with it. There is
+/// no event of a node that was removed, and none of an ask whose allocation timed out.
 pub(super) fn ended(
     book: &Book,
     entry: &Allocation,
@@ -272,8 +277,8 @@ pub(super) fn charged(
 }
 
 /// Makes the events that user and group use less. The group's event waits until it is known whether
-/// the application leaves the group: the event that ends the tie comes before the last amount is
-/// taken off.
+/// the application leaves the group: the event that unlinks them comes before the event of the last
+/// amount.
 pub(super) fn discharged(
     owner: &Owner,
     change: &Resources,
@@ -310,8 +315,8 @@ pub(super) fn lost_members(book: &Book, baton: &Baton, effects: &mut VisitEffect
     }
 }
 
-/// Notes which maxima of running applications keep the application from starting, and makes an event
-/// of each that does so from now on, or no longer.
+/// Notes which maxima of running applications keep the application from starting, and makes an
+/// event for each maximum that begins or ceases to do so.
 pub(super) fn blocked(blocked: &mut Blocked, now: Blocked, book: &Book, baton: &mut Baton) {
     use EventKind::{AppBlockedByQueue, AppBlockedByQuota, AppRunnableByQueue, AppRunnableByQuota};
     let was = std::mem::replace(blocked, now);
@@ -326,7 +331,7 @@ pub(super) fn blocked(blocked: &mut Blocked, now: Blocked, book: &Book, baton: &
 }
 
 impl VisitEffects {
-    /// Adds an event of this visit, where events are tracked.
+    /// Adds an event of this visit, if events are recorded.
     pub(super) fn happens<H: Into<Happening>>(
         &mut self,
         baton: &Baton,

@@ -1,5 +1,5 @@
-//! Explanations of pending asks: which they are, and what keeps them pending as far as their
-//! application can see it. The survey of queues adds the rest.
+//! Explanations of pending asks: the asks, and the obstacles that their application knows. The
+//! survey of queues adds the other obstacles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use monoceros_rules::waiting::WaitSet;
 use crate::step::{Baton, QueueSlot, RowSlot};
 use monoceros_rules::decide::gang::GangSearch;
 
-/// Which asks are to be explained.
+/// The asks to be explained.
 #[derive(Clone, Debug)]
 pub(crate) enum Explained {
     /// The class of the ask with this key.
     Ask(String),
-    /// The classes behind the first `offset`, at most `most` of them.
+    /// The classes after the first `offset`, at most `most` of them.
     Classes { offset: usize, most: usize },
 }
 
@@ -37,14 +37,14 @@ pub(crate) struct ExplainedApplication {
     pub(crate) id: Arc<str>,
     pub(crate) leaf: QueueSlot,
     pub(crate) row: Option<RowSlot>,
-    /// It has still to start.
+    /// Whether it has still to start.
     pub(crate) starts: bool,
     /// The number of its classes, and the key of its first ask.
     pub(crate) n_classes: usize,
     pub(crate) first_ask: Option<Arc<str>>,
-    /// Since when it backs off, ns since the epoch.
+    /// The start of its back-off, ns since the epoch; `None` if it does not back off.
     pub(crate) backs_off_since_ns: Option<i64>,
-    /// `None`: there is no ask of the key that was named.
+    /// `None`: there is no ask with the key in question.
     pub(crate) classes: Option<Vec<ExplainedClass>>,
 }
 
@@ -55,18 +55,19 @@ pub(crate) struct ExplainedClass {
     pub(crate) count: u64,
     /// A sentence on how many members of its task group run; empty unless the group lacks some.
     pub(crate) gang: String,
-    /// What was asked for, by the member that is tried for all.
+    /// The specification of the member that is tried for the whole class.
     pub(crate) spec: Arc<AskSpec>,
     pub(crate) created_ns: i64,
     pub(crate) obstacles: Vec<Why>,
-    /// Why they do not preempt others, or that they do.
+    /// A sentence on whether the asks preempt others, and if not, why.
     pub(crate) preemption: String,
-    /// It takes the place of a placeholder, and needs no quota for it.
+    /// Whether it takes the place of a placeholder, for which it needs no quota.
     pub(crate) takes_place: bool,
-    /// The cause that was noted when it was tried, and since when.
+    /// The cause that was noted when the class was tried, and the time since which it holds, ns
+    /// since the epoch.
     pub(crate) noted: Option<(Cause, i64)>,
     pub(crate) lacks: NodeLacks,
-    /// What predicates said, each with the number of nodes.
+    /// The reasons of predicates, each with the number of nodes.
     pub(crate) texts: BTreeMap<String, u32>,
 }
 
@@ -76,13 +77,13 @@ pub(super) struct Explainer<'a> {
     pub(super) slot: ApplicationSlot,
     pub(super) leaf: QueueSlot,
     pub(super) row: Option<RowSlot>,
-    /// The lane of its user and group, if something limits them there.
+    /// The lane of its user and group, if these are limited.
     pub(super) lane: Option<LaneId>,
     /// The search for places of a declared gang.
     pub(super) bundle: Option<&'a GangSearch>,
     /// The search for members that take the places of placeholders.
     pub(super) pairs: &'a pairs::Search,
-    /// Since when and until when it backs off, ns since the epoch.
+    /// The start and the end of its back-off, ns since the epoch.
     pub(super) backs_off: Option<(i64, i64)>,
     pub(super) preemptors: Preemptors<'a>,
     pub(super) baton: &'a Baton,
@@ -94,7 +95,7 @@ impl Explainer<'_> {
         let asks = &self.book.asks;
         let mut gang = self.explained_gang();
         let classes: Option<Vec<PendingClass<'_>>> = match which {
-            // What keeps the gang from its places keeps each of its members waiting.
+            // The obstacles of the gang are obstacles of each of its members, too.
             Explained::Ask(key) => asks
                 .slot_of(key)
                 .map(|slot| asks.pending_class_of(slot, keys).into_iter().collect()),
@@ -102,7 +103,7 @@ impl Explainer<'_> {
                 Some(asks.pending_classes(*offset, keys).take(*most).collect())
             }
             Explained::Classes { offset, most } => {
-                // The gang comes first, and what it asks for internally is in its entry.
+                // The gang comes first, and its internal asks are part of its entry.
                 let entries = gang.len();
                 gang.drain(..entries.min(*offset));
                 gang.truncate(*most);
@@ -172,11 +173,11 @@ impl Explainer<'_> {
         explained.collect()
     }
 
-    /// Whether the asks of a class preempt others, by the one that is tried for all; nothing of what
-    /// no RM has asked for.
+    /// Returns a sentence on whether the asks of a class preempt others, by the ask that is tried
+    /// for all. Empty for internal asks, which no RM has sent.
     fn explained_class(&self, first: &Ask) -> String {
         let slot = self.book.asks.slot_of(&first.key).filter(|_| first.form != Form::Internal);
-        // A member of an undecided gang asks with its gang.
+        // A member of an undecided gang preempts with its gang.
         let who = slot.map(|slot| match self.book.undecided() {
             Some(_) => Preemptor::Gang(self.slot),
             None => Preemptor::Ask(Reserver { application: self.slot, ask: slot }),
@@ -184,13 +185,14 @@ impl Explainer<'_> {
         who.map(|who| self.preemptors.explained(who)).unwrap_or_default()
     }
 
-    /// Which nodes an ask may use by what they alone say, as far as its RM knows.
+    /// Returns the nodes that an ask may use by facts of the nodes alone, as far as its RM knows.
     pub(super) fn fits(&self, ask: &Ask) -> Fits {
         self.baton.fits((self.slot, &ask.spec))
     }
 
-    /// What keeps an ask from the places of its task group, if there are any. `lacks` is what nodes
-    /// lack for it, those that it may not use (`fits`) left out.
+    /// Returns the obstacles between an ask and the places of its task group; empty if there are no
+    /// such places. `lacks`: what nodes lack for the ask, without the nodes that it may not use
+    /// (`fits`).
     fn explained_places(&self, ask: &Ask, lacks: &NodeLacks, fits: &Fits) -> Vec<Why> {
         let (asks, nodes) = (&self.book.asks, &self.baton.books.nodes);
         let (Some(gang), Some(slot)) = (self.book.gang.as_deref(), asks.slot_of(&ask.key)) else {
@@ -213,7 +215,8 @@ impl Explainer<'_> {
         if free.forbidden == 0 || free.untried + free.refused > 0 || !is_settled {
             return vec![places];
         }
-        // It needs room beside the places that it may not take, as long as none is where it has to be.
+        // It may take none of the places, so it needs other capacity, unless one of the places is
+        // on the node that it requires.
         let is_refused = self.pairs.is_nowhere(ask.order_key());
         let room = match &ask.required_node {
             Some(node) => {
@@ -235,14 +238,15 @@ impl Explainer<'_> {
         vec![room.unwrap_or(places)]
     }
 
-    /// For whom something of the application was taken, who is to run before the ask does.
+    /// Returns the obstacle of an ask that has to wait until a preemptor runs, because allocations
+    /// of the application were preempted for it.
     fn gives_way(&self, ask: &Ask) -> Option<Why> {
         let (preemptor, _) = self.baton.books.nominations.bars(self.slot, ask.sequence)?;
         let application = self.baton.directory.application_id(preemptor.application());
         Some(Why::GivesWay { application })
     }
 
-    /// The obstacles of the application's user, group and own state for so much.
+    /// Returns the obstacles of the application's user, group and own state for this amount.
     pub(super) fn own_obstacles(&self, wanted: &Resources) -> Vec<Why> {
         let starts = self.book.is_starting();
         let mut obstacles = match self.lane {
@@ -254,14 +258,14 @@ impl Explainer<'_> {
     }
 }
 
-/// The obstacle of an ask, or of a gang, that waits because it could not be started.
+/// Returns the obstacle of an ask, or of a gang, that waits because it could not be started.
 pub(super) fn not_started(starts: Option<&FailedStarts>, of_gang: bool) -> Option<Why> {
     let failed = starts.filter(|starts| starts.until_ns().is_some())?.summary();
     Some(Why::StartFailed { failed, of_gang })
 }
 
-/// The cause of an ask, or of a gang, that waits because it could not be started, and the time of its
-/// first failed start, ns since the epoch.
+/// Returns the cause of an ask, or of a gang, that waits because it could not be started, and the
+/// time of its first failed start, ns since the epoch.
 pub(super) fn failing_since(starts: Option<&FailedStarts>) -> Option<(Cause, i64)> {
     let starts = starts.filter(|starts| starts.until_ns().is_some())?;
     Some((Cause::StartFailed, starts.since_ns()))

@@ -23,7 +23,7 @@ use super::explained::{ExplainedClass, Explainer, failing_since, not_started};
 /// members concerned.
 struct Kept {
     whys: Vec<(GangWhy, Option<NodeLacks>)>,
-    /// Since when, ns since the epoch.
+    /// The time since which they are known, ns since the epoch.
     since_ns: Option<i64>,
 }
 
@@ -34,8 +34,8 @@ impl Kept {
 }
 
 impl Explainer<'_> {
-    /// The entries of a declared gang that is undecided: one for all of it, and one for each group that
-    /// is short.
+    /// Returns the entries of a declared gang that is undecided: one for all of it, and one for
+    /// each group that is short.
     pub(super) fn explained_gang(&self) -> Vec<ExplainedClass> {
         let (Some(native), Some(bundle)) = (self.book.undecided(), self.bundle) else {
             return Vec::new();
@@ -53,11 +53,11 @@ impl Explainer<'_> {
         let first =
             first.map(|(slot, _)| *slot).or_else(|| native.groups().iter().find_map(|it| it.ask));
         let Kept { mut whys, since_ns } = self.kept_from_places(native, bundle, bundled);
-        // Others may lack places because of those that can have none.
+        // Other members may lack places only because some members can have none at all.
         let is_of_places =
             |why: &GangWhy| matches!(why, GangWhy::Places { .. } | GangWhy::Domain { .. });
         whys.retain(|(why, _)| required.is_empty() || !is_of_places(why));
-        // One whose members are not all there yet looks for no places.
+        // A gang with missing asks searches no places.
         let preemption = self
             .book
             .undecided_bundle()
@@ -93,7 +93,7 @@ impl Explainer<'_> {
         let of_ask = |ask: &Ask| self.lacks_of(ask);
         let any = |slot: Option<AskSlot>| match slot.and_then(|slot| self.book.asks.find(slot)) {
             Some(ask) => of_ask(ask),
-            // Of members of any size all nodes are counted.
+            // For members of unknown size, all nodes are counted.
             None => nodes.lacks(&NodeRequest::of(&Resources::new()), &Fits::Unknown),
         };
         let is_refused = whys.iter().any(|(why, _)| matches!(why, GangWhy::Refused { .. }));
@@ -113,7 +113,7 @@ impl Explainer<'_> {
         [whole].into_iter().chain(short).collect()
     }
 
-    /// The obstacles of a gang in addition to quotas and limits.
+    /// Returns the obstacles of a gang in addition to quotas and limits.
     fn kept_from_places(
         &self,
         native: &Native,
@@ -154,7 +154,7 @@ impl Explainer<'_> {
                 return Kept::by(GangWhy::Asks { group, missing }, None);
             }
         };
-        // No search was made that says so, or quota was short before it.
+        // No search has found this, or quota was short before it.
         if let Some(short) = explain::short_of_domain(self.book, &bundled, nodes) {
             return Kept { whys: vec![self.lack_domain(short)], since_ns: None };
         }
@@ -163,13 +163,13 @@ impl Explainer<'_> {
         Kept { whys: whys.collect(), since_ns: None }
     }
 
-    /// What nodes lack for a member.
+    /// Returns what nodes lack for a member.
     fn lacks_of(&self, ask: &Ask) -> NodeLacks {
         self.baton.books.nodes.lacks(&explain::request(ask), &self.fits(ask))
     }
 
-    /// The obstacle of a gang of which a member was refused by every node with room: too few places on nodes
-    /// that members may use, where that is known to be so.
+    /// Returns the obstacle of a gang if every node with room refused one of its members: too few
+    /// places on nodes that members may use, if that is known; otherwise the refusal.
     fn kept_by_refusal(
         &self,
         native: &Native,
@@ -199,8 +199,8 @@ impl Explainer<'_> {
         Kept::by(why, since_ns)
     }
 
-    /// The members for which there are too few places even if the rest of the gang takes none, by an ask
-    /// of each group with their number.
+    /// Returns the members for which there are too few places even if the rest of the gang takes
+    /// none: an ask of each group, with their number.
     fn short_alone(&self, native: &Native, bundled: &Bundled) -> Vec<(AskSlot, u64)> {
         let avoided = AvoidedDomains::new();
         let wanted = groups(&self.book.asks, native.groups(), bundled, &avoided, AllowedNodes::Any);
@@ -211,7 +211,7 @@ impl Explainer<'_> {
         short_members(bundled, &bundle::short_alone(&self.baton.books.nodes, &wanted, fits))
     }
 
-    /// The obstacle that so many members like this one found no place.
+    /// Returns the obstacle that `lacks` members like this ask found no place.
     fn lack_places(&self, (slot, lacks): (AskSlot, u64)) -> Option<(GangWhy, Option<NodeLacks>)> {
         let ask = self.book.asks.find(slot)?;
         let counts = self.lacks_of(ask);
@@ -225,7 +225,7 @@ impl Explainer<'_> {
         Some((why, Some(counts)))
     }
 
-    /// The obstacle that no domain takes a whole group.
+    /// Returns the obstacle that no domain takes a whole group.
     fn lack_domain(&self, mut short: ShortDomain) -> (GangWhy, Option<NodeLacks>) {
         let nodes = &self.baton.books.nodes;
         explain::count_places(self.book, &mut short, nodes);
@@ -240,7 +240,7 @@ impl Explainer<'_> {
     }
 }
 
-/// The group that is short, the size of a member, and how many are missing.
+/// Returns the group that is short, the size of a member, and the number of missing members.
 fn short_group(why: &GangWhy) -> Option<(TaskGroup, Resources, u64)> {
     Some(match why {
         GangWhy::Asks { group, missing } => (Arc::clone(group), Resources::new(), *missing),

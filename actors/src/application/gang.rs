@@ -1,16 +1,17 @@
-//! Members of a task group take the places of its placeholders. What becomes of placeholders
-//! otherwise is in [`super::placeholders`]. For people, `docs/gangs.md`.
+//! Pairs: members of a task group that take the places of its placeholders. Other ends of
+//! placeholders are in [`super::placeholders`]. For people, `docs/gangs.md`.
 //!
 //! # How a member takes a place
-//! An offer that looks for pairs reaches the application ([`Application::pair`]); which member takes
-//! which place is a rule ([`monoceros_rules::decide::pairs`]). The node is asked whether the member
-//! may run there. If so, the RM is asked to end the placeholder, and the member is *on its way*: it
-//! is not pending, and holds nothing but, where it goes to another node, its room there. When the RM
-//! says that the placeholder is gone, both change places in one step ([`Application::swap`]).
+//! An offer in the phase of pairs reaches the application ([`Application::pair`]); a rule decides
+//! which member takes which place ([`monoceros_rules::decide::pairs`]). The node is asked whether
+//! the member may run there. If so, the RM is asked to end the placeholder, and the member is *on
+//! its way*: it is not pending, and holds an amount only if it goes to another node. When the RM
+//! confirms that the placeholder is gone, the member replaces it in one step
+//! ([`Application::swap`]).
 //!
 //! # Invariants
-//! * Whoever takes a placeholder out of the table swaps it with the member that takes its place, or
-//!   has that member wait again ([`Application::unpair`]).
+//! * Code that removes a placeholder from the table swaps it with the member that takes its place,
+//!   or makes that member pending again ([`Application::unpair`]).
 //! * A placeholder gives way to one member at a time, and a member takes one place.
 
 use std::sync::Arc;
@@ -36,8 +37,8 @@ use crate::step::{
 };
 
 impl Application {
-    /// Looks for members that may take the places of placeholders until a node is asked, or gives
-    /// the offer back.
+    /// Searches members that may take the places of placeholders, until a node is asked. Returns
+    /// the offer to the leaf if no node is.
     pub(super) fn pair(&mut self, mut baton: Box<Baton>) {
         while let Some(gang) = &self.book.gang {
             let found = pairs::next(&self.book.asks, gang, self.pairs.search_mut(), &baton.books);
@@ -71,8 +72,8 @@ impl Application {
         self.rise(baton);
     }
 
-    /// A placeholder is smaller than a member of its group: the RM is asked to end it. If it is a held place, none
-    /// of the group is taken, and all end once the offer is home.
+    /// Handles a placeholder that is smaller than a member of its group: the RM is asked to end it.
+    /// If it is a hold, no hold of the group is taken any more, and all end once the offer is home.
     fn too_small(&mut self, Pair { ask, placeholder }: Pair, baton: &mut Baton) {
         if !self.book.has_declared_members() {
             let why = "placeholder is smaller than the member that would take its place";
@@ -85,7 +86,7 @@ impl Application {
         baton.effects.revisit(self.slot, Op::Gang(GangOp::EndHolds { group }));
     }
 
-    /// Notes that there is no other node for the first member, or none for now.
+    /// Notes that the member finds no other node, or none for now.
     fn finds_nowhere(&mut self, slot: AskSlot, obstacle: Obstacle, baton: &mut Baton) {
         let ask = self.book.asks.ask(slot);
         match obstacle {
@@ -108,8 +109,8 @@ impl Application {
         let at = self.epoch(baton);
         self.declined.note(Phase::Pairs, at);
         let Some((pause, retry)) = self.pairs.rest(at, baton.now_ns) else { return };
-        baton.effects.remind(pause, self.alarm(Op::Gang(GangOp::RetryPairs { retry })));
-        // What a node said counts until something changes.
+        baton.effects.remind(pause, self.alarm(Op::RetryPairs { retry }));
+        // The refusals hold until something changes.
         baton.directory.refused.insert(self.slot);
     }
 
@@ -125,7 +126,7 @@ impl Application {
         may_pair
     }
 
-    /// Notes that members or free placeholders are others than before.
+    /// Notes that the members or the free placeholders have changed.
     pub(super) fn pairs_changed(&mut self) {
         if self.book.gang.as_ref().is_some_and(|gang| gang.has_free()) {
             self.pairs.members_changed();
@@ -144,7 +145,7 @@ impl Application {
         }
     }
 
-    /// Notes that the node refused the member, or has no room for it, and goes on with the offer.
+    /// Notes that the node refused the member, or has no room for it, and continues the offer.
     pub(super) fn pair_refused(
         &mut self,
         mut baton: Box<Baton>,
@@ -166,8 +167,8 @@ impl Application {
         }
     }
 
-    /// The node holds what the member needs: the member is on its way, and the RM is asked to end the
-    /// placeholder. If the RM's predicate `is_asked`, the member waits for the answer first.
+    /// Puts a member on its way, since its node has what it needs, and asks the RM to end the
+    /// placeholder. If the RM `is_asked` for its predicate, the member waits for the answer first.
     pub(super) fn take_place(
         &mut self,
         mut baton: Box<Baton>,
@@ -178,14 +179,14 @@ impl Application {
         let priority = self.book.asks.priority();
         let (id, Takes { placeholder, in_place, .. }) = (placement.allocation, takes);
         baton.note_on_its_way(self.decided_for(), placement);
-        // It is not pending any more, and its placeholder is free for nobody else.
+        // The member is not pending any more, and no other member may take its placeholder.
         self.book.asks.hold_one(placement.ask, id);
         self.book.waits_in_place(id);
         let Books { allocations, nodes, .. } = &mut baton.books;
         if let Some(entry) = allocations.get_mut(id) {
             entry.change().pairing = Pairing::Takes { placeholder, in_place };
             if !in_place {
-                // It is not booked before the placeholder is gone.
+                // The member is not booked before the placeholder is gone.
                 nodes.count(id, entry);
             }
         }
@@ -225,8 +226,8 @@ impl Application {
         baton.effects.notify(Notice::Released(Box::new(released)));
     }
 
-    /// Makes the member an allocation whose placeholder is gone. The node of the placeholder may be gone with
-    /// it.
+    /// Makes a member an allocation, because its placeholder is gone. The node of the placeholder
+    /// may be gone, too.
     pub(super) fn swap(
         &mut self,
         placeholder: AllocationId,
@@ -271,7 +272,7 @@ impl Application {
         effects.happens(baton, |at| {
             Event::about(&self.book, event, at).allocated(&old.uuid, &old.spec)
         });
-        // A node on which one takes the place of the other does not change.
+        // If the member takes the place on the same node, that node does not change.
         if !is_node_gone && !in_place {
             effects.happens(baton, |at| {
                 let id = baton.books.nodes.id(old.node);
@@ -296,8 +297,9 @@ impl Application {
         baton.books.unsettled.changed(node);
     }
 
-    /// Makes a member pending again that is on its way or waits for the predicate of its place. What it held on
-    /// another node is released, unless that node is `gone`. Returns its ask.
+    /// Makes a member pending again that is on its way or waits for the predicate of its place. An
+    /// amount that it held on another node is released, unless that node is `gone`. Returns its
+    /// ask.
     pub(super) fn unpair(
         &mut self,
         real: AllocationId,
@@ -338,8 +340,8 @@ impl Application {
         if let (Some(gang), Some(group)) = (&self.book.gang, group)
             && gang.native.as_ref().is_some_and(|native| native.is_over)
         {
-            // What it waited for was all that kept the place.
-            baton.effects.revisit(self.slot, Op::Gang(GangOp::EndHolds { group }));
+            // The place was kept only for the member that waited to take it.
+            baton.effects.revisit(self.slot, Op::EndHolds { group });
         }
         if old.leaving.is_none()
             && let Some(group) = old.spec.place_in()

@@ -1,26 +1,28 @@
-//! Places that are held for members of a declared gang: real asks take them, and they end. For
-//! people, `docs/gangs.md#held-places` and `docs/gangs.md#held-again-after-a-restart`.
+//! Holds: places that are held for members of a declared gang, until real asks take them or they
+//! end. For people, `docs/gangs.md#held-places` and `docs/gangs.md#held-again-after-a-restart`.
 //!
 //! # How they differ from placeholders
-//! Everything counts them as placeholders ([`super::gang`]), and the same search finds who takes
-//! which. But no RM knows of them: nobody has to end anything before a member takes its place, and
-//! nobody confirms anything. So a member takes its place in the very step in which the predicate
-//! passes, and a hold that ends is gone in that step.
+//! Holds are counted as placeholders ([`super::gang`]), and the same search finds which member
+//! takes which hold. But no RM knows of them, so no RM has to end a hold before a member takes its
+//! place, or to confirm its end. So a member takes its place in the very step in which its
+//! predicate passes, and a hold that ends is gone in that step.
 //!
 //! # Invariants
-//! * Once a gang is decided nothing is asked for internally.
+//! * A decided gang has no internal asks.
 //! * A hold is in the table, on its node, in [`Native::holds`] and nowhere else; it is no
 //!   allocation that a release could name.
-//! * What ends of a gang no member of which was ever real ends with all the rest of it: the gang is
+//! * If a gang loses a hold and no member of it was ever real, all its holds end: the gang is
 //!   undecided again.
 //!
 //! # Held again after a restart
-//! The RM reports what runs, opens nodes, and says then how many places an earlier scheduler held. The gang is
-//! undecided once more, although members run, and so many places are looked for as for any other gang. Where they do
-//! not all fit, it settles for fewer and looks once more, until what is left has its places or nothing is left. Then
-//! it is decided, and the RM is notified: it may ask for what others want.
-//! * Such a gang looks for places for [`SOUGHT_FOR`] at most, whatever is in the way, and preempts nobody.
-//! * Places are looked for only while the application is Running and has a real allocation.
+//! The RM reports what runs, opens nodes, and then reports how many places an earlier scheduler
+//! held. The gang is undecided once more, although members run, and that many places are searched
+//! as for any other gang. If they do not all fit, the gang settles for fewer and searches again,
+//! until the rest has its places or none is left. Then it is decided, and the RM is notified: it
+//! may send the asks of other applications.
+//! * Such a gang searches places for [`SOUGHT_FOR`] at most, whatever the obstacle, and preempts no
+//!   allocation.
+//! * Places are searched only while the application is Running and has a real allocation.
 //! * Places are held no longer than they would have been without the restart.
 //! * Each order to hold places again is answered once, unless the application is removed before.
 //!
@@ -49,12 +51,12 @@ use super::{Application, events};
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Consequences, GangOp, NodeWork, Notice, Op, Placement, Resume, Takes};
 
-/// The longest search for places that were held before: what the gang asks for waits meanwhile.
+/// The longest search for places that were held before. The asks of the gang wait until it is over.
 const SOUGHT_FOR: Duration = Duration::from_secs(5);
 
 impl Application {
-    /// Makes a member an allocation in place of its hold. The node has confirmed it, and what it takes there is
-    /// counted already.
+    /// Makes a member an allocation in place of its hold. The node has confirmed the member and
+    /// counts its amount already.
     pub(super) fn take_hold(&mut self, mut baton: Box<Baton>, placement: &Placement, takes: Takes) {
         let priority = self.book.asks.priority();
         let (slot, id) = (placement.ask, placement.allocation);
@@ -153,7 +155,7 @@ impl Application {
         baton.tell_allocated(allocated);
     }
 
-    /// Gives queues, user and group the `rest` that a hold took more than its member.
+    /// Returns the `rest`, by which the hold exceeded its member, to queues, user and group.
     fn give_rest(&mut self, held: &Resources, rest: &Resources, baton: &mut Baton) {
         if !rest.is_zero() {
             let loosening = baton.books.loosen();
@@ -163,7 +165,7 @@ impl Application {
                 baton.books.trackers.charge(lane.id(), &change, loosening);
             }
         }
-        // The allocation that takes the place says what it uses instead.
+        // The allocation that takes the place reports its own usage.
         let mut effects = VisitEffects::default();
         events::discharged(&self.owner, held, baton, &mut effects);
         baton.effects.notices.append(&mut effects.discharged);
@@ -220,7 +222,7 @@ impl Application {
         effects.note_hold(event, &hold.spec);
     }
 
-    /// Ends a hold whose node has no room for it any more, also where a member waits to take it.
+    /// Ends a hold whose node has no room for it any more, even if a member waits to take it.
     pub(super) fn shed_hold(
         &mut self,
         id: AllocationId,
@@ -238,8 +240,8 @@ impl Application {
         }
     }
 
-    /// Makes the gang undecided again that has lost holds with their node or to others, if none of its members
-    /// was ever real. Otherwise two such gangs could keep each other from what both lack.
+    /// Makes a gang that has lost holds undecided again, if none of its members was ever real.
+    /// Otherwise two such gangs could each hold places that the other lacks.
     pub(super) fn holds_lost(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let native = self.book.native();
         if native.is_some_and(|native| native.stage == Stage::Decided && !native.has_real) {
@@ -263,7 +265,8 @@ impl Application {
         self.ask_internally(baton, effects);
     }
 
-    /// Takes back what is on its way for its asks, and their reservations: none of them goes alone from now on.
+    /// Withdraws the questions and placements in flight of its asks, and ends their reservations:
+    /// none of the asks is placed alone from now on.
     pub(super) fn recall_asks(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         for slot in self.book.asks.slots() {
             self.give_up_ask(slot, GiveUp::Asked, baton, effects);
@@ -271,8 +274,8 @@ impl Application {
         }
     }
 
-    /// Makes one event for each group of which holds ended in this visit, and says what user and
-    /// group use less by them.
+    /// Makes one event for each group of which holds ended in this visit, and the events that user
+    /// and group use less by their amount.
     pub(super) fn tell_ended_holds(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let ended = std::mem::take(&mut effects.ended_holds);
         let mut sum = Resources::new();
@@ -290,7 +293,7 @@ impl Application {
 
 /// The decision.
 impl Application {
-    /// Gives a place that is held from now on a name for people, and lets members take it.
+    /// Gives a new hold a name for people, and lets members take it.
     pub(super) fn name_hold(&mut self, group: usize, id: AllocationId, baton: &mut Baton) {
         let Some(native) = self.book.native_mut() else { return };
         let uuid = native.hold(group, id);
@@ -303,9 +306,9 @@ impl Application {
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;
     }
 
-    /// Takes in an allocation that is not a placeholder, and that the RM reported. If the gang is undecided here, it
-    /// was decided before, by a scheduler that is no more: what it asks for is scheduled as usual. If it is
-    /// decided, the allocation has the place of one that is held.
+    /// Handles a reported allocation that is not a placeholder. If the gang is undecided here, an
+    /// earlier scheduler had decided it: its asks are scheduled as usual. If it is decided, the
+    /// allocation replaces a hold, if there is one for it.
     pub(super) fn real_reported(
         &mut self,
         group: Option<&TaskGroup>,
@@ -330,7 +333,8 @@ impl Application {
         self.book.reported_at(group, node, &baton.books.nodes);
     }
 
-    /// Decides the gang, whose members all have places. `n_held` counts the held ones of each group.
+    /// Decides the gang, whose members all have places. `n_held` is the number of holds of each
+    /// group.
     pub(super) fn decide_with_places(&mut self, n_held: &[u64], baton: &mut Baton) {
         self.book.forget_internal();
         if self.book.native_mut().is_some_and(Native::decide) {
@@ -343,7 +347,7 @@ impl Application {
         self.arm_placeholders(baton);
     }
 
-    /// Decides the gang without a place that is held for it: what it still asks for is scheduled as usual.
+    /// Decides the gang without holds of its own: its remaining asks are scheduled as usual.
     pub(super) fn decide_without_places(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         debug_assert!(self.book.has_declared_members(), "only a declared gang is decided");
         if self.book.native_mut().is_some_and(Native::decide) {
@@ -352,15 +356,16 @@ impl Application {
         let pending = self.book.forget_members_without_ask();
         effects.delta.pending.subtract_sum(&pending);
         self.arm_placeholders(baton);
-        // With what was pending it may be over.
+        // Without the internal asks the application may be complete.
         (effects.touched, effects.left.asks) = (true, true);
     }
 }
 
-/// Places that a scheduler before this one held, for gangs that run in part.
+/// Places that an earlier scheduler held, for gangs that run in part.
 impl Application {
-    /// Has places be looked for that were held before, if its gang runs in part: as many as are not held already. An
-    /// order that comes while places of an earlier one are looked for takes its place.
+    /// Begins the search for places that were held before, if the gang runs in part: for as many as
+    /// are not held already. An order that arrives during the search of an earlier one replaces
+    /// that one.
     pub(super) fn hold_again(
         &mut self,
         again: &HoldAgain,
@@ -391,7 +396,7 @@ impl Application {
             .remind(left.min(SOUGHT_FOR), self.alarm(Op::Gang(GangOp::HoldAgainOver { order })));
     }
 
-    /// Ends the search that this order began, if it goes on.
+    /// Ends the search that this order began, if it is still under way.
     pub(super) fn hold_again_over(
         &mut self,
         order: u32,
@@ -404,18 +409,19 @@ impl Application {
         }
     }
 
-    /// Notifies the RM that what fits is held.
+    /// Notifies the RM that all places that fit are held.
     pub(super) fn tell_held_again(&self, baton: &mut Baton) {
         baton.notify_entered(&self.book, self.book.state(), HELD_AGAIN);
     }
 
-    /// Looks for no places any more, and holds none.
+    /// Ends the search for places that were held before, and holds none of them.
     pub(super) fn give_up_holding_again(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
         self.decide_without_places(baton, effects);
     }
 
-    /// Looks for fewer places than were not there; decides where none are left to be looked for.
+    /// Searches for fewer places, after too few were found. Decides the gang if none are left to
+    /// search.
     pub(super) fn settle_for_less(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(bundle) = &mut self.bundle else { return };
         match settle_for_fewer(&mut self.book, bundle) {

@@ -1,25 +1,26 @@
-//! An application: its asks in order, its state, what it holds; the place where an offer becomes a
-//! decision.
+//! An application: its asks in order, its state and its holdings. Here an offer becomes a decision.
 //!
 //! # Why an actor
-//! What an application asks for and holds is a fact about it alone. An offer that reaches it brings
-//! everything else it needs: the headroom of its queues, the node index, the allocation table.
+//! The asks and holdings of an application are facts about it alone. An offer that reaches it
+//! brings all else that a decision needs: the headroom of its queues, the node index, the
+//! allocation table.
 //!
 //! # Invariants
 //! * A placement is booked here only after its node confirmed it, in the same step. Where the RM's
 //!   predicate is answered later it is booked as unsettled ([`predicates`]).
-//! * Whatever changes its pending, its state or its priority climbs to root before anything but a visit is done.
+//! * A change of its pending amount, its state or its priority climbs to root before anything but a
+//!   visit is done.
+//! * A change of its holdings changes the usage of its user and group in the same visit: a
+//!   placement at once, all other changes once for the whole visit, by the same delta that climbs
+//!   the queues. [`Membership`] decides when the application counts among their running
+//!   applications.
 //!
-//! * What changes the holdings of the application changes the usage of its user and group in the same
-//!   visit: a placement at once, everything else once for the whole visit, by the very delta that
-//!   climbs the queues. When it counts among their running applications says [`Membership`].
-//!
-//! # Where what is
-//! Rules decide (`monoceros_rules::decide`, `monoceros_rules::applications`), and this actor carries
-//! it out. An order to it is an [`Op`] ([`ops`]), done in [`asks`], [`recovery`] and [`release`]; an
-//! offer becomes a placement in [`placing`]. How members take the
-//! places of placeholders is in [`gang`], what else becomes of those in [`placeholders`], and what
-//! concerns gangs that declare their members in [`bundle`], [`bundle_placed`] and [`holds`].
+//! # Where to find what
+//! Rules decide (`monoceros_rules::decide`, `monoceros_rules::applications`), and this actor
+//! carries it out. An order to it is an [`Op`] ([`ops`]), done in [`asks`], [`recovery`] and
+//! [`release`]; an offer becomes a placement in [`placing`]. Members take the places of
+//! placeholders in [`gang`]; the rest about placeholders is in [`placeholders`]. Gangs that declare
+//! their members are in [`bundle`], [`bundle_placed`] and [`holds`].
 
 mod asks;
 mod bundle;
@@ -73,11 +74,11 @@ use crate::step::{
 pub(crate) enum ApplicationMail {
     /// Orders, from the partition.
     Visit(Vec<Op>),
-    /// An offer, from its leaf, which it goes back to.
+    /// An offer from its leaf, to which it returns.
     Offer,
     /// A node has answered to a placement.
     Placed(Placement, PlaceAnswer),
-    /// A survey, from the actor that it was at before.
+    /// A survey that stops here.
     Survey(Box<Surveyor>),
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Resumed {
 #[rtype(result = "()")]
 pub(crate) struct Answered {
     pub(crate) baton: Box<Baton>,
-    /// By question, in the order of the answers.
+    /// The outcomes, each with the number of its question, in the order of the answers.
     pub(crate) answers: Vec<(u64, Settlement)>,
 }
 
@@ -135,7 +136,8 @@ pub(crate) struct Application {
     backoff: Option<Backoff>,
     /// The ages of asks that may reserve a node once they are old enough.
     aging: Aging,
-    /// The turns of its preemptors that may look for victims later; `None` while there are none.
+    /// The turns of its preemptors for which victims may be searched later; `None` while there are
+    /// none.
     turns: Option<Box<Turns>>,
     listed: Listed,
     /// Reused for the changes of one step.
@@ -177,7 +179,7 @@ impl Application {
         }
     }
 
-    /// The update of its row in the leaf. `None` until it has joined.
+    /// Returns the update of its row in the leaf. `None` until it has joined.
     fn update(&self) -> Option<RowUpdate> {
         let asks = &self.book.asks;
         let waits = match &self.backoff {
@@ -239,12 +241,12 @@ impl Application {
         running
     }
 
-    /// The application, for the records of its decisions.
+    /// Returns leaf and id of the application, for the records of its decisions.
     fn decided_for(&self) -> DecidedFor<'_> {
         DecidedFor { leaf: &self.leaf_facts.config.path, id: &self.book.id }
     }
 
-    /// The alarm that brings the application this order.
+    /// Returns the alarm that brings the application this order.
     fn alarm(&self, op: Op) -> Alarm {
         Alarm::Order { application: self.slot, id: Arc::clone(&self.book.id), op: Box::new(op) }
     }
@@ -308,7 +310,7 @@ impl Visited for Application {
 }
 
 impl Application {
-    /// Takes the answer of a node to a placement.
+    /// Handles the answer of a node to a placement.
     fn answered(&mut self, mut baton: Box<Baton>, placement: Placement, answer: PlaceAnswer) {
         let _timer = baton.tally.message(ActorKind::Application);
         if !matches!(answer, PlaceAnswer::NoRoom | PlaceAnswer::Refused) {

@@ -1,10 +1,11 @@
-//! Visits of an application: orders from its RM, from a deadline, or from the partition, and what
-//! follows from them once they are done.
+//! Visits of an application: orders from its RM, from a deadline, or from the partition, and their
+//! effects once they are done.
 //!
-//! Each [`Op`] is carried out at once, where its subject is: [`super::asks`], [`super::recovery`],
-//! [`super::release`], [`super::predicates`]. What it means for nodes, queues, user and group is
-//! gathered in [`VisitEffects`] and follows once for the whole visit, since a message may have
-//! hundreds of items for one application and each climb to root costs a hop per queue.
+//! Each [`Op`] is carried out at once, in the module of its subject: [`super::asks`],
+//! [`super::recovery`], [`super::release`], [`super::predicates`]. Its effects on nodes, queues,
+//! user and group are gathered in [`VisitEffects`] and carried out once for the whole visit, since
+//! a message may have hundreds of items for one application and each climb to root costs a hop per
+//! queue.
 
 use std::sync::Arc;
 
@@ -34,15 +35,15 @@ use crate::step::{
 
 /// Message to the RM about an application that ran for too long.
 const STATE_TEXT: &str = "ExecutionTimeout";
-/// Message about everything that ends with it.
+/// Message to the RM about each ask and allocation that ends with the application.
 const TEXT: &str = "execution timeout of the application";
 
 impl Application {
-    /// Does what is ordered, one after the other.
+    /// Carries out the orders, one after the other.
     pub(super) fn ordered(&mut self, mut baton: Box<Baton>, ops: Vec<Op>) {
         let _timer = baton.tally.message(ActorKind::Application);
         self.visited(baton, |application, baton, effects| {
-            // An event for each, mostly.
+            // Most orders make one event.
             effects.happened.reserve(ops.len());
             let mut ops = ops.into_iter();
             while let Some(op) = ops.next() {
@@ -56,8 +57,8 @@ impl Application {
         });
     }
 
-    /// Makes a change and carries out what follows from it: states, limits, notices. Then the change
-    /// goes to the nodes and queues concerned.
+    /// Makes a change and carries out its effects on states, limits and notices. Then the baton
+    /// visits the nodes and queues concerned.
     pub(super) fn visited(
         &mut self,
         mut baton: Box<Baton>,
@@ -90,10 +91,11 @@ impl Application {
         baton.follow(consequences);
     }
 
-    /// Compares the progress of the application with that before a change. If it has its place among
-    /// the running ones since then, all its asks are tried again: while it could not start, the queues
-    /// above passed over its asks whatever was loosened, so a loosening in between would never be seen.
-    /// Returns the change of the number of applications that hold something and do not run.
+    /// Compares the progress of the application with its progress before a change. If the change
+    /// has given it a place among the running applications, all its asks are tried again: while it
+    /// could not start, the queues above passed over its asks whatever was loosened, so a loosening
+    /// in between would never be seen. Returns the change of the number of applications that have a
+    /// place among the running ones and do not run yet.
     pub(super) fn moved_on(&mut self, was: Progress, nodes: &NodeIndex) -> i64 {
         if was.is_starting && !self.book.is_starting() {
             self.book.asks.wake_all(nodes);
@@ -106,9 +108,9 @@ impl Application {
         i64::from(self.book.may_run_soon()) - i64::from(was.may_run_soon)
     }
 
-    /// Has the application join a lane with its first ask or allocation. The group that it counts for
-    /// is chosen then (`docs/limits.md#which-group-an-application-counts-for`). With nothing left it
-    /// leaves, so that users who want nothing cost nothing.
+    /// Puts the application into a lane with its first ask or allocation. The group for which it
+    /// counts is chosen then (`docs/limits.md#which-group-an-application-counts-for`). It leaves
+    /// the lane when it has neither asks nor allocations, so that users without any cost nothing.
     pub(super) fn join_lane(&mut self, baton: &mut Baton) {
         let (book, trackers) = (&self.book, &mut baton.books.trackers);
         let submitter = (&book.user, &*book.groups);
@@ -184,7 +186,7 @@ impl Application {
         Consequences { node_work, climbing, resume: None }
     }
 
-    /// Does what is ordered. Returns what is left of it for a later step.
+    /// Carries out an order. Returns the rest of it, if there is one for a later step.
     fn apply(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) -> Option<Op> {
         match op {
             Op::Ask(spec) => self.ask(spec, baton, effects),
@@ -222,8 +224,9 @@ impl Application {
         None
     }
 
-    /// Carries out an order about the gang of the application.
-    fn apply_to_gang(&mut self, op: GangOp, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// Carries out an order of the scheduler itself, which leaves no rest for a later step: about
+    /// gangs, preemption, the end of a time, or a change of a node or reservation.
+    fn apply_within(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
         match op {
             GangOp::Declare => self.declare(baton, effects),
             GangOp::WakeBundle => {
@@ -272,9 +275,10 @@ impl Application {
             PreemptionOp::NotPreempted { key, found } => {
                 self.not_preempted(key.as_deref(), found, baton);
             }
-            PreemptionOp::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
-            PreemptionOp::NominationEnded => {
-                // The applications that gave way to the preemptor are tried again, also if it was not placed.
+            Op::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
+            Op::NominationEnded => {
+                // All asks that gave way to the preemptor are tried again, whether it was placed or
+                // not.
                 self.book.asks.wake_all(&baton.books.nodes);
                 (effects.touched, effects.loosens) = (true, true);
             }
@@ -298,7 +302,7 @@ impl Application {
             ReservationOp::WakeNamedByReturn(node) => {
                 let is_woken = asks.wake_named_by_return(&node);
                 effects.touched |= wake_at_node(asks, slot, &node, true, &baton.books);
-                // A gang that was refused there had that room in hand.
+                // A gang that was refused there had this capacity itself.
                 let bundle = self.book.undecided().and(self.bundle.as_ref());
                 let is_bundle_refused = bundle.is_some_and(|bundle| bundle.is_refused());
                 effects.touched |= is_woken && !is_bundle_refused;
@@ -316,8 +320,9 @@ impl Application {
         }
     }
 
-    /// Does what was to be done after some time. An alarm of a state that has ended changes nothing.
-    fn time_over(&mut self, op: DueOp, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// Carries out an order that an alarm brings. An alarm of a state that has ended changes
+    /// nothing.
+    fn time_over(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
         match op {
             DueOp::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
             DueOp::Retry { key, retry } => effects.touched |= self.book.asks.retry(&key, retry),
@@ -327,7 +332,7 @@ impl Application {
                     && self.book.asks.admit(slot, &over)
                 {
                     effects.touched = true;
-                    // Others may leave that node for it.
+                    // Victims on that node may be evicted for it now.
                     baton.books.note_change();
                 }
             }
@@ -366,8 +371,8 @@ impl Application {
         baton.effects.remind(EXCLUDED_FOR, self.alarm(Op::Due(DueOp::ExclusionOver { key, over })));
     }
 
-    /// Completes an application that was Completing for its time. If it has placeholders, it waits
-    /// until the RM has confirmed their end.
+    /// Completes an application that has been Completing for as long as it may. If it has
+    /// placeholders, it waits until the RM has confirmed their end.
     fn completing_over(&mut self, since_ns: i64, baton: &mut Baton, effects: &mut VisitEffects) {
         let same = self.book.log().last() == Some(&(since_ns, ApplicationState::Completing));
         if !same {
@@ -380,8 +385,8 @@ impl Application {
         }
     }
 
-    /// The application has run for as long as it may: it fails, and everything that it asks for and
-    /// holds ends. One that completes at the moment is left alone.
+    /// Fails an application that has run for as long as it may, and ends all its asks and
+    /// allocations. An application that is completing is left alone.
     fn run_over(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let now_ns = baton.now_ns;
         self.book.fire_because(ApplicationEvent::Fail, STATE_TEXT, now_ns, &mut self.changes);
@@ -393,12 +398,13 @@ impl Application {
             self.overdue(id, TEXT, baton, effects);
         }
         self.give_up_asks(false, TEXT, baton, effects);
-        // One that holds nothing has failed at once.
+        // An application that holds nothing has failed at once.
         effects.left.asks = true;
         effects.touched = true;
     }
 
-    /// Begins a back-off: the pass ended with this ask, and nothing more is tried for a while.
+    /// Begins a back-off: the pass over the asks ended with this ask, and no ask is tried for a
+    /// while.
     pub(super) fn back_off(&mut self, reached: AskKey, baton: &mut Baton) {
         let delay = self.leaf_facts.config.settings.backoff_delay.max(backoff::LEAST);
         let backoff = Backoff::begin(reached, delay, baton.now_ns);

@@ -1,13 +1,14 @@
-//! Asks that wait: those that an offer could not place are parked, each with its reason, and those that
-//! the RM could not start back off. A declared gang of which no member could be started backs off as a
-//! whole.
+//! Asks that wait. An ask that an offer could not place is parked, with its obstacle; an ask that
+//! the RM could not start backs off. A declared gang of which no member could be started backs off
+//! as a whole.
 //!
 //! Rules decide what follows from an obstacle ([`Obstacle::follows`]) and how long an ask backs off
 //! ([`FailedStarts`](monoceros_rules::asks::failed_starts::FailedStarts)). For people,
 //! `docs/scheduling.md`.
 //!
 //! # Invariants
-//! * An ask, or a gang, that backs off has a deadline of its own; an older one changes nothing.
+//! * An ask, or a gang, that backs off has a deadline of its own; an earlier deadline changes
+//!   nothing.
 //! * While a gang is undecided none of its asks backs off by itself.
 
 use std::sync::Arc;
@@ -29,8 +30,8 @@ use crate::step::{Baton, DueOp, Op, StartTime};
 
 /// Asks that are not placed.
 impl Application {
-    /// Parks an ask and its class until what may cure the obstacle has happened. An ask that found
-    /// no node may reserve one.
+    /// Parks an ask and its class until a change that may have removed the obstacle. An ask that
+    /// found no node may reserve one.
     pub(super) fn park(&mut self, parking: &Parking, baton: &mut Baton) -> Claimed {
         let Parking { class, ask: slot, obstacle } = *parking;
         if obstacle.is_before_nodes() {
@@ -38,7 +39,7 @@ impl Application {
         } else {
             baton.tally.node_round_over();
         }
-        // The notes of an earlier search are not about this ask.
+        // Drops the notes of an earlier search, which are about another ask.
         let _ = baton.decisions.search();
         if tracing::enabled!(tracing::Level::DEBUG) {
             let path = baton.offer.rooms();
@@ -89,7 +90,7 @@ impl Application {
         Claimed::Nothing
     }
 
-    /// Has an ask looked at when the next choice of its constraint opens.
+    /// Sets an alarm for the next choice of an ask's constraint that may open.
     pub(super) fn arm_wish(&mut self, slot: AskSlot, baton: &mut Baton) {
         let Some(at_ns) = self.book.asks.arm_wish(slot) else { return };
         let key = Arc::clone(&self.book.asks.ask(slot).key);
@@ -113,7 +114,7 @@ impl Application {
         }
     }
 
-    /// Parks an ask that every node with room has refused now; it may reserve one all the same.
+    /// Parks an ask that every node with room has refused now. It may reserve a node all the same.
     pub(super) fn park_refused_by_all(&mut self, slot: AskSlot, baton: &mut Baton) -> Claimed {
         let at = self.epoch(baton);
         self.park_refused(slot, at, baton);
@@ -123,8 +124,8 @@ impl Application {
         self.claim(class, slot, waits, baton)
     }
 
-    /// Parks an ask that every node with room refused up to this epoch, or the one that it requires:
-    /// it waits alone.
+    /// Parks an ask that was refused up to this epoch, by every node with room or by the node that
+    /// it requires. It waits apart from its class.
     pub(super) fn park_refused(&mut self, slot: AskSlot, at: Epoch, baton: &mut Baton) {
         events::tell_refusals(&mut self.book, slot, baton);
         let ask = self.book.asks.ask(slot);
@@ -137,7 +138,8 @@ impl Application {
         self.book.asks.note_parked(slot, Obstacle::Refused, baton.now_ns);
     }
 
-    /// Has a refused ask wait alone, until it is tried again after a while at the latest.
+    /// Has a refused ask wait apart from its class, until it is tried again after a while at the
+    /// latest.
     pub(super) fn single_out(&mut self, slot: AskSlot, waits: WaitSet, baton: &mut Baton) {
         self.book.asks.single_out(slot, waits);
         baton.directory.refused.insert(self.slot);
@@ -155,8 +157,8 @@ impl Application {
 
 /// Starts that failed.
 impl Application {
-    /// Records that the RM could not start an allocation of the ask, which was made on this node at that
-    /// time. The ask is pending again, and backs off.
+    /// Records that the RM could not start an allocation of the ask, which was made on this node at
+    /// this time (ns since the epoch). The ask is pending again, and backs off.
     pub(super) fn start_failed(
         &mut self,
         slot: AskSlot,
@@ -169,7 +171,7 @@ impl Application {
         baton.cancel_claim(self.book.asks.ask_mut(slot));
         self.end_reservation(slot, End::StartFailed, baton);
         if baton.settings.start_retry.has_started(made_ns, baton.now_ns) {
-            // It ran, and whatever failed before it does not count.
+            // The allocation ran, so failures before it do not count.
             self.runs(slot, effects);
         }
         let node = Some(Arc::clone(baton.books.nodes.id(node)));
@@ -181,8 +183,8 @@ impl Application {
         self.back_off_start(Some(slot), until_ns, baton, effects);
     }
 
-    /// Looks at the gang after starts of its members failed. If no member ever ran, and none is left that
-    /// may, the whole gang is undecided again and backs off.
+    /// Checks the gang after starts of its members failed. If no member ever ran, and none is left
+    /// that may run, the whole gang is undecided again and backs off.
     pub(super) fn review_starts_of_gang(
         &mut self,
         reason: Option<&Arc<str>>,
@@ -225,7 +227,8 @@ impl Application {
         });
     }
 
-    /// Handles the end of a time that began with a failed start, or with the next try.
+    /// Handles the deadline of a failed start: the end of a back-off, or the time at which the next
+    /// allocation counts as started.
     pub(super) fn start_time_over(&mut self, over: StartTime, effects: &mut VisitEffects) {
         match over {
             StartTime::Backoff { key: Some(key), until_ns } => {
@@ -257,7 +260,7 @@ impl Application {
         }
     }
 
-    /// An ask that could not be started is tried again.
+    /// Has an ask tried again that could not be started.
     fn may_start(&mut self, slot: AskSlot, effects: &mut VisitEffects) {
         effects.touched = true;
         if let Some(group) = self.book.asks.ask(slot).spec.member_of().cloned() {

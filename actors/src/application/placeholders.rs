@@ -1,13 +1,13 @@
-//! The placeholders of an application from the moment in which they are placed until they have left:
-//! their time, how the RM is asked to end them, and what is counted of each task group. How a member
-//! takes the place of one is in [`super::gang`]. For people, `docs/gangs.md`.
+//! The placeholders of an application, from their placement to their end: their deadline, the
+//! requests to the RM to end them, and the counts of each task group. How a member takes the place
+//! of one is in [`super::gang`]. For people, `docs/gangs.md`.
 //!
 //! # Invariants
 //! * The RM is asked once to end a placeholder.
 //! * While a placeholder is placed that the RM was not asked to end, a deadline is set, unless the
 //!   application fails.
-//! * Whoever leaves a task group with fewer placeholders looks whether its members have still any to
-//!   wait for ([`placeholders_fewer`]).
+//! * Code that leaves a task group with fewer placeholders checks whether its members still have
+//!   any to wait for ([`placeholders_fewer`]).
 //!
 //! [`placeholders_fewer`]: monoceros_rules::applications::application::Application::placeholders_fewer
 
@@ -26,8 +26,8 @@ use crate::events::EventKind;
 use crate::step::{Baton, Ending, GangOp, Notice, Op, Released};
 
 impl Application {
-    /// Takes in a placeholder that is an allocation from now on: it is free to be taken, and the time of all
-    /// begins with the first.
+    /// Notes that a placeholder is an allocation from now on: a member may take its place. The time
+    /// of all placeholders begins with the first.
     pub(super) fn placeholder_settled(&mut self, id: AllocationId, baton: &mut Baton) {
         let Some(entry) = baton.books.allocations.get(id) else { return };
         let Some(group) = entry.spec.place_in() else { return };
@@ -44,8 +44,9 @@ impl Application {
         self.book.gang_mut().timer = Some(number);
     }
 
-    /// Ends the placeholders, which have waited for as long as they may. A gang in which something real runs
-    /// goes on without them. Any other gives up, for good or to be scheduled as an ordinary application.
+    /// Ends the placeholders, which have waited for as long as they may. A declared gang only loses
+    /// its holds, and an application that runs already goes on without placeholders. Any other
+    /// fails, or is scheduled as an ordinary application: its gang style decides which.
     pub(super) fn placeholders_over(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(gang) = &mut self.book.gang else { return };
         gang.timer = None;
@@ -125,8 +126,8 @@ impl Application {
         baton.effects.notify(Notice::Released(Box::new(released)));
     }
 
-    /// Gives up every pending ask, and notifies the RM of the reason. Members that are on their way go on where
-    /// `keeps_pairs`.
+    /// Withdraws every pending ask, and notifies the RM of the reason. If `keeps_pairs`, members
+    /// that are on their way go on.
     pub(super) fn give_up_asks(
         &mut self,
         keeps_pairs: bool,
@@ -148,8 +149,8 @@ impl Application {
         }
     }
 
-    /// A placeholder, or a held place, has left every holder. Without an `end` its ask is pending again, perhaps as
-    /// something else than it was placed as.
+    /// Counts the end of a placeholder, or of a hold, that every holder has released. Without an
+    /// `end` its ask is pending again, perhaps not as a placeholder.
     pub(super) fn forget_placeholder(
         &mut self,
         id: AllocationId,

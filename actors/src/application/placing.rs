@@ -1,9 +1,9 @@
-//! An offer becomes placements: what the attempt decides is carried out here.
+//! Placements: the decisions about an offer that has reached the application are carried out here.
 //!
 //! The decision itself is a rule ([`monoceros_rules::decide::attempt`]). An offer that has reached
-//! the application tries one class after the other. An ask that is to be placed goes to a node,
-//! which answers in the same step; one that cannot be placed is parked, with the reason
-//! ([`super::parking`]). After a placement the application goes on while no other comes first,
+//! the application tries one class after the other. An ask that is to be placed is sent to a node,
+//! which answers in the same step; an ask that cannot be placed is parked, with its obstacle
+//! ([`super::parking`]). After a placement the application continues while no other comes first,
 //! because an offer that went home after each decision would pass every queue again.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use crate::step::{Allocated, Baton, DueOp, Op, Placement, RowKey, StartTime, Tak
 
 /// Offers.
 impl Application {
-    /// Tries what the offer that is here looks for.
+    /// Tries the asks that an offer in this phase may decide.
     pub(super) fn consider(&mut self, baton: Box<Baton>) {
         match baton.offer.phase {
             Phase::Reserved => self.place_reserved(baton),
@@ -39,7 +39,8 @@ impl Application {
         }
     }
 
-    /// Tries one class after the other until there is a node to ask, or gives the offer back.
+    /// Tries one class after the other until there is a node to ask. Returns the offer to the leaf
+    /// if there is none.
     fn place_any(&mut self, mut baton: Box<Baton>) {
         events::blocked(&mut self.blocked, Blocked::default(), &self.book, &mut baton);
         self.backoff = None;
@@ -66,7 +67,8 @@ impl Application {
                         return self.go_on_claimed(baton, claimed);
                     }
                 }
-                // An offer that came here after a placement, which no ask may use, is no pass.
+                // If nothing was tried and no ask may use the offer (it came back after a
+                // placement), this was no pass.
                 Next::BackOff(_) if !has_tried && !self.may_use(&baton) => {
                     baton.tally.node_round_given_up();
                     let at = self.epoch(&baton);
@@ -93,7 +95,7 @@ impl Application {
         self.attempt(baton, |attempt| attempt.asks.first(attempt.view).is_some())
     }
 
-    /// Looks at the offer that is here with all facts that the rules want.
+    /// Calls `look` with the present offer and all facts that the rules need.
     pub(super) fn attempt<T>(&self, baton: &Baton, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
         self.attempt_in(baton.offer.phase, baton, look)
     }
@@ -126,13 +128,14 @@ impl Application {
         })
     }
 
-    /// Up to where things were loosened when the offer came here.
+    /// Returns the present epoch: the last loosening on the offer's path, and the last growth.
     pub(super) fn epoch(&self, baton: &Baton) -> Epoch {
         self.attempt(baton, |attempt| attempt.view.epoch())
     }
 
-    /// Goes on after a decision, while no other application comes first. `priority` is what it was
-    /// before, `delta` how the counts of running applications changed.
+    /// Continues after a decision, while no other application comes first. `priority`: the highest
+    /// pending priority before the decision. `delta`: the changes of the counts of running
+    /// applications.
     pub(super) fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
         baton.books.note_change();
         self.book.review_owed(&baton.books.allocations);
@@ -150,7 +153,7 @@ impl Application {
             }
         }
         if baton.books.nodes.has_woken() {
-            // Where this one is now, others may come, who may come before anything else.
+            // Constraints may admit other asks to a node now, and these may come before all else.
             baton.offer.rise_to(0);
         }
         if baton.offer.phase == Phase::Normal && *self.pairs.waits() == WaitSet::Due {
@@ -176,8 +179,8 @@ impl Application {
 
 /// Placements.
 impl Application {
-    /// Asks a node to hold one instance of an ask that fits its quotas, or of one that is to take the
-    /// place of a placeholder. The one place where a placement begins.
+    /// Asks a node to hold one instance of an ask that fits its quotas, or that is to take the
+    /// place of a placeholder. Every placement begins here.
     pub(super) fn place(
         &mut self,
         mut baton: Box<Baton>,
@@ -220,8 +223,8 @@ impl Application {
         ask_node(baton, node, placement);
     }
 
-    /// The node has no room for a placement, or its predicate refused it: the next node in order is
-    /// asked, if there is one.
+    /// Handles the refusal of a placement by its node, which has no room for it, or by the
+    /// predicate: the next node in order is asked, if there is one.
     pub(super) fn refused(&mut self, mut baton: Box<Baton>, mut placement: Placement) {
         baton.tally.refused();
         baton.offer.refused += 1;
@@ -230,7 +233,8 @@ impl Application {
             return self.pair_refused(baton, &placement, takes);
         }
         let is_pair = placement.takes.is_some();
-        // The reserved nodes of other asks are next then, and after those all others.
+        // If its own reserved node refuses the ask, the reserved nodes of other asks are next, and
+        // all other nodes after those.
         let is_at_reserved = !is_pair && baton.books.reservations.is_at(who, placement.node);
         let (ask, leaf) = (self.book.asks.ask(slot), self.leaf_facts.slot.0);
         if !is_at_reserved
@@ -319,8 +323,8 @@ impl Application {
         self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });
     }
 
-    /// Makes a placement an allocation: it has a name and its deadline. Returns the notice of it for
-    /// the RM.
+    /// Makes a placement an allocation, with its UUID and its deadline. Returns the notice of it
+    /// for the RM.
     pub(super) fn bind(
         &mut self,
         baton: &mut Baton,

@@ -1,15 +1,16 @@
-//! Placements whose predicate is answered later: from the question to the allocation, or back.
+//! Placements whose predicate is answered later: from the question to the allocation, or to the
+//! withdrawal.
 //!
 //! # The way of a placement
-//! An offer picks a node as it always does; the node holds the amount, books the question and sends
-//! it. The placement is booked here as *unsettled*: what is pending shrinks, application and queues
-//! count it as allocated, so that order and quota see it. It has no UUID, its application enters no
-//! state, and no release can name it. The answer enters through the inbox, visits the node that
-//! passes, which confirms it or refuses it, and comes here:
+//! An offer picks a node as usual; the node holds the amount, books the question and sends it. The
+//! placement is booked here as *unsettled*: the pending amount shrinks, and application and queues
+//! count the placement as allocated, so that order and quota include it. It has no UUID, its
+//! application enters no state, and no release can name it. The answer enters through the inbox,
+//! visits the node that passes, which confirms or refuses it, and then comes here:
 //!
 //! * confirmed: it is an allocation, there;
 //! * failed: refunded, and its ask goes on with the nodes that have not refused ([`Try`]);
-//! * presumed to fail, because nobody answered: the same, but no request for more machines;
+//! * presumed to fail, because the RM did not answer: the same, but without a scale-up signal;
 //! * void, unanswered, or refused by the node that passed: refunded, and asked again.
 //!
 //! # Invariants
@@ -17,8 +18,8 @@
 //!   same visit.
 //! * A placement that became impossible (its ask withdrawn or changed, its node gone) is cancelled
 //!   in that step. An answer to it finds nothing.
-//! * The RM is told of every question that was cancelled, and of every answer that counted on an
-//!   assumption of its own and was not taken ([`Baton::question_cancelled`]).
+//! * The RM is notified of every question that was cancelled, and of every answer that counted on
+//!   an assumption of its own and was not taken ([`Baton::question_cancelled`]).
 
 use monoceros_rules::allocations::{Allocation, Pairing};
 use monoceros_rules::asks::Try;
@@ -33,14 +34,14 @@ use super::effects::VisitEffects;
 use crate::api::predicates::Invalidation;
 use crate::step::{Baton, NodeWork, Settlement, Takes};
 
-/// Why a placement whose predicate is asked is taken back.
+/// The reason why a placement in flight is withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakenBack {
-    /// Its answer has come.
+    /// Its answer has arrived.
     Answered,
     /// The RM assumed it, and it is not made: other answers may rest on it.
     Assumed,
-    /// Its answer is not wanted any more. Where its node is gone, what it held went with that.
+    /// Its answer is not needed any more. If its node is gone, no amount is returned there.
     GivenUp {
         /// The node that is gone.
         gone: Option<NodeSlot>,
@@ -56,20 +57,20 @@ impl TakenBack {
 /// The placements of an ask that are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GiveUp {
-    /// Those that wait for a predicate.
+    /// Placements that wait for a predicate.
     Asked,
-    /// These, and those that wait for a placeholder to go.
+    /// These, and placements that wait for a placeholder to end.
     All,
 }
 
-/// The placement that a question is about, for the log.
+/// Returns the placement that a question is about, for the log.
 fn placement_of(number: u64, baton: &Baton) -> String {
     let question = baton.books.unsettled.get(number);
     question.map(|question| question.allocation.to_string()).unwrap_or_default()
 }
 
 impl Application {
-    /// Carries out what an answer means for its placement.
+    /// Carries out the outcome of an answer for its placement.
     pub(super) fn take_answer(
         &mut self,
         number: u64,
@@ -121,8 +122,8 @@ impl Application {
         }
     }
 
-    /// Makes a placement that a node has confirmed an allocation. A question that was cancelled earlier in
-    /// this visit has none.
+    /// Makes a placement that a node has confirmed an allocation. Does nothing if its question was
+    /// cancelled earlier in this visit.
     fn settle(
         &mut self,
         number: u64,
@@ -157,7 +158,8 @@ impl Application {
         let slot = slot.expect("an ask stays while a placement of it waits");
         let uuid = self.book.next_uuid(slot);
         self.book.asks.settle_one(slot, id);
-        // With its reservation an ask loses the class it waited in; what is outstanding waits anew.
+        // With its reservation an ask loses the class in which it waited; its outstanding instances
+        // wait again.
         effects.touched |= self.book.asks.ask(slot).is_reserved();
         let allocated = self.bind(baton, slot, id, uuid);
         self.book.settled(id, (&resources, placeholder), baton.now_ns, &mut self.changes);
@@ -172,8 +174,8 @@ impl Application {
         baton.tell_allocated(allocated);
     }
 
-    /// Takes a placement back that was refused. `said`: the reasons, and whether it is only presumed that
-    /// all candidates refused; `None` if the answer makes no sense.
+    /// Withdraws a placement that was refused. `said`: the reasons, and whether it is only presumed
+    /// that all candidates refused; `None` if the answer makes no sense.
     fn answered_by_refusal(
         &mut self,
         number: u64,
@@ -202,16 +204,16 @@ impl Application {
         self.book.asks.ask_mut(slot).unanswered |= is_presumed;
     }
 
-    /// The search of an ask that some nodes have refused; where there is none, one that begins with
-    /// this growth of the node index.
+    /// Returns the search of an ask that some nodes have refused. If there is none, a search begins
+    /// with this growth of the node index.
     fn trying(&mut self, slot: AskSlot, growth: Growth, baton: &mut Baton) -> &mut Try {
         baton.directory.refused.insert(self.slot);
         let era = baton.books.unsettled.era();
         self.book.asks.ask_mut(slot).trying_since(era, growth)
     }
 
-    /// Takes a placement whose predicate is asked back from its node and its queues: its ask is pending
-    /// as before. Returns the ask and the question, if that is still open.
+    /// Withdraws a placement in flight from its node and its queues: its ask is pending as before.
+    /// Returns the ask and the question; `None` if the question is not open any more.
     pub(super) fn take_back(
         &mut self,
         number: u64,
@@ -253,8 +255,8 @@ impl Application {
         Some((ask, question))
     }
 
-    /// Cancels these placements, as far as they are unsettled: their nodes do not take them any
-    /// more. A member of a gang in flight moves to another node.
+    /// Cancels those of these placements that are unsettled, and ends those that are holds. A
+    /// member of a bundle in flight moves to another node.
     pub(super) fn give_up(
         &mut self,
         ids: &[AllocationId],
@@ -281,8 +283,8 @@ impl Application {
         }
     }
 
-    /// Cancels placements of an ask, which changes or ends. If it has members in flight, the gang is
-    /// another one.
+    /// Cancels placements of an ask that changes or ends. If it has members in flight, their bundle
+    /// is withdrawn.
     pub(super) fn give_up_ask(
         &mut self,
         slot: AskSlot,
@@ -300,7 +302,7 @@ impl Application {
         self.give_up(&unsettled, which, baton, effects);
     }
 
-    /// Forgets earlier refusals of predicates, which the RM says may be wrong by now.
+    /// Forgets earlier refusals of predicates, which the RM has reported as possibly wrong.
     pub(super) fn invalidated(
         &mut self,
         invalidation: &Invalidation,
@@ -320,7 +322,8 @@ impl Application {
     }
 }
 
-/// The growth of the node index when the question was asked. A refusal does not depend on quota.
+/// Returns the epoch of a refusal: the growth of the node index when the question was asked, and no
+/// loosening, since a refusal does not depend on quota.
 fn asked_at(question: &OpenQuestion) -> Epoch {
     Epoch { loosening: Loosening::NONE, growth: question.growth }
 }

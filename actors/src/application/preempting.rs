@@ -1,14 +1,14 @@
 //! Preemption, at both ends: asks of this application, or its gang, that would preempt others, and
 //! allocations of it that are preempted. For people, `docs/preemption.md`.
 //!
-//! Rules decide whether a preemptor may look for victims ([`Preemptors`]) and when its turn is
-//! ([`Turn`]). Those whose turn it is are put on the baton, and the partition looks for victims when the
-//! step is home (`partition/surveys/victims.rs`). The outcome comes back as an order to each application
-//! that it concerns.
+//! Rules decide whether victims may be searched for a preemptor ([`Preemptors`]) and when its turn
+//! is ([`Turn`]). Preemptors whose turn it is are put on the baton, and the partition searches
+//! victims when the step is home (`partition/surveys/victims.rs`). The outcome comes back as an
+//! order to each application that it concerns.
 //!
 //! # Invariant
-//! A preempted allocation holds its amount until its RM confirms that it is gone, or says that it
-//! stays; it counts as *preempting* in every queue of its path exactly as long.
+//! A preempted allocation holds its amount until its RM confirms that it is gone, or reports that
+//! it stays; it counts as *preempting* in every queue of its path exactly as long.
 
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ use crate::step::{
     Baton, Ending, NoVictims, Notice, Op, PreemptionOp, PreemptionRequest, Released,
 };
 
-/// Looking for victims.
+/// Searches for victims.
 impl Application {
-    /// Requests preemption for an ask that was parked, if it may preempt others. Victims are looked for
-    /// when the step is home.
+    /// Requests preemption for an ask that was parked, if it may preempt others. Victims are
+    /// searched when the step is home.
     pub(super) fn would_preempt(&mut self, slot: AskSlot, obstacle: Obstacle, baton: &mut Baton) {
         let (ask, who) = (self.book.asks.ask(slot), self.reserver(slot));
         match ParkedRequest::of(ask, who, obstacle, &baton.books) {
@@ -48,7 +48,7 @@ impl Application {
         }
     }
 
-    /// Its asks, and its gang, as preemptors.
+    /// Returns the view of its asks and its gang as preemptors.
     pub(crate) fn preemptors<'a>(&'a self, baton: &'a Baton) -> Preemptors<'a> {
         let mut queues = baton.directory.upward(self.leaf_facts.slot);
         Preemptors {
@@ -76,7 +76,7 @@ impl Application {
         }
     }
 
-    /// Gives a preemptor that was not placed its turn: now, when the step is home, or later.
+    /// Gives a preemptor that was not placed its turn: when this step is home, later, or never.
     pub(super) fn wish(&mut self, who: Preemptor, nodes_were_tried: bool, baton: &mut Baton) {
         match self.preemptors(baton).turn(who, nodes_were_tried) {
             Turn::Now => {
@@ -95,7 +95,8 @@ impl Application {
         }
     }
 
-    /// Has the application reminded of the next turn of its preemptors.
+    /// Sets the alarm for the next turn of its preemptors, and lists the application in the
+    /// directory if one of them waits for a change.
     fn await_turns(&mut self, baton: &mut Baton) {
         let Some(turns) = &mut self.turns else { return };
         if turns.is_empty() {
@@ -126,7 +127,8 @@ impl Application {
         }
     }
 
-    /// Has the preemptors look whose turn comes at this time, ns since the epoch; `None`: with a change.
+    /// Gives their turn to the preemptors that are due at this time, ns since the epoch; `None`: to
+    /// those that wait for a change.
     pub(super) fn look_for_victims(
         &mut self,
         at_ns: Option<i64>,
@@ -150,8 +152,8 @@ impl Application {
         self.await_turns(baton);
     }
 
-    /// No victims were found for the ask with this key, or for the gang. One that is not pending any
-    /// more has no use for any.
+    /// Notes that no victims were found for the ask with this key, or for the gang. Does nothing if
+    /// the preemptor is not pending any more.
     pub(super) fn not_preempted(&mut self, key: Option<&str>, found: NoVictims, baton: &mut Baton) {
         let NoVictims { why, nodes_were_tried, changes, bound_ends_ns } = found;
         let Some(who) = self.preemptors(baton).named(key) else { return };
@@ -169,8 +171,9 @@ impl Application {
         self.wish(who, nodes_were_tried, baton);
     }
 
-    /// Nothing leaves the node that an ask requires. The ask waits for that node; after a refusal by
-    /// the RM, which may answer otherwise at any time, it is tried again after a while.
+    /// Notes that no victims are evicted from the node that an ask requires. The ask waits for that
+    /// node; after a refusal by the RM, whose answer may change at any time, it is tried again
+    /// after a while.
     fn node_not_cleared(
         &mut self,
         slot: AskSlot,
@@ -204,7 +207,8 @@ impl Application {
         }
     }
 
-    /// Reserves this node for an ask whose victims leave it. The nomination exists already.
+    /// Reserves this node for an ask whose victims are evicted from it. The nomination exists
+    /// already.
     pub(super) fn nominated(
         &mut self,
         key: &str,
@@ -237,9 +241,9 @@ impl Application {
     }
 }
 
-/// Being preempted.
+/// Allocations that are preempted.
 impl Application {
-    /// The application, as one whose allocations may be preempted.
+    /// Returns the view of the application as one whose allocations may be preempted.
     pub(crate) fn loser<'a>(&'a self, baton: &'a Baton) -> Loser<'a> {
         let bounds = &baton.directory.settings(self.leaf_facts.slot).eviction;
         let (book, books, now_ns) = (&self.book, &baton.books, baton.now_ns);
@@ -295,8 +299,8 @@ impl Application {
         }
     }
 
-    /// Keeps an allocation that was preempted, because its RM says that it stays: it is protected for a
-    /// while, and nobody gets its room.
+    /// Keeps an allocation that was preempted, because its RM reports that it stays. It is
+    /// protected for a while, and its preemptor does not get its capacity.
     pub(super) fn stay(&mut self, id: AllocationId, baton: &mut Baton, effects: &mut VisitEffects) {
         let until_ns = after(baton.now_ns, STAYS_FOR);
         let Some(entry) = baton.books.allocations.get_mut(id) else { return };
@@ -315,7 +319,7 @@ impl Application {
 }
 
 impl VisitEffects {
-    /// Takes an allocation that has ended off what is preempting, if it was a victim.
+    /// Subtracts an allocation that has ended from the preempting amount, if it was a victim.
     pub(super) fn victim_left(&mut self, id: AllocationId, entry: &Allocation, baton: &mut Baton) {
         if entry.leaving == Some(Leaving::Preempted) {
             self.delta.preempting.subtract(entry.resources());

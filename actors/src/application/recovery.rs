@@ -1,6 +1,7 @@
 //! Allocations that exist already: the RM reports them after a restart, or has placed them itself.
 //!
-//! A reported allocation is booked whatever quotas and nodes have left: a rejection would not end it.
+//! A reported allocation is booked even if quotas or nodes have too little left: a rejection would
+//! not end it.
 //! Reasons to reject it are an unknown node, an application that has ended, and a sum that cannot be
 //! counted.
 
@@ -23,7 +24,7 @@ use crate::events::{Event, EventKind};
 use crate::step::{Baton, Existing, NodeWork, Notice};
 
 impl Application {
-    /// Takes a report of an allocation that runs.
+    /// Handles a report of an allocation that runs.
     pub(super) fn existing(
         &mut self,
         existing: Existing,
@@ -67,8 +68,8 @@ impl Application {
         }
     }
 
-    /// Takes another statement of a known allocation: by UUID it is about that one alone, else about
-    /// all of the key.
+    /// Handles another report of a known allocation. In the unified form it is about all
+    /// allocations of the key, otherwise about this allocation alone.
     fn known_again(
         &mut self,
         id: AllocationId,
@@ -91,7 +92,7 @@ impl Application {
         }
     }
 
-    /// Takes a report of an allocation that is not known: books it, or rejects it.
+    /// Handles a report of an unknown allocation: books it, or rejects it.
     fn report(
         &mut self,
         spec: Arc<AskSpec>,
@@ -104,8 +105,9 @@ impl Application {
         if let Some(slot) = self.book.asks.slot_of(&spec.key) {
             self.give_up_ask(slot, GiveUp::All, baton, effects);
         }
-        // In today's form the size is that of the key; by UUID it is that of this allocation alone,
-        // so that nothing can go wrong with what a node brings along once the node is accepted.
+        // In the unified form the size is that of all of the key. By UUID it is that of this
+        // allocation alone, so that no allocation that is reported with a node can fail once the
+        // node is accepted.
         let same_key = self.book.ask_in_todays_form(&spec);
         let same_key = same_key.filter(|slot| self.book.asks.ask(*slot).outstanding > 0);
         let amount = Sum::from(&*spec.resources);
@@ -177,15 +179,15 @@ impl Application {
         });
     }
 
-    /// Returns the ask of a reported allocation, which has one instance fewer outstanding. If there is
-    /// none, it is recorded.
+    /// Returns the ask of a reported allocation, with one instance fewer outstanding. If there is
+    /// no such ask, one is recorded.
     fn ask_of_existing(
         &mut self,
         spec: &Arc<AskSpec>,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> AskSlot {
-        // A report may say of a pending ask that it is a placeholder, or that it is none.
+        // The report may change whether a pending ask is a placeholder.
         let slot = self.book.asks.slot_of(&spec.key);
         let outstanding = slot.map(|slot| self.book.asks.ask(slot));
         let outstanding = outstanding.filter(|ask| ask.outstanding > 0);
@@ -196,7 +198,8 @@ impl Application {
             let terms = baton.books.learn(spec);
             let mut spec = Arc::clone(spec);
             if let Err(reason) = &terms {
-                // A rejection would not end it. Its ask has no constraint if it is pending again.
+                // A rejection would not end the allocation. If its ask is pending again, it has no
+                // constraint.
                 tracing::warn!(application = %self.book.id, %reason, "placement constraint ignored");
                 Arc::make_mut(&mut spec).particulars.make().constraint = None;
             }

@@ -1,9 +1,9 @@
-//! The end of allocations: released by the RM, lost with a node, or over their time. Which ones end
-//! and what becomes of each is decided in [`monoceros_rules::applications::release`].
+//! The end of allocations: released by the RM, lost with a node, or over their time.
+//! [`monoceros_rules::applications::release`] decides which ones end, and what follows for each.
 //!
 //! # Invariant
-//! * An allocation that ends leaves every holder in the same step: table, application, user and
-//!   group, queues, and the node, unless that is gone itself.
+//! * An allocation that ends is removed from every holder in the same step: table, application,
+//!   user and group, queues, and the node, unless the node is gone itself.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::step::{
     Baton, Cause, Ending, ManyEnd, NodeWork, Notice, Op, RELEASED_BY_RM, Released, Which,
 };
 
-/// How many allocations end in one step: a few milliseconds.
+/// The most allocations that end in one step, which then takes a few milliseconds.
 const ENDED_AT_ONCE: usize = 2_048;
 
 /// The end of an allocation.
@@ -41,8 +41,8 @@ struct Ends {
 
 impl Application {
     /// Ends the allocations that an RM names, and withdraws pending asks of the same name. Returns
-    /// what is left to be done in a later step. `had_waiting`: items that waited for the application
-    /// have ended with it.
+    /// the rest, for a later step. `had_waiting`: the release has already ended items that waited
+    /// for the application in the reorder buffer.
     pub(super) fn release(
         &mut self,
         which: &Which,
@@ -53,7 +53,7 @@ impl Application {
     ) -> Option<Op> {
         let are_all = *which == Which::All;
         if are_all {
-            // Members whose placeholders end now with everything else wait again.
+            // Members whose placeholders end now, with all else, are pending again.
             for id in self.book.unsettled.clone() {
                 if baton.books.allocations.get(id).is_some_and(|it| it.takes().is_some()) {
                     self.unpair(id, None, baton, effects);
@@ -71,8 +71,7 @@ impl Application {
         rest
     }
 
-    /// Ends allocations, those that are left of them, up to [`ENDED_AT_ONCE`]. Returns the rest, which
-    /// is for a later step.
+    /// Ends at most [`ENDED_AT_ONCE`] of these allocations. Returns the rest, for a later step.
     pub(super) fn end_many(
         &mut self,
         ends: ManyEnd,
@@ -86,7 +85,7 @@ impl Application {
         for id in ids {
             match self.book.fate(id, cause, &baton.books.allocations) {
                 Fate::PendsAgain => self.give_back(id, cause, reason.as_ref(), baton, effects),
-                // The placeholder is gone, however that came: that is what the member waits for.
+                // The placeholder is gone, for whatever cause: its member waits for that.
                 Fate::Swapped => {
                     self.swap(id, EventKind::AllocationReplaced, answer, baton, effects);
                 }
@@ -106,8 +105,8 @@ impl Application {
         None
     }
 
-    /// Takes an allocation off every holder. Its node takes part unless the allocation is lost with
-    /// it.
+    /// Removes an allocation from every holder, and from its node unless the allocation is lost
+    /// with the node.
     fn end(&mut self, id: AllocationId, ends: Ends, baton: &mut Baton, effects: &mut VisitEffects) {
         let Ends { event, answer, gang } = ends;
         let Some(entry) = baton.books.allocations.get(id) else { return };
@@ -178,8 +177,8 @@ impl Application {
         self.forget_placeholder(id, entry, end.placeholder, effects);
     }
 
-    /// Takes an allocation that the RM could not start off every holder. Its ask is pending again after
-    /// a while.
+    /// Removes an allocation that the RM could not start from every holder. Its ask is pending
+    /// again, and backs off.
     fn give_back(
         &mut self,
         id: AllocationId,
@@ -192,7 +191,8 @@ impl Application {
         let (place, key) = ((entry.node, entry.bound_ns), Arc::clone(entry.key()));
         let node = Arc::clone(baton.books.nodes.id(entry.node));
         let counted = entry.spec.place_in().cloned();
-        // Outstanding first, so that the ask is not dropped as done when its allocation leaves.
+        // The instance is outstanding first, so that the ask is not dropped as done when its
+        // allocation ends.
         let slot = self.book.asks.slot_of(&key);
         if let Some(slot) = slot {
             let pending = self.book.asks.give_back(slot);
@@ -212,9 +212,9 @@ impl Application {
         }
     }
 
-    /// Removes the application: everything it asked for and holds ends, and the partition forgets it
-    /// after this step. If it holds much it gives that back in slices: nothing of it is pending after
-    /// the first, and what is returned is for a later step.
+    /// Removes the application: all its asks and allocations end, and the partition forgets it
+    /// after this step. Many allocations end in slices: no ask is pending after the first slice,
+    /// and the order that is returned continues in a later step.
     pub(super) fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) -> Option<Op> {
         let unanswered = self.book.unanswered();
         self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
@@ -231,8 +231,8 @@ impl Application {
         for id in ids {
             self.end(id, Ends { event, answer: Some(message), gang }, baton, effects);
         }
-        // They may have overtaken the removal on another stream, and be meant for the application
-        // that comes next under this id.
+        // The asks may have overtaken the removal on another stream, and be meant for the next
+        // application with this id.
         for ask in unanswered {
             baton.notify_ask_released(&self.book.id, ask, Ending::StoppedByRm, message);
         }
@@ -254,7 +254,7 @@ impl Application {
         None
     }
 
-    /// Ends what was on a node that left: everything but the node lets go.
+    /// Ends the allocations that were on a removed node: every other holder releases them.
     pub(super) fn stranded(
         &mut self,
         ids: &[AllocationId],

@@ -1,16 +1,17 @@
 //! Nodes that asks of this application have reserved: `docs/scheduling.md#reservations`.
 //!
-//! Which ask reserves which node, and what becomes of it, is decided by rules
+//! Rules decide which ask reserves which node, and what follows from a reservation
 //! ([`monoceros_rules::decide::reservations`], [`monoceros_rules::decide::at_reserved`]); here it
-//! is carried out. An ask that found no node reserves one in the same offer, if the rules allow it.
-//! Unless it requires the node, it has to be old enough, and either all nodes together have
-//! capacity for it or enough growths have passed it by; and the RM is asked first. Where the RM
-//! answers later, the ask waits as if it could reserve none until the answer comes.
+//! is carried out. An ask that found no node reserves one in the same offer, if the rules let it by
+//! then: unless it requires the node, it has to be old enough, and either all nodes together have
+//! capacity for it, or enough growths have passed it by. The RM is asked first, unless the ask
+//! requires the node. If the RM answers later, the ask waits as if it could reserve none until the
+//! answer comes.
 //!
 //! # Invariants
 //! * An ask is marked as reserved exactly while the books have a reservation of it. If something
-//!   else ends that reservation (the node leaves, an ask requires it), this application is visited
-//!   before anything else is decided.
+//!   else ends that reservation (the node is removed, an ask requires it), this application is
+//!   visited before anything else is decided.
 //! * One deadline is armed for the next ask that will be old enough, however many there are
 //!   ([`Aging`](monoceros_rules::pending::aging::Aging)).
 
@@ -37,8 +38,8 @@ impl Application {
         Reserver { application: self.slot, ask }
     }
 
-    /// Tries asks that have a node reserved, one after the other, until there is a node to ask, or
-    /// gives the offer back.
+    /// Tries asks that have a node reserved, one after the other, until there is a node to ask.
+    /// Returns the offer to the leaf if there is none.
     pub(super) fn place_reserved(&mut self, mut baton: Box<Baton>) {
         events::blocked(&mut self.blocked, Blocked::default(), &self.book, &mut baton);
         loop {
@@ -91,7 +92,7 @@ impl Application {
         self.rise(baton);
     }
 
-    /// An ask found no node: it reserves one, or waits with its class until it may.
+    /// Has an ask that found no node reserve one, or wait with its class until it may.
     pub(super) fn claim(
         &mut self,
         class: ClassId,
@@ -134,7 +135,7 @@ impl Application {
             }
         }
         let waits = match replaces {
-            // The node may be that of the other, and have room at once.
+            // The node may be the one that the other ask had reserved, and have room at once.
             Some(of) => {
                 baton.unreserve(of, End::Replaced);
                 WaitSet::Due
@@ -158,8 +159,8 @@ impl Application {
         reservations::claim(ask, &rank, &baton.books, &baton.settings.patience, baton.now_ns)
     }
 
-    /// The RM does not let an ask reserve its node: the ask waits alone, and is tried again after a
-    /// while.
+    /// Parks an ask that the RM does not let reserve its node: it waits apart from its class, and
+    /// is tried again after a while.
     fn park_unclaimed(&mut self, slot: AskSlot, waits: WaitSet, baton: &mut Baton) {
         // An ask that rests is alone in its class already, and its deadline is armed.
         if !self.book.asks.ask(slot).is_resting() {
@@ -197,10 +198,10 @@ impl Application {
         self.book.asks.reserve(slot, node, waits);
     }
 
-    /// Goes on after a reservation was made in an offer, or asked for.
+    /// Continues the offer after a reservation was made, or asked for.
     pub(super) fn go_on_claimed(&mut self, mut baton: Box<Baton>, claimed: Claimed) {
         baton.offer.decided += 1;
-        // What is reserved comes before anything else, other nodes included.
+        // An ask with a reserved node comes before all others, even on other nodes.
         baton.offer.rise_to(0);
         let priority = self.book.asks.priority();
         let delta = LedgerDelta { starting: claimed.starting(), ..LedgerDelta::default() };
@@ -217,12 +218,12 @@ impl Application {
         }
     }
 
-    /// Ends the reservation of an ask that has changed, unless it fits still.
+    /// Ends the reservation of an ask that has changed, unless the reservation still fits.
     pub(super) fn review_reservation(&mut self, slot: AskSlot, baton: &mut Baton) {
         let (who, spec) = (self.reserver(slot), Arc::clone(&self.book.asks.ask(slot).spec));
         let books = &mut baton.books;
         if books.reservations.of(who).is_some() {
-            // It may give way to others now.
+            // The reservation may give way to others now.
             books.note_change();
         }
         if !books.reservations.keep(&mut books.nodes, who, &spec) {
@@ -230,8 +231,9 @@ impl Application {
         }
     }
 
-    /// Keeps the reserved node of an ask that could run again for that ask alone. Where as much is
-    /// reserved by now as may be, its reservation ends instead. `None` if it has none.
+    /// Resumes the suspended reservation of an ask that could run again: its node is kept for that
+    /// ask alone. If as much is reserved as may be, the reservation ends instead. `None` if the ask
+    /// has none.
     fn resume(&mut self, slot: AskSlot, baton: &mut Baton) -> Option<Claimed> {
         let who = self.reserver(slot);
         let books = &mut baton.books;
@@ -239,7 +241,8 @@ impl Application {
         let wanted = &self.book.asks.ask(slot).resources;
         if !books.nodes.may_set_aside(node, wanted, None) {
             baton.unreserve(who, End::Suspended);
-            // The ask keeps its reservation until this application is visited: the offer has to leave.
+            // The ask keeps its reservation until this application is visited, so the offer has to
+            // rise.
             return Some(Claimed::Nothing);
         }
         let progress = self.book.progress();
@@ -263,7 +266,7 @@ impl Application {
         }
     }
 
-    /// Takes the answer to the question whether an ask may reserve a node.
+    /// Handles the answer to the question whether an ask may reserve a node.
     pub(super) fn claimed(
         &mut self,
         number: u64,

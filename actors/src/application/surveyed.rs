@@ -17,18 +17,18 @@ use super::{Application, events};
 use crate::step::{Baton, Notice, RowUpdate, ScaleUpRequests, UnplacedRequest};
 
 impl Application {
-    /// The book.
+    /// Returns the book.
     pub(crate) fn known(&self) -> &Book {
         &self.book
     }
 
-    /// The end of its back-off, ns since the epoch; `None` if it does not back off.
+    /// Returns the end of its back-off, ns since the epoch; `None` if it does not back off.
     pub(crate) fn backs_off_until(&self) -> Option<i64> {
         self.backoff.as_ref().and_then(Backoff::until_ns)
     }
 
-    /// Takes over the changes of a new configuration in its leaf. Limits may have changed there, so it
-    /// may count for another group from now on. Returns the update for its row.
+    /// Applies the changes of a new configuration of its leaf. Limits may have changed there, so
+    /// the application may count for another group from now on. Returns the update for its row.
     pub(crate) fn refresh(&mut self, baton: &mut Baton) -> Option<RowUpdate> {
         self.leaf_facts = Arc::clone(&baton.directory.queue(self.leaf_facts.slot).facts);
         let (book, books) = (&self.book, &mut baton.books);
@@ -74,9 +74,9 @@ impl Application {
         explainer.explained(which, keys)
     }
 
-    /// Notes which maxima of running applications keep it from starting, if it has pending asks, and
-    /// whether the next scale-up signal may name any. `may_start`: its queues allow one more running
-    /// application.
+    /// Notes which maxima of running applications keep it from starting, if it has pending asks,
+    /// and whether the next scale-up signal may name any of its asks. `may_start`: its queues allow
+    /// one more running application.
     pub(crate) fn review_leave(&mut self, may_start: bool, baton: &mut Baton) {
         if !self.book.asks.pending().is_empty() {
             let (lane, trackers) = (self.lane.limited(), &baton.books.trackers);
@@ -87,7 +87,7 @@ impl Application {
         self.review_untold(baton);
     }
 
-    /// A view of its tried asks for the scale-up signal.
+    /// Returns a view of its tried asks for the scale-up signal.
     pub(crate) fn tried(&self) -> Tried<'_> {
         Tried {
             book: &self.book,
@@ -98,8 +98,9 @@ impl Application {
         }
     }
 
-    /// Sends the RM the scale-up signal for its asks that were not signalled before. Looks at `most`
-    /// asks at most, and leaves the rest in the queue. Returns the number of asks it looked at.
+    /// Sends the RM the scale-up signal for its asks that were not signalled before. Examines
+    /// `most` asks at most, and leaves the rest in the queue. Returns the number of asks that were
+    /// examined.
     pub(crate) fn signal(
         &mut self,
         to_signal: &mut VecDeque<ToSignal>,
@@ -108,7 +109,7 @@ impl Application {
     ) -> usize {
         let (reached, mut requests, mut looked_at) =
             (self.backoff.as_ref().map(Backoff::reached), Vec::new(), 0);
-        // Of a gang one ask was refused for all of them.
+        // If a gang was refused, one of its asks was refused for all of them.
         let bundle = self.book.undecided().and(self.bundle.as_ref());
         let is_bundle_refused = bundle.is_some_and(|bundle| bundle.is_refused());
         while let Some(class) = to_signal.front_mut()
@@ -135,7 +136,8 @@ impl Application {
         looked_at
     }
 
-    /// Has the directory list it as long as the next scale-up scan may have something to notify of.
+    /// Has the directory list the application as long as the next scale-up signal may have to name
+    /// it.
     fn review_untold(&mut self, baton: &mut Baton) {
         let is_unsignalled = self.book.asks.any_unsignalled() || self.blocked.is_any();
         self.listed.set_untold(
@@ -146,7 +148,7 @@ impl Application {
         );
     }
 
-    /// The facts that an audit compares.
+    /// Returns the facts that an audit compares.
     pub(crate) fn fact(&self, nodes: &NodeIndex) -> ApplicationFact {
         let beside = BesideBook {
             slot: self.slot,
