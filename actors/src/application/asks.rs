@@ -24,7 +24,7 @@ use crate::events::{AskAdded, Event, EventKind, Happening};
 use crate::step::{Baton, NodeWork, Notice};
 
 impl Application {
-    /// Takes an ask, which replaces pending instances of its key.
+    /// Handles an ask, which replaces the pending instances of its key.
     pub(super) fn ask(
         &mut self,
         mut spec: Arc<AskSpec>,

@@ -266,8 +266,8 @@ impl Application {
 
 /// Orders, and changes of asks.
 impl Application {
-    /// Begins the gang of an application that has joined its queue: it asks for each member declared with a
-    /// size.
+    /// Begins the gang of an application that has joined its queue: it asks for each member
+    /// declared with a size.
     pub(super) fn declare(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         self.bundle = Some(Box::new(GangSearch::new(baton.now_ns)));
         self.ask_internally(baton, effects);
@@ -345,8 +345,8 @@ impl Application {
         }
     }
 
-    /// Opens choices of constraints of members whose time has come, and begins the search again if one has
-    /// opened.
+    /// Opens the choices of members' placement constraints that are due, and begins the search
+    /// again if one has opened.
     pub(super) fn choice_of_gang_opens(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let bundled = self.book.undecided().map(|native| native.bundle(&self.book.asks));
         let Some(Ok(bundled)) = bundled else { return };

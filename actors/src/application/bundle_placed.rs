@@ -31,8 +31,8 @@ use crate::step::{Baton, GangOp, NewMembers, NodeWork, Notice, Op, Placement, Re
 
 /// Booked at once.
 impl Application {
-    /// Books all members of the gang at their places. The nodes are visited one after another, and then the
-    /// offer goes on from here.
+    /// Books all members of the gang at their places. The nodes are visited one after another, and
+    /// then the offer continues from here.
     pub(super) fn book_bundle(&mut self, mut baton: Box<Baton>, bundled: &Bundled, found: &Found) {
         let priority = self.book.asks.priority();
         let progress = self.book.progress();
@@ -196,7 +196,7 @@ impl Application {
         baton.books.unsettled.bundle = Some(flight.note(self.slot));
     }
 
-    /// Every member has passed: all of them are settled.
+    /// Settles all members, since each has passed.
     fn settle_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(flight) = self.in_flight.take() else { return };
         baton.end_nomination(Preemptor::Gang(self.slot), true);

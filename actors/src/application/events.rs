@@ -295,7 +295,7 @@ pub(super) fn discharged(
     }
 }
 
-/// Makes the event that an application counts for its group from now on, or no longer.
+/// Makes the event that an application begins or ceases to count for its group.
 pub(super) fn linked(owner: &Owner, kind: EventKind, baton: &mut Baton) {
     if let Some(group) = &owner.group {
         baton.happens(|at| Event::of(kind, group, at).referring(&owner.application));

@@ -1,5 +1,5 @@
-//! The explanation of a declared gang that is undecided: an entry for all of it, and one for each group
-//! that is short.
+//! The explanation of a declared gang that is undecided: an entry for all of it, and one for each
+//! group that is short of asks or places.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

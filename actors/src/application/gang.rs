@@ -104,7 +104,8 @@ impl Application {
         self.pairs.refused(ask.order_key(), None);
     }
 
-    /// Parks the search, since no member can take a place now: it waits for a node to grow, or for some time.
+    /// Parks the search, since no member can take a place now: it waits for a node to grow, or for
+    /// some time.
     fn rest_pairs(&mut self, baton: &mut Baton) {
         let at = self.epoch(baton);
         self.declined.note(Phase::Pairs, at);
@@ -114,8 +115,8 @@ impl Application {
         baton.directory.refused.insert(self.slot);
     }
 
-    /// Begins the search for pairs of this task group again, since something changed that its members or
-    /// placeholders wait for. Returns whether it has both.
+    /// Begins the search for pairs of this task group again, after a change that its members or
+    /// placeholders wait for. Returns whether the group has both.
     pub(super) fn look_for_pairs(&mut self, group: &TaskGroup) -> bool {
         let free = self.book.gang.as_ref().and_then(|gang| gang.group(group));
         let may_pair =
@@ -133,7 +134,7 @@ impl Application {
         }
     }
 
-    /// Tries members again that were refused, some time after this refusal.
+    /// Has refused members tried again, some time after the refusal with this number.
     pub(super) fn retry_pairs(&mut self, retry: u32, effects: &mut VisitEffects) {
         if self.pairs.retry(retry) {
             let Book { asks, gang, .. } = &mut self.book;
@@ -330,8 +331,8 @@ impl Application {
         Some(slot)
     }
 
-    /// Parts a placement from the placeholder whose place it was to take. A placeholder that the RM was not
-    /// asked to end is free again.
+    /// Parts a placement from the placeholder whose place it was to take. A placeholder that the RM
+    /// was not asked to end is free again.
     pub(super) fn part(&mut self, entry: &Allocation, baton: &mut Baton) {
         let Some(placeholder) = entry.takes() else { return };
         let Some(old) = baton.books.allocations.get_mut(placeholder) else { return };

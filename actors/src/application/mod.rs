@@ -82,7 +82,7 @@ pub(crate) enum ApplicationMail {
     Survey(Box<Surveyor>),
 }
 
-/// The nodes have carried out a decision about several of them, and the offer goes on.
+/// Several nodes have carried out a decision, and the offer continues.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Resumed {

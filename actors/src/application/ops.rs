@@ -128,8 +128,8 @@ impl Application {
         events::linked(&self.owner, EventKind::UserGroupLinked, baton);
     }
 
-    /// Ends a visit for user and group: its change is charged to them, and an application that has
-    /// nothing left leaves its lane.
+    /// Charges the change of a visit to user and group, when the visit ends. An application that
+    /// has neither asks nor allocations left leaves its lane.
     fn charge_limits(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let remains = Remains {
             holds: self.book.holds_anything(),
@@ -285,13 +285,8 @@ impl Application {
         }
     }
 
-    /// Notes a change of a node that some asks wait for by name, or of a reservation.
-    fn apply_to_reservation(
-        &mut self,
-        op: ReservationOp,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
+    /// Handles a change of a node that some asks require or have reserved, or of a reservation.
+    fn apply_to_reservations(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
         let (asks, slot) = (&mut self.book.asks, self.slot);
         match op {
             ReservationOp::WakeNamed(node) => {

@@ -200,8 +200,8 @@ impl Application {
         self.back_off_start(None, until_ns, baton, effects);
     }
 
-    /// Arms the end of the back-off of the ask, or of the gang, if one begins now, and makes the event
-    /// of it.
+    /// Sets the alarm for the end of the back-off of the ask, or of the gang, if a back-off begins
+    /// now, and makes the event of it.
     fn back_off_start(
         &self,
         of: Option<AskSlot>,

@@ -84,8 +84,8 @@ impl Application {
         }
     }
 
-    /// Asks the RM to end a placeholder, unless it was asked before. A member that waits for the predicate of
-    /// its place is pending again.
+    /// Asks the RM to end a placeholder, unless it was asked before. A member that waits for the
+    /// predicate of its place is pending again.
     pub(super) fn placeholder_overdue(
         &mut self,
         id: AllocationId,
@@ -109,7 +109,8 @@ impl Application {
         self.end_placeholder(id, why, baton);
     }
 
-    /// Asks the RM to end a placeholder whose time is over or that is of no use, unless it was asked already.
+    /// Asks the RM to end a placeholder whose time is over or that is of no use, unless it was
+    /// asked already.
     pub(super) fn end_placeholder(
         &mut self,
         id: AllocationId,

@@ -112,7 +112,7 @@ impl Application {
         }
     }
 
-    /// The settings of the leaf have changed: all pending asks are tried again, and each preemptor gets
+    /// Has all pending asks tried again after a change of the leaf's settings. Each preemptor gets
     /// its turn by the new settings.
     pub(super) fn look_for_victims_anew(&mut self, baton: &mut Baton) {
         self.book.asks.wake_all(&baton.books.nodes);

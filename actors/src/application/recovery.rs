@@ -1,9 +1,8 @@
 //! Allocations that exist already: the RM reports them after a restart, or has placed them itself.
 //!
 //! A reported allocation is booked even if quotas or nodes have too little left: a rejection would
-//! not end it.
-//! Reasons to reject it are an unknown node, an application that has ended, and a sum that cannot be
-//! counted.
+//! not end it. Reasons to reject it are an unknown node, an application that has ended, and a sum
+//! that cannot be counted.
 
 use std::sync::Arc;
 

@@ -177,7 +177,7 @@ impl Application {
         self.forget_placeholder(id, entry, end.placeholder, effects);
     }
 
-    /// Removes an allocation that the RM could not start from every holder. Its ask is pending
+    /// Removes from every holder an allocation that the RM could not start. Its ask is pending
     /// again, and backs off.
     fn give_back(
         &mut self,
