@@ -63,7 +63,7 @@ pub(crate) struct EndedInStep {
 /// Applications that are to be visited after this step.
 #[derive(Default)]
 pub(crate) struct FollowUps {
-    /// Orders to applications that come before any other input.
+    /// Orders to applications, carried out before any other input.
     pub(crate) revisits: Vec<(ApplicationSlot, Op)>,
     /// The rest of long orders, in order; other input has its turn in between.
     pub(crate) unfinished: Vec<(ApplicationSlot, Vec<Op>)>,

@@ -94,7 +94,7 @@ pub(crate) enum Op {
     PlaceholdersOver,
     /// Members that nodes refused may be tried again in place of placeholders.
     RetryPairs { retry: u32 },
-    /// Placements that wait for their predicate are withdrawn, and places held for members end.
+    /// Of these, placements that wait for their predicate are withdrawn, and holds end.
     GiveUp(Vec<AllocationId>),
     /// Earlier answers of predicates may be wrong by now.
     Invalidated(Arc<Invalidation>),

@@ -240,8 +240,8 @@ impl Baton {
         }
     }
 
-    /// Returns the position of the node that an RM in this process prefers for an ask, among those
-    /// of these nodes that pass its predicate.
+    /// Returns the index in `nodes` of the node that an RM in this process prefers for an ask. Only
+    /// nodes that pass its predicate count.
     fn preferred(
         &mut self,
         (application, key): (ApplicationSlot, &str),

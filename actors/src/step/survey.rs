@@ -12,8 +12,8 @@
 //! * A survey is a step and has the baton: everything it reads is of one moment.
 //!
 //! # When things go wrong
-//! A survey is lost if its baton is. The channel of its answer is then closed, and the caller takes
-//! the partition as missing.
+//! A survey is lost if its baton is. The channel of its answer is then closed, and the caller
+//! treats the partition as missing.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

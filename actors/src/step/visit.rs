@@ -1,7 +1,7 @@
 //! Consequences of a visit at other actors: work on nodes, and a change that climbs the queues.
 //!
-//! Both are brought with the baton and taken off it by the actor that they are for, so no actor can
-//! meet a visit's work during an offer or a survey.
+//! The baton brings both, and the actor that they are for takes them off it, so no actor can meet
+//! the work of a visit during an offer or a survey.
 //!
 //! # Climbing together
 //! A visit before and after which no ask is pending changes the totals of queues but not their
