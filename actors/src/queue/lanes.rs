@@ -26,9 +26,9 @@
 //! * The bound that a lane shows above may rest on wider limits than those in force: a lane is not
 //!   notified when its limits get tighter. When limits get looser and a pending ask here may
 //!   continue, the partition has the lane checked ([`Lanes::look_again`]); it knows of such lanes
-//!   because each reports to the trackers what it holds back ([`Trackers::hold_back`]). Asks that
-//!   wait for a limit shared by many lanes are seen from above, and no lane holds them back
-//!   ([`ShownBy`]).
+//!   because each reports to the trackers the asks that it holds back ([`Trackers::hold_back`]).
+//!   Asks that wait for a limit shared by many lanes are seen from above, and no lane holds them
+//!   back ([`ShownBy`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -20,8 +20,7 @@ fn queue(state: ObjectState) -> Queue {
     Queue::new(Arc::new(facts), None, Metrics::new())
 }
 
-/// Draining queues are served; stopped ones would not be offered anything. Nothing stops a queue
-/// yet.
+/// A draining queue is in the order, a stopped one would not be. No code stops a queue yet.
 #[test]
 fn a_stopped_queue_with_something_pending_has_no_place_among_its_siblings() {
     let pending =
