@@ -258,7 +258,7 @@ impl Application {
         let parked = Parked::refused(&least(&self.book.asks, &bundled), at);
         let Some(bundle) = &mut self.bundle else { return };
         let (pause, retry) = bundle.park_refused(Box::new(parked), baton.now_ns);
-        baton.effects.remind(pause, self.alarm(Op::RetryBundle { retry }));
+        baton.effects.remind(pause, self.alarm(Op::Gang(GangOp::RetryBundle { retry })));
         // The refusals hold until something changes.
         baton.directory.refused.insert(self.slot);
     }

@@ -110,7 +110,7 @@ impl Application {
         let at = self.epoch(baton);
         self.declined.note(Phase::Pairs, at);
         let Some((pause, retry)) = self.pairs.rest(at, baton.now_ns) else { return };
-        baton.effects.remind(pause, self.alarm(Op::RetryPairs { retry }));
+        baton.effects.remind(pause, self.alarm(Op::Gang(GangOp::RetryPairs { retry })));
         // The refusals hold until something changes.
         baton.directory.refused.insert(self.slot);
     }
@@ -342,7 +342,7 @@ impl Application {
             && gang.native.as_ref().is_some_and(|native| native.is_over)
         {
             // The place was kept only for the member that waited to take it.
-            baton.effects.revisit(self.slot, Op::EndHolds { group });
+            baton.effects.revisit(self.slot, Op::Gang(GangOp::EndHolds { group }));
         }
         if old.leaving.is_none()
             && let Some(group) = old.spec.place_in()

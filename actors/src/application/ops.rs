@@ -224,9 +224,8 @@ impl Application {
         None
     }
 
-    /// Carries out an order of the scheduler itself, which leaves no rest for a later step: about
-    /// gangs, preemption, the end of a time, or a change of a node or reservation.
-    fn apply_within(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// Carries out an order about the gang of the application.
+    fn apply_to_gang(&mut self, op: GangOp, baton: &mut Baton, effects: &mut VisitEffects) {
         match op {
             GangOp::Declare => self.declare(baton, effects),
             GangOp::WakeBundle => {
@@ -275,18 +274,22 @@ impl Application {
             PreemptionOp::NotPreempted { key, found } => {
                 self.not_preempted(key.as_deref(), found, baton);
             }
-            Op::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
-            Op::NominationEnded => {
-                // All asks that gave way to the preemptor are tried again, whether it was placed or
-                // not.
+            PreemptionOp::Nominated { key, node } => self.nominated(&key, &node, baton, effects),
+            PreemptionOp::NominationEnded => {
+                // The applications that gave way to the preemptor are tried again, also if it was not placed.
                 self.book.asks.wake_all(&baton.books.nodes);
                 (effects.touched, effects.loosens) = (true, true);
             }
         }
     }
 
-    /// Handles a change of a node that some asks require or have reserved, or of a reservation.
-    fn apply_to_reservations(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// Notes a change of a node that some asks wait for by name, or of a reservation.
+    fn apply_to_reservation(
+        &mut self,
+        op: ReservationOp,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
         let (asks, slot) = (&mut self.book.asks, self.slot);
         match op {
             ReservationOp::WakeNamed(node) => {
@@ -315,9 +318,8 @@ impl Application {
         }
     }
 
-    /// Carries out an order that an alarm brings. An alarm of a state that has ended changes
-    /// nothing.
-    fn time_over(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// Does what was to be done after some time. An alarm of a state that has ended changes nothing.
+    fn time_over(&mut self, op: DueOp, baton: &mut Baton, effects: &mut VisitEffects) {
         match op {
             DueOp::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
             DueOp::Retry { key, retry } => effects.touched |= self.book.asks.retry(&key, retry),

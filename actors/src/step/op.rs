@@ -43,6 +43,25 @@ pub(crate) enum Op {
     EndMany(ManyEnd),
     /// The RM removes the application.
     Remove,
+    /// These allocations of the application were on a node that was removed.
+    Stranded(Vec<AllocationId>),
+    /// Of these, placements that wait for their predicate are withdrawn, and holds end.
+    GiveUp(Vec<AllocationId>),
+    /// Earlier answers of predicates may be wrong by now.
+    Invalidated(Arc<Invalidation>),
+    /// An order to an application with a gang.
+    Gang(GangOp),
+    /// An order about preemption: of this application, or for it.
+    Preemption(PreemptionOp),
+    /// A change of a reservation, or of a node that only some asks may use.
+    Reservation(ReservationOp),
+    /// An order that an alarm brings after some time.
+    Due(DueOp),
+}
+
+/// An order to an application with a gang.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum GangOp {
     /// The application has joined its queue, and asks for places for its declared members.
     Declare,
     /// No bundle of another application is in flight any more.
@@ -65,10 +84,52 @@ pub(crate) enum Op {
     /// Members of a declared gang that nodes refused may be tried again; `retry` is the number of
     /// the refusal.
     RetryBundle { retry: u32 },
+    /// The placeholders of the application have waited for as long as they may.
+    PlaceholdersOver,
+    /// Members that nodes refused may be tried again in place of placeholders.
+    RetryPairs { retry: u32 },
+    /// All victims of the gang's preemption are confirmed gone.
+    RoomsAreFree,
+}
+
+/// An order about preemption: of this application, or for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum PreemptionOp {
+    /// Victims may be searched for asks that waited until this time; without a time, for asks that
+    /// waited for a change.
+    MayPreempt { at_ns: Option<i64> },
+    /// These allocations are preempted.
+    Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds>, chosen: Arc<Vec<Chosen>> },
+    /// No victims were found for the ask with this key; without a key, for the gang.
+    NotPreempted { key: Option<Arc<str>>, found: NoVictims },
+    /// The ask with this key has a nomination of this node, from which victims are evicted.
+    Nominated { key: Arc<str>, node: Arc<str> },
+    /// A nomination has ended that concerns this application: its own, or one of a preemptor for
+    /// which allocations of this application were to be evicted.
+    NominationEnded,
+}
+
+/// A change of a reservation, or of a node that only some asks may use.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum ReservationOp {
     /// A node that an ask of the application requires, or has reserved, was added or changed.
     WakeNamed(Arc<str>),
     /// A placement that was never settled returned its capacity to such a node.
     WakeNamedByReturn(Arc<str>),
+    /// The reservation of the ask with this key was ended; `replaced`: by the reservation of an ask
+    /// that comes before it.
+    Unreserved { key: Arc<str>, replaced: bool },
+    /// The reservation of the ask with this key is suspended.
+    Suspended(Arc<str>),
+    /// The reservation of the ask with this key may have reached its longest wait for quota.
+    ReservationWaited(Arc<str>),
+    /// The question whether an ask may reserve a node was answered, or will never be.
+    Claimed { question: QuestionId, answer: ClaimAnswer },
+}
+
+/// An order that an alarm brings after some time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum DueOp {
     /// An ask that every node refused may be tried again; `retry` is the number of the refusal.
     Retry { key: Arc<str>, retry: u32 },
     /// A choice of the placement constraint of an ask may become available.
@@ -84,34 +145,10 @@ pub(crate) enum Op {
     BackoffOver { until_ns: i64 },
     /// The application has been Completing since this time, for as long as it may.
     CompletingOver { since_ns: i64 },
-    /// These allocations of the application were on a node that was removed.
-    Stranded(Vec<AllocationId>),
     /// The application has run until this time, for as long as it may.
     RunOver { until_ns: i64 },
     /// An allocation ran for as long as its ask allows.
     Overdue(AllocationId),
-    /// The placeholders of the application have waited for as long as they may.
-    PlaceholdersOver,
-    /// Members that nodes refused may be tried again in place of placeholders.
-    RetryPairs { retry: u32 },
-    /// Of these, placements that wait for their predicate are withdrawn, and holds end.
-    GiveUp(Vec<AllocationId>),
-    /// Earlier answers of predicates may be wrong by now.
-    Invalidated(Arc<Invalidation>),
-    /// Victims may be searched for asks that waited until this time; without a time, for asks that
-    /// waited for a change.
-    MayPreempt { at_ns: Option<i64> },
-    /// These allocations are preempted.
-    Preempted { ids: Vec<AllocationId>, grounds: Arc<Grounds>, chosen: Arc<Vec<Chosen>> },
-    /// No victims were found for the ask with this key; without a key, for the gang.
-    NotPreempted { key: Option<Arc<str>>, found: NoVictims },
-    /// The ask with this key has a nomination of this node, from which victims are evicted.
-    Nominated { key: Arc<str>, node: Arc<str> },
-    /// All victims of the gang's preemption are confirmed gone.
-    RoomsAreFree,
-    /// A nomination has ended that concerns this application: its own, or one of a preemptor for
-    /// which allocations of this application were to be evicted.
-    NominationEnded,
 }
 
 /// A deadline that a failed start sets.
