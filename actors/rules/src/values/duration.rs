@@ -1,7 +1,7 @@
 //! Durations as queue properties write them, `1h30m` or `250ms`, and as REST shows them, `15m0s`.
 //!
-//! Resource managers and their operators write the textual durations of Go, to which no maintained
-//! crate offers both directions; hence these few lines.
+//! Resource managers and their operators write durations as Go does. No maintained crate both reads
+//! and writes that form; hence these few lines.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,7 +21,7 @@ pub enum DurationError {
     /// Not a sequence of numbers, each with its unit.
     #[error("`{0}` is not a duration: write numbers with units, such as `30s` or `1h30m`")]
     Invalid(String),
-    /// Less than nothing.
+    /// A negative duration.
     #[error("the duration `{0}` is below zero")]
     Negative(String),
     /// More than 2^63 − 1 nanoseconds, some 292 years.
@@ -89,7 +89,7 @@ fn nanos_of(unit: &str) -> Option<u64> {
     })
 }
 
-/// `whole.fraction` units in nanoseconds; none where that is too long.
+/// Returns `whole.fraction` units in nanoseconds; `None` if that is too long.
 fn scaled(whole: &str, fraction: &str, unit: u64) -> Option<u64> {
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     // An hour has less than 10^13 ns: digits beyond the 18th add less than a nanosecond.

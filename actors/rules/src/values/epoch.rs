@@ -6,13 +6,13 @@
 //! that may cure an obstacle of its kind: a [`Loosening`] of quota, a [`Growth`] of a node.
 //! Comparing two numbers shows whether anything happened since; waiting asks need not be notified.
 
-/// The number of a step that may have given some queue, user or group more headroom. 0 is before
-/// all.
+/// The number of a step that may have given some queue, user or group more headroom. 0 comes before
+/// the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Loosening(u64);
 
 impl Loosening {
-    /// Stands before the first loosening.
+    /// The number before the first loosening.
     pub const NONE: Self = Self(0);
 
     /// The loosening with this number.
@@ -31,19 +31,19 @@ impl Loosening {
         Self(self.0 + 1)
     }
 
-    /// Whether there was any loosening so far.
+    /// Whether any loosening is counted.
     pub fn is_some(self) -> bool {
         self != Self::NONE
     }
 }
 
-/// The number of a growth of the node index: something made a node acceptable that was not before,
-/// or gave back what a placement in flight had held. 0 is before all.
+/// The number of a growth of the node index: a change by which a node became acceptable to some
+/// ask, or the return of an amount that a placement in flight had held. 0 comes before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Growth(u64);
 
 impl Growth {
-    /// Stands before the first growth.
+    /// The number before the first growth.
     pub const NONE: Self = Self(0);
 
     /// The growth with this number.
@@ -63,8 +63,8 @@ impl Growth {
     }
 }
 
-/// The epoch of a try without result: the last loosening on its path and the last growth of a node
-/// by then.
+/// The epoch of a try without result: the last loosening on its path, and the last growth of a
+/// node, at that time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
     /// The last loosening of quota on the path from root.
@@ -74,12 +74,12 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// Whether nothing was loosened and no node grew after `earlier`, up to this.
+    /// Whether this epoch counts no loosening and no growth after `earlier`.
     pub fn is_no_later_than(self, earlier: Self) -> bool {
         self.loosening <= earlier.loosening && self.growth <= earlier.growth
     }
 
-    /// The older of each.
+    /// Returns the older of both loosenings, and of both growths.
     #[must_use]
     pub fn older(self, other: Self) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Epoch {
         }
     }
 
-    /// The newer of each.
+    /// Returns the newer of both loosenings, and of both growths.
     #[must_use]
     pub fn newer(self, other: Self) -> Self {
         Self {

@@ -1,19 +1,19 @@
 //! Hashing of keys that come from outside.
 //!
 //! # Why
-//! A sender who knows a hash function can send keys that all have one hash, and then each look-up
-//! among a hundred thousand of them reads all: one RM would stop the thread that serves every
-//! other, too. So a random seed of the process goes into the hashes of ids, keys, names and
-//! amounts. Numbers that the scheduler itself gives (a slot, the id of an allocation) are hashed
-//! without.
+//! A sender who knows a hash function can send keys that all have one hash. Each look-up among a
+//! hundred thousand of them would compare all, and one RM would stop the thread that serves every
+//! other RM, too. So a random seed of the process goes into the hashes of ids, keys, names and
+//! amounts. Numbers that the scheduler itself assigns (a slot, the id of an allocation) are hashed
+//! without a seed.
 //!
 //! # Invariant
-//! * The order in such a map differs between processes: it reaches no decision, and of all readers
-//!   only the health check, which reads the first 4,096 allocations of an application.
+//! * The order in such a map differs between processes. No decision depends on it, and only one
+//!   read shows it: the health check, which reads the first 4,096 allocations of an application.
 //!
 //! # Limits
-//! A sender that could time single look-ups for long might find the seed: this hash is made to be
-//! quick, and not to keep a secret against analysis.
+//! A sender that could time single look-ups for long might find the seed: this hash is made for
+//! speed, not to keep a secret against analysis.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -48,8 +48,8 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// The initial state of a hash. It must not be known either: if a key is equal to it, the rest of
-/// the key does not count. It comes from the system's random source.
+/// The initial state of a hash, from the system's random source. It must be secret, too: if the
+/// first bytes of a key were equal to it, the rest of the key would not count.
 static OWN: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
 
 #[cfg(test)]

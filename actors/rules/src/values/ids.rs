@@ -1,51 +1,50 @@
-//! The small numbers by which a partition knows its nodes, applications, asks, classes of asks and
+//! The small numbers by which a partition names its nodes, applications, asks, classes of asks and
 //! allocations.
 //!
-//! They are below everything that uses them: an allocation names its node and a node counts its
-//! allocations, and neither has to import the other for that. The tables that give out the numbers
-//! are elsewhere.
+//! They are in this room, below all rooms that use them: an allocation names its node and a node
+//! counts its allocations, and neither has to import the other for that. The tables that assign the
+//! numbers are elsewhere.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 crate::slot! {
-    /// A node in the node index, for as long as it is there; the slot of a removed node is given to
-    /// another.
+    /// A node in the node index, until it is removed; then the slot is given to another node.
     pub struct NodeSlot;
 }
 
 crate::slot! {
     /// An application of this partition: a slot in its directory, used again once the application
-    /// is gone.
+    /// is removed.
     #[derive(Serialize, Deserialize)]
     pub struct ApplicationSlot;
 }
 
 crate::slot! {
-    /// An ask: its slot in the table of its application.
+    /// An ask: a slot in the table of its application.
     pub struct AskSlot;
 }
 
 crate::slot! {
-    /// A class of asks: its slot in the table of their application.
+    /// A class of asks: a slot in the table of their application.
     pub struct ClassId;
 }
 
 crate::slot! {
-    /// A slot in the allocation table, used again once its allocation is gone.
+    /// A slot in the allocation table, used again once its allocation is removed.
     #[derive(Serialize, Deserialize)]
     pub(crate) struct AllocationSlot;
 }
 
-/// An allocation of this partition, never given twice: the slot is used again, the serial is not.
+/// An allocation of this partition. No id is used twice: the slot is used again, the serial is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AllocationId {
     pub(crate) slot: AllocationSlot,
     pub(crate) serial: u32,
 }
 
-/// The name by which the log follows it, from the first node that is tried to its release.
+/// The text by which the log identifies it, from the first node that is tried to its release.
 impl fmt::Display for AllocationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.slot.index(), self.serial)

@@ -1,7 +1,7 @@
 //! Points in time: as text for people, and shifted by a duration.
 //!
-//! Only one direction of one text format is needed, so that a crate for calendars would be more
-//! code than it saves.
+//! Only one text format is needed, and only to write it: a crate for calendars would be more code
+//! than it saves.
 //!
 //! ```
 //! # use monoceros_rules::values::instant::rfc3339;
@@ -13,8 +13,8 @@ use std::time::Duration;
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// RFC 3339 in UTC of a time in ns since the epoch, with as many digits of a second as it has, one
-/// at least.
+/// Returns a time, in ns since the epoch, as RFC 3339 in UTC. Its fraction of a second has as many
+/// digits as needed, and at least one.
 pub fn rfc3339(ns: i64) -> String {
     let (seconds, fraction) = (ns.div_euclid(SECOND_NS), ns.rem_euclid(SECOND_NS));
     let (year, month, day) = date(seconds.div_euclid(DAY_S));
@@ -26,14 +26,14 @@ pub fn rfc3339(ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction}Z")
 }
 
-/// A time that much later, ns since the epoch.
+/// Returns the time that is `delay` after `ns`, in ns since the epoch.
 pub fn after(ns: i64, delay: Duration) -> i64 {
     ns.saturating_add(i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Year, month and day of month, of a day since the epoch.
+/// Returns year, month and day of month of a day, given in days since the epoch.
 fn date(mut day: i64) -> (i64, i64, i64) {
-    // Times of 64 bits end in 2262, so counting years is short.
+    // Times of 64 bits end in 2262, so the loop over years is short.
     let mut year = 1970;
     while day < 0 {
         year -= 1;

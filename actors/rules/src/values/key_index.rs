@@ -1,10 +1,10 @@
-//! Slots by the keys of their entries: a look-up that keeps no text itself.
+//! Slots by the keys of their entries: an index that stores no key itself.
 //!
 //! # Why
 //! An application may have a hundred thousand requests and as many allocations, each found by its
-//! key. A map would keep every key a second time, 24 bytes each; here an entry is a part of the
-//! key's hash and the slot, and the text is read from the entry itself. The hash is kept so that a
-//! growing table does not have to read all texts again.
+//! key. A map would store every key a second time, 24 bytes each. An entry of this index is a part
+//! of the key's hash and the slot; the key is read from the slot's entry. The hash is stored so
+//! that a growing table does not have to read all keys again.
 //!
 //! # Invariant
 //! A slot is in the index as long as its entry has the key with which it was added.
@@ -35,13 +35,13 @@ impl<S: Copy + PartialEq> KeyIndex<S> {
         self.entries.find(spread(hash), is_it).map(|entry| entry.1)
     }
 
-    /// Adds a slot; no other has its key.
+    /// Adds a slot; no other slot in the index has its key.
     pub fn insert(&mut self, key: &str, place: S) {
         let hash = short(key);
         self.entries.insert_unique(spread(hash), (hash, place), |entry| spread(entry.0));
     }
 
-    /// Removes the slot, if it is in under that key.
+    /// Removes the slot, if it was added with that key.
     pub fn remove(&mut self, key: &str, place: S) {
         let hash = short(key);
         if let Ok(entry) = self.entries.find_entry(spread(hash), |entry| *entry == (hash, place)) {
@@ -49,7 +49,7 @@ impl<S: Copy + PartialEq> KeyIndex<S> {
         }
     }
 
-    /// The number of places.
+    /// The number of slots.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -60,13 +60,13 @@ impl<S: Copy + PartialEq> KeyIndex<S> {
     }
 }
 
-/// Returns the kept part of a key's hash.
+/// Returns the part of a key's hash that is stored.
 fn short(key: &str) -> u32 {
     (Seeded.hash_one(key) >> 32) as u32
 }
 
-/// A table takes a place from the low bits of a hash and a tag from the high ones: both come of all
-/// 32.
+/// Returns a hash of 64 bits for the table, which takes an index from the low bits and a tag from
+/// the high ones: both depend on all 32 bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

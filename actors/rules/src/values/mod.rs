@@ -1,5 +1,5 @@
-//! Amounts, names and times: plain values, used by all rules and the configuration. Nothing here
-//! uses another module of the crate, so that importing an amount cannot lead into an import circle.
+//! Amounts, names and times: plain values, used by all rules and the configuration. No module here
+//! uses a module of another room, so that importing an amount cannot lead into an import circle.
 
 pub mod duration;
 pub mod epoch;

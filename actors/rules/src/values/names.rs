@@ -1,7 +1,7 @@
 //! Valid names of queues, users and groups.
 //!
-//! All patterns of names are here, because configurations, placements of applications and reads are
-//! held to the same ones. They are written out by hand, because some are checked for every
+//! All patterns of names are here, because configurations, placements of applications and reads
+//! must follow the same ones. They are written by hand, because some are checked for every
 //! application.
 //!
 //! ```
@@ -11,17 +11,17 @@
 //! assert!(names::is_user("ada@example.org") && !names::is_group("ada@example.org"));
 //! ```
 
-/// The queue of applications that run already and that no other queue takes.
+/// The queue of applications that already run and for which no other queue is found.
 pub const RECOVERY: &str = "root.@recovery@";
 
 /// The longest name of a queue, in bytes, all of which are ASCII.
 const LONGEST_QUEUE: usize = 64;
 
-/// The most levels of queues that applications can have made, root included: about as many as a
-/// configuration can spell out, and few enough for every reader that follows them.
+/// The most levels of queues that are created for applications, root included: about as many as a
+/// configuration can have, and few enough for all code that follows them.
 pub const MOST_LEVELS: usize = 60;
 
-/// A text of unknown origin as it stands in a message: on one line, and cut where it is long.
+/// Returns a text of unknown origin as messages show it: on one line, and cut if it is long.
 pub fn shown(text: &str) -> String {
     const MOST: usize = 100;
     let start: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
@@ -31,7 +31,7 @@ pub fn shown(text: &str) -> String {
     }
 }
 
-/// Whether a queue can be called that: `^[a-zA-Z0-9_:#/@-]{1,64}$`.
+/// Whether a queue can have this name: `^[a-zA-Z0-9_:#/@-]{1,64}$`.
 pub fn is_queue_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_:#/@-".contains(&byte);
     (1..=LONGEST_QUEUE).contains(&name.len()) && name.bytes().all(allowed)
@@ -42,23 +42,23 @@ pub fn is_queue_path(path: &str) -> bool {
     path.split('.').all(is_queue_name)
 }
 
-/// Whether it is a whole path: it begins with `root.`, in whatever case, since names of queues have
-/// none.
+/// Whether it is a whole path: it begins with `root.`, in any case, since names of queues ignore
+/// case.
 pub fn is_whole_path(path: &str) -> bool {
     path.get(..5).is_some_and(|root| root.eq_ignore_ascii_case("root."))
 }
 
-/// Whether it is the name of [`RECOVERY`], in whatever case.
+/// Whether it is the name of [`RECOVERY`], in any case.
 pub fn is_reserved(name: &str) -> bool {
     RECOVERY.strip_prefix("root.").is_some_and(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
-/// Whether a user can be called that: `^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`.
+/// Whether a user can have this name: `^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`.
 pub fn is_user(name: &str) -> bool {
     begins_with_letter_and_has(name.strip_suffix('$').unwrap_or(name), b":#/_.@-")
 }
 
-/// Whether a group can be called that: `^[_a-zA-Z][a-zA-Z0-9:_.-]*$`.
+/// Whether a group can have this name: `^[_a-zA-Z][a-zA-Z0-9:_.-]*$`.
 pub fn is_group(name: &str) -> bool {
     begins_with_letter_and_has(name, b":_.-")
 }
@@ -75,13 +75,13 @@ pub fn is_group_of_acl(name: &str) -> bool {
     begins_with_letter_and_has(name, b"_-")
 }
 
-/// Whether a placement rule can be called that: `^[_a-zA-Z][a-zA-Z0-9_]*$`.
+/// Whether a placement rule can have this name: `^[_a-zA-Z][a-zA-Z0-9_]*$`.
 pub fn is_rule(name: &str) -> bool {
     begins_with_letter_and_has(name, b"_")
 }
 
-/// Whether the first character is a letter or `_`, and each later one that, a digit or one of
-/// `others`.
+/// Whether the first character is a letter or `_`, and each later one a letter, `_`, a digit or one
+/// of `others`.
 fn begins_with_letter_and_has(name: &str, others: &[u8]) -> bool {
     name.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
@@ -104,7 +104,7 @@ mod tests {
 
     type Rule = (fn(&str) -> bool, &'static str);
 
-    /// Each function with the pattern that it is to follow.
+    /// Each function with its pattern.
     const PATTERNS: [Rule; 6] = [
         (is_queue_name, "^[a-zA-Z0-9_:#/@-]{1,64}$"),
         (is_user, "^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$"),

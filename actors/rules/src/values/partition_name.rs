@@ -1,19 +1,19 @@
 //! Partition names at run time: `[rm-1]default`.
 //!
-//! A resource manager names its partitions by plain names, or not at all, and two resource managers
-//! may use the same name. So the scheduler puts the id of the resource manager before the name, in
+//! A resource manager uses plain names for its partitions, or none, and two resource managers may
+//! use the same name. So the scheduler puts the id of the resource manager before the name, in
 //! brackets; otherwise their nodes and queues would be mixed up.
 
 /// The partition of requests that name none.
 pub const DEFAULT_PARTITION: &str = "default";
 
-/// A partition name that bears the prefix of another resource manager: to this one, the partition
-/// does not exist.
+/// A partition name with the prefix of another resource manager. For this one, the partition does
+/// not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("partition `{0}` is not one of resource manager `{1}`")]
 pub struct ForeignPartition(pub String, pub String);
 
-/// The name with the prefix of its resource manager; no name means `default`.
+/// Returns the name with the prefix of its resource manager; an empty name means `default`.
 pub fn qualified_name(name: &str, rm_id: &str) -> Result<String, ForeignPartition> {
     let prefix = format!("[{rm_id}]");
     if name.starts_with('[') {
@@ -27,7 +27,7 @@ pub fn qualified_name(name: &str, rm_id: &str) -> Result<String, ForeignPartitio
     Ok(format!("{prefix}{name}"))
 }
 
-/// The resource manager of a qualified name; empty where there is no prefix.
+/// Returns the resource manager of a qualified name; empty if there is no prefix.
 pub fn rm_id(qualified: &str) -> &str {
     qualified.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or("", |(rm_id, _)| rm_id)
 }

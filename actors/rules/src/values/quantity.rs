@@ -19,8 +19,8 @@ const CPU: &str = "vcore";
 /// The number from which [`written`] uses suffixes.
 const LONG: u64 = 100_000;
 
-/// Why a text is not a quantity. Shown with the resource type, the text as written, a hint what to
-/// write instead, and the code in brackets.
+/// Why a text is not a quantity. Shown with the resource type, the text as written, a hint how to
+/// write it, and the code in brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuantityError {
     /// Not digits with an optional suffix.
@@ -30,7 +30,7 @@ pub enum QuantityError {
         /// The text as written.
         text: String,
     },
-    /// A suffix that exists nowhere or not for this resource type.
+    /// A suffix that does not exist, or not for this resource type.
     Suffix {
         /// The resource type it was written for.
         resource: String,
@@ -92,8 +92,8 @@ impl fmt::Display for QuantityError {
 
 impl std::error::Error for QuantityError {}
 
-/// Reads a quantity of the type `resource`, in its base unit: thousandths of a core for exactly
-/// `vcore`, bytes for memory, pieces for anything else.
+/// Reads a quantity of the type `resource`, in its base unit: thousandths of a core for `vcore`,
+/// bytes for memory, pieces for every other type.
 pub fn parse(resource: &str, text: &str) -> Result<i64, QuantityError> {
     let invalid =
         || QuantityError::Invalid { resource: resource.to_owned(), text: text.to_owned() };
@@ -115,7 +115,7 @@ pub fn parse(resource: &str, text: &str) -> Result<i64, QuantityError> {
             suffix: suffix.to_owned(),
         });
     };
-    // The digits alone have to fit as well, whatever the suffix.
+    // The digits without the suffix have to fit as well.
     let value: i64 = digits.parse().map_err(|_| overflow())?;
     i128::from(value)
         .checked_mul(multiplier)
@@ -124,7 +124,7 @@ pub fn parse(resource: &str, text: &str) -> Result<i64, QuantityError> {
 }
 
 /// Writes a quantity as people do: as text that [`parse`] reads as `value`, with the largest suffix
-/// that holds it exactly. A negative one, which no configuration has, gets a sign.
+/// that expresses it exactly. A negative quantity, which no configuration has, gets a sign.
 ///
 /// ```
 /// use monoceros_rules::values::quantity::written;
@@ -144,7 +144,7 @@ pub fn written(resource: &str, value: i64) -> String {
     let suffixes = ["Ei", "Pi", "Ti", "Gi", "Mi", "Ki", "E", "P", "T", "G", "M", "k"];
     let fitting = suffixes.into_iter().find_map(|suffix| {
         let scale = u64::try_from(multiplier(suffix, false)?).ok()?;
-        // Small numbers of pieces are read more easily without a suffix.
+        // Small numbers are read more easily without a suffix.
         (digits >= LONG && digits.is_multiple_of(scale))
             .then(|| format!("{sign}{}{suffix}", digits / scale))
     });
@@ -166,7 +166,8 @@ pub fn all_written(amounts: &[(Arc<str>, i64)]) -> String {
     format!("{{{}}}", amounts.join(", "))
 }
 
-/// Whether the text has the shape of a suffix, known or not: anything else is no quantity at all.
+/// Whether the text has the form of a suffix, known or not. A text of any other form is no
+/// quantity.
 fn looks_like_a_suffix(suffix: &str) -> bool {
     let letter = suffix.strip_suffix('i').unwrap_or(suffix);
     suffix.is_empty() || matches!(letter, "m" | "k" | "K" | "M" | "G" | "T" | "P" | "E")
@@ -268,7 +269,7 @@ mod tests {
             ("vcore", "0.5", "E_QTY_INVALID"),
             ("vcore", "9223372036854776", "E_QTY_OVERFLOW"),
             ("vcore", "7E", "E_QTY_OVERFLOW"),
-            // More than 128 bits hold on the way: the multiplication itself has to be checked.
+            // The product exceeds even 128 bits, so the multiplication itself has to be checked.
             ("vcore", "9223372036854775807Ei", "E_QTY_OVERFLOW"),
         ] {
             assert_eq!(code(resource, text), expected, "{resource}: `{text}`");

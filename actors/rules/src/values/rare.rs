@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! There may be a million requests and a million allocations, most of them without special
-//! attributes. The attributes of the few that have some are behind one pointer, which is all that
-//! the others pay. Reading works in both cases: absent attributes read as defaults.
+//! attributes. The attributes of the few that have some are behind one pointer, which is the only
+//! cost for the others. Reading works in both cases: absent attributes read as defaults.
 
 use std::ops::Deref;
 
@@ -21,7 +21,7 @@ pub trait Nothing: Default + 'static {
 pub struct Rare<T>(Option<Box<T>>);
 
 impl<T: Nothing> Rare<T> {
-    /// Builds it of these parts, which are not all defaults.
+    /// Builds it from these parts, which are not all defaults.
     pub fn of(parts: T) -> Self {
         Self(Some(Box::new(parts)))
     }

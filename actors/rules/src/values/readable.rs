@@ -1,9 +1,9 @@
-//! Amounts in the units that a person reads: cores, bytes with a prefix, pieces.
+//! Amounts in the units that people read: cores, bytes with a prefix, pieces.
 //!
 //! # Why beside `quantity`
 //! [`quantity::written`](super::quantity::written) is exact, so that a configuration can be read
-//! again; 1 byte more than 2 GiB is `2147483649` there. Here a number of bytes has two decimals at
-//! most, and a missing amount is rounded up.
+//! again: it writes 2 GiB and 1 byte as `2147483649`. This module writes bytes with at most two
+//! decimals, rounded up.
 //!
 //! ```
 //! use monoceros_rules::values::readable::{amounts, of_most};
@@ -26,8 +26,8 @@ pub fn title(name: &str) -> &str {
     if name == CORES { "cores" } else { name }
 }
 
-/// Every amount of a value, cores and memory first: `1 core and 1.5 GiB of memory`. Amounts that
-/// have to be rounded are a little more than they are.
+/// Words every amount of a value, cores and memory first: `1 core and 1.5 GiB of memory`. An amount
+/// that has to be rounded is rounded up.
 pub fn amounts(resources: &Resources) -> String {
     let named = by_weight(resources);
     let texts = named.iter().map(|(name, quantity)| amount(name, *quantity));
@@ -39,7 +39,7 @@ pub fn amount(name: &str, quantity: i64) -> String {
     match kind(name) {
         Kind::Cores => cores(quantity),
         Kind::Bytes => format!("{} of {name}", bytes(quantity)),
-        // Kubernetes counts pods by this name.
+        // Kubernetes uses this name for the number of pods.
         Kind::Pieces if (name, quantity) == ("pods", 1) => "1 pod".to_owned(),
         Kind::Pieces => format!("{quantity} {name}"),
     }
@@ -75,7 +75,7 @@ pub fn short_of(name: &str, used: i64, most: i64) -> String {
     of_most(name, used, most).replace(" of ", "/").replace(' ', "")
 }
 
-/// A list as a sentence has it: `a, b and c`.
+/// Joins texts into a list as in a sentence: `a, b and c`.
 pub fn enumeration(texts: &[String]) -> String {
     match texts {
         [] => "nothing".to_owned(),
@@ -84,8 +84,8 @@ pub fn enumeration(texts: &[String]) -> String {
     }
 }
 
-/// The entries of a value in the order in which a person reads them: cores, memory, the others by
-/// name.
+/// Returns the entries of a value in the order in which people read them: cores, memory, the others
+/// by name.
 pub fn by_weight(resources: &Resources) -> Vec<(Arc<str>, i64)> {
     let mut named = resources.sorted();
     // A stable sort: the others stay in order of their names.
@@ -123,7 +123,7 @@ fn bytes(quantity: i64) -> String {
     format!("{} {unit}", decimal(quantity, scale))
 }
 
-/// The largest unit of which there is at least one, and its size.
+/// The size and the name of the largest unit of which there is at least one.
 fn unit_of(quantity: i64) -> (i64, &'static str) {
     let (mut scale, mut unit) = (1_i64, UNITS[0]);
     for larger in &UNITS[1..] {
@@ -135,7 +135,8 @@ fn unit_of(quantity: i64) -> (i64, &'static str) {
     (scale, unit)
 }
 
-/// A fraction, exact in thousandths and else with two decimals at most, rounded away from zero.
+/// Words a fraction: exactly in thousandths if `scale` is 1,000, else with at most two decimals,
+/// rounded away from zero.
 fn decimal(quantity: i64, scale: i64) -> String {
     let (parts, digits) = if scale == 1_000 { (1_000, 3) } else { (100, 2) };
     let scale = i128::from(scale);

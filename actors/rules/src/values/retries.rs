@@ -1,21 +1,21 @@
-//! Retries after refusals: tries that are repeated though nothing has changed, after growing
-//! pauses.
+//! Retries after refusals: tries that are repeated, after growing pauses, although nothing has
+//! changed.
 //!
 //! # Invariants
-//! * Only consecutive refusals make a pause longer: one that follows any change starts from the
-//!   first pause.
-//! * Each refusal has a number of its own, so that the deadline of an earlier one is known to be
+//! * A pause is longer only after consecutive refusals. After a refusal that follows a change, the
+//!   first pause applies again.
+//! * Each refusal has its own number, so that the deadline of an earlier refusal is recognized as
 //!   stale.
 
 use std::time::Duration;
 
-/// The pause after a refusal before the next try without a change. The time doubles with each
+/// The first pause after a refusal, before a try without a change. The pause doubles with each
 /// consecutive refusal, up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Refusals of an ask or gang that is tried again and again.
+/// The refusals of an ask or gang that is tried repeatedly.
 ///
 /// ```
 /// use monoceros_rules::values::retries::Retries;
@@ -31,13 +31,13 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retries {
-    /// The refusals in a row between which nothing but time has passed.
+    /// The number of consecutive refusals, between which only time has passed.
     in_a_row: u32,
     /// The number of the last refusal.
     number: u32,
-    /// The end of the pause, ns since the epoch.
+    /// The end of the pause, ns since the epoch; `None` if no try is scheduled.
     until_ns: Option<i64>,
-    /// The present try was begun because time has passed.
+    /// Whether the present try was begun because the pause was over.
     is_by_time: bool,
 }
 
@@ -49,7 +49,7 @@ impl Retries {
         self.number = self.number.wrapping_add(1);
     }
 
-    /// The pause after the last refusal, which begins now, and the number of that refusal.
+    /// Begins the pause after the last refusal. Returns its length, and the number of that refusal.
     pub fn pause(&mut self, now_ns: i64) -> (Duration, u32) {
         let doublings = self.in_a_row.clamp(1, 16) - 1;
         let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
@@ -58,34 +58,35 @@ impl Retries {
         (pause, self.number)
     }
 
-    /// The end of the pause, ns since the epoch; none where nothing is tried by time.
+    /// The end of the pause, ns since the epoch; `None` if no try is scheduled.
     pub fn until_ns(&self) -> Option<i64> {
         self.until_ns
     }
 
-    /// Whether there was no other refusal since the one of this number.
+    /// Whether the refusal with this number is the last one.
     pub fn is_last(&self, number: u32) -> bool {
         self.number == number
     }
 
-    /// The pause after the refusal of this number is over: begins a try, unless there was another refusal since.
+    /// Begins a try because the pause after this refusal is over, unless there was another refusal
+    /// since. Returns whether it began one.
     pub fn begin(&mut self, number: u32) -> bool {
         let is_last = self.is_last(number);
         self.is_by_time |= is_last;
         is_last
     }
 
-    /// Begins a try for which nothing but time has passed.
+    /// Begins a try before which only time has passed.
     pub fn begin_by_time(&mut self) {
         self.is_by_time = true;
     }
 
-    /// Begins a try for a change, now or with the next try: the pauses start from the first again.
+    /// Begins a try because of a change, now or with the next try: the first pause applies again.
     pub fn begin_anew(&mut self) {
         self.is_by_time = false;
     }
 
-    /// Waits for a change alone.
+    /// Schedules no try by time: only a change leads to the next one.
     pub fn stop(&mut self) {
         self.until_ns = None;
     }

@@ -1,10 +1,10 @@
-//! Slots: typed numbers of entries, and tables by slot.
+//! Slots: numbers of entries, with a type for each kind of entry, and tables by slot.
 //!
 //! # Why
 //! Asks, classes, queues, nodes, applications, allocations, lanes and rows are all found by a small
 //! number that is used again once its entry is removed: a look-up is an index, and a reference to
-//! another entry costs four bytes. The numbers of different kinds are different types, so that none
-//! is taken for another ([`slot!`](crate::slot)).
+//! another entry takes four bytes. Each kind of entry has its own number type
+//! ([`slot!`](crate::slot)), so that a number of one kind cannot be used for another.
 //!
 //! ```
 //! use monoceros_rules::values::slots::Slots;
@@ -25,12 +25,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// The number of a place, as a type of its own. Made by [`slot!`](crate::slot).
+/// A number of entries of one kind, as a type of its own. Made by [`slot!`](crate::slot).
 pub trait Slot: Copy {
-    /// The slot of the place with this index.
+    /// Returns the slot with this index.
     fn at(index: u32) -> Self;
 
-    /// Returns the index in a table. Small: free slots are used again.
+    /// Returns the index in a table. It is small, since free slots are used again.
     fn index(self) -> usize;
 }
 
@@ -44,12 +44,12 @@ macro_rules! slot {
 
         #[allow(dead_code, reason = "not every table is indexed by hand")]
         impl $name {
-            /// The slot of the place with this index.
+            /// Returns the slot with this index.
             $vis fn at(index: u32) -> Self {
                 Self(index)
             }
 
-            /// Returns the index in a table. Small: free slots are used again.
+            /// Returns the index in a table. It is small, since free slots are used again.
             $vis fn index(self) -> usize {
                 self.0 as usize
             }
@@ -67,15 +67,15 @@ macro_rules! slot {
     };
 }
 
-/// The number of entries that are together in memory. The first part grows as a vector does, so
-/// that a small table is small; each further part is allocated at once, so that entries of a large
-/// one are never moved.
+/// The number of entries that are allocated together. The first part grows like a vector, so that a
+/// small table is small. Each further part is allocated at once, so that the entries of a large
+/// table are never moved.
 const PART: usize = 256;
 
 /// A table of entries by their slots.
 ///
 /// Indexing and [`remove`](Self::remove) panic if the slot is free: a holder of a slot knows that
-/// its entry exists. [`find`](Self::find) returns an `Option`.
+/// its entry exists. [`find`](Self::find) returns `None` instead.
 pub struct Slots<S, T> {
     /// The parts; all except the last have [`PART`] entries.
     parts: Vec<Vec<Option<T>>>,
@@ -102,8 +102,8 @@ impl<S: Slot, T> Slots<S, T> {
         S::at(self.free.last().copied().unwrap_or_else(|| index_of(self.bound)))
     }
 
-    /// Returns the lowest free slot that is not before this index: for tables in which the order of
-    /// the slots has a meaning.
+    /// Returns the lowest free slot with at least this index, for tables in which the order of the
+    /// slots has a meaning.
     pub fn next_behind(&self, behind: usize) -> S {
         let free = self.free.iter().filter(|free| **free as usize >= behind).min();
         S::at(free.copied().unwrap_or_else(|| index_of(self.bound.max(behind))))
@@ -114,7 +114,7 @@ impl<S: Slot, T> Slots<S, T> {
         self.insert_with(|_| thing)
     }
 
-    /// Adds an entry that is made with its slot.
+    /// Adds an entry that is built from its slot.
     pub fn insert_with(&mut self, thing: impl FnOnce(S) -> T) -> S {
         let slot = self.next();
         let thing = thing(slot);
@@ -138,7 +138,7 @@ impl<S: Slot, T> Slots<S, T> {
         self.bound += 1;
     }
 
-    /// A place that is or was in use.
+    /// Returns the memory of a slot that is or was in use.
     fn place(&mut self, slot: S) -> Option<&mut Option<T>> {
         self.parts.get_mut(slot.index() / PART)?.get_mut(slot.index() % PART)
     }
@@ -158,7 +158,7 @@ impl<S: Slot, T> Slots<S, T> {
         *self.place(slot).expect("all up to it were made") = Some(thing);
     }
 
-    /// Removes an entry; its slot may be given to the next one.
+    /// Removes an entry; its slot may be given to the next new entry.
     pub fn remove(&mut self, slot: S) -> T {
         self.take(slot).expect("what is removed is there")
     }
@@ -211,7 +211,7 @@ impl<S: Slot, T> Slots<S, T> {
         self.bound - self.free.len()
     }
 
-    /// Whether there is nothing.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     crate::slot! {
-        /// The slot of these tests.
+        /// The slot type of these tests.
         struct TestSlot;
     }
 

@@ -1,4 +1,4 @@
-//! Texts from outside, of which only the beginning is kept.
+//! Limits on texts from outside: only the beginning of a long one is kept.
 
 /// Returns the longest beginning of a text that has at most `bytes` bytes and ends between two
 /// characters.

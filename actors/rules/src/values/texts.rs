@@ -1,11 +1,11 @@
-//! Texts by name that do not change: tags of asks and applications, attributes of nodes.
+//! Immutable texts by name: tags of asks and applications, attributes of nodes.
 //!
 //! # Why not a map
-//! There is a set of them for each pod and each machine, mostly of a few entries. The first entry
-//! of a `BTreeMap` of texts takes 550 bytes; here each takes its characters and two addresses.
+//! Each pod and each machine has such a set, mostly of a few entries. The first entry of a
+//! `BTreeMap` of texts takes 550 bytes; an entry here takes its characters and two addresses.
 //!
 //! # Invariant
-//! * Names ascend, each is there once.
+//! * Names are strictly ascending.
 //!
 //! ```
 //! use monoceros_rules::values::texts::Texts;
@@ -54,7 +54,7 @@ impl Texts {
         self.0.is_empty()
     }
 
-    /// A map of them, to be changed or sent.
+    /// Returns the texts as a map, to be changed or sent.
     pub fn to_map(&self) -> BTreeMap<String, String> {
         self.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
     }
@@ -76,7 +76,7 @@ impl<N: Into<String>, T: Into<String>> FromIterator<(N, T)> for Texts {
 impl Index<&str> for Texts {
     type Output = str;
 
-    /// The text of a name that is there.
+    /// The text of a name that exists.
     fn index(&self, name: &str) -> &str {
         self.get(name).expect("whoever indexes knows that it is there")
     }

@@ -1,17 +1,17 @@
-//! Sums, differences and products. All of them saturate, since an amount comes from outside and
-//! must neither wrap around into a negative one nor end the process.
+//! Sums, differences and products. All of them saturate: amounts come from outside, and a sum must
+//! neither wrap around to a negative amount nor end the process.
 
 use std::sync::Arc;
 
 use super::{Entries, Entry, Limits, Resources, find, find_near, merged, set};
 
-/// The failure of a subtraction: more was to be taken away than there is.
+/// The failure of a subtraction: more was subtracted than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("below zero: {}", names.join(", "))]
 pub struct BelowZero {
     /// The names that would be below zero, in order of their texts.
     pub names: Vec<Arc<str>>,
-    /// The difference with those at zero.
+    /// The difference, with the quantities of these names set to zero.
     pub clamped: Resources,
 }
 
@@ -55,24 +55,25 @@ impl Resources {
         Self(self.0.iter().map(|&(name, q)| (name, q.saturating_mul(factor))).collect())
     }
 
-    /// Removes the names whose quantity is zero. For usage and totals, never for quotas.
+    /// Removes the names whose quantity is zero. For usage and totals only: in quotas a zero has a
+    /// meaning.
     #[inline]
     pub fn prune(&mut self) {
-        // Most often there is none, and to look costs less than to move everything where it is.
+        // Usually there is none, and checking that is cheaper than moving all entries.
         if self.0.iter().any(|(_, quantity)| *quantity == 0) {
             self.0.retain(|(_, quantity)| *quantity != 0);
         }
     }
 
-    /// [`Self::prune`] on the way out of a chain.
+    /// [`Self::prune`] at the end of a chain of calls.
     #[must_use]
     pub fn pruned(mut self) -> Self {
         self.prune();
         self
     }
 
-    /// Raises each quantity to that of `other` where that is larger; names are united, absent
-    /// counts as zero.
+    /// Raises each quantity to that of `other` if that is larger. The result has the names of both;
+    /// absent counts as zero.
     #[inline]
     pub fn raise_to(&mut self, other: &Self) {
         let done = combine_alike(&mut self.0, &other.0, i64::max);
@@ -85,30 +86,30 @@ impl Resources {
         }
     }
 
-    /// Lowers each quantity to the smaller of both, absent counting as zero: what is asked at
-    /// least by either of two requests.
+    /// Lowers each quantity to the smaller one of both, absent counting as zero: the amount
+    /// that each of two requests contains at least.
     pub fn lower_to(&mut self, other: &Self) {
         self.0.retain(|(name, quantity)| {
             let there = find(&other.0, *name).unwrap_or(0);
             *quantity = (*quantity).min(there);
             *quantity != 0
         });
-        // A name that only the other has counts as zero here: that matters where the other is
-        // negative.
+        // A name that only `other` has counts as zero here, which is larger if the quantity of
+        // `other` is negative.
         for &(name, quantity) in &other.0 {
             if quantity < 0 && find(&self.0, name).is_none() {
                 set(&mut self.0, name, quantity);
             }
         }
     }
-    /// The difference, where names of `other` stop at zero. A quantity that was negative already
-    /// and is not in `other` stays so.
+    /// Returns the difference, in which no name of `other` falls below zero. A quantity that is
+    /// negative already and whose name is not in `other` stays as it is.
     #[must_use]
     pub fn minus_clamped(&self, other: &Self) -> Self {
         self.minus_checked(other).unwrap_or_else(|below_zero| below_zero.clamped)
     }
 
-    /// [`Self::minus_clamped`], as an error where a name had to be stopped.
+    /// [`Self::minus_clamped`], as an error if a name was stopped at zero.
     pub fn minus_checked(&self, other: &Self) -> Result<Self, BelowZero> {
         let mut clamped = self.minus(other);
         let mut names = Vec::new();
@@ -125,8 +126,8 @@ impl Resources {
         Err(BelowZero { names, clamped })
     }
 
-    /// Every quantity times `ratio`, cut off towards zero; a ratio of zero leaves nothing, and what
-    /// is not a number counts as zero.
+    /// Every quantity times `ratio`, cut off towards zero. A ratio of zero leaves nothing, and a
+    /// product that is not a number counts as zero.
     #[must_use]
     pub fn scaled(&self, ratio: f64) -> Self {
         if ratio == 0.0 {
@@ -156,7 +157,7 @@ impl Limits {
         left
     }
 
-    /// [`Self::less`] in place.
+    /// Subtracts the amount `used` from the limited names: [`Self::less`] in place.
     #[inline]
     pub fn take(&mut self, used: &Resources) {
         let used = used.0.as_slice();
@@ -172,9 +173,9 @@ impl Limits {
         }
     }
 
-    /// [`Self::narrow`] by what remains of `max` once `used` is taken off.
+    /// Narrows to the limits that remain of `max` after `used`: [`Self::narrow`] without a copy.
     pub fn narrow_to_rest(&mut self, max: &Self, used: &Resources) {
-        // Most often all three have the same names in the same places.
+        // Usually all three have the same names at the same indices.
         for (at, &(name, limit)) in max.0.iter().enumerate() {
             let taken = find_near(&used.0, at, name).unwrap_or(0);
             let rest = limit.saturating_sub(taken);
@@ -199,7 +200,7 @@ impl Limits {
     }
 }
 
-/// A float as an integer: towards zero, saturating, zero where it is not a number.
+/// Returns a float as an integer: cut off towards zero, saturating, zero if it is not a number.
 #[allow(clippy::cast_possible_truncation)] // `as` does exactly this
 fn truncated(value: f64) -> i64 {
     value as i64
@@ -214,8 +215,8 @@ pub(super) fn combine(left: &mut Entries, right: &Entries, op: impl Fn(i64, i64)
     }
 }
 
-/// Combines the first entries of both, as long as they have the same names: usually all of `right`,
-/// since a request names what is used. Returns their number.
+/// Combines the first entries of both, as long as they have the same names, and returns their
+/// number: usually that of all of `right`, since a request has names that are in use.
 fn combine_alike(left: &mut [Entry], right: &[Entry], op: impl Fn(i64, i64) -> i64) -> usize {
     let mut done = 0;
     for (here, there) in left.iter_mut().zip(right) {
@@ -228,7 +229,7 @@ fn combine_alike(left: &mut [Entry], right: &[Entry], op: impl Fn(i64, i64) -> i
     done
 }
 
-/// [`combine`] without the first entries, whose names are the same.
+/// Does the rest of [`combine`], after the first `same` entries, whose names are alike.
 #[inline(never)]
 fn combine_behind(left: &mut Entries, right: &[Entry], same: usize, op: impl Fn(i64, i64) -> i64) {
     let mut at = same;

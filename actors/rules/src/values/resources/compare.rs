@@ -1,8 +1,7 @@
 //! Comparisons of amounts and limits: enough, more, equal.
 //!
-//! Amounts read an absent name as zero, limits as unlimited. There are many comparisons because the
-//! answer differs where a name is absent or negative; the comment of each names its reading of
-//! those.
+//! Amounts read an absent name as zero, limits as unlimited. There are many comparisons because
+//! they differ in how they read a name that is absent or negative; the comment of each says how.
 
 use std::cmp::Ordering;
 
@@ -10,7 +9,8 @@ use super::{Limits, Name, Resources, find, merged};
 
 impl Resources {
     /// A total order of amounts: the alphabetically first name whose quantities differ decides,
-    /// absent counting as zero. Whatever is larger in one name and smaller in none is greater here.
+    /// absent counting as zero. An amount that is larger in one name and smaller in none is
+    /// greater.
     pub fn alphabetical(&self, other: &Self) -> Ordering {
         if self.0 == other.0 {
             // The usual case among siblings that ask for the same.
@@ -20,7 +20,8 @@ impl Resources {
         difference.map_or(Ordering::Equal, |(_, left, right)| left.cmp(&right))
     }
 
-    /// The alphabetically first name whose quantities differ, absent counting as zero, and both.
+    /// Returns the alphabetically first name whose quantities differ, absent counting as zero, and
+    /// both quantities.
     pub fn first_difference(&self, other: &Self) -> Option<(Name, i64, i64)> {
         let (left, right) = (self.0.as_slice(), other.0.as_slice());
         let mut pairs = left.iter().zip(right);
@@ -46,7 +47,7 @@ impl Resources {
         self.0.iter().any(|(_, quantity)| *quantity < 0)
     }
 
-    /// No negative quantity and at least one above zero.
+    /// Whether no quantity is negative and at least one is above zero.
     pub fn is_positive(&self) -> bool {
         !self.has_negative() && !self.is_zero()
     }
@@ -56,8 +57,8 @@ impl Resources {
         merged(&self.0, &other.0).all(|(_, l, r)| l.unwrap_or(0) == r.unwrap_or(0))
     }
 
-    /// Whether `smaller` fits in what is here: an absent name or a negative quantity here holds
-    /// nothing, and a request of zero always fits.
+    /// Whether `smaller` fits into this amount. A name that is absent or negative here counts as
+    /// zero, and a request of zero always fits.
     #[inline]
     pub fn holds(&self, smaller: &Self) -> bool {
         let (here, mut at) = (self.0.as_slice(), 0);
@@ -70,17 +71,17 @@ impl Resources {
         })
     }
 
-    /// Whether this wants some of a resource that is below zero in `left`.
+    /// Whether this requests some of a resource that is below zero in `left`.
     pub fn overdraws(&self, left: &Self) -> bool {
         self.entries().any(|(name, taken)| taken > 0 && left.get(name) < 0)
     }
 
-    /// No quantity is less than that of `other`, absent counting as zero on both sides.
+    /// Whether no quantity is less than that of `other`, absent counting as zero on both sides.
     pub fn at_least(&self, other: &Self) -> bool {
         merged(&self.0, &other.0).all(|(_, l, r)| l.unwrap_or(0) >= r.unwrap_or(0))
     }
 
-    /// [`Self::at_least`], and one quantity is more.
+    /// [`Self::at_least`], with at least one quantity larger.
     pub fn exceeds(&self, other: &Self) -> bool {
         self.at_least(other) && !self.same_amount(other)
     }
@@ -92,8 +93,8 @@ fn first_that_differs(pairs: impl Iterator<Item = (Name, i64, i64)>) -> Option<(
     differ.min_by(|(one, ..), (other, ..)| one.alphabetical(*other))
 }
 
-/// Equality of amounts of which either may be missing: a missing one equals only a missing one, not
-/// even an empty one.
+/// Whether two amounts are equal, either of which may be missing: a missing one equals only a
+/// missing one, and not even an empty one.
 pub fn equal(left: Option<&Resources>, right: Option<&Resources>) -> bool {
     match (left, right) {
         (None, None) => true,
@@ -115,7 +116,7 @@ impl Limits {
         self.first_exceeded(ask).is_none()
     }
 
-    /// The first name (in interned order) of which `ask` wants more than is allowed.
+    /// Returns the first name, in interned order, of which `ask` requests more than is allowed.
     pub fn first_exceeded(&self, ask: &Resources) -> Option<Name> {
         let (limits, mut at) = (self.0.as_slice(), 0);
         for &(name, wanted) in &ask.0 {
@@ -130,24 +131,24 @@ impl Limits {
         None
     }
 
-    /// Whether `usage` stays within the names that are limited:
+    /// Whether `usage` stays within these limits, as far as names are in both:
     ///
-    /// * more than a limit of what is used: no;
+    /// * usage above the limit of a name: no;
     /// * no usage at all: yes if every limit is above zero;
     /// * names in common, none over its limit: yes;
-    /// * nothing in common: yes, unless nothing is limited.
+    /// * no name in common: yes, unless nothing is limited.
     ///
     /// Without any limit the answer is therefore no, unlike that of [`Self::allows`].
     pub fn covers(&self, usage: &Resources) -> bool {
         self.compare_listed(usage).is_some()
     }
 
-    /// [`Self::covers`], and where names are in common, one of them is below its limit.
+    /// [`Self::covers`], and if names are in common, the usage of at least one is below its limit.
     pub fn exceeds(&self, usage: &Resources) -> bool {
         self.compare_listed(usage) == Some(Listed::More)
     }
 
-    /// Compares the limits with the usage of the names they list; `None` if they do not cover it.
+    /// Compares the limits with the usage of the limited names; `None` if they do not cover it.
     fn compare_listed(&self, usage: &Resources) -> Option<Listed> {
         if self.0.is_empty() {
             return None;
@@ -171,7 +172,7 @@ impl Limits {
 /// The relation of limits to a usage that they cover.
 #[derive(PartialEq, Eq)]
 enum Listed {
-    /// Everything used is at its limit.
+    /// All usage is at its limit.
     Same,
     More,
 }

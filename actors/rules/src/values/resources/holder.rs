@@ -1,15 +1,16 @@
-//! Holders of the names of resource types, and their limits.
+//! Holders of the names of resource types: each holds names, up to a limit.
 //!
 //! # Why
-//! Names come from outside: with one table for all and no limit, one resource manager could name so
-//! many types that no other may ever name a new one. So each has a holder of its own with a limit
-//! of its own, and names that are not in use any more are released.
+//! Names come from outside. With one table for all and no limit, one resource manager could use up
+//! the names of all others. So each has a holder with a limit of its own, and names that are not in
+//! use any more are released.
 //!
 //! # Release of names
 //! Amounts with a name are everywhere, so they are not counted. When half of the limit is held, the
-//! owner of the holder [begins](NameHolder::begin_look) a scan of everything that it has, and
-//! releases the names that [were not found](NameHolder::end_look). A name that was named since the
-//! scan began stays, since its amount may not be there yet. A holder that is dropped releases all.
+//! owner of the holder [begins](NameHolder::begin_look) a scan of all its amounts, and then
+//! releases the names that [it did not find](NameHolder::end_look). A name that was held again
+//! since the scan began is kept, since its amount may not exist yet. A holder that is dropped
+//! releases all its names.
 //!
 //! ```
 //! use monoceros_rules::values::resources::{Name, NameHolder};
@@ -28,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::names::{self, Name, TooManyNames};
 use crate::values::hashing::SeededMap;
 
-/// Most names of one RM unless set otherwise, and of one configuration.
+/// The most names of one RM unless set otherwise, and of one configuration.
 pub const NAMES_MAX: usize = 1_024;
 
 /// Held names. The well-known ones need no holder and do not count.
@@ -52,7 +53,7 @@ struct Held {
 #[derive(Clone, Copy, Debug)]
 struct HeldName {
     name: Name,
-    /// The number of scans begun when it was last named.
+    /// The number of scans begun when the name was last held or held again.
     named: u64,
 }
 
@@ -75,7 +76,7 @@ impl NameHolder {
         Ok(held.hold(text))
     }
 
-    /// Holds all names of another holder, too, even beyond the limit.
+    /// Holds all names of another holder as well, even beyond the limit.
     pub fn hold_all_of(&self, other: &Self) {
         let texts: Vec<Arc<str>> = other.held().names.keys().cloned().collect();
         let mut held = self.held();
@@ -99,8 +100,8 @@ impl NameHolder {
         self.held().names.values().any(|held| held.name == name)
     }
 
-    /// Whether a scan of the names in use is due: half of the limit is held, and an eighth of it
-    /// came since the last scan, or a name was refused.
+    /// Whether a scan of the names in use is due: a name was refused, or more than half of the
+    /// limit is held, and more than an eighth of it was added since the last scan.
     pub fn wants_look(&self) -> bool {
         let held = self.held();
         let n_held = held.names.len();
@@ -108,7 +109,8 @@ impl NameHolder {
         held.has_refused || (n_held > self.limit / 2 && n_new > self.limit / 8)
     }
 
-    /// Begins a scan; names from now on will stay. Returns the number of the scan.
+    /// Begins a scan, which keeps all names that are held from now on. Returns the number of the
+    /// scan.
     pub fn begin_look(&self) -> u64 {
         let mut held = self.held();
         held.looks += 1;
@@ -116,8 +118,8 @@ impl NameHolder {
         held.looks
     }
 
-    /// Ends a scan: releases names that are not in use and were not named since it began. Returns
-    /// the number of these names.
+    /// Ends a scan: releases names that are not in use and were not held again since it began.
+    /// Returns the number of released names.
     pub fn end_look(&self, number: u64, is_in_use: impl Fn(Name) -> bool) -> usize {
         let mut held = self.held();
         let mut unused = Vec::new();
@@ -166,7 +168,8 @@ impl Default for NameHolder {
     }
 }
 
-/// Held names follow from the texts that were read, so they do not count in comparisons of these.
+/// Equal always: held names follow from the texts that were read, so comparisons of configurations
+/// ignore them.
 impl PartialEq for NameHolder {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -241,7 +244,7 @@ mod tests {
     enum Step {
         Hold(usize, u8),
         Begin(usize),
-        /// A look ends that finds these in use.
+        /// A scan ends that finds these names in use.
         End(usize, BTreeSet<u8>),
         Drop(usize),
     }
@@ -258,12 +261,12 @@ mod tests {
     }
 
     proptest! {
-        /// A name is known exactly as long as a holder has it, which is until a scan that began
-        /// after it was named does not find it, or until the holder is dropped.
+        /// A name is known exactly as long as a holder has it: until the holder is dropped, or
+        /// until a scan that began after the name was last held does not find it.
         #[test]
         fn names_are_known_as_long_as_they_are_held(steps in vec(step(), 0..60)) {
             const LIMIT: usize = 5;
-            // Tests run side by side with one table.
+            // Tests run in parallel with one table, so each thread has names of its own.
             let text = |n: u8| format!("model-{:?}/{n}", std::thread::current().id());
             let mut holders = [NameHolder::new(LIMIT), NameHolder::new(LIMIT)];
             let mut model: [BTreeMap<u8, bool>; 2] = Default::default();

@@ -1,4 +1,4 @@
-//! Quantities by name, as every other rule uses them.
+//! Amounts and limits by resource name: the two types that every other room uses.
 //!
 //! # Two readings of an absent name
 //! In counted amounts ([`Resources`]: usage, requests, node capacity) an absent name means *none*.
@@ -9,10 +9,10 @@
 //! # Representation
 //! Names are numbers ([`Name`]), which a holder [holds](NameHolder); a value is a small vector of
 //! `(name, quantity)` sorted by interned number, inline up to four entries. Requests usually name a
-//! prefix of what a node offers, so that a comparison is one short walk without hashing or strings.
-//! The interned number depends on the order of first use, so **no decision may depend on it**:
-//! everything that is shown or summed in floating point goes by [`Resources::sorted`], in order of
-//! the text.
+//! prefix of the names of a node, so that a comparison is one short walk without hashing or
+//! strings. The interned number depends on the order of first use, so **no decision may depend on
+//! it**: amounts that are shown, or summed in floating point, go through [`Resources::sorted`], in
+//! order of the text.
 //!
 //! # Invariants
 //! * Entries are strictly ascending by name.
@@ -52,27 +52,28 @@ pub use self::names::{Name, TooManyNames};
 pub use self::shared::SharedAmounts;
 pub use self::sum::Sum;
 
-/// Longest name of a resource that is taken from outside, bytes.
+/// The longest name of a resource that is accepted from outside, in bytes.
 pub const NAME_BYTES: usize = 256;
-/// Largest quantity of one item that is taken from outside: a thousand of them still have a sum, so
-/// one giant node or allocation does not exclude all others from the partition.
+/// The largest quantity of one item that is accepted from outside. The sum of a thousand of them is
+/// still a quantity, so one giant node or allocation does not exclude all others from the
+/// partition.
 pub const QUANTITY_MAX: i64 = 1 << 53;
 
 type Entry = (Name, i64);
 type Entries = SmallVec<[Entry; 4]>;
 
-/// A counted amount: usage, request or capacity. A name that is absent counts as zero, yet absent
-/// and an explicit zero are told apart (`==` compares them as different; see
-/// [`Resources::same_amount`]).
+/// A counted amount: usage, request or capacity. A name that is absent counts as zero, but `==`
+/// distinguishes absent from an explicit zero; see [`Resources::same_amount`].
 #[derive(Default, PartialEq, Eq, Hash)]
 pub struct Resources(Entries);
 
-/// An upper bound on amounts. A name that is absent is unlimited, an explicit zero allows nothing;
-/// values may be negative (headroom of a queue that is over its quota).
+/// An upper bound on amounts. A name that is absent is unlimited, and an explicit zero allows
+/// nothing. Values may be negative: headroom of a queue that is above its quota.
 #[derive(Default, PartialEq, Eq, Hash)]
 pub struct Limits(Entries);
 
-/// Not derived: that would copy one entry after another, and every decision makes some copies.
+/// Not derived: a derived clone copies one entry after another, and every decision makes some
+/// copies.
 impl Clone for Resources {
     fn clone(&self) -> Self {
         Self(Entries::from_slice(&self.0))
@@ -95,8 +96,8 @@ impl Resources {
         Self::default()
     }
 
-    /// Builds an amount from texts, whose names stay for the life of the process; for tests, examples
-    /// and constants. A repeated name: the last one counts.
+    /// Builds an amount from texts, whose names stay for the life of the process; for tests,
+    /// examples and constants. Of a repeated name the last entry counts.
     pub fn of(entries: &[(&str, i64)]) -> Self {
         let mut resources = Self::new();
         for (name, quantity) in entries {
@@ -105,12 +106,12 @@ impl Resources {
         resources
     }
 
-    /// The quantity of `name`; zero where it is absent.
+    /// The quantity of `name`; zero if it is absent.
     pub fn get(&self, name: Name) -> i64 {
         self.find(name).unwrap_or(0)
     }
 
-    /// The quantity of `name` where it is present.
+    /// The quantity of `name`, if it is present.
     pub fn find(&self, name: Name) -> Option<i64> {
         find(&self.0, name)
     }
@@ -120,13 +121,13 @@ impl Resources {
         set(&mut self.0, name, quantity);
     }
 
-    /// Sets one quantity, of a name behind all that are here.
+    /// Adds one quantity, whose name comes after all present names.
     pub(crate) fn push(&mut self, name: Name, quantity: i64) {
         debug_assert!(self.0.last().is_none_or(|last| last.0 < name), "names ascend");
         self.0.push((name, quantity));
     }
 
-    /// The entries that are present, in interned order (never in an order a reader may see).
+    /// The entries that are present, in interned order, which must not be shown to readers.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (Name, i64)> + '_ {
         self.0.iter().copied()
     }
@@ -154,7 +155,7 @@ impl Limits {
         Self(Resources::of(entries).0)
     }
 
-    /// The limit on `name`, or none.
+    /// The limit on `name`; `None` if it is unlimited.
     pub fn find(&self, name: Name) -> Option<i64> {
         find(&self.0, name)
     }
@@ -174,7 +175,7 @@ impl Limits {
         self.0.is_empty()
     }
 
-    /// The limits read as an amount: absent becomes zero.
+    /// The limits read as an amount, in which an absent name is zero.
     pub fn as_resources(&self) -> Resources {
         Resources(Entries::from_slice(&self.0))
     }
@@ -187,11 +188,11 @@ impl From<Resources> for Limits {
 }
 
 fn find(entries: &[Entry], name: Name) -> Option<i64> {
-    // Up to four or five entries a scan beats a binary search.
+    // For up to four or five entries a scan is quicker than a binary search.
     entries.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
 }
 
-/// [`find`], where the name is most often at this place.
+/// [`find`], for a name that is usually at index `at`.
 fn find_near(entries: &[Entry], at: usize, name: Name) -> Option<i64> {
     match entries.get(at) {
         Some(&(here, quantity)) if here == name => Some(quantity),
@@ -230,7 +231,7 @@ fn merged<'a>(
 }
 
 fn sorted(entries: &Entries) -> Vec<(Arc<str>, i64)> {
-    // A name without a text is not used any more.
+    // A name without a text is not in use any more.
     let named = entries.iter().filter_map(|&(name, q)| Some((name.find_text()?, q)));
     let mut named: Vec<_> = named.collect();
     named.sort();
@@ -284,7 +285,7 @@ impl Serialize for Resources {
 }
 
 /// Reads the written form: an absent name stays absent, and a zero stays a zero. The names stay for
-/// the life of the process, so this is for what the program wrote itself.
+/// the life of the process, so this is only for texts that the program wrote itself.
 impl<'de> Deserialize<'de> for Resources {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut resources = Self::new();

@@ -1,12 +1,13 @@
 //! Resource names as numbers.
 //!
-//! Names arrive with nodes, asks and configurations, and decisions compare them all the time, so
-//! that a number stands for each. All of a process share one table, since a number must be shown as
-//! its text everywhere; [`holder`](super::holder) describes who holds a name there.
+//! Names arrive with nodes, asks and configurations, and decisions compare them all the time; so
+//! each is replaced by a number. All numbers of a process are in one table, since any code must be
+//! able to show the text of a number. [`holder`](super::holder) describes who holds a name.
 //!
 //! # Invariants
 //! * A number is never given to another name, even when its name was released. So an amount that
-//!   outlives a name cannot be taken for another type's: it is left out where amounts are shown.
+//!   outlives its name cannot be taken for an amount of another type: it is left out where amounts
+//!   are shown.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -21,18 +22,18 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(u64);
 
-/// The holder has as many names as it may.
+/// The refusal of a name, because the holder has as many names as it may have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("resource name `{name}` cannot be added: {limit} names are in use, the limit of one RM")]
 pub struct TooManyNames {
-    /// The name that was one too many.
+    /// The refused name.
     pub name: String,
-    /// The most names.
+    /// The largest number of names.
     pub limit: usize,
 }
 
-/// Names that are always there, in alphabetical order: among these alone the order of the numbers
-/// *is* the order of the texts.
+/// Names that always exist, in alphabetical order: among these, and only these, the order of the
+/// numbers *is* the order of the texts.
 const WELL_KNOWN: [&str; 4] = ["ephemeral-storage", "memory", "pods", "vcore"];
 
 /// The text for a name that is not held any more.
@@ -119,7 +120,7 @@ pub(super) fn hold(text: &str) -> (Name, Arc<str>) {
     write().hold(text)
 }
 
-/// Releases names that were held once each.
+/// Releases names, one holder of each.
 pub(super) fn give_back(names: impl IntoIterator<Item = Name>) {
     let mut table = write();
     for name in names {
@@ -133,9 +134,8 @@ impl Name {
     /// Processor time, in thousandths of a core.
     pub const VCORE: Self = Self(3);
 
-    /// Returns the name of this text, which stays for the life of the process: for names in the
-    /// program or by its operator. Names from outside are held by a
-    /// [`NameHolder`](super::NameHolder).
+    /// Returns the name of this text, which stays for the life of the process. For names from the
+    /// program or its operator; names from outside are held by a [`NameHolder`](super::NameHolder).
     pub fn keep(text: &str) -> Self {
         let kept = |table: &Table, name: &Name| {
             table.entries.get(name).is_some_and(|entry| entry.holders.is_none())
@@ -158,7 +158,7 @@ impl Name {
         self.0 < WELL_KNOWN.len() as u64
     }
 
-    /// The number of a well-known text.
+    /// Returns the name of a well-known text; `None` for any other text.
     pub(super) fn well_known(text: &str) -> Option<Self> {
         let at = WELL_KNOWN.iter().position(|known| *known == text)?;
         Some(Self(at as u64))
@@ -172,11 +172,11 @@ impl Name {
         }
         let table = read();
         let text = |name| table.entries.get(&name).map(|entry| &*entry.text);
-        // Names that were given back come first, one after another.
+        // Released names, which have no text, come first, ordered by number.
         text(self).cmp(&text(other)).then(self.cmp(&other))
     }
 
-    /// Returns the text; `None` once the name is not held any more.
+    /// Returns the text; `None` if the name is not held any more.
     pub fn find_text(self) -> Option<Arc<str>> {
         read().entries.get(&self).map(|entry| Arc::clone(&entry.text))
     }

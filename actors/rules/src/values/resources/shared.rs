@@ -1,12 +1,12 @@
 //! Shared amounts: equal amounts of different owners share one allocation.
 //!
 //! # Why
-//! An application asks a thousand times for the same, its neighbour for much the same, and a
-//! thousand machines are equal. Recent amounts are compared before a new one is kept, so that equal
-//! ones share. Where all differ, each pays for one comparison.
+//! An application asks for the same amount a thousand times, its neighbour for a similar one, and a
+//! thousand machines are equal. Each new amount is compared with recent ones and shares the
+//! allocation of an equal one. If all amounts differ, each costs one comparison.
 //!
-//! A remembered amount may name a type of resource that is not in use any more. Only an equal
-//! amount finds it, which then has that name, so both mean the same.
+//! A remembered amount may contain a resource type that is not in use any more. It is returned only
+//! for an equal amount, which contains the same type.
 
 use std::hash::{BuildHasher, BuildHasherDefault};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rustc_hash::FxHasher;
 
 use super::Resources;
 
-/// The number of remembered amounts, each in a position given by its hash.
+/// The number of remembered amounts, each at an index that its hash determines.
 const REMEMBERED: usize = 64;
 
 /// The recent amounts.
@@ -45,7 +45,8 @@ impl SharedAmounts {
     /// Forgets all amounts: later ones share nothing with earlier ones.
     ///
     /// Sharing an amount changes its reference count, which is next to the data that its holders
-    /// read. If these are on another thread, the two should not use one amount at the same time.
+    /// read. If those are on another thread, the two threads should not use one amount at the same
+    /// time.
     pub fn forget(&mut self) {
         self.0.clear();
     }

@@ -1,16 +1,17 @@
 //! Exact sums of changing amounts: pending amounts, and the capacity of all nodes.
 //!
 //! # Why wider than an amount
-//! Users say how much is pending, and no node or quota bounds that: a thousand requests for the largest
-//! quantity have a sum that no quantity holds. If the sum were bounded, later requests would be refused
-//! for what others ask for. If it saturated, it would be wrong as soon as the first of them are
-//! withdrawn. So sums are exact, and saturate only where they are shown. Sums over nodes are exact for
-//! the same reason: a node at the end of the range leaves no trace once it is removed.
+//! Users decide how much is pending, and no node or quota bounds that: a thousand requests for the
+//! largest quantity have a sum that no quantity holds. If the sum were bounded, requests would be
+//! refused because of the requests of others. If it saturated, it would be wrong as soon as the
+//! first of them are withdrawn. So sums are exact, and saturate only where they are shown. Sums
+//! over nodes are exact for the same reason: a node at the end of the range leaves no trace once it
+//! is removed.
 //!
 //! # Representation
-//! The sum as it is shown is an amount. A quantity that is beyond the range of an amount has its exact
-//! value in a second map, which is empty as long as there is none: then adding an amount is one addition
-//! per name, with a look at whether it overflows.
+//! The sum is kept as an amount, as it is shown. A quantity that is beyond the range of an amount
+//! has its exact value in a second map. Usually that map is empty, and adding an amount is one
+//! addition per name, with a check for overflow.
 //!
 //! # Invariant
 //! * A name is in the second map exactly while its quantity is beyond the range of an amount.
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use super::arithmetic::combine;
 use super::{Name, Resources};
 
-/// A sum of many amounts, exact whatever it comes to.
+/// An exact sum of any number of amounts.
 ///
 /// ```
 /// use monoceros_rules::values::resources::{Resources, Sum};
@@ -45,7 +46,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// The amount, `count` times.
+    /// Returns `count` times the amount.
     pub fn times(amount: &Resources, count: i64) -> Self {
         if amount.entries().all(|(_, quantity)| quantity.checked_mul(count).is_some()) {
             return amount.times(count).into();
@@ -114,7 +115,7 @@ impl Sum {
         reversed
     }
 
-    /// Sets every quantity below zero to zero, and returns what was missing, saturated.
+    /// Sets every negative quantity to zero, and returns what was missing, saturated.
     pub fn cut_below_zero(&mut self) -> Resources {
         let mut missing = Resources::new();
         if !self.shown.has_negative() {
@@ -146,7 +147,7 @@ impl Sum {
         self.shown.entries().map(|(name, quantity)| (name, self.exact(name, quantity)))
     }
 
-    /// The sum as an amount: what is beyond the range of a quantity stops at its end.
+    /// The sum as an amount: a quantity beyond the range stops at the end of the range.
     #[inline]
     pub fn shown(&self) -> &Resources {
         &self.shown
@@ -164,8 +165,8 @@ impl Sum {
         self.shown.is_zero()
     }
 
-    /// Whether the amount fits into the sum, like [`Resources::holds`]. No amount is larger than
-    /// the end at which the sum is shown.
+    /// Whether the amount fits into the sum, like [`Resources::holds`]. The saturated sum decides
+    /// it exactly, since no amount exceeds the range.
     #[inline]
     pub fn holds(&self, smaller: &Resources) -> bool {
         self.shown.holds(smaller)
@@ -177,8 +178,9 @@ impl Sum {
         too_large.map(|(name, _)| *name).min_by_key(|name| name.text())
     }
 
-    /// Combines the sum with an amount. Changes nothing and returns `false` if a quantity is beyond the
-    /// range of an amount, before or after. `inverse` undoes `op` also where that has wrapped around.
+    /// Combines the sum with an amount. If a quantity is beyond the range of an amount, before or
+    /// after, changes nothing and returns `false`. `inverse` undoes `op`, even if that has wrapped
+    /// around.
     #[inline]
     fn combined(
         &mut self,

@@ -1,5 +1,5 @@
-//! Arithmetic and comparisons, by example and against naive models: the fast paths assume that
-//! entries are sorted and often alike, which the models do not.
+//! Tests of arithmetic and comparisons, by example and against naive models. The fast paths assume
+//! that entries are sorted and often alike, the models do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -180,7 +180,7 @@ fn limits_cover_a_usage_of_the_names_they_list() {
 
 #[test]
 fn texts_are_in_order_of_the_names() {
-    // Interned the other way round.
+    // Interned in another order than the alphabet's.
     let amount = of(&[("zebra", 3), ("aardvark", 1), ("memory", 2)]);
     assert_eq!(amount.to_string(), "map[aardvark:1 memory:2 zebra:3]");
     assert_eq!(Resources::new().to_string(), "map[]");
@@ -200,14 +200,14 @@ fn an_amount_that_was_written_is_read_again_with_its_zeros() {
 
 type Model = BTreeMap<&'static str, i64>;
 
-/// Interned in an order that is not that of the texts.
+/// Interned in an order that is not alphabetical.
 const NAMES: [&str; 6] = ["vcore", "zz", "aa", "memory", "mm", "pods"];
 
 fn models(quantities: impl Strategy<Value = i64> + Clone) -> impl Strategy<Value = Model> {
     prop::collection::btree_map(prop::sample::select(&NAMES[..]), quantities, 0..6)
 }
 
-/// Small quantities, so that sums meet, and the ends of the range.
+/// Small quantities, so that sums often coincide, and the ends of the range.
 fn any_quantity() -> impl Strategy<Value = i64> + Clone {
     prop_oneof![
         4 => -3..=3_i64,
@@ -228,7 +228,7 @@ fn at(model: &Model, name: &str) -> i64 {
     model.get(name).copied().unwrap_or(0)
 }
 
-/// The model of an operation over the names of either side, saturating in wide numbers.
+/// Applies an operation to every name of either side, saturating, in wide numbers.
 fn each(left: &Model, right: &Model, op: impl Fn(i128, i128) -> i128) -> Resources {
     let saturated =
         |wide: i128| i64::try_from(wide).unwrap_or(if wide < 0 { i64::MIN } else { i64::MAX });
