@@ -1,8 +1,8 @@
 //! Access lists: who may submit to a queue or administer it.
 //!
 //! An access list is `*`, or users and groups, each separated by commas, with one space between the
-//! two: `alice,bob ops`. It can only grant: what a queue higher up grants, no queue below takes
-//! back. There is one parser, splitting on single spaces, so that a list which validates also
+//! two: `alice,bob ops`. It can only grant: a queue below cannot revoke access that a queue above
+//! grants. There is one parser, splitting on single spaces, so that a list which validates also
 //! loads.
 //!
 //! ```

@@ -1,18 +1,16 @@
-//! Figures of each queue that all rules may read: its settings, and what is left below its maximum
-//! and of its guarantee.
+//! Figures of each queue that all rules may read: its settings, its headroom below its maximum, and
+//! the unused part of its guarantee.
 //!
 //! # Why beside the queues
-//! The totals of a queue are its own: its actor counts them, and an offer carries those of its
-//! path. Whether a reservation may be used by another ask depends on two queues at once, that of
-//! the ask that has it and that of the ask that would use it. So the figures for that decision are
-//! here as well: the queue updates them whenever its totals change, and an offer updates them for
-//! its decisions before it rises.
+//! The totals of a queue are its own: its actor counts them, and an offer carries the totals of the
+//! queues on its path. Whether an ask may use the reservation of another ask depends on the queues
+//! of both. So the figures for that decision are here as well: the queue updates them whenever its
+//! totals change, and an offer updates them for its decisions before it rises.
 //!
 //! # Invariants
-//! * The room here is what the ledger of the queue leaves, with the decisions of the offer under
-//!   way.
-//! * A queue without a maximum has no room below one, nor one without a guarantee an unused part of
-//!   it.
+//! * The headroom here is that of the queue's ledger, less the decisions of the offer under way.
+//! * A queue without a maximum has no headroom here, and a queue without a guarantee no unused
+//!   part.
 
 use std::sync::Arc;
 
@@ -22,13 +20,13 @@ use crate::values::resources::{Limits, Resources};
 /// The figures of one queue.
 #[derive(Clone, Debug)]
 pub struct QueueFigures {
-    /// The place of the queue above; none for root.
+    /// The slot of the queue above; `None` for root.
     parent: Option<u32>,
     config: Arc<QueueConfig>,
-    /// The room below its maximum; negative where it is above that.
+    /// The headroom below its maximum; negative if the usage is above it.
     left: Option<Limits>,
     guaranteed: Option<Limits>,
-    /// The unused part of its guarantee; negative where it uses more.
+    /// The unused part of its guarantee; negative if the usage is above it.
     unused: Option<Limits>,
 }
 
@@ -73,12 +71,13 @@ impl QueueTable {
         *place = figures;
     }
 
-    /// Sets the usage of a queue. Returns whether it has used up a guarantee since.
+    /// Sets the usage of a queue. Returns whether a guarantee of it is used up by that.
     pub fn count(&mut self, queue: u32, used: &Resources) -> bool {
         self.find_mut(queue).is_some_and(|figures| figures.count(used))
     }
 
-    /// Charges an amount of an offer to a queue. Returns whether it has used up a guarantee since.
+    /// Charges an amount of an offer to a queue. Returns whether a guarantee of it is used up by
+    /// that.
     pub fn charge(&mut self, queue: u32, amount: &Resources) -> bool {
         let Some(figures) = self.find_mut(queue) else { return false };
         if let Some(left) = &mut figures.left {
@@ -90,7 +89,7 @@ impl QueueTable {
         has_used_up(&before, unused)
     }
 
-    /// Takes an amount of an offer off the usage of a queue.
+    /// Subtracts an amount of an offer from the usage of a queue.
     pub fn give_back(&mut self, queue: u32, amount: &Resources) {
         let Some(figures) = self.find_mut(queue) else { return };
         for of in [&mut figures.left, &mut figures.unused].into_iter().flatten() {
@@ -98,33 +97,33 @@ impl QueueTable {
         }
     }
 
-    /// The queues from this one up to root, each with its place.
+    /// Returns the queues from this one up to root, each with its slot.
     pub fn upward(&self, queue: u32) -> impl Iterator<Item = (u32, &QueueFigures)> {
         let at = |place: u32| Some((place, self.find(place)?));
         std::iter::successors(at(queue), move |(_, below)| at(below.parent?))
     }
 
-    /// Whether any queue changes the priorities below it, so that the numbers on requests need not
-    /// compare like their effective priorities.
+    /// Whether any queue changes the priorities below it. If none does, asks compare by their own
+    /// priorities.
     pub fn changes_priorities(&self) -> bool {
         self.n_changing > 0
     }
 
-    /// Whether the whole amount fits into the unused guarantee of the leaf, or of the nearest queue
-    /// above if it has none. Resources without a guarantee do not count, and some resource of the
-    /// amount must have one.
+    /// Whether the whole amount fits into the unused guarantee of the leaf, or if the leaf has no
+    /// guarantee, of the nearest queue above that has one. Only guaranteed resources are compared,
+    /// and the amount must have at least one of them.
     pub fn fits_guarantee(&self, leaf: u32, amount: &Resources) -> bool {
         self.is_all_guaranteed(leaf, amount, |unused, wanted| wanted <= unused)
     }
 
-    /// Whether the leaf has a part of its guarantee left in each resource of this amount that is
-    /// guaranteed; if it has no guarantee, the nearest queue above counts.
+    /// Whether the leaf has an unused guarantee, above zero, of each guaranteed resource in this
+    /// amount. If the leaf has no guarantee, the nearest queue above that has one counts.
     pub fn is_below_guarantee(&self, leaf: u32, amount: &Resources) -> bool {
         self.is_all_guaranteed(leaf, amount, |unused, _| unused > 0)
     }
 
-    /// Whether some resource of the amount is guaranteed to the leaf, and `is` holds for each that
-    /// is; it gets the unused and the requested amount.
+    /// Whether some resource of the amount is guaranteed, and `is` holds for each that is; `is`
+    /// gets the unused and the requested amount.
     fn is_all_guaranteed(
         &self,
         leaf: u32,
@@ -138,7 +137,7 @@ impl QueueTable {
     }
 
     /// Whether an amount of at least `least` may fit into the unused part of the queue's own
-    /// guarantee. `false` is certain.
+    /// guarantee. `true` may be wrong, `false` never is.
     pub fn may_fit_guarantee(&self, queue: u32, least: &Resources) -> bool {
         let unused = self.find(queue).and_then(|figures| figures.unused.as_ref());
         unused.is_some_and(|unused| {
@@ -153,7 +152,7 @@ impl QueueTable {
         self.guarantee(leaf).map(|(queue, _)| queue)
     }
 
-    /// Returns that queue, with the unused part of its guarantee.
+    /// Returns the nearest queue that has a guarantee, from this one up, with the unused part.
     fn guarantee(&self, leaf: u32) -> Option<(u32, &Limits)> {
         self.upward(leaf).find_map(|(queue, figures)| Some((queue, figures.unused.as_ref()?)))
     }
@@ -191,13 +190,13 @@ impl QueueFigures {
         &self.config
     }
 
-    /// The room below its maximum; `None` if it has none.
+    /// Returns the headroom below its maximum; `None` if it has no maximum.
     pub fn left(&self) -> Option<&Limits> {
         self.left.as_ref()
     }
 }
 
-/// Whether a guarantee had an unused part before, and has none now.
+/// Whether the guarantee of some resource had an unused part before, and has none now.
 fn has_used_up(before: &Limits, after: &Limits) -> bool {
     let both = before.entries().zip(after.entries());
     both.into_iter().any(|((_, before), (_, after))| before > 0 && after <= 0)
@@ -219,8 +218,8 @@ mod tests {
         config
     }
 
-    /// Root, a parent that is guaranteed 10, and below it a leaf that is guaranteed 4 and one that
-    /// is not.
+    /// Returns root, a parent with a guarantee of 10, and below it a leaf with a guarantee of 4 and
+    /// a leaf without one.
     fn table() -> QueueTable {
         let mut table = QueueTable::default();
         table.enter(0, None, Arc::new(config(None, None)));

@@ -1,9 +1,8 @@
-//! Queues: their settings after the configuration was checked, their access lists, and their
-//! states.
+//! Queues: their checked settings, their access lists, and their states.
 //!
 //! # Why here
-//! Reading and checking a configuration is a crate of its own, beside this one. Every decision
-//! reads the result: so these types are here, where both can use them, and are made there.
+//! The crate of the configuration reads and checks the settings and makes these types; every
+//! decision of this crate reads them. So the types are here, where both crates can use them.
 //!
 //! # Invariants
 //! * Names and paths are lower case; siblings have different names.
@@ -28,11 +27,12 @@ pub struct QueueConfig {
     pub name: Arc<str>,
     /// The names of the queues from the root to this one, separated by dots.
     pub path: Arc<str>,
-    /// Whether applications live here; queues with children and those marked `parent` hold none.
+    /// Whether applications run in this queue. Queues with children and those marked `parent` have
+    /// none.
     pub is_leaf: bool,
     /// The maximum of the queue. `None` also if only zeros were written.
     pub max: Option<Limits>,
-    /// The guarantee. None also where only zeros were written.
+    /// The guarantee. `None` also if only zeros were written.
     pub guaranteed: Option<Resources>,
     /// The number of applications that may run at once; 0 is unlimited.
     pub max_applications: u64,
@@ -42,14 +42,14 @@ pub struct QueueConfig {
     pub admin_acl: Acl,
     /// The properties in force: inherited ones and its own.
     pub properties: BTreeMap<String, String>,
-    /// The settings made of the properties.
+    /// The settings that follow from the properties.
     pub settings: QueueSettings,
-    /// The template of dynamic leaves below it, as written here; without one, the nearest above
-    /// counts.
+    /// The template of dynamic leaves below it, as written on this queue. `None`: the nearest
+    /// template above applies.
     pub template: Option<Arc<Template>>,
     /// The limits of users and groups here and below, in the order they were written.
     pub limits: Vec<LimitConfig>,
-    /// Whether it is there because an application needed it, and not because it was configured.
+    /// Whether it was made because an application needed it, and is not configured.
     pub is_dynamic: bool,
     /// The queues directly below, in the order they were written.
     pub children: Vec<QueueConfig>,
@@ -64,19 +64,19 @@ pub struct Template {
     pub properties: BTreeMap<String, String>,
     /// The maximum of the leaf. `None` also if only zeros were written.
     pub max: Option<Limits>,
-    /// The guarantee. None also where only zeros were written.
+    /// The guarantee. `None` also if only zeros were written.
     pub guaranteed: Option<Resources>,
 }
 
-/// The limit of each of some users and of some groups on a queue. `*` among the users is every user
-/// who is not named on this queue, one by one; among the groups it is all other users together.
+/// A limit for each of some users and some groups on a queue. `*` among the users is each user whom
+/// no limit on this queue names; among the groups it is all other users together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitConfig {
-    /// The text by which its author called the limit.
+    /// The text by which its author named the limit.
     pub description: String,
-    /// The users it is for: names, or `*`.
+    /// The users that it applies to: names, or `*`.
     pub users: Vec<String>,
-    /// The groups it is for: names, or `*`.
+    /// The groups that it applies to: names, or `*`.
     pub groups: Vec<String>,
     /// The most that each may use. A resource that is not named is unlimited; an explicit zero is
     /// nothing.
@@ -98,14 +98,14 @@ pub enum PriorityPolicy {
 /// The order of a leaf's applications (`application.sort.policy`; `stateaware` is fifo).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApplicationSortPolicy {
-    /// The older application first.
+    /// The older application comes first.
     #[default]
     Fifo,
-    /// The application that uses less first.
+    /// The application that uses less comes first.
     Fair,
 }
 
-/// The settings that the properties of a queue mean.
+/// The settings that follow from the properties of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
     /// The order of children or applications; parents are always fair.
@@ -134,7 +134,7 @@ pub struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// Whether priorities below are others above: by an offset, or behind a fence.
+    /// Whether asks below have another priority above this queue: by an offset, or by a fence.
     pub fn changes_priorities(&self) -> bool {
         self.priority_offset != 0 || self.priority_policy == PriorityPolicy::Fence
     }
@@ -146,7 +146,7 @@ pub enum PreemptionPolicy {
     /// Preemption follows the guarantees.
     #[default]
     Default,
-    /// Asks below preempt nothing outside.
+    /// Asks below preempt nothing outside this queue.
     Fence,
     /// Asks below neither preempt nor are preempted.
     Disabled,
@@ -217,7 +217,7 @@ impl QueueConfig {
         *self.path == *RECOVERY
     }
 
-    /// The path of the queue above; none for the root.
+    /// Returns the path of the queue above; `None` for root.
     pub fn parent_path(&self) -> Option<&str> {
         self.path.rsplit_once('.').map(|(parent, _)| parent)
     }

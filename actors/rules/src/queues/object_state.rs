@@ -1,12 +1,12 @@
 //! The life of a queue or a partition as a table: `docs/partitions.md#states-of-a-partition`.
 //!
-//! Queues and partitions share one table because clients know one set of states for both; which of
-//! them anything enters is for the caller.
+//! Queues and partitions share one table because clients know one set of states for both. The
+//! caller decides which states a queue or a partition enters.
 //!
 //! # Invariants
 //! * A refused event changes nothing: [`ObjectState::on`] takes the state by value and the caller
-//!   keeps what it had.
-//! * An event that leads to the present state is in order and no transition.
+//!   keeps its own.
+//! * An event that leads to the present state is accepted, and is no transition.
 //!
 //! ```
 //! use monoceros_rules::queues::object_state::{ObjectEvent, ObjectState};
@@ -18,17 +18,18 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The activity of a queue or a partition. The texts are those that dashboards know.
+/// The state of a queue or a partition. The texts are those that dashboards know.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum ObjectState {
-    /// Everything.
+    /// The object takes new applications, and decisions are made for it.
     #[default]
     Active,
-    /// The object takes no new applications (a partition: nor nodes); those it has go on.
+    /// The object accepts no new applications, and a partition no new nodes. Its present
+    /// applications continue.
     Draining,
-    /// The object takes nothing new, and nothing is decided for it.
+    /// The object accepts nothing new, and no decisions are made for it.
     Stopped,
 }
 
@@ -37,7 +38,7 @@ pub enum ObjectState {
 pub enum ObjectEvent {
     /// The object is to be removed once it is empty.
     Remove,
-    /// The object is wanted (again).
+    /// The object is wanted, or wanted again.
     Start,
     /// The object is to pause.
     Stop,
@@ -47,7 +48,7 @@ pub enum ObjectEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{event}` is refused in state `{state}`")]
 pub struct Refused {
-    /// The state, which it keeps.
+    /// The present state, which does not change.
     pub state: ObjectState,
     /// The refused event.
     pub event: ObjectEvent,
@@ -64,7 +65,7 @@ impl ObjectState {
         }
     }
 
-    /// The event that leads here.
+    /// Returns the event that leads to this state.
     pub fn entered_by(self) -> ObjectEvent {
         match self {
             Self::Active => ObjectEvent::Start,
@@ -73,7 +74,7 @@ impl ObjectState {
         }
     }
 
-    /// Whether the parent may choose a queue in this state: only a stopped one may not.
+    /// Whether the parent may choose a queue in this state: every state except stopped.
     pub fn is_scheduled(self) -> bool {
         self != Self::Stopped
     }
