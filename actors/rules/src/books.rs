@@ -25,37 +25,37 @@ use crate::specs::rejection::Overflow;
 use crate::values::epoch::Loosening;
 use crate::values::resources::{Resources, Sum};
 
-/// Everything that a step may read and change beyond the actor it is at: nodes, allocations,
-/// reservations, open questions, and the use of users and groups.
+/// Everything that a step may read and change besides the actor that it visits: nodes, allocations,
+/// reservations, open questions, and the usage of users and groups.
 #[derive(Debug)]
 pub struct Books {
-    /// Every node in order of the partition's policy, with what it has free.
+    /// Every node in the order of the partition's policy, with its free capacity.
     pub nodes: NodeIndex,
-    /// Every allocation, those included that wait for the RM's predicate.
+    /// Every allocation, and every placement that waits for the RM's predicate.
     pub allocations: AllocationTable,
-    /// The number of members that have passed every predicate and wait for their placeholders to be
-    /// gone. They are in the table, beside the placeholders whose places they take.
+    /// The number of members of gangs that have passed every predicate and wait for their
+    /// placeholders to end. They are in the table, beside the placeholders that they replace.
     pub on_their_way: usize,
     /// The open questions about allocations that wait for the RM's predicate.
     pub unsettled: Unsettled,
     /// The reservations: which ask has reserved which node.
     pub reservations: Reservations,
-    /// The settings of queues, and what their maxima and guarantees leave.
+    /// The settings of queues, the headroom below their maxima, and the unused parts of their
+    /// guarantees.
     pub queues: QueueTable,
-    /// The nominations of preemptors whose victims leave.
+    /// The nominations: the node and the amount that are kept for each preemptor.
     pub nominations: Nominations,
     /// Recent evictions: which application lost allocations to which.
     pub evictions: History,
     /// The usage of users and groups by queue, and their limits.
     pub trackers: Trackers,
-    /// Everything that is allocated: what root uses, and what is gathered and has still to climb.
-    /// It is bounded so that no sum of allocations leaves the range of a quantity. What is pending
-    /// has no bound, and is counted in a [`Sum`].
+    /// The sum of all allocations: the usage of root, and amounts that have still to climb. It is
+    /// bounded, so that no sum of allocations leaves the range of a quantity. Pending amounts have
+    /// no bound, and are counted in a [`Sum`].
     pub allocated: Resources,
-    /// Whether anything is asked for and not yet placed: root's pending. Where nothing is, no offer
-    /// finds anybody.
+    /// Whether root has pending asks. If it has none, an offer finds nothing to place.
     pub is_waiting: bool,
-    /// The quotas of the RM, and its usage.
+    /// The quotas of the RM, and its usage of them.
     pub quotas: Standing,
     loosenings: Loosening,
     arrivals: u64,
@@ -84,20 +84,21 @@ impl Books {
         }
     }
 
-    /// Returns the number of allocations, placeholders included: those that their RM was notified
-    /// of, and places that are held for members of gangs. A placement that waits for a predicate,
-    /// or for a placeholder to end, does not count yet.
+    /// Returns the number of allocations: those that their RM was notified of, placeholders
+    /// included, and places held for members of gangs. A placement that waits for a predicate, or
+    /// for a placeholder to end, does not count yet.
     pub fn n_booked(&self) -> usize {
         self.allocations.len() - self.n_unbooked()
     }
 
-    /// The number of placements that are in the table and no allocations yet.
+    /// Returns the number of entries of the table that are no allocations yet.
     pub fn n_unbooked(&self) -> usize {
         self.unsettled.placements() + self.on_their_way
     }
 
-    /// Whether victims have left, or leave, for this preemptor: it preempts no others until that is
-    /// over. For an ask it is over with the reservation that it has since then.
+    /// Whether allocations were preempted for this preemptor, which preempts no others until that
+    /// preemption is over. The preemption for an ask is over when its reservation ends, if the ask
+    /// has reserved a node since.
     pub fn has_preempted(&self, who: Preemptor) -> bool {
         let by_reservation = || match who {
             Preemptor::Ask(who) => self.reservations.of(who).is_some_and(|it| it.has_preempted),
@@ -106,7 +107,7 @@ impl Books {
         self.nominations.of(who).is_some() || by_reservation()
     }
 
-    /// Notes that a queue is there, and uses nothing yet.
+    /// Enters a queue, which uses nothing yet.
     pub fn enter_queue(&mut self, queue: u32, parent: Option<u32>, config: &Arc<QueueConfig>) {
         self.queues.enter(queue, parent, Arc::clone(config));
         self.nodes.rank_otherwise(self.queues.changes_priorities());
@@ -119,18 +120,18 @@ impl Books {
         self.loosenings
     }
 
-    /// The number of the last step that may have given anybody more room.
+    /// Returns the number of the last step that may have given some queue, user or group more room.
     pub fn last_loosening(&self) -> Loosening {
         self.loosenings
     }
 
-    /// The number of the next thing to arrive.
+    /// Counts an arrival, and returns its number.
     pub fn arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
     }
 
-    /// The number of the last thing that arrived.
+    /// Returns the number of the last arrival.
     pub fn last_arrival(&self) -> u64 {
         self.arrivals
     }
@@ -141,14 +142,15 @@ impl Books {
         self.changes += 1;
     }
 
-    /// Returns the number of such steps and of growths of nodes so far: a node that opens, changes
-    /// its attributes or loses its last reservation may be useful to a preemptor.
+    /// Returns the number of these steps and of growths of nodes until now. Growths count because a
+    /// node that opens, changes its attributes or loses its last reservation may be useful to a
+    /// preemptor.
     pub fn changes(&self) -> u64 {
         self.changes.wrapping_add(self.nodes.growth().number())
     }
 
-    /// Why `more` cannot be allocated, if a sum of what is allocated would leave the range of a
-    /// quantity with it. `extra` was allocated in this step and is not in the sum yet.
+    /// Returns why `more` cannot be allocated: the sum of all allocations would leave the range of
+    /// a quantity. `extra` was allocated in this step and is not in the sum yet.
     pub fn overflows(&self, extra: &Resources, more: &Sum) -> Option<Overflow> {
         let of = "that are allocated";
         if extra.is_empty() {

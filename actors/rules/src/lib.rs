@@ -6,8 +6,8 @@
 //! compiler keeps this border: an actor or a clock cannot be imported here.
 //!
 //! # Rooms
-//! The rooms import in one direction: each uses only rooms that stand before it in this table. A test
-//! reads the table and the sources, and fails where a room does otherwise.
+//! The rooms import in one direction: each uses only rooms that stand before it in this table. A
+//! test reads the table and the sources, and fails if a room uses a later one.
 //!
 //! | room | what is in it |
 //! |---|---|

@@ -14,48 +14,47 @@ use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
 
-/// Why the scheduler has asked the RM to end an allocation. It has asked once; until the RM
-/// confirms it, the allocation holds what it held.
+/// Why the scheduler has asked the RM to end an allocation. It asks once; until the RM confirms the
+/// end, the allocation keeps its amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// Its deadline has passed, or a member takes its place.
+    /// Its deadline has passed, or a member replaces it.
     Released,
-    /// Preemption.
+    /// It is preempted.
     Preempted,
 }
 
 /// The part of an allocation in the replacement of a placeholder. A placeholder and the real
-/// allocation that takes its place name each other, until the RM has confirmed that the placeholder
-/// is gone.
+/// allocation that replaces it refer to each other, until the RM has confirmed the end of the
+/// placeholder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairing {
     /// No part.
     #[default]
     None,
-    /// A placeholder: this one takes its place.
+    /// A placeholder, and the allocation that replaces it.
     GivesWay(AllocationId),
-    /// The allocation takes the place of this placeholder. It holds nothing yet; on its way to
-    /// another node, it holds its amount on that node alone.
+    /// The allocation replaces this placeholder. On the placeholder's node it holds nothing of its
+    /// own yet; on another node it already holds its amount there.
     Takes {
         /// The placeholder.
         placeholder: AllocationId,
-        /// The allocation stays on the placeholder's node, in the placeholder's capacity.
+        /// The allocation stays on the placeholder's node, and uses the placeholder's capacity.
         in_place: bool,
     },
-    /// The allocation belongs to a bundle that has places, and waits until the RM's predicates have
-    /// passed for all of it.
+    /// The allocation belongs to a bundle whose members all have nodes. It waits until the RM's
+    /// predicates have passed for every member.
     InBundle,
-    /// The allocation has taken the place of a placeholder that was created then, ns since the
-    /// epoch.
+    /// The allocation has replaced a placeholder that was created at this time, ns since the epoch.
     Took {
         /// Creation time of the placeholder's ask, as its RM stated it.
         created_ns: i64,
     },
 }
 
-/// The relation of a placement to allocations on other nodes, in numbers of the RM's own choice,
-/// *topics*. One that both a placement affects and an answer depends on is where the one matters to
-/// the other.
+/// The relation of a placement to allocations on other nodes, in *topics*: numbers that the RM
+/// chooses. A placement may change an answer about another node if it affects a topic on which that
+/// answer depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elsewhere {
     /// The topics that the answer depends on.
@@ -65,25 +64,26 @@ pub struct Elsewhere {
 }
 
 /// An allocation, a placement that waits for the RM's predicate, or one that waits for the
-/// placeholder whose place it takes. Attributes that most lack are in its [`Circumstances`], to
-/// which it dereferences.
+/// placeholder that it replaces. It dereferences to its [`Circumstances`], the attributes that most
+/// allocations do not have.
 #[derive(Clone, Debug)]
 pub struct Allocation {
     /// The application that it belongs to.
     pub application: ApplicationSlot,
     /// The node that it is on.
     pub node: NodeSlot,
-    /// The specification, with the amount that this allocation holds: the ask may want another by
-    /// now, and one that is reported in another size gets a specification of its own.
+    /// The specification, with the amount that this allocation holds. The ask may request another
+    /// amount since; an allocation that is reported with another amount gets its own specification.
     pub spec: Arc<AskSpec>,
-    /// The allocation's own name within the application; the key until it is settled.
+    /// The allocation's own name within the application; the key of the ask until it is settled.
     pub uuid: Arc<str>,
-    /// Creation time of the ask, or its arrival where that is earlier, ns since the epoch. Orders
+    /// Creation time of the ask, or its arrival if that is earlier, ns since the epoch. Orders
     /// allocations by age.
     pub created_ns: i64,
-    /// When it was bound, ns since the epoch.
+    /// The time at which the allocation was made on its node, ns since the epoch.
     pub bound_ns: i64,
-    /// Its RM counts it as running on its node, and was not notified of it as an allocation (yet).
+    /// Whether its RM counts it as running on its node without having been notified of it as an
+    /// allocation.
     pub is_assumed: bool,
     /// Attributes that most allocations do not have.
     pub circumstances: Rare<Circumstances>,
@@ -98,14 +98,14 @@ pub struct Circumstances {
     pub leaving: Option<Leaving>,
     /// The preemptor, and the rule by which it is preempted.
     pub preempted_for: Option<Arc<Grounds>>,
-    /// The time until which the allocation is not preempted again, ns since the epoch: it was told
-    /// to end, and its RM reported that it stays.
+    /// The time until which an allocation is not preempted again, ns since the epoch. Set when it
+    /// was preempted and its RM reported that it stays.
     pub stays_until_ns: i64,
     /// The part in the replacement of a placeholder.
     pub pairing: Pairing,
-    /// The deadline that ends it, while one is set.
+    /// The number of the deadline that ends it, while one is set.
     pub deadline: Option<u64>,
-    /// The relation to other nodes, as far as the RM stated it; `None`: it may affect anything.
+    /// The relation to other nodes, if the RM stated one. `None`: it may affect any answer.
     pub elsewhere: Option<Arc<Elsewhere>>,
     /// The times of a traced placement, until it is reported.
     pub course: Option<Box<Course>>,
@@ -143,8 +143,8 @@ impl Deref for Allocation {
 }
 
 impl Allocation {
-    /// An allocation that is made now on a node. Its name is the key of the ask until it gets
-    /// another.
+    /// Builds an allocation that is made now on a node. Its name is the key of the ask until it
+    /// gets another.
     pub fn new(
         application: ApplicationSlot,
         spec: Arc<AskSpec>,
@@ -164,8 +164,8 @@ impl Allocation {
         }
     }
 
-    /// Creation time of the ask as its RM stated it, ns since the epoch: for people, since it may
-    /// lie ahead.
+    /// Returns the creation time of the ask as its RM stated it, ns since the epoch. It is only
+    /// shown, since it may be in the future.
     pub fn stated_creation_ns(&self) -> i64 {
         self.spec.created_ns.unwrap_or(self.created_ns)
     }
@@ -175,15 +175,15 @@ impl Allocation {
         self.circumstances.make()
     }
 
-    /// Marks the allocation as preempted, until its RM confirms that it is gone or says that it stays.
+    /// Marks the allocation as preempted, until its RM confirms its end or reports that it stays.
     pub fn preempt(&mut self, grounds: &Arc<Grounds>) {
         let circumstances = self.change();
         circumstances.leaving = Some(Leaving::Preempted);
         circumstances.preempted_for = Some(Arc::clone(grounds));
     }
 
-    /// Records that the allocation stays although it was preempted, and protects it until that time, ns
-    /// since the epoch. Returns whether it was preempted.
+    /// Records that the allocation stays although it was preempted, and protects it until
+    /// `until_ns`, ns since the epoch. Returns whether it was preempted.
     pub fn stay(&mut self, until_ns: i64) -> bool {
         let was_preempted = self.leaving == Some(Leaving::Preempted);
         if was_preempted {
@@ -194,7 +194,7 @@ impl Allocation {
         was_preempted
     }
 
-    /// Records that the answer to its question has come.
+    /// Records that its question is answered.
     pub fn answered(&mut self) {
         if let Some(circumstances) = self.circumstances.find_mut() {
             circumstances.question = None;
@@ -228,7 +228,7 @@ impl Allocation {
         &self.spec.resources
     }
 
-    /// The placeholder whose place it takes, as long as that is still there.
+    /// The placeholder that it replaces, until that has ended.
     pub fn takes(&self) -> Option<AllocationId> {
         match self.pairing {
             Pairing::Takes { placeholder, .. } => Some(placeholder),
@@ -236,7 +236,7 @@ impl Allocation {
         }
     }
 
-    /// The allocation that takes its place, of a placeholder.
+    /// The allocation that replaces it, if it is a placeholder.
     pub fn gives_way_to(&self) -> Option<AllocationId> {
         match self.pairing {
             Pairing::GivesWay(real) => Some(real),
@@ -251,7 +251,7 @@ impl Allocation {
 
     /// Sort key among held places: the newest has the greatest.
     pub fn newness(&self) -> impl Ord + '_ {
-        // Names of places of a group end in their numbers.
+        // Names of places held for one group end in their numbers.
         (self.bound_ns, self.uuid.len(), &*self.uuid)
     }
 
@@ -261,12 +261,12 @@ impl Allocation {
         self.question.is_none() && self.takes().is_none() && !self.is_in_bundle()
     }
 
-    /// Whether it waits for the predicates of others, too.
+    /// Whether it waits for the predicates of the other members of its bundle.
     pub fn is_in_bundle(&self) -> bool {
         self.pairing == Pairing::InBundle
     }
 
-    /// The amount that it holds on its node now; `None` while it shares the node of its
+    /// The amount that it holds on its node now; `None` while it uses the capacity of its
     /// placeholder.
     pub fn held_on_node(&self) -> Option<&Resources> {
         match self.pairing {

@@ -1,24 +1,24 @@
-//! The times that a followed placement goes through, from the arrival of its ask to the
-//! notification of its RM. Few asks are followed; an ask or allocation that is not pays for one
-//! pointer. No decision uses these times.
+//! The times of a traced placement, from the arrival of its ask to the notification of its RM. Few
+//! asks are traced; every other ask or allocation pays for one pointer. No decision uses these
+//! times.
 
 use std::sync::Arc;
 
 use crate::specs::arrival::Arrival;
 use crate::specs::ask::AskSpec;
 
-/// The second part, which each placement has for itself.
+/// The times of one placement. The times of its ask, [`Arrival`], are the first part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Course {
     /// The times of the ask before this placement.
     pub arrival: Arrival,
-    /// When the partition began to search the best ask, ns since the epoch.
+    /// When the partition began to search for the next ask to place, ns since the epoch.
     pub offered_ns: i64,
-    /// When a node was found for it and asked, ns since the epoch.
+    /// When a node was found for it and asked to hold it, ns since the epoch.
     pub asked_ns: i64,
-    /// When it became an allocation, ns since the epoch; when the node was asked, until it has.
+    /// When it became an allocation, ns since the epoch. Until then, equal to `asked_ns`.
     pub decided_ns: i64,
-    /// The RM was asked whether the node will do, and answered later.
+    /// Whether the RM was asked for its predicate and answered later.
     pub is_asked_rm: bool,
 }
 
@@ -32,8 +32,8 @@ impl Course {
     }
 }
 
-/// Notes when a partition takes an ask in, if anybody follows it. An ask that is shared already
-/// stays as it is.
+/// Records the time at which a partition takes in a traced ask. An ask that is already shared is
+/// not changed.
 pub fn enters(spec: &mut Arc<AskSpec>, now_ns: impl FnOnce() -> i64) {
     if spec.arrival.is_some()
         && let Some(particulars) = Arc::get_mut(spec).and_then(|spec| spec.particulars.find_mut())

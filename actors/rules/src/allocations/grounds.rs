@@ -12,21 +12,21 @@ pub enum Grounds {
     Guarantee {
         /// The application that asked.
         application: Arc<str>,
-        /// The key of its ask; of a gang, none.
+        /// The key of its ask; `None` for a gang.
         key: Option<Arc<str>>,
-        /// Namespace and name of its pod, where it is one.
+        /// Namespace and name of its pod, if it is one.
         #[serde(default)]
         pod: Option<Arc<str>>,
-        /// The queue.
+        /// The queue that takes back its guarantee.
         queue: Arc<str>,
     },
-    /// An ask needs the node on which it was.
+    /// An ask requires the node of the allocation.
     RequiredNode {
         /// The application that asked.
         application: Arc<str>,
         /// The key of its ask.
         key: Arc<str>,
-        /// Namespace and name of its pod, where it is one.
+        /// Namespace and name of its pod, if it is one.
         #[serde(default)]
         pod: Option<Arc<str>>,
         /// The node.
@@ -65,7 +65,7 @@ impl fmt::Display for Grounds {
     }
 }
 
-/// An ask as people know it.
+/// An ask by its name for people: its pod if it has one, else its key.
 struct Who<'a> {
     key: &'a str,
     pod: Option<&'a str>,

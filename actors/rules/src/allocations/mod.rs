@@ -1,7 +1,7 @@
 //! The allocations of a partition, and placements that are still to become allocations.
 //!
-//! They are below the node index, which counts them for placement constraints, and below the asks
-//! that they are made of.
+//! This room is below the node index, which counts allocations for placement constraints, and below
+//! the asks from which allocations are made.
 
 mod allocation;
 pub mod course;

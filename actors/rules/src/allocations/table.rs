@@ -5,8 +5,8 @@
 //! differ.
 //!
 //! # Invariants
-//! * An id is never given twice (it carries a serial), so a late deadline or answer that names an
-//!   allocation that is gone finds nothing.
+//! * An id is never used twice: it carries a serial. So a late deadline or answer that names an
+//!   allocation which has ended finds nothing.
 
 use super::allocation::Allocation;
 use crate::values::ids::{AllocationId, AllocationSlot};
@@ -16,7 +16,7 @@ use crate::values::slots::Slots;
 #[derive(Debug, Default)]
 pub struct AllocationTable {
     allocations: Slots<AllocationSlot, Allocation>,
-    /// The number of times that each slot was given again: the part of an id that makes it unique.
+    /// For each slot, the number of times that it was used again. It makes an id unique.
     serials: Vec<u32>,
 }
 
@@ -36,7 +36,7 @@ impl AllocationTable {
         self.allocations.is_empty()
     }
 
-    /// Takes an allocation in.
+    /// Adds an allocation; returns its id.
     pub fn insert(&mut self, allocation: Allocation) -> AllocationId {
         let slot = self.allocations.insert(allocation);
         match self.serials.get_mut(slot.index()) {
@@ -58,7 +58,7 @@ impl AllocationTable {
         self.is_current(id).then(|| self.allocations.find_mut(id.slot))?
     }
 
-    /// Takes an allocation out; the caller settles what it held. `None` if it is gone already.
+    /// Removes an allocation; the caller releases what it held. `None` if it is not in the table.
     pub fn remove(&mut self, id: AllocationId) -> Option<Allocation> {
         self.is_current(id).then(|| self.allocations.take(id.slot))?
     }

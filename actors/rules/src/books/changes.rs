@@ -1,5 +1,5 @@
-//! Changes of asks and allocations whose limits or effects lie in the books: what may be counted,
-//! and what another size or statement changes.
+//! Changes of asks and allocations that need the books: checks whether an amount may be counted,
+//! and the effects of a changed amount or specification on nodes.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::specs::rejection::Rejection;
 use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::{Resources, Sum};
 
-/// An allocation, or a placement in flight, that got another size.
+/// An allocation, or a placement in flight, whose amount has changed.
 #[derive(Debug)]
 pub struct Resized {
     /// The node that it is on.
     pub node: NodeSlot,
     /// The change of its amount; never empty.
     pub change: Resources,
-    /// Whether it holds something on the node. A member that waits in place of its placeholder does
-    /// not.
+    /// Whether it holds an amount on the node. A member that waits for its placeholder on the same
+    /// node does not.
     pub is_on_node: bool,
     /// Whether it is a placeholder.
     pub is_placeholder: bool,
@@ -29,8 +29,8 @@ pub struct Resized {
 }
 
 impl Books {
-    /// Checks whether `more` can be counted as allocated where nodes and quotas are not checked.
-    /// `reported` is allocated by the same visit and is not in the sum yet.
+    /// Checks whether `more` can be counted as allocated, where nodes and quotas are not checked.
+    /// `reported` was counted by the same visit and is not in the sum yet.
     pub fn may_report(
         &self,
         key: &Arc<str>,
@@ -69,7 +69,8 @@ impl Books {
         })
     }
 
-    /// Gives an allocation, or a placement in flight, another size. `None` if it has that size.
+    /// Changes the amount of an allocation or of a placement in flight. `None` if it has that
+    /// amount already.
     pub fn resize(&mut self, id: AllocationId, to: &Resources) -> Option<Resized> {
         let entry = self.allocations.get_mut(id)?;
         let change = to.minus(entry.resources()).pruned();
@@ -86,7 +87,7 @@ impl Books {
         })
     }
 
-    /// Gives an allocation other priority, policy and tags: they decide who may have it preempted,
+    /// Changes priority, policy and tags of an allocation: they decide who may have it preempted,
     /// and for which placement constraints it counts. Returns its node; `None` if nothing changed.
     pub fn restate(&mut self, id: AllocationId, said: &AskSpec) -> Option<NodeSlot> {
         let Self { nodes, allocations, .. } = self;
@@ -98,7 +99,7 @@ impl Books {
             nodes.count(id, entry);
         }
         let node = entry.node;
-        // Others may leave for a preemptor now that looked without result before.
+        // A preemptor whose search was without result may find victims now.
         self.note_change();
         Some(node)
     }
