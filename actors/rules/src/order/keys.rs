@@ -1,22 +1,23 @@
 //! Sort keys of queues, applications and asks.
 //!
 //! # Keys, not comparisons
-//! Children are kept in an ordered structure and re-keyed when something changed, so each order is
-//! a value that holds all it compares. A key is rebuilt at every level for every allocation:
-//! floats become integers of the same order, the switch between priority first and fairness first
+//! Children are kept in an ordered structure, and get a new key when a fact has changed; so a key
+//! is a value that holds all facts that it compares. A key is rebuilt at every level for every
+//! allocation: floats become integers of the same order, whether priority or fairness comes first
 //! is decided once while building, and nothing is allocated for up to four resource names.
 //!
 //! # Invariants
-//! * Every order is total, and two keys are equal only when path, id or arrival are: the same
-//!   children sort alike from any starting order, on any machine.
+//! * Every order is total, and two keys are equal only if their paths, ids or arrivals are: the
+//!   same children sort alike from any starting order, on any machine.
 //! * Less means earlier.
-//! * Keys of one parent are built with one setting; keys of different settings compare, too, but
-//!   it means nothing.
+//! * All keys of one parent are built with the same settings. The comparison of keys with different
+//!   settings has no meaning.
 //!
-//! # Larger pending first
-//! One pending amount is clearly larger than another where it is at least as large in every name.
-//! To compare those alone and break ties by path would be cyclic. Here the alphabetically first
-//! name that differs decides, which agrees wherever one is clearly larger.
+//! # Larger pending amount first
+//! One pending amount is clearly larger than another if it is at least as large in every name and
+//! larger in one. An order that compared only such pairs, and broke all other ties by path, would
+//! be cyclic. So the alphabetically first name that differs decides here; if one amount is clearly
+//! larger, it agrees.
 //!
 //! ```
 //! use monoceros_rules::order::keys::AskKey;
@@ -38,11 +39,11 @@ use crate::values::resources::{Limits, Resources};
 
 pub use verdict::{SiblingOrder, Verdict};
 
-/// The priority of whatever has no pending ask.
+/// The priority of a queue or application without a pending ask.
 pub const MIN_PRIORITY: i32 = i32::MIN;
 
-/// The priority a queue shows to its parent.
-/// A queue without pending asks gains no rank from its policy or offset.
+/// The priority that a queue shows to its parent. A queue without pending asks has
+/// [`MIN_PRIORITY`], whatever its policy and offset.
 pub fn exposed_priority(raw: i32, policy: PriorityPolicy, offset: i32) -> i32 {
     match policy {
         _ if raw == MIN_PRIORITY => MIN_PRIORITY,
@@ -54,7 +55,7 @@ pub fn exposed_priority(raw: i32, policy: PriorityPolicy, offset: i32) -> i32 {
 /// The facts that decide the position of a queue among its siblings.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueView<'a> {
-    /// The priority it shows, see [`exposed_priority`].
+    /// The priority that it shows to its parent, see [`exposed_priority`].
     pub priority: i32,
     /// The usage, unsettled placements included.
     pub allocated: &'a Resources,
@@ -72,7 +73,7 @@ pub struct QueueView<'a> {
 // The derived order is that of the fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueKey {
-    // Descending priority and ascending fair share, in the order the parent wants.
+    // Priority, descending, and fair share, ascending, in the order of the parent's setting.
     first: i64,
     second: i64,
     pending: LargerFirst,
@@ -101,27 +102,28 @@ impl QueueKey {
 pub struct ApplicationView<'a> {
     /// The highest priority among its pending asks, else [`MIN_PRIORITY`].
     pub priority: i32,
-    /// Whether its gang has fewer members than it needs because it lost some, and asks for them
-    /// with this priority.
+    /// Whether its gang lost members, has fewer than it needs, and asks for new ones with this
+    /// priority.
     pub lacks_members: bool,
-    /// When it was submitted, in nanoseconds; moved back to its oldest request.
+    /// The time of submission, in nanoseconds; if a request of it is older, the time of the oldest
+    /// one.
     pub submitted: i64,
     /// The usage without placeholders, unsettled placements included.
     pub allocated: &'a Resources,
-    /// The guarantee of the leaf, of which usage is a share.
+    /// The guarantee of the leaf; usage is compared as a share of it.
     pub guaranteed: Option<&'a Resources>,
-    /// The id.
+    /// The id of the application.
     pub id: &'a Arc<str>,
 }
 
-/// The place of an application in its leaf.
+/// The position of an application in its leaf.
 ///
-/// A gang that lost members comes before all others of its priority, or, where priority comes after
-/// age or use, before all others.
-// The derived order is that of the fields; those a policy does not want are zero or empty.
+/// A gang that lost members comes before all others of its priority. If the leaf compares age or
+/// usage before priority, it comes before all others.
+// The derived order is that of the fields; a field that the policy does not use is zero or empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApplicationKey {
-    /// Whether its gang lacks members, below the priority if that comes first.
+    /// The priority, if that comes first; its lowest bit is whether the gang lacks no members.
     first: i64,
     usage: Usage,
     second: i64,
@@ -157,7 +159,7 @@ impl ApplicationKey {
     }
 }
 
-/// The place of an ask in its application.
+/// The position of an ask in its application.
 // The derived order is that of the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskKey {
@@ -178,23 +180,23 @@ impl AskKey {
         self.priority.0
     }
 
-    /// The creation time and the number of arrival: the order among asks of one priority.
+    /// The creation time and the number of arrival, which order asks of one priority.
     pub fn age(&self) -> (i64, u64) {
         (self.created, self.arrival)
     }
 
-    /// When the ask was created.
+    /// The creation time of the ask.
     pub fn created(&self) -> i64 {
         self.created
     }
 }
 
-/// A number that is smaller for a higher priority.
+/// A number that is smaller the higher the priority is.
 fn descending(priority: i32) -> i64 {
     -i64::from(priority)
 }
 
-/// A pending amount; the larger one is less. Absent and zero are the same.
+/// A pending amount, ordered so that the larger amount is less. Absent and zero are the same.
 #[derive(Clone, Debug)]
 struct LargerFirst(Resources);
 
@@ -221,7 +223,7 @@ impl Ord for Usage {
     }
 }
 
-/// Equality and partial order of a type follow from its total order.
+/// Derives equality and partial order of a type from its total order.
 macro_rules! equal_where_ordered_equal {
     ($($type:ty),*) => {$(
         impl PartialOrd for $type {

@@ -1,32 +1,32 @@
 //! The ledger of one queue: its usage, its pending amount and its limits.
 //!
 //! # One queue at a time
-//! Each queue owns one [`QueueLedger`], which knows neither parent nor children. Operations on a
-//! path are done by the caller that walks it: headroom is handed down, each ledger narrows what its
-//! parent had left, and an ask that does not fit changes nothing; a decision climbs as one
-//! [`LedgerDelta`] from leaf to root, and every ledger applies the same.
+//! Each queue owns one [`QueueLedger`], which knows neither parent nor children. The caller that
+//! walks a path performs the operations on it. Downward, it passes on the headroom, which each
+//! ledger narrows; an ask that does not fit changes nothing. Upward, a decision climbs as one
+//! [`LedgerDelta`] from leaf to root, and every ledger applies the same delta.
 //!
 //! # Why no release is refused
-//! A release would have to be refused if some queue of the path used less than is released. None
-//! can: the released allocation is held by the application, and it was added to every queue of the
-//! path with one delta, so that each of them uses at least as much. A release of an allocation that
-//! is not held finds none and makes no delta. So no check is made beforehand.
+//! A release would have to be refused if some queue of the path used less than is released. No
+//! queue can: the application holds the released allocation, and it was added to every queue of the
+//! path with one delta, so that each of them uses at least as much. The release of an allocation
+//! that is not held finds none and makes no delta. So there is no check before a release.
 //!
 //! # Invariants
 //! * Used, pending and preempting amounts hold only quantities above zero; the running count is at
-//!   least zero. What is pending is exact, whatever it comes to ([`Sum`]). A delta that would break
-//!   this is cut, and [`Clamped`] says by how much.
-//! * Applying deltas and then their reverse leaves a ledger as it was, in any order in which none
-//!   was cut.
-//! * Where every delta is applied to a whole path, and none is cut at its leaf, none is cut above.
-//! * An ask fits the headroom of a chain exactly when it would take no queue of the chain above its
-//!   maximum in a name that it asks for.
-//! * What root uses stays a quantity if the headroom of root is [narrowed to
+//!   least zero. Pending amounts are exact, however large ([`Sum`]). A delta that would break this
+//!   is cut, and [`Clamped`] has the part that was cut.
+//! * Applying deltas, and then their reverse in any order, leaves a ledger as it was, if none was
+//!   cut.
+//! * If every delta is applied to a whole path, and none is cut at its leaf, none is cut above.
+//! * An ask fits the headroom of a chain exactly if it would take no queue of the chain above its
+//!   maximum, in a name that it asks for.
+//! * The usage of root stays within the range of a quantity if the headroom of root is [narrowed to
 //!   that](QueueLedger::narrow_to_countable), and no queue uses more than root.
 //!
-//! # When things go wrong
-//! A cut delta means that a path was charged unevenly, a fault of the caller. It is no reason to
-//! stop: the ledger stays valid, the caller logs what was cut.
+//! # A delta that is cut
+//! It means that the queues of a path were charged differently, a fault of the caller. The ledger
+//! stays valid, and the caller logs the part that was cut and goes on.
 //!
 //! ```
 //! use monoceros_rules::order::ledger::{LedgerDelta, QueueLedger};
@@ -43,13 +43,13 @@ use std::fmt;
 
 use crate::values::resources::{Limits, Resources, Sum};
 
-/// The accounts of one queue, all descendants included.
+/// The accounts of one queue, which include all descendants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueLedger {
-    /// The stored maximum (see [`stored_limits`]). `None` limits nothing; so it is of root, where
-    /// what is placed is limited by nodes alone.
+    /// The stored maximum (see [`stored_limits`]). `None` limits nothing. Root has none: its
+    /// placements are limited only by nodes.
     pub max: Option<Limits>,
-    /// The capacity of all nodes, for root: its maximum for readers, and the base of shares. `None`
+    /// The capacity of all nodes, for root: shown as its maximum, and the base of shares. `None`
     /// for any other queue.
     pub capacity: Option<Limits>,
     /// The stored guarantee.
@@ -66,31 +66,31 @@ pub struct QueueLedger {
 /// A change of totals on its way from an application to root. Quantities are signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerDelta {
-    /// Change of what is used, unsettled placements included.
+    /// Change of the usage, unsettled placements included.
     pub allocated: Resources,
-    /// Change of what is asked for and not yet placed.
+    /// Change of the amount that is asked for and not yet placed.
     pub pending: Sum,
-    /// Change of what was chosen to be preempted and is still held.
+    /// Change of the amount of victims that still hold it.
     pub preempting: Resources,
     /// Change of the number of running applications.
     pub running: i64,
-    /// Change of the number of applications that have still to start and hold placements that are
-    /// not settled.
+    /// Change of the number of applications that do not run yet, and hold placements that wait for
+    /// their predicates.
     pub starting: i64,
 }
 
-/// The amounts by which a delta would have taken totals below zero. For the caller to log.
+/// The amounts by which a delta would have taken totals below zero; the caller logs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clamped {
-    /// The part of the used amount that was not there.
+    /// The used amount that could not be subtracted.
     pub allocated: Resources,
-    /// The part of the pending amount that was not there.
+    /// The pending amount that could not be subtracted.
     pub pending: Resources,
-    /// The part of the preempting amount that was not there.
+    /// The preempting amount that could not be subtracted.
     pub preempting: Resources,
-    /// The number of running applications that were not there.
+    /// The number of running applications that could not be subtracted.
     pub running: u64,
-    /// The number of starting applications that were not there.
+    /// The number of starting applications that could not be subtracted.
     pub starting: u64,
 }
 
@@ -110,26 +110,27 @@ impl QueueLedger {
         &self.preempting
     }
 
-    /// The number of applications that run. Recovered ones may take it above the maximum.
+    /// The number of running applications. Recovered ones may take it above the maximum.
     pub fn running(&self) -> u64 {
         self.running
     }
 
-    /// The number of applications that hold nothing but placements that wait for their predicate:
-    /// each may run in a moment, and counts against the maximum.
+    /// The number of applications that hold only placements that wait for their predicates. Each
+    /// may run soon, and counts against the maximum.
     pub fn starting(&self) -> u64 {
         self.starting
     }
 
-    /// The maximum as it is shown: of root, what all nodes have.
+    /// The maximum that is shown; for root the capacity of all nodes.
     pub fn shown_max(&self) -> Option<&Limits> {
         self.capacity.as_ref().or(self.max.as_ref())
     }
 
-    /// The amount that may still be placed here when the parent has `parent` left, which for root
-    /// is [`Limits::unlimited`]. An absent quota limits nothing. Negative in what the queue is
-    /// over.
+    /// The amount that may still be placed in this queue, if the parent has the headroom `parent`;
+    /// for root that is [`Limits::unlimited`]. An absent quota limits nothing. A quantity is
+    /// negative if the queue is above its maximum.
     ///
+    /// *Max headroom* is the same recursion, started below root.
     /// *Max headroom* is the same recursion that starts below root.
     #[must_use]
     pub fn headroom(&self, parent: &Limits) -> Limits {
@@ -145,7 +146,8 @@ impl QueueLedger {
         }
     }
 
-    /// Narrows the headroom as [`Self::narrow`] does, less the nominations of others.
+    /// Narrows the headroom as [`Self::narrow`] does, with the nominations of others counted as
+    /// usage.
     pub fn narrow_beside(&self, nominated: &Resources, headroom: &mut Limits) {
         if let Some(max) = &self.max {
             headroom.narrow(&max.less(&self.allocated).less(nominated));
@@ -160,9 +162,10 @@ impl QueueLedger {
         }
     }
 
-    /// The maximum of root that keeps what it uses a quantity, where all nodes together have this
-    /// capacity. It limits nothing unless more was reported as running than nodes have room for:
-    /// what is placed beside that is at most the capacity.
+    /// The maximum of root that keeps its usage within the range of a quantity, if all nodes
+    /// together have this capacity. It usually limits nothing, since placements add at most the
+    /// capacity. It limits a name if so much of it was reported as running that the sum could leave
+    /// the range.
     pub fn countable_max(&self, capacity: &Resources) -> Limits {
         let mut max = Resources::new();
         for (name, used) in self.allocated.entries() {
@@ -173,8 +176,9 @@ impl QueueLedger {
         max.into()
     }
 
-    /// Books a change, without any check of the maximum: checks come before, by the headroom of the
-    /// whole path, and recovered or resized allocations have none. Answers what had to be cut.
+    /// Applies a change without any check of the maximum: the headroom of the whole path is checked
+    /// before, and recovered or resized allocations are not checked. Returns the part that had to
+    /// be cut.
     #[must_use = "what was cut must be logged"]
     pub fn apply(&mut self, delta: &LedgerDelta) -> Option<Clamped> {
         let clamped = Clamped {
@@ -189,9 +193,9 @@ impl QueueLedger {
         (!clamped.is_nothing()).then_some(clamped)
     }
 
-    /// Whether there is room for one more application that does not count yet; all levels of the
-    /// path must agree. Only applications that are still to start need it: one that counts already,
-    /// running or starting, is not affected.
+    /// Whether one more application may start, by this queue's maximum number; all queues of the
+    /// path must agree. It is not needed for an application that counts already, running or
+    /// starting.
     pub fn has_room_to_run(&self) -> bool {
         let counted = self.running.saturating_add(self.starting);
         self.max_running == 0 || counted < self.max_running
@@ -208,7 +212,7 @@ impl LedgerDelta {
             && self.starting == 0
     }
 
-    /// This change and another, as one.
+    /// Adds another change to this one.
     pub fn add(&mut self, other: &Self) {
         self.allocated.add(&other.allocated);
         self.pending.add_sum(&other.pending);
@@ -217,7 +221,7 @@ impl LedgerDelta {
         self.starting = self.starting.saturating_add(other.starting);
     }
 
-    /// The difference between this sum of changes and an earlier one.
+    /// Returns the difference between this sum of changes and an earlier one.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -263,20 +267,19 @@ impl fmt::Display for Clamped {
     }
 }
 
-/// The limits that are kept of configured ones: a maximum without a quantity above zero is no
-/// maximum, so `memory: 0` alone limits nothing. Worth a warning where something was
-/// configured.
+/// Returns the limits that are stored for configured ones. A maximum without a quantity above zero
+/// is no maximum, so `memory: 0` alone limits nothing; worth a warning if it was configured.
 pub fn stored_limits(configured: &Resources) -> Option<Limits> {
     configured.is_positive().then(|| configured.clone().into())
 }
 
-/// The guarantee that is kept of a configured one, by the rule of [`stored_limits`].
+/// Returns the guarantee that is stored for a configured one, by the rule of [`stored_limits`].
 pub fn stored_guaranteed(configured: &Resources) -> Option<Resources> {
     configured.is_positive().then(|| configured.clone())
 }
 
-/// The effective maximum of a queue with the maximum `own` below a parent with an effective one:
-/// the smaller of both, name by name, so a path may be taken from either end.
+/// The effective maximum of a queue with the maximum `own`, below a parent whose effective maximum
+/// is `parent`: the smaller of both, name by name, so a path may be taken from either end.
 ///
 /// The *configured maximum*, which sizes gangs, is the same recursion with `None` for root.
 pub fn effective_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits> {
@@ -288,9 +291,9 @@ pub fn effective_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Li
     Some(effective)
 }
 
-/// Computes the base of shares without a guarantee: the parent's fair maximum, in which the queue's
-/// own entries win even if they are larger. Root's is its maximum. A parent without a fair maximum
-/// has children without.
+/// Computes the base of a queue's shares in names without a guarantee: the parent's fair maximum,
+/// with the queue's own maximum in the names that it has, even if that is larger. For root it is
+/// its maximum. If a parent has no fair maximum, its children have none.
 pub fn fair_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits> {
     let parent = parent?;
     let Some(own) = own.filter(|_| !parent.is_unlimited()) else {
@@ -308,7 +311,7 @@ fn missing_count(count: u64, delta: i64) -> u64 {
     if delta < 0 { delta.unsigned_abs().saturating_sub(count) } else { 0 }
 }
 
-/// Adds `delta` to a total whose quantities stop at zero, and returns what had to be cut.
+/// Adds `delta` to a total whose quantities stop at zero, and returns the part that was cut.
 fn change(total: &mut Resources, delta: &Resources) -> Resources {
     let mut missing = Resources::new();
     if delta.is_empty() {
@@ -327,7 +330,7 @@ fn change(total: &mut Resources, delta: &Resources) -> Resources {
     missing
 }
 
-/// [`change`] of a sum.
+/// Adds `delta` to a sum as [`change`] does to an amount.
 fn change_sum(total: &mut Sum, delta: &Sum) -> Resources {
     if delta.is_empty() {
         return Resources::new();

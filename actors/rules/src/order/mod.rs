@@ -1,8 +1,8 @@
 //! The order of queues, applications and asks.
 //!
-//! Queues, applications, asks and nodes are each kept in an order that is re-keyed on change,
+//! Queues, applications, asks and nodes are each kept in order and get a new key when they change,
 //! because sorting them for each decision would cost more than the decision ([`tree`]). An order
-//! compares keys ([`keys`]), which are made of [`shares`] and of the figures in a queue's
+//! compares keys ([`keys`]), which are computed from [`shares`] and from the figures of a queue's
 //! [`ledger`].
 
 pub mod keys;

@@ -1,13 +1,14 @@
 //! Shares: fractions of a quota, and the figures computed from them.
 //!
 //! # Why shares
-//! Fairness compares how much of its due each queue or application has. Quantities of different
-//! names have no common unit, so each is divided by the owner's entitlement; the results are `f64`
-//! and leave this module either for people or as a [`Share`], an integer that orders.
+//! Fairness compares how much of its entitlement each queue or application uses. Quantities of
+//! different names have no common unit, so each is divided by the owner's entitlement. The results
+//! are `f64`; they leave this module either for people, or as a [`Share`], an integer of the same
+//! order.
 //!
 //! # Invariants
 //! * No result is NaN, and no answer depends on the order in which names were interned.
-//! * [`Share`] orders exactly as the numbers it was made from.
+//! * [`Share`] orders exactly as the numbers from which it was made.
 //!
 //! ```
 //! use monoceros_rules::values::resources::Resources;
@@ -23,38 +24,39 @@ use smallvec::SmallVec;
 
 use crate::values::resources::{Limits, Resources};
 
-/// A fraction as an integer of the same order, so that a key is compared without a float.
+/// A fraction, stored as an integer of the same order, so that keys compare no floats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Share(i64);
 
 impl Share {
-    /// Makes the integer of a share; plus and minus zero are one.
+    /// Makes the integer of a share; minus zero becomes zero.
     pub fn of(share: f64) -> Self {
-        // Adding zero turns -0.0 into 0.0. For the rest, the bits of a positive float ascend with
-        // its value; those of a negative one descend, hence the flip of all but the sign.
+        // Adding zero turns -0.0 into 0.0. The bits of a positive float ascend with its value.
+        // Those of a negative one descend, so all of its bits except the sign are inverted.
         let bits = (share + 0.0).to_bits().cast_signed();
         Self(bits ^ ((bits >> 63) & i64::MAX))
     }
 
-    /// The integer that orders: zero for a share of zero, negative for a negative one.
+    /// The integer, which has the order of the share: zero for a share of zero, negative for a
+    /// negative one.
     pub fn rank(self) -> i64 {
         self.0
     }
 
-    /// The share of which this is the [rank](Self::rank).
+    /// Returns the share with this [rank](Self::rank).
     pub fn ranked(rank: i64) -> Self {
         Self(rank)
     }
 
     /// The share as a number.
     pub fn value(self) -> f64 {
-        // The operation that inverts the bits of a negative share inverts them back.
+        // The operation that inverted the bits of a negative share inverts them back.
         f64::from_bits((self.0 ^ ((self.0 >> 63) & i64::MAX)).cast_unsigned())
     }
 }
 
-/// Returns one share per name of `amount`, ascending: the quantity over that of `total`, or the
-/// bare quantity where `total` has none. Inline for up to four names.
+/// Returns one share per name of `amount`, ascending: the quantity divided by that of `total`, or
+/// the bare quantity if `total` has none. Inline for up to four names.
 pub fn shares(amount: &Resources, total: Option<&Resources>) -> SmallVec<[f64; 4]> {
     let mut shares: SmallVec<[f64; 4]> = amount
         .entries()
@@ -76,7 +78,7 @@ pub fn compare_shares(left: &[f64], right: &[f64]) -> Ordering {
     compare_descending(left, right)
 }
 
-/// [`compare_shares`] for shares that are already descending and ordered as integers.
+/// [`compare_shares`] for shares that are already descending and integers.
 pub(crate) fn compare_descending(
     mut left: impl Iterator<Item = Share>,
     mut right: impl Iterator<Item = Share>,
@@ -93,11 +95,12 @@ pub(crate) fn compare_descending(
     }
 }
 
-/// Returns the part of its due that a queue uses: the largest share of any name it uses, at least
-/// zero.
+/// Returns the part of its entitlement that a queue uses: the largest share of any name that it
+/// uses, at least zero.
 ///
-/// A share is of the guarantee where that has the name, else of the fair maximum; a name in neither
-/// does not count. Use of something that is due as an explicit zero counts as 1.
+/// A name's share is its usage divided by its entitlement: the guarantee, or if that lacks the
+/// name, the fair maximum. A name in neither does not count. Usage of a name whose entitlement is
+/// an explicit zero counts as 1.
 pub fn fair_share(
     allocated: &Resources,
     guaranteed: Option<&Resources>,
@@ -121,8 +124,8 @@ pub fn fair_share(
     largest
 }
 
-/// Use in whole percent, rounded down, of every name that both have: 0 where
-/// nothing is used, 100 where something is used of nothing, at most `i32::MAX`.
+/// Returns usage in whole percent, rounded down, of every name in both amounts. Zero if nothing is
+/// used, 100 if the capacity is zero and something is used; at most `i32::MAX`.
 pub fn abs_used_capacity(capacity: &Resources, used: &Resources) -> Resources {
     let mut percent = Resources::new();
     for (name, whole) in capacity.entries() {

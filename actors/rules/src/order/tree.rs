@@ -1,26 +1,26 @@
 //! The one ordered structure of the scheduler: a B-tree in order of a key, whose inner nodes carry
-//! a *bound* of what lies below them.
+//! a *bound* of all entries below them.
 //!
 //! # Why
 //! Nodes, the children of a queue and the ask classes of an application all answer the same
-//! question: "which is the first, in order, that may fit?". Whether an entry may fit is read off
-//! its bound (for nodes: what is free; for queues and classes: the least that waits). A bound that
-//! covers a whole subtree lets the search step over that subtree, so that ten thousand full nodes
+//! question: "which is the first, in order, that may fit?". The bound of an entry shows whether it
+//! may fit (of a node: its free capacity; of queues and classes: the least pending amount). A bound
+//! that covers a whole subtree lets the search skip that subtree, so that ten thousand full nodes
 //! in front of the first free one cost a few comparisons, and nothing is ever sorted per attempt.
 //!
 //! # What a caller may rely on
-//! A test handed to [`OrderedTree::first`] must be *monotonic*: where it passes a bound, it passes
-//! every bound that covers it. Then the answer is the one a scan of all entries would give. The
-//! test may well pass the bound of a subtree in which no single entry passes (one node has the
-//! memory, another the cores); such a subtree is searched without result, which costs time and nothing
-//! else.
+//! A test that is passed to [`OrderedTree::first`] must be *monotonic*: if it passes a bound, it
+//! passes every bound that covers it. Then the answer is the one that a scan of all entries would
+//! give. The test may pass the bound of a subtree in which no single entry passes (one node has the
+//! memory, another the cores). Such a subtree is searched without result, which costs time but
+//! changes no answer.
 //!
 //! # Invariants
 //! * Keys ascend strictly, and every key lies where the separators above it lead.
-//! * Every bound of a subtree equals the join of the bounds of its entries: never stale, and never
-//!   wider than it need be.
-//! * All leaves are equally deep, no node is empty but a root, and of two neighbours at least one
-//!   is a quarter full: the depth is logarithmic whatever was removed.
+//! * Every bound of a subtree equals the join of the bounds of its entries: it is never stale, and
+//!   never wider than necessary.
+//! * All leaves are equally deep, no node except the root is empty, and of two neighbours at least
+//!   one is a quarter full: the depth is logarithmic whatever was removed.
 //!
 //! ```
 //! use monoceros_rules::order::tree::{Bound, OrderedTree};
@@ -55,11 +55,11 @@ use std::ops::ControlFlow;
 pub use bound::{Between, Bound};
 use node::{Node, Walk};
 
-/// Entries of a value and a bound, in order of a unique key.
+/// Values with their bounds, in order of a unique key.
 #[derive(Clone, Debug)]
 pub struct OrderedTree<K, V, B> {
     root: Node<K, V, B>,
-    /// The join of all entries; none while there are none.
+    /// The join of the bounds of all entries; `None` if there are none.
     bound: Option<B>,
 }
 
@@ -84,8 +84,8 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         *self = Self::new();
     }
 
-    /// Adds an entry. Keys are unique: a key that is there already is a mistake of the caller,
-    /// which debug builds assert; in release builds the new entry replaces the old one.
+    /// Adds an entry. Keys are unique: a key that exists already is a mistake of the caller, which
+    /// debug builds assert. In release builds the new entry replaces the old one.
     pub fn insert(&mut self, key: K, value: V, bound: B) {
         match &mut self.bound {
             None => {
@@ -99,7 +99,7 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         }
     }
 
-    /// Takes the entry of `key` out.
+    /// Removes the entry of `key`.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let removed = self.root.remove(self.bound.as_mut()?, key)?;
         self.root.rebalance_root();
@@ -109,28 +109,28 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         Some(removed.value)
     }
 
-    /// The value and the bound of `key`.
+    /// Returns the value and the bound of `key`.
     pub fn get(&self, key: &K) -> Option<(&V, &B)> {
         self.root.get(key)
     }
 
-    /// The value of `key`, to be changed in place.
+    /// Returns the value of `key`, to be changed in place.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.root.get_mut(key)
     }
 
-    /// Gives the entry of `key` another bound; `false` where there is none.
+    /// Changes the bound of the entry of `key`; `false` if there is none.
     pub fn set_bound(&mut self, key: &K, bound: B) -> bool {
         let Some(total) = &mut self.bound else { return false };
         self.root.set_bound(total, key, bound).is_some()
     }
 
-    /// Moves the entry of `old` to `new`, with another bound and the same value; `false`, and
-    /// nothing changed, where there is no `old`. As for [`Self::insert`], `new` must be free (or
+    /// Moves the entry of `old` to `new`, with another bound and the same value. If there is no
+    /// `old`, changes nothing and returns `false`. As for [`Self::insert`], `new` must be free (or
     /// equal to `old`).
     ///
-    /// Nothing above the lowest node that both keys share is searched twice, and a key that stays
-    /// in its leaf is moved within it.
+    /// Levels above the lowest node that both keys share are searched once, and a key that stays in
+    /// its leaf is moved within it.
     pub fn rekey(&mut self, old: &K, new: K, bound: B) -> bool {
         let Some(total) = &mut self.bound else { return false };
         let moved = self.root.rekey(total, old, new, bound).is_some();
@@ -143,8 +143,8 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         self.bound.as_ref()
     }
 
-    /// The first entry, in order, whose bound passes. See the head of the module for what the
-    /// test must be like.
+    /// Returns the first entry, in order, whose bound passes. The head of the module says what the
+    /// test must fulfil.
     pub fn first(&self, passes: impl Fn(&B) -> bool) -> Option<(&K, &V, &B)> {
         self.bound.as_ref().filter(|total| passes(total))?;
         self.root.first(None, &passes)
@@ -168,22 +168,22 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         found
     }
 
-    /// The first entry strictly after `key` (which need not be there) whose bound passes.
+    /// Returns the first entry strictly after `key` (which need not exist) whose bound passes.
     pub fn first_after(&self, key: &K, passes: impl Fn(&B) -> bool) -> Option<(&K, &V, &B)> {
         self.bound.as_ref().filter(|total| passes(total))?;
         self.root.first(Some(key), &passes)
     }
 
-    /// The last entry whose bound passes, of all or of those strictly before a key, which need not
-    /// be there.
+    /// Returns the last entry whose bound passes, of all entries or of those strictly before a key,
+    /// which need not exist.
     pub fn last(&self, before: Option<&K>, passes: impl Fn(&B) -> bool) -> Option<(&K, &V, &B)> {
         self.bound.as_ref().filter(|total| passes(total))?;
         self.root.last(before, &passes)
     }
 
-    /// Goes through the entries strictly between two keys, which need not be there; without a first
-    /// one, from the first entry on. Those that lie far from both are only counted, so that a walk
-    /// over any number of entries costs as much as a search.
+    /// Visits the entries strictly between two keys, which need not exist; without `after`, from
+    /// the first entry on. Entries in subtrees that contain neither key are only counted, so that a
+    /// walk over any number of entries costs as much as a search.
     pub fn between<'a>(
         &'a self,
         after: Option<&K>,
@@ -205,7 +205,7 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         Walk::new(&self.root)
     }
 
-    /// Returns all entries in order behind the first `entries`, which are not walked through.
+    /// Returns all entries in order, without the first `entries`, which are skipped without a walk.
     pub fn iter_behind(&self, entries: usize) -> impl Iterator<Item = (&K, &V, &B)> {
         Walk::behind(&self.root, entries)
     }

@@ -1,14 +1,13 @@
 //! Resource types that a queue has ever used, requested, or had to give back.
 //!
 //! # Why
-//! Totals forget a name as soon as nothing of it is left. A reader that samples them now and then
-//! misses amounts that rose and fell in between; the names of these are noted here. Amounts that
-//! rise and fall again before a change climbs are missed here, too: the names are for metrics
-//! alone.
+//! Totals drop a name as soon as its amount is zero. A reader that samples totals now and then
+//! misses amounts that rose and fell in between; their names are recorded here. Amounts that rise
+//! and fall again before a change climbs are missed here, too: the names are only for metrics.
 //!
 //! # Invariant
-//! * At most 256 names of a kind are noted, and those that are not held any more make room:
-//!   resource managers may invent names for ever.
+//! * At most 256 names of a kind are recorded. Names that no holder holds any more are dropped to
+//!   make room, since resource managers may invent names for ever.
 //!
 //! ```
 //! use monoceros_rules::order::ledger::LedgerDelta;
@@ -30,12 +29,12 @@ use smallvec::SmallVec;
 use crate::order::ledger::LedgerDelta;
 use crate::values::resources::{Name, Resources};
 
-/// Most names of a kind.
+/// The most names of a kind.
 const NAMES_MAX: usize = 256;
 
 type Noted = SmallVec<[Name; 4]>;
 
-/// The names of one queue.
+/// The names of one queue, of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsedNames {
     allocated: Noted,
@@ -44,7 +43,7 @@ pub struct UsedNames {
 }
 
 impl UsedNames {
-    /// Notes what a change adds.
+    /// Records the names of the amounts that a change adds.
     pub fn note(&mut self, delta: &LedgerDelta) {
         note(&mut self.allocated, &delta.allocated);
         note(&mut self.pending, delta.pending.shown());
@@ -61,7 +60,7 @@ impl UsedNames {
         texts(&self.pending)
     }
 
-    /// The types that were to be given back.
+    /// The types of which some had to be given back.
     pub fn preempting(&self) -> Vec<Arc<str>> {
         texts(&self.preempting)
     }

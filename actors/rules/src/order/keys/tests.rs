@@ -1,6 +1,6 @@
-//! The orders, by example and against their definitions, each written down as plainly as it can be.
-//! A key packs what it compares into integers, so a definition that compares the values themselves
-//! must agree with it.
+//! Tests of the orders, by example and against their definitions, each written as plainly as
+//! possible. A key packs the values that it compares into integers, so a definition that compares
+//! the values themselves must agree with it.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -8,7 +8,7 @@ use proptest::sample::select;
 use super::*;
 use crate::queues::{ApplicationSortPolicy, PriorityPolicy};
 
-/// One quantity for two names, as the tables write "500 (both types)".
+/// Returns the same quantity of two names, which the tables below write as "500 (both types)".
 fn both(quantity: i64) -> Resources {
     Resources::of(&[("memory", quantity), ("vcore", quantity)])
 }
@@ -57,7 +57,8 @@ fn queues(used: [i64; 4], guaranteed: Option<[i64; 4]>, priorities: [i32; 4]) ->
     (0..4).map(|n| queue(n, used[n], guaranteed.map(|g| g[n]), priorities[n])).collect()
 }
 
-/// The numbers of the queues in order, `3210` for q3, q2, q1, q0; from either starting order.
+/// Returns the numbers of the queues in order, `3210` for q3, q2, q1, q0; checks that both starting
+/// orders lead to it.
 fn sorted(queues: &[Queue], priority_first: bool) -> String {
     let text = |mut keys: Vec<QueueKey>| -> String {
         keys.sort();
@@ -269,8 +270,8 @@ fn applications_are_ordered_by_policy_and_priority() {
     }
 }
 
-/// A gang that lost members goes first whatever its age and its use, but not before a higher
-/// priority where priorities are compared first.
+/// A gang that lost members comes first, whatever its age and its usage. It does not come before a
+/// higher priority if priorities are compared first.
 #[test]
 fn a_gang_that_lost_members_goes_first_among_equals() {
     use ApplicationSortPolicy::{Fair, Fifo};
@@ -372,13 +373,13 @@ fn any_policy() -> impl Strategy<Value = ApplicationSortPolicy> {
     select(vec![ApplicationSortPolicy::Fifo, ApplicationSortPolicy::Fair])
 }
 
-/// `left` is at least as large in every name and larger in one.
+/// Whether `left` is at least as large in every name and larger in one.
 fn clearly_larger(left: &Resources, right: &Resources) -> bool {
     left.minus(right).is_positive()
 }
 
-/// Queues by priority and share, in the order that is asked for, then the clearly larger pending
-/// first; equal where none of these decides.
+/// Compares queues by priority and share, in the order of the setting, then puts the clearly larger
+/// pending amount first. Equal if none of these decides.
 fn queues_as_written(priority_first: bool, left: &Queue, right: &Queue) -> Ordering {
     let priority = right.priority.cmp(&left.priority);
     let share = left.share().total_cmp(&right.share());
@@ -389,7 +390,7 @@ fn queues_as_written(priority_first: bool, left: &Queue, right: &Queue) -> Order
     })
 }
 
-/// Applications by age or by usage, and by priority, as the leaf's policy says.
+/// Compares applications by age or by usage, and by priority, according to the leaf's policy.
 fn applications_as_written(
     policy: ApplicationSortPolicy,
     priority_first: bool,
@@ -415,7 +416,8 @@ fn applications_as_written(
     lead.then(age).then_with(|| left.id.cmp(&right.id))
 }
 
-/// Antisymmetry and transitivity of any three, and one result of sorting from any start.
+/// Checks that three keys are ordered antisymmetrically and transitively, and that sorting has one
+/// result from every start.
 fn is_a_total_order<K: Ord + Clone + std::fmt::Debug>(keys: &[K; 3]) -> Result<(), TestCaseError> {
     const STARTS: [[usize; 3]; 6] =
         [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];

@@ -2,13 +2,13 @@
 //! both.
 //!
 //! # Why apart from the comparison
-//! A search compares keys thousands of times for each decision and needs one bit of each. The part
-//! of the keys that made the difference is needed once, for the first and the second, and only
-//! where decisions are kept ([`crate::decisions`]). It is a plain value of figures, so that noting
-//! it makes no text; [`Verdict`] becomes a sentence when it is read.
+//! A search compares keys thousands of times for each decision, and needs only the result. The part
+//! of the keys that differs is needed once, for the first and the second sibling, and only if
+//! decisions are kept ([`crate::decisions`]). It is a plain value of figures, so no text is made to
+//! record it; [`Verdict`] becomes a sentence when it is read.
 //!
 //! # Invariants
-//! * [`Verdict::order`] is the result of the comparison of the keys.
+//! * [`Verdict::order`] equals the result of comparing the keys.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -28,25 +28,25 @@ pub enum SiblingOrder {
     QueuesByPriority,
     /// Queues: the smaller fair share, then the higher priority.
     Queues,
-    /// Applications: the higher priority, then the earlier one.
+    /// Applications: the higher priority, then the earlier submission.
     FifoByPriority,
-    /// Applications: the earlier one, then the higher priority.
+    /// Applications: the earlier submission, then the higher priority.
     Fifo,
-    /// Applications: the higher priority, then the smaller usage, then the earlier one.
+    /// Applications: the higher priority, then the smaller usage, then the earlier submission.
     FairByPriority,
-    /// Applications: the smaller usage, then the higher priority, then the earlier one.
+    /// Applications: the smaller usage, then the higher priority, then the earlier submission.
     Fair,
 }
 
-/// The part of the keys that put the first before the second.
+/// The part of the keys that put the first sibling before the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Verdict {
     /// No second sibling could use the offer.
     #[default]
     Alone,
-    /// One of the two has a gang that lost members and asks for them.
+    /// The gang of one of the two lost members and asks for new ones.
     LostMembers {
-        /// Whether it is the first's.
+        /// Whether it is the gang of the first.
         is_first: bool,
     },
     /// The higher priority.
@@ -56,15 +56,15 @@ pub enum Verdict {
         /// The priority of the second.
         second: i32,
     },
-    /// The smaller fair share: how much of its due a queue uses.
+    /// The smaller fair share: the part of its entitlement that a queue uses.
     Share {
         /// The share of the first.
         first: Share,
         /// The share of the second.
         second: Share,
     },
-    /// The smaller usage of an application, as a part of what its queue is guaranteed, or as a bare
-    /// quantity. Of several resource types, the largest in which both differ.
+    /// The smaller usage of an application, as a share of its queue's guarantee, or as a bare
+    /// quantity without one. Of several shares, the largest ones that differ.
     Usage {
         /// The usage of the first.
         first: Share,
@@ -87,9 +87,9 @@ pub enum Verdict {
         /// The submission of the second.
         second: i64,
     },
-    /// No other difference: the path or the id that comes first in the alphabet.
+    /// No other difference: the path or the id that is alphabetically first.
     Name {
-        /// Whether it is the first's.
+        /// Whether it is the path or id of the first.
         is_first: bool,
     },
 }
@@ -116,7 +116,7 @@ impl SiblingOrder {
         matches!(self, Self::QueuesByPriority | Self::FifoByPriority | Self::FairByPriority)
     }
 
-    /// Returns the parts of the comparison, in their order.
+    /// Returns the names of the compared parts, in their order.
     pub fn text(self) -> &'static str {
         match self {
             Self::QueuesByPriority | Self::FairByPriority => "priority, fair",
@@ -167,7 +167,8 @@ impl ApplicationKey {
         if let Some((first, second)) = self.usage.first_difference(&other.usage) {
             return Verdict::Usage { first, second };
         }
-        // With use first and priority behind it, time is the last, else the first of the two.
+        // If usage comes first and priority after it, submission is last; else submission comes
+        // before priority.
         let [second, third] = if order == SiblingOrder::Fair {
             [priority, submitted as fn(i64, i64) -> Verdict]
         } else {
@@ -183,14 +184,14 @@ impl ApplicationKey {
     }
 }
 
-/// Priorities of keys, where smaller is higher.
+/// Compares priorities as keys store them, where a smaller number is a higher priority.
 fn priority(first: i64, second: i64) -> Verdict {
     let raised = |descending: i64| i32::try_from(-descending).unwrap_or(i32::MAX);
     Verdict::Priority { first: raised(first), second: raised(second) }
 }
 
 impl Usage {
-    /// The largest shares in which both differ.
+    /// The first shares, from the largest downward, in which both differ.
     fn first_difference(&self, other: &Self) -> Option<(Share, Share)> {
         (0..self.0.len().max(other.0.len())).find_map(|at| {
             let of = |usage: &Self| usage.0.get(at).copied().unwrap_or_default();
@@ -201,7 +202,7 @@ impl Usage {
 }
 
 impl Verdict {
-    /// `Less` where it puts the first before the second, as it is to.
+    /// Returns `Less` if the verdict puts the first before the second, as it should.
     pub fn order(&self) -> Ordering {
         match self {
             Self::Alone | Self::Name { is_first: true } | Self::LostMembers { is_first: true } => {
@@ -218,7 +219,7 @@ impl Verdict {
     }
 }
 
-/// The sentence for people, of the first.
+/// The verdict as a sentence about the first sibling, for people.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

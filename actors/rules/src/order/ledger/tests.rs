@@ -1,5 +1,5 @@
-//! Tests of a queue's accounts, by example and against their definition, since headroom that is one
-//! unit too large would break a maximum without any error.
+//! Tests of a queue's accounts, by example and against their definition: headroom that is one unit
+//! too large would break a maximum without any error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn limits(entries: Entries) -> Limits {
     Limits::of(entries)
 }
 
-/// A ledger with a maximum (none where it is empty) and some usage.
+/// Returns a ledger with a maximum (`None` if `max` is empty) and some usage.
 fn ledger(max: Entries, allocated: Entries) -> QueueLedger {
     let max = (!max.is_empty()).then(|| limits(max));
     let mut ledger = QueueLedger { max, ..QueueLedger::default() };
@@ -43,7 +43,7 @@ fn started(running: i64) -> LedgerDelta {
     LedgerDelta { running, ..LedgerDelta::default() }
 }
 
-/// The headroom of the last of a chain from the top.
+/// Returns the headroom of the last queue of a chain that begins at root.
 fn headroom_of(chain: &[QueueLedger]) -> Limits {
     chain.iter().fold(Limits::unlimited(), |parent, ledger| ledger.headroom(&parent))
 }
@@ -175,8 +175,8 @@ fn only_positive_amounts_are_stored() {
     assert_eq!(stored_guaranteed(&resources(&[("memory", 0)])), None);
 }
 
-/// An application whose placement waits for its predicate counts although it is Accepted, and need
-/// not be asked again.
+/// An application whose placement waits for its predicate counts although it is Accepted; there is
+/// no second check when it runs.
 #[test]
 fn an_application_that_is_about_to_run_counts_on_every_level() {
     let mut root = QueueLedger { max_running: 2, ..QueueLedger::default() };
@@ -253,8 +253,8 @@ fn sparse(sorted: Vec<(Arc<str>, i64)>) -> Sparse {
     sorted.into_iter().collect()
 }
 
-/// The definition of headroom over text maps: per name, the least that a queue or one above has
-/// left; `None` is unlimited.
+/// The definition of headroom, over maps by text: per name, the least headroom of the queue and of
+/// all queues above it. `None` is unlimited.
 fn headroom_as_written(parent: Option<&Sparse>, queue: &QueueLedger) -> Option<Sparse> {
     let Some(max) = &queue.max else { return parent.cloned() };
     let used = sparse(queue.allocated().sorted());
@@ -269,8 +269,8 @@ fn headroom_as_written(parent: Option<&Sparse>, queue: &QueueLedger) -> Option<S
     Some(left)
 }
 
-/// The definition of the quota test, for a queue other than root: of what is asked for,
-/// some name would be above the maximum.
+/// The definition of the quota check, for a queue other than root: a requested name would be above
+/// the maximum.
 fn is_refused_as_written(queue: &QueueLedger, ask: &Resources) -> bool {
     let Some(max) = &queue.max else { return false };
     let (max, used) = (sparse(max.sorted()), sparse(queue.allocated().sorted()));
@@ -291,7 +291,7 @@ proptest! {
         let mut ledger = start.clone();
         let mut to_charge = charges;
         let mut to_refund: Vec<LedgerDelta> = Vec::new();
-        // Any order in which a refund comes after its charge.
+        // Any order in which each refund comes after its charge.
         for pick in picks {
             let n_choices = to_charge.len() + to_refund.len();
             if n_choices == 0 {
@@ -327,7 +327,7 @@ proptest! {
         prop_assert_eq!(ledger.running() + charge.running.unsigned_abs(), start.running() + cut.running);
     }
 
-    /// Root never has less to give back than a leaf.
+    /// If a leaf can subtract an amount, every queue above it can, too.
     #[test]
     fn what_a_leaf_can_give_back_every_queue_above_can(
         steps in prop::collection::vec((0..3_usize, amounts(), any::<bool>()), 1..12),
@@ -340,7 +340,7 @@ proptest! {
             let charge = LedgerDelta { allocated: amount, ..LedgerDelta::default() };
             let delta = match is_release {
                 true if has_it => charge.reversed(),
-                // Nobody holds so much: there is no allocation to release.
+                // The leaf uses less than that: there is no allocation to release.
                 true => continue,
                 false => charge,
             };

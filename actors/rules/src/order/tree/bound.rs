@@ -1,4 +1,4 @@
-//! The bound that every subtree carries, and the parts that a walk between two keys meets.
+//! The bound that every subtree carries, and the results of a walk between two keys.
 
 /// The summary of an entry, or of all entries below a node, by which a search skips them.
 ///
@@ -15,11 +15,11 @@ pub trait Bound: Clone + PartialEq {
         joined == *self
     }
 
-    /// Returns the join of `parts` alone, where this bound is the join of `parts` and of `gone`,
-    /// which was taken out. `None` if it is the same: then no bound further up changes either.
+    /// Returns the join of `parts`. This bound is the join of `parts` and of `gone`, which was
+    /// removed. `None` if the result equals this bound: then no bound further up changes either.
     ///
-    /// An implementation of its own pays where entries often change: it need only examine what
-    /// `gone` alone contributed, which most often is nothing.
+    /// A specialized implementation pays if entries change often: it need only examine what `gone`
+    /// alone contributed, which is usually nothing.
     fn without<'a>(
         &self,
         gone: &Self,
@@ -40,11 +40,11 @@ pub trait Bound: Clone + PartialEq {
     }
 }
 
-/// The results of a walk [between](super::OrderedTree::between) two keys meets.
+/// A result of a walk [between](super::OrderedTree::between) two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between<'a, V, B> {
     /// An entry.
     One(&'a V, &'a B),
-    /// The number of entries that were not examined.
+    /// The number of entries of a subtree that was not examined.
     Many(usize),
 }

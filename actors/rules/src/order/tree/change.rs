@@ -1,8 +1,7 @@
 //! Propagation of a changed entry to the bounds above it, level by level.
 //!
 //! Joining the bounds of all siblings again on every level would cost more than the change itself.
-//! Most changes leave the bound of a node as it is; then nothing above it can change, and the work
-//! ends there.
+//! Most changes leave the bound of a node as it is. Then nothing above it can change, and the work
 //! ends there.
 
 use super::bound::Bound;
@@ -12,13 +11,13 @@ pub(super) enum Change<B> {
     None,
     /// The new total covers the old one, and more.
     Wider,
-    /// The new total may no longer cover all of this bound, which covers the old total.
+    /// The new total may no longer cover the whole of this bound, which covers the old total.
     Narrower(B),
 }
 
 impl<B: Bound> Change<B> {
-    /// The effect of this change of a child on the `total` of its parent, where `new` is now the
-    /// child's own among `bounds`.
+    /// Returns the effect on the `total` of the parent, if this is the change of a child. `new` is
+    /// now the child's bound among `bounds`.
     pub(super) fn lift<'a>(
         self,
         total: &mut B,
@@ -35,7 +34,7 @@ impl<B: Bound> Change<B> {
         }
     }
 
-    /// This change followed by a second of the same total.
+    /// Returns the effect of this change and of a second one on the same total.
     pub(super) fn then(self, second: Self) -> Self {
         match (self, second) {
             (first, Self::None) | (first @ Self::Narrower(_), _) => first,
@@ -44,8 +43,8 @@ impl<B: Bound> Change<B> {
     }
 }
 
-/// Brings `total` up to date after one of `bounds` changed from `old` to `new`. `old` is none for a
-/// bound that was added, and `new` for one that was removed.
+/// Updates `total` after one of `bounds` changed from `old` to `new`. `old` is `None` if a bound
+/// was added, `new` if one was removed.
 pub(super) fn replaced<'a, B: Bound + 'a>(
     total: &mut B,
     bounds: impl Iterator<Item = &'a B> + Clone,
@@ -58,8 +57,8 @@ pub(super) fn replaced<'a, B: Bound + 'a>(
     }
     let gone = old.filter(|old| !new.is_some_and(|new| new.covers(old)));
     match gone.and_then(|gone| total.without(gone, bounds)) {
-        // If the total became wider, too, the bound that is returned covers more than the old
-        // total, but nothing that the levels above do not cover once they are wider as well.
+        // If the total became wider as well, the returned bound covers more than the old total. The
+        // levels above cover it, too, once they have become wider.
         Some(exact) => Change::Narrower(std::mem::replace(total, exact)),
         None if wider.is_some() => Change::Wider,
         None => Change::None,

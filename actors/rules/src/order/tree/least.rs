@@ -1,16 +1,16 @@
-//! The entry of the least score, by a best-first search with the bounds of subtrees.
+//! The entry with the least score, by a best-first search with the bounds of subtrees.
 //!
 //! # Why
-//! [`OrderedTree::first`] answers in order of the keys. Some questions are in another order, and
-//! asked too seldom to keep a tree for it: which node lacks least of what an ask wants, which node
-//! an ask would fill best. A subtree is opened only while its bound allows a score that is no
-//! greater than the best entry found so far.
+//! [`OrderedTree::first`] searches in order of the keys. Some questions need another order, and are
+//! too rare to keep a tree for it: which node lacks least of what an ask requests, which node an
+//! ask would fill best. A subtree is opened only if its bound allows a score that is no greater
+//! than that of the best entry found before.
 //!
 //! # What a caller may rely on
-//! `of_bound` must be a *lower bound*: of a bound it returns at most the least score of the entries
-//! that it covers, and `None` only where all of them have none. Then the answer is that of a scan:
-//! the entry with the least score, of equal ones the first in order. What `of_bound` is too low by
-//! costs time and nothing else.
+//! `of_bound` must be a *lower bound*: it returns at most the least score of the entries that the
+//! bound covers, and `None` only if none of them has a score. Then the answer is that of a scan:
+//! the entry with the least score, and of equal ones the first in order. If `of_bound` is lower
+//! than necessary, the search takes longer and the answer is the same.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -18,9 +18,9 @@ use std::collections::BinaryHeap;
 use super::node::Node;
 use super::{Bound, OrderedTree};
 
-/// A subtree that may hold the answer.
+/// A subtree that may contain the answer.
 struct Subtree<'a, S, K, V, B> {
-    /// At most the least score below.
+    /// A lower bound of the scores below.
     score: S,
     /// The number of entries before it.
     position: usize,
@@ -28,8 +28,8 @@ struct Subtree<'a, S, K, V, B> {
 }
 
 impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
-    /// The entry of the least score, the first of several, with its score; `None` where no entry
-    /// has a score. See the head of the module for what `of_bound` must be like.
+    /// Returns the entry with the least score, of several the first, with its score; `None` if no
+    /// entry has a score. The head of the module says what `of_bound` must fulfil.
     ///
     /// ```
     /// use monoceros_rules::order::tree::{Bound, OrderedTree};
@@ -85,7 +85,7 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
     }
 }
 
-/// Whether this score at this position comes before the best found so far.
+/// Whether this score at this position comes before the best entry found before.
 fn is_before<S: Ord, E>(score: &S, position: usize, best: Option<&(S, usize, E)>) -> bool {
     best.is_none_or(|(least, at, _)| (score, position) < (least, *at))
 }
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// The larger of each of two quantities, as nodes have free cores and free memory.
+    /// The maximum of each of two quantities, like free cores and free memory of nodes.
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Most(u8, u8);
 
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// The larger of the two shortages; none where the second quantity is absent.
+    /// Returns the larger of the two shortages; `None` if there is nothing of the second quantity.
     fn short(of: Most, wanted: (u8, u8)) -> Option<u8> {
         (of.1 > 0).then(|| wanted.0.saturating_sub(of.0).max(wanted.1.saturating_sub(of.1)))
     }

@@ -1,17 +1,17 @@
-//! The nodes of the tree, and the way of every change down and up again; changes of a [leaf](Leaf)
-//! and of an [inner node](Inner) have a file each.
+//! The nodes of the tree, and the recursion of every change down to a leaf and up again. Changes of
+//! a [leaf](Leaf) and of an [inner node](Inner) are in a file each.
 //!
-//! A node does not hold the bound of everything below it: its parent does, next to those of its
-//! siblings, so that a search reads one array. Every change therefore gets the *total* of the node
-//! it works on, updates it, and returns a [`Change`]; a total that stayed as it was ends the work
+//! A node does not hold the bound of all entries below it: its parent does, next to the bounds of
+//! its siblings, so that a search reads one array. So every change gets the *total* of the node
+//! that it changes, updates it, and returns a [`Change`]. A total that stays the same ends the work
 //! for all levels above.
 //!
-//! A change may leave a node one entry too wide, or narrow, or empty; the caller (the parent, or
-//! the tree for its root) corrects that before it returns itself.
+//! A change may leave a node one entry too wide, too narrow, or empty. The caller (the parent, or
+//! the tree for its root) corrects that before it returns.
 //!
-//! A narrow node between wide ones stays until it is empty, and takes nothing from them: the first
-//! leaf of an order whose first entry always goes elsewhere (the emptiest node gets an allocation)
-//! would else be filled from its neighbour again and again.
+//! A narrow node between wide ones stays until it is empty, and takes no entries from them. Else,
+//! if the first entry of an order is always moved away (the emptiest node gets an allocation), the
+//! first leaf would be filled from its neighbour again and again.
 
 mod inner;
 mod leaf;
@@ -24,13 +24,13 @@ pub(super) use walk::Walk;
 use super::bound::{Between, Bound};
 use super::change::{Change, join_all};
 
-/// The widest a node gets. To re-key one of 100,000 entries took 1.3 us with 16, 1.1 with 24, and
-/// 1.0 with 32; 48 is no quicker.
+/// The largest width of a node. To re-key one of 100,000 entries took 1.3 us with 16, 1.1 with 24,
+/// and 1.0 with 32; 48 is no quicker.
 const MAX: usize = 32;
-/// The least width of a node: a narrower one is joined with a neighbour. A quarter, so that an
-/// entry that moves to and fro between two leaves does not split and merge them each time.
+/// The least width of a node: a narrower one is merged with a neighbour. A quarter of [`MAX`], so
+/// that an entry that moves to and fro between two leaves does not split and merge them each time.
 const MIN: usize = MAX / 4;
-/// Two neighbours become one when both fit with room to spare.
+/// The most entries or children of two neighbours together that are merged: room is left for more.
 const MERGED: usize = MAX * 3 / 4;
 
 /// A subtree.
@@ -63,10 +63,9 @@ pub(super) struct Inner<K, V, B> {
 
 #[derive(Clone, Debug)]
 struct Child<K, V, B> {
-    /// The separator: at most every key below, and above every key before. That of a first child is
-    /// the separator the levels above have for its parent (on the left edge of the tree, where
-    /// there is none, it has no meaning): it is not searched, and moves along when children move to
-    /// a neighbour.
+    /// The separator: at most every key below, and above every key before. The separator of a first
+    /// child equals that of its parent on the level above (on the left edge of the tree it has no
+    /// meaning). It is not searched, and is needed when children move to a neighbour.
     low: K,
     bound: B,
     node: Node<K, V, B>,
@@ -78,12 +77,12 @@ pub(super) struct Removed<V, B> {
     change: Change<B>,
 }
 
-/// Room for a node that is never allocated again while it lives.
+/// Returns memory for the entries of a node, which suffices as long as the node lives.
 fn room<T>() -> Vec<T> {
     Vec::with_capacity(MAX + 1)
 }
 
-/// Splits off the entries behind the first `width`, with [`room`].
+/// Splits off the entries after the first `width`, into memory by [`room`].
 fn split_off<T>(all: &mut Vec<T>, width: usize) -> Vec<T> {
     let mut others = room();
     others.extend(all.drain(width..));
@@ -102,7 +101,7 @@ impl<K, V, B> Node<K, V, B> {
 
 impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
     pub(super) fn empty() -> Self {
-        // No room yet: most queues and applications never have a second child or class.
+        // No memory yet: most queues and applications never have a second child or class.
         Self::Leaf(Leaf { entries: Vec::new() })
     }
 
@@ -111,8 +110,9 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         self.count()
     }
 
-    /// Puts the first entry of a tree in, which may have had some before: trees with an entry now
-    /// and then, such as the row of a queue in which a request waits at times, keep their room.
+    /// Inserts the first entry of a tree that is empty, or became empty. A tree that has an entry
+    /// only at times, such as the row of a queue in which a request sometimes waits, keeps its
+    /// memory.
     pub(super) fn start(&mut self, key: K, value: V, bound: B) {
         let entry = Entry { key, bound, value };
         match self {
@@ -154,7 +154,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// None, and nothing changed, where there is no `old`.
+    /// `None`, without a change, if there is no `old`.
     pub(super) fn rekey(&mut self, total: &mut B, old: &K, new: K, bound: B) -> Option<Change<B>> {
         match self {
             Self::Leaf(leaf) => leaf.rekey(total, old, new, bound),
@@ -185,7 +185,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// The first entry that passes, of all or of those strictly after a key.
+    /// Returns the first entry that passes, of all or of those strictly after a key.
     pub(super) fn first<P: Fn(&B) -> bool>(
         &self,
         after: Option<&K>,
@@ -212,7 +212,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// Goes through the entries that pass, in order, until that is enough.
+    /// Visits the entries that pass, in order, until `met` breaks.
     pub(super) fn each<'a, P: Fn(&B) -> bool>(
         &'a self,
         passes: &P,
@@ -230,7 +230,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// The last entry that passes, of all or of those strictly before a key.
+    /// Returns the last entry that passes, of all or of those strictly before a key.
     pub(super) fn last<P: Fn(&B) -> bool>(
         &self,
         before: Option<&K>,
@@ -258,9 +258,8 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// Goes through the entries strictly between two keys, of which the first may be missing: one
-    /// by one where they share their place with either, and as a number where whole subtrees lie
-    /// between.
+    /// Visits the entries strictly between two keys, of which the first may be missing: one by one
+    /// in the leaves of the keys, and as a number for whole subtrees between them.
     pub(super) fn between<'a>(
         &'a self,
         after: Option<&K>,
@@ -293,7 +292,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// Meets the entries as [`Self::between`] does, to the end.
+    /// Visits the entries after a key as [`Self::between`] does, to the end.
     fn behind<'a>(&'a self, after: &K, met: &mut impl FnMut(Between<'a, V, B>)) {
         match self {
             Self::Leaf(leaf) => {
@@ -313,7 +312,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// The entries of this node itself, in order: an inner one has none.
+    /// Returns the entries of this node itself, in order; an inner node has none.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&K, &V, &B)> {
         let entries = match self {
             Self::Leaf(leaf) => leaf.entries.as_slice(),
@@ -322,7 +321,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         entries.iter().map(Entry::parts)
     }
 
-    /// The subtrees below this node, in order, each with its bound: a leaf has none.
+    /// Returns the subtrees below this node, in order, each with its bound; a leaf has none.
     pub(super) fn children(&self) -> impl Iterator<Item = (&B, &Self)> {
         let children = match self {
             Self::Leaf(_) => &[],
@@ -341,7 +340,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// Grows or shrinks the tree by a level where its root is too wide or has a single child.
+    /// Adds or removes a level if the root is too wide or has a single child.
     pub(super) fn rebalance_root(&mut self) {
         while let Self::Inner(inner) = self
             && inner.children.len() == 1
@@ -360,7 +359,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// The number of entries or children of this node itself.
+    /// The number of entries or children of this node itself, not below.
     fn width(&self) -> usize {
         match self {
             Self::Leaf(leaf) => leaf.entries.len(),
@@ -368,7 +367,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// The join of all entries or children.
+    /// Returns the join of the bounds of all entries or children.
     fn total(&self) -> Option<B> {
         match self {
             Self::Leaf(leaf) => join_all(leaf.bounds()),
@@ -384,7 +383,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// Takes everything of the right neighbour, which is empty then.
+    /// Appends the entries or children of the right neighbour, and leaves that empty.
     fn append(&mut self, right: &mut Self) {
         match (self, right) {
             (Self::Leaf(left), Self::Leaf(right)) => left.entries.append(&mut right.entries),
@@ -393,7 +392,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// Keeps the first `width` entries or children; a new right neighbour gets the others.
+    /// Keeps the first `width` entries or children; returns a new right neighbour with the others.
     fn split_off(&mut self, width: usize) -> Self {
         match self {
             Self::Leaf(left) => Self::Leaf(Leaf { entries: split_off(&mut left.entries, width) }),

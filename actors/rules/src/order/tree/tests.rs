@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The larger of each of two quantities, as nodes have free cores and free memory.
+/// The maximum of each of two quantities, like free cores and free memory of nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Most(u8, u8);
 
@@ -29,7 +29,7 @@ impl Bound for Most {
     }
 }
 
-/// The smaller of both, as applications have a least ask; leaves `without` as it is.
+/// The minimum, like the least ask of applications; uses the default of `without`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Least(u8);
 
@@ -43,7 +43,7 @@ impl Bound for Least {
 enum Step {
     Insert(u16, Most),
     Remove(u16),
-    /// From the entry of this rank (modulo the number of entries) by so much up or down.
+    /// Moves the entry of this rank (modulo the number of entries) by so many keys up or down.
     Move(u16, i16, Most),
     SetBound(u16, Most),
     First(Most),
@@ -54,7 +54,7 @@ enum Step {
 const KEYS: u16 = 6_000;
 
 fn most() -> impl Strategy<Value = Most> {
-    // Few distinct values: equal bounds side by side, and totals that rest on one entry.
+    // Few distinct values, so that equal bounds are side by side and totals depend on one entry.
     prop_oneof![
         8 => (0..4_u8, 0..4_u8),
         1 => (0..=255_u8, 0..=255_u8),
@@ -140,7 +140,7 @@ fn take(tree: &mut OrderedTree<u16, u32, Most>, naive: &mut Naive, step: &Step) 
     }
 }
 
-/// A walk meets every entry between two keys once, and few of them one by one.
+/// A walk visits every entry between two keys once, and only few of them one by one.
 fn walks_between(
     tree: &OrderedTree<u16, u32, Most>,
     naive: &Naive,
@@ -247,14 +247,15 @@ fn moving_the_first_to_the_end_keeps_order_and_depth() {
     assert!(tree.root.depth() <= 3);
 }
 
-/// Four levels, of which whole subtrees go from their front, come again and go with their neighbours.
+/// A tree of four levels. Whole subtrees are removed from the front of inner nodes, added again,
+/// and merged with their neighbours.
 #[test]
 fn a_subtree_that_begins_where_another_did_is_found_there() {
     let n = 26_000_u64;
     let mut tree = OrderedTree::new();
     (0..n).for_each(|key| tree.insert(2 * key, key, Least((key % 250) as u8)));
     assert_eq!(tree.root.depth(), 4);
-    // In the middle of the tree, over what is below more than one of root's children.
+    // In the middle of the tree: the entries below more than one of root's children.
     let gone = 2 * 9_000..2 * 18_000;
     for key in gone.clone().step_by(2) {
         assert!(tree.remove(&key).is_some());
@@ -264,7 +265,7 @@ fn a_subtree_that_begins_where_another_did_is_found_there() {
         tree.insert(key + 1, key, Least(7));
     }
     tree.check();
-    // Few are left of what was before and behind, so that neighbours become one on every level.
+    // Few entries before and behind are left, so that neighbours merge on every level.
     for key in (0..2 * n).step_by(2).filter(|key| key % 64 != 0 && !gone.contains(key)) {
         assert!(tree.remove(&key).is_some());
     }

@@ -1,5 +1,5 @@
-//! Changes of an inner node: it leads to a child, splits a child that is too wide, and joins two
-//! neighbours that are both narrow.
+//! Changes of an inner node: it passes a change to a child, splits a child that is too wide, and
+//! merges two neighbours that are both narrow.
 
 use std::slice::SliceIndex;
 
@@ -8,8 +8,8 @@ use crate::order::tree::Bound;
 use crate::order::tree::change::replaced;
 
 impl<K: Clone, V, B> Child<K, V, B> {
-    /// Makes `low` the separator of this node, which is the first child from now on, and of its own
-    /// first children.
+    /// Makes `low` the separator of this node, which becomes the first child of its parent, and of
+    /// the first child on each level below.
     fn begin_at(&mut self, low: K) {
         if let Node::Inner(inner) = &mut self.node
             && let Some(first) = inner.children.first_mut()
@@ -21,7 +21,7 @@ impl<K: Clone, V, B> Child<K, V, B> {
 }
 
 impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
-    /// The child where `key` is, or would be.
+    /// Returns the index of the child that contains `key`, or would contain it.
     pub(super) fn route(&self, key: &K) -> usize {
         self.children[1..].partition_point(|child| child.low <= *key)
     }
@@ -35,7 +35,7 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         change.lift(total, self.bounds(), &self.children[at].bound)
     }
 
-    /// The number of entries below some of the children.
+    /// The number of entries below a range of children.
     pub(super) fn count(
         &self,
         range: impl SliceIndex<[Child<K, V, B>], Output = [Child<K, V, B>]>,
@@ -47,7 +47,7 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         self.insert_at(self.route(&key), total, key, value, bound)
     }
 
-    /// [`Self::insert`] below the child where the key belongs.
+    /// Does [`Self::insert`] below the child at `at`, where the key belongs.
     fn insert_at(&mut self, at: usize, total: &mut B, key: K, value: V, bound: B) -> Change<B> {
         let child = &mut self.children[at];
         let before = child.node.len();
@@ -70,7 +70,8 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         Some(removed)
     }
 
-    /// [`Self::remove`] below the child where the key is, which may be narrow then. One that is empty goes.
+    /// Does [`Self::remove`] below the child at `at`, where the key is. The child may be too narrow
+    /// afterwards; an empty one is removed.
     fn remove_at(&mut self, at: usize, total: &mut B, key: &K) -> Option<Removed<V, B>> {
         let child = &mut self.children[at];
         let Removed { value, change } = child.node.remove(&mut child.bound, key)?;
@@ -98,7 +99,7 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
             let to = if is_gone && to > at { to - 1 } else { to };
             let change = change.then(self.insert_at(to, total, new, value, bound));
             if is_narrow {
-                // The insertion may have split one before it.
+                // The insertion may have split a child before it.
                 self.rebalance(self.route(old));
             }
             return Some(change);
@@ -112,16 +113,16 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         Some(change)
     }
 
-    /// Takes everything of the right neighbour, which is empty then.
+    /// Appends the children of the right neighbour, and leaves that empty.
     pub(super) fn append(&mut self, right: &mut Self) {
         let seam = self.children.len();
         self.children.append(&mut right.children);
         self.len += std::mem::take(&mut right.len);
-        // They were no neighbours before.
+        // These two children were no neighbours before.
         self.rebalance(seam);
     }
 
-    /// Keeps the first `width` children; a new right neighbour gets the others.
+    /// Keeps the first `width` children; returns a new right neighbour with the others.
     pub(super) fn split_off(&mut self, width: usize) -> Self {
         let children = split_off(&mut self.children, width);
         let mut right = Self { children, len: 0 };
@@ -130,14 +131,14 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         right
     }
 
-    /// Puts right a child that has become too wide or narrow. What is below stays the same, so this node's
-    /// own total does too.
+    /// Splits or merges the child at `at` if it is too wide or too narrow. The entries below stay
+    /// the same, and so does this node's own total.
     pub(super) fn rebalance(&mut self, at: usize) {
         let width = self.children[at].node.width();
         if width > MAX {
             self.split(at);
         } else if width < MIN {
-            // Two narrow ones may be narrow together.
+            // Two narrow children may still be narrow when merged.
             if self.merge(at) {
                 self.rebalance(at);
             } else if at > 0 && self.merge(at - 1) {
@@ -148,8 +149,8 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
 
     /// Splits the child at `at` in two.
     fn split(&mut self, at: usize) {
-        // Growth at the end (nodes that fill up one after another, arrivals in order of time)
-        // would leave half-full nodes behind for good.
+        // The last child is split unevenly. Entries are often added at the end (nodes that fill up
+        // one after another, arrivals in order of time), and halves would never be filled.
         let at_end = at + 1 == self.children.len();
         let width = if at_end { MAX - MIN } else { MAX / 2 };
         let left = &mut self.children[at];

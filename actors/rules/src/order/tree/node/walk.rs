@@ -1,4 +1,4 @@
-//! All entries of a tree in order.
+//! A walk over all entries of a tree, in order.
 
 use super::{Child, Entry, Node};
 
@@ -15,7 +15,7 @@ impl<'a, K, V, B> Walk<'a, K, V, B> {
         walk
     }
 
-    /// Builds a walk behind the first `entries` entries.
+    /// Builds a walk that begins after the first `entries` entries.
     pub(in crate::order::tree) fn behind(mut node: &'a Node<K, V, B>, mut entries: usize) -> Self {
         let mut walk = Self { above: Vec::new(), leaf: [].iter() };
         loop {
